@@ -24,6 +24,7 @@
 mod assign;
 mod definitions;
 mod divergence;
+pub mod graph;
 mod measure;
 mod plan;
 mod programs;

@@ -77,6 +77,11 @@ impl<'p> Resolver<'p> {
         self.definitions.entry(register).or_default().push(definition);
     }
 
+    /// Returns whether one definition alone sets a register.
+    pub(super) fn has_one_definition(&self, register: Register) -> bool {
+        self.definitions.get(&register).is_some_and(|definitions| definitions.len() == 1)
+    }
+
     /// Adds the definitions of steps, and collects the operations that run at most once.
     fn add_steps(&mut self, steps: &'p [Step], is_in_loop: bool, once: &mut BTreeSet<OperationId>) {
         for step in steps {

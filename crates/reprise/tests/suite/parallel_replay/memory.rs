@@ -2,7 +2,10 @@
 
 use catalog::{Arena, ColumnSlot, Datum, Table, TableId};
 use procedure::analysis::Piece;
-use procedure::{DataAccess, Failure, LookAhead, OperationId, Part, ScanRange, SqlError, Tapes};
+use procedure::{
+    DataAccess, Failure, KeptRows, LookAhead, NestedScans, OperationId, Part, ScanRange, SqlError, Tapes,
+    TransactionControl,
+};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
@@ -30,6 +33,8 @@ pub enum Side {
 pub struct Touch {
     pub operation: OperationId,
     pub side: Side,
+    /// Whether it changed the row, or is about to.
+    pub writes: bool,
     pub row: usize,
     pub values: Vec<Datum>,
 }
@@ -40,6 +45,9 @@ pub struct Memory {
     pub rows: Vec<Row>,
     pub arena: Arena,
     scan: VecDeque<usize>,
+    /// The scans that others have suspended.
+    outer: Vec<VecDeque<usize>>,
+    kept: KeptRows<usize>,
     /// The operation that runs.
     pub running: Rc<Cell<OperationId>>,
     pub touched: Vec<Touch>,
@@ -52,14 +60,20 @@ impl Memory {
             rows: Vec::new(),
             arena: Arena::default(),
             scan: VecDeque::new(),
+            outer: Vec::new(),
+            kept: KeptRows::default(),
             running: Rc::new(Cell::new(OperationId(0))),
             touched: Vec::new(),
         }
     }
 
-    fn touch(&mut self, side: Side, row: usize) {
+    fn touch(&mut self, side: Side, row: usize, writes: bool) {
         let values = self.rows[row].values.clone();
-        self.touched.push(Touch { operation: self.running.get(), side, row, values });
+        self.touched.push(Touch { operation: self.running.get(), side, writes, row, values });
+    }
+
+    pub fn table(&self, row: usize) -> &Arc<Table> {
+        &self.rows[row].table
     }
 
     fn key(&self, table: &Table, columns: &[usize], values: &[Datum]) -> Vec<u8> {
@@ -129,7 +143,7 @@ impl DataAccess for Memory {
         if self.rows[row].is_deleted {
             return Ok(false);
         }
-        self.touch(Side::Before, row);
+        self.touch(Side::Before, row, false);
         let Row { table, values, .. } = &self.rows[row];
         for (slot, datum) in columns.iter().zip(out) {
             let column =
@@ -144,7 +158,7 @@ impl DataAccess for Memory {
         self.check_unique(table, &values, None)?;
         let table = Arc::clone(&self.tables[&table.id]);
         self.rows.push(Row { table, values, is_deleted: false });
-        self.touch(Side::After, self.rows.len() - 1);
+        self.touch(Side::After, self.rows.len() - 1, true);
         Ok(())
     }
 
@@ -155,25 +169,58 @@ impl DataAccess for Memory {
         changes: &[(usize, Datum)],
         arena: &Arena,
     ) -> Result<(), Failure> {
-        self.touch(Side::Before, row);
+        self.touch(Side::Before, row, true);
         let mut values = self.rows[row].values.clone();
         for (column, value) in changes {
             values[*column] = self.arena.adopt(*value, arena);
         }
         self.check_unique(table, &values, Some(row))?;
         self.rows[row].values = values;
-        self.touch(Side::After, row);
+        self.touch(Side::After, row, true);
         Ok(())
     }
 
     fn delete(&mut self, _: &Table, row: usize) -> Result<(), Failure> {
-        self.touch(Side::Before, row);
+        self.touch(Side::Before, row, true);
         self.rows[row].is_deleted = true;
         Ok(())
     }
 }
 
 impl LookAhead for Memory {}
+
+impl NestedScans for Memory {
+    fn keep(&mut self, row: usize) -> i64 {
+        self.kept.keep(row)
+    }
+
+    fn kept(&self, number: i64) -> Option<usize> {
+        self.kept.get(number)
+    }
+
+    fn enter_scan(&mut self) {
+        self.outer.push(std::mem::take(&mut self.scan));
+    }
+
+    fn leave_scan(&mut self) {
+        self.scan = self.outer.pop().expect("a scan is left after it was entered");
+    }
+}
+
+/// Procedures that handle errors have no program, so no part is ever undone.
+impl TransactionControl for Memory {
+    fn begin_part(&mut self) {
+        unreachable!("the procedure handles errors");
+    }
+
+    fn undo_part(&mut self) -> Result<(), Failure> {
+        unreachable!("the procedure handles errors");
+    }
+
+    fn end_part(&mut self) {
+        unreachable!("the procedure handles errors");
+    }
+}
 
 /// The tapes of one call: what its pieces have sent, by operation.
 #[derive(Default)]

@@ -9,6 +9,7 @@ mod granules;
 mod memory;
 mod printing;
 mod received;
+mod reservations;
 mod rules;
 mod steps;
 mod tables;

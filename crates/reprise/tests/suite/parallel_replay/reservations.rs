@@ -1,0 +1,225 @@
+//! Reservations against rows: what calls of random procedures touch when they run as a whole lies in what the
+//! analysis has reserved for them before, and the graph of the calls orders those that touch one row.
+
+use super::memory::{Memory, Side, Touch};
+use super::{Case, VALUES, case};
+use catalog::{Arena, Datum, datum_from_value, encode_value};
+use procedure::analysis::{RecordedInputs, Reservation, ReservationMode, Reservations, ReservedKey};
+use procedure::{Call, Machine, Procedure, Whole, execute};
+use proptest::prelude::*;
+use schedule::graph::{Entries, Graph, GraphBuilder, Reserving, Vertex};
+use sql::Schema;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Shards of the graphs.
+const SHARDS: usize = 3;
+
+/// What was compared.
+#[derive(Default)]
+struct Counts {
+    /// Touched rows, by whether their reservation was narrower than the table.
+    narrow: AtomicU64,
+    wide: AtomicU64,
+    /// Pairs of calls that touched one row, of which one wrote it.
+    ordered: AtomicU64,
+    /// Pairs of calls that the graph does not order.
+    free: AtomicU64,
+    /// Calls that failed.
+    failed: AtomicU64,
+}
+
+/// A reservation of a call, with the canonical values of its granule.
+struct Reserved<'r> {
+    reservation: &'r Reservation,
+    key: Vec<u8>,
+}
+
+impl Reserved<'_> {
+    /// Returns whether a row of a touch lies in it.
+    fn covers(&self, touch: &Touch, arena: &Arena) -> bool {
+        let granule = &self.reservation.granule;
+        let mut row = Vec::new();
+        for column in granule.columns() {
+            granule.table.write_canonical_column(column, touch.values[column], arena, &mut row);
+        }
+        row == self.key
+    }
+}
+
+/// A schema's procedures and rows, and the calls so far.
+struct Run<'c> {
+    procedures: Vec<&'c Procedure>,
+    reservations: &'c [Reservations],
+    reserving: Reserving,
+    data: Memory,
+    entries: Entries,
+    /// By call, the rows that it touched, and whether it wrote them.
+    touched: Vec<HashMap<usize, bool>>,
+    counts: &'c Counts,
+}
+
+impl<'c> Run<'c> {
+    /// Runs a call, after its reservations are made; one that fails leaves nothing.
+    fn call(&mut self, name: &str, arguments: &[Datum], arena: &Arena) {
+        let Some(program) = self.procedures.iter().position(|own| own.name == name) else { return };
+        let procedure = self.procedures[program];
+        let reserved = self.reserve(program, arguments, arena);
+        let rows = self.data.rows.clone();
+        let mut machine = Machine::default();
+        machine.reset(1, 7);
+        let arguments: Vec<Datum> =
+            arguments.iter().map(|value| machine.frame.arena.adopt(*value, arena)).collect();
+        let call = Call { procedure, timestamp_us: 1, seed: 7 };
+        let ran = execute(call, arguments.into_iter(), &mut machine, &mut self.data, &mut Whole);
+        let mut rows_touched: HashMap<usize, bool> = HashMap::new();
+        for touch in std::mem::take(&mut self.data.touched) {
+            self.check(name, &touch, &reserved);
+            *rows_touched.entry(touch.row).or_default() |= touch.writes;
+        }
+        if ran.is_err() {
+            self.counts.failed.fetch_add(1, Ordering::Relaxed);
+            // The rows that it has inserted are no rows of any other call.
+            rows_touched.retain(|row, _| *row < rows.len());
+            self.data.rows = rows;
+        }
+        self.touched.push(rows_touched);
+    }
+
+    /// Makes the reservations of the next call.
+    fn reserve(&mut self, program: usize, arguments: &[Datum], arena: &Arena) -> Vec<Reserved<'c>> {
+        let (procedure, reservations) = (self.procedures[program], &self.reservations[program]);
+        let mut record = Vec::new();
+        for ((_, parameter), value) in procedure.inputs().zip(arguments) {
+            encode_value(*value, parameter.ty, arena, &mut record);
+        }
+        let (mut machine, mut key) = (Machine::default(), ReservedKey::default());
+        let inputs = RecordedInputs { arguments: &record, timestamp_us: 1, seed: 7 };
+        reservations.load(procedure, &inputs, &mut machine).expect("arguments of the procedure");
+        let (mut reserved, vertex) = (Vec::new(), self.touched.len() as Vertex);
+        reservations.for_each(&mut machine, &mut key, |reservation, key| {
+            self.reserving.reserve(vertex, reservation, key, &mut self.entries);
+            reserved.push(Reserved { reservation, key: key.prefix(key.len()).to_vec() });
+        });
+        reserved
+    }
+
+    /// A row that is read lies in a reservation; one that is written also in each index, of the right mode.
+    fn check(&self, name: &str, touch: &Touch, reserved: &[Reserved<'_>]) {
+        let table = self.data.table(touch.row);
+        let covering = |index: usize| {
+            let of_index = reserved.iter().filter(move |own| {
+                (own.reservation.granule.table.id, own.reservation.granule.index) == (table.id, index)
+            });
+            of_index.filter(|own| own.covers(touch, &self.data.arena))
+        };
+        let describe = |index: usize| {
+            let Touch { operation, side, .. } = touch;
+            format!("call of {name}, {operation:?}, {side:?}: {} in index {index}", table.name)
+        };
+        let indexes = 0..table.indexes.len();
+        if !touch.writes {
+            let covered: Vec<_> = indexes.flat_map(covering).collect();
+            assert!(!covered.is_empty(), "{}", describe(0));
+            let narrow = covered.iter().any(|own| !own.reservation.granule.prefix.is_empty());
+            let count = if narrow { &self.counts.narrow } else { &self.counts.wide };
+            count.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        for index in indexes {
+            let is_written = |own: &Reserved<'_>| match index {
+                0 => own.reservation.mode == ReservationMode::Write,
+                _ => own.reservation.mode != ReservationMode::Read,
+            };
+            assert!(covering(index).any(is_written), "{}", describe(index));
+        }
+        assert!(touch.side == Side::After || covering(0).next().is_some());
+    }
+}
+
+/// Returns, by call, the calls that run before it in any case.
+fn ancestors(graph: &Graph) -> Vec<u128> {
+    let mut before = vec![0_u128; graph.len()];
+    for vertex in 0..graph.len() {
+        for later in graph.later_than(vertex as Vertex) {
+            before[later as usize] |= before[vertex] | 1 << vertex;
+        }
+    }
+    before
+}
+
+fn check(case: &Case, counts: &Counts) {
+    let mut schema = Schema::default();
+    for (statement, ..) in Schema::split(&format!("{case:?}")).unwrap() {
+        if !statement.trim_start().starts_with("CALL") {
+            schema = schema.apply(&statement).unwrap().0;
+        }
+    }
+    let mut procedures: Vec<&Procedure> = schema.procedures().map(|own| &**own).collect();
+    procedures.retain(|own| own.by_value.is_none());
+    let reservations: Vec<Reservations> =
+        procedures.iter().map(|own| Reservations::of(own).expect("it is not logged by value")).collect();
+    let mut tables = BTreeMap::new();
+    procedures.iter().for_each(|own| {
+        own.for_each_table(&mut |table| {
+            tables.insert(table.id, table.clone());
+        });
+    });
+    let mut run = Run {
+        reserving: Reserving::of(reservations.iter()),
+        reservations: &reservations,
+        procedures,
+        data: Memory::new(tables.into_values()),
+        entries: Entries::new(SHARDS),
+        touched: Vec::new(),
+        counts,
+    };
+    let first = [Datum::Int(0), Datum::Int(i64::from(VALUES) - 1), Datum::Int(1)];
+    run.call("fill", &first, &Arena::default());
+    for call in &case.calls {
+        let procedure = &case.procedures[call.procedure];
+        let name = format!("p{}", call.procedure);
+        let Some(own) = run.procedures.iter().find(|own| own.name == name) else { continue };
+        let mut arena = Arena::default();
+        let values = call.values(procedure);
+        let arguments: Result<Vec<Datum>, _> = own
+            .inputs()
+            .zip(&values)
+            .map(|((_, parameter), value)| datum_from_value(value, parameter.ty, &mut arena))
+            .collect();
+        run.call(&name, &arguments.unwrap(), &arena);
+    }
+    check_order(run);
+}
+
+/// Calls that touched one row, one of them writing, are ordered.
+fn check_order(run: Run<'_>) {
+    let Run { entries, touched, counts, .. } = run;
+    let builder = GraphBuilder::new(touched.len(), 1, SHARDS);
+    builder.set_chunk(0, entries);
+    (0..SHARDS).for_each(|shard| builder.build_shard(shard));
+    let before = ancestors(&builder.finish());
+    for (later, own) in touched.iter().enumerate() {
+        for (earlier, other) in touched.iter().enumerate().take(later) {
+            let is_ordered = before[later] >> earlier & 1 == 1;
+            let meets = own.iter().any(|(row, writes)| other.get(row).is_some_and(|wrote| *wrote || *writes));
+            assert!(!meets || is_ordered, "calls {earlier} and {later} touch one row and may overlap");
+            counts.ordered.fetch_add(meets.into(), Ordering::Relaxed);
+            counts.free.fetch_add((!is_ordered).into(), Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn every_touched_row_is_reserved() {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(500);
+    let config =
+        ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 4_000, ..Default::default() };
+    let counts = Counts::default();
+    proptest!(config, |(case in case())| check(&case, &counts));
+    let Counts { narrow, wide, ordered, free, failed } = counts;
+    let counted = [(narrow, "narrow"), (wide, "wide"), (ordered, "ordered"), (free, "free"), (failed, "failed")];
+    for (count, of) in counted {
+        assert!(count.into_inner() > 0, "none were {of}");
+    }
+}

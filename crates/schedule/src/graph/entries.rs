@@ -1,0 +1,145 @@
+//! The entries of calls at the nodes of a graph: a node for each granule, and for each of its prefixes that
+//! some procedure reserves.
+
+use super::Vertex;
+use catalog::TableId;
+use procedure::analysis::{Reservation, ReservationMode, Reservations, ReservedKey};
+use std::collections::{BTreeMap, BTreeSet};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Spreads small numbers over all bits (2^64 divided by the golden ratio). A seed of the hash would not do:
+/// short keys with small seeds collide.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// How a vertex uses what belongs to a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Use {
+    pub(super) mode: ReservationMode,
+    /// Whether it uses the whole granule of the node. Otherwise it uses a granule inside, which has a node of
+    /// its own.
+    pub(super) is_whole: bool,
+}
+
+impl Use {
+    /// All uses, by number.
+    pub(super) const ALL: [Self; 6] = {
+        use ReservationMode::{Read, Touch, Write};
+        [
+            Self { mode: Read, is_whole: true },
+            Self { mode: Touch, is_whole: true },
+            Self { mode: Write, is_whole: true },
+            Self { mode: Read, is_whole: false },
+            Self { mode: Touch, is_whole: false },
+            Self { mode: Write, is_whole: false },
+        ]
+    };
+
+    /// Returns its index in `ALL`.
+    pub(super) fn number(self) -> usize {
+        let mode = match self.mode {
+            ReservationMode::Read => 0,
+            ReservationMode::Touch => 1,
+            ReservationMode::Write => 2,
+        };
+        if self.is_whole { mode } else { mode + 3 }
+    }
+
+    /// Returns whether two uses of one node need an order. Granules inside meet at their own nodes.
+    pub(super) fn conflicts(self, other: Self) -> bool {
+        (self.is_whole || other.is_whole) && self.mode.conflicts(other.mode)
+    }
+}
+
+/// A use of a node by a vertex.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    /// The hash of the node's granule.
+    pub(super) node: u64,
+    pub(super) vertex: Vertex,
+    pub(super) of: Use,
+}
+
+/// An index of a table, as far as a graph needs it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Index<'l> {
+    /// Names the index among those of all tables.
+    pub(super) number: u64,
+    /// The lengths of the prefixes that some call reserves, ascending.
+    pub(super) lengths: &'l [usize],
+}
+
+/// The entries of consecutive vertices, by shard.
+#[derive(Clone, Debug)]
+pub struct Entries {
+    shards: Vec<Vec<Entry>>,
+}
+
+impl Entries {
+    /// Begins a chunk, for a number of shards.
+    pub fn new(shards: usize) -> Self {
+        Self { shards: vec![Vec::new(); shards] }
+    }
+
+    pub(super) fn of_shard(&self, shard: usize) -> &[Entry] {
+        &self.shards[shard]
+    }
+
+    /// Adds the entries of a granule of an index with a number of values. `prefix` gives the first of them.
+    pub(super) fn reserve<'k>(
+        &mut self,
+        vertex: Vertex,
+        mode: ReservationMode,
+        index: Index<'_>,
+        values: usize,
+        prefix: impl Fn(usize) -> &'k [u8],
+    ) {
+        for length in index.lengths.iter().copied().take_while(|length| *length <= values) {
+            let space = index.number << 8 | length as u64;
+            let node = xxh3_64(prefix(length)) ^ space.wrapping_mul(SPREAD);
+            // The low bits choose the bucket of the shard's hash map.
+            let shard = (node >> 32) as usize % self.shards.len();
+            let of = Use { mode, is_whole: length == values };
+            self.shards[shard].push(Entry { node, vertex, of });
+        }
+    }
+}
+
+/// What the calls of a set of procedures reserve.
+#[derive(Debug)]
+pub struct Reserving {
+    /// By table that some call writes, and index: the lengths of the prefixes that are reserved.
+    lengths: BTreeMap<(TableId, usize), Vec<usize>>,
+}
+
+impl Reserving {
+    /// Takes the reservations of all procedures whose calls may be in one batch.
+    pub fn of<'r>(procedures: impl Iterator<Item = &'r Reservations> + Clone) -> Self {
+        let all = || procedures.clone().flat_map(Reservations::iter);
+        let writes = all().filter(|own| own.mode != ReservationMode::Read);
+        let written: BTreeSet<TableId> = writes.map(|own| own.granule.table.id).collect();
+        let mut lengths: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+        for Reservation { granule, .. } in all().filter(|own| written.contains(&own.granule.table.id)) {
+            lengths.entry((granule.table.id, granule.index)).or_default().push(granule.prefix.len());
+        }
+        for lengths in lengths.values_mut() {
+            lengths.sort_unstable();
+            lengths.dedup();
+        }
+        Self { lengths }
+    }
+
+    /// Adds the entries of a reservation of a vertex. Vertices come in batch order.
+    pub fn reserve(
+        &self,
+        vertex: Vertex,
+        reservation: &Reservation,
+        key: &ReservedKey,
+        entries: &mut Entries,
+    ) {
+        let Reservation { granule, mode } = reservation;
+        // No call writes the table.
+        let Some(lengths) = self.lengths.get(&(granule.table.id, granule.index)) else { return };
+        let number = u64::from(granule.table.id.0) << 8 | granule.index as u64;
+        entries.reserve(vertex, *mode, Index { number, lengths }, key.len(), |values| key.prefix(values));
+    }
+}

@@ -1,0 +1,118 @@
+//! The edges of the nodes of a shard.
+//!
+//! A node remembers, by use, the vertices that a later one may have to wait for. A vertex that writes the
+//! whole granule waits for all of them and takes their place: what comes later waits for it, and so for them.
+//! The other uses leave each other in place, so a node that alternates between shared uses has an edge for
+//! each pair.
+
+use super::Vertex;
+use super::entries::{Entry, Use};
+use procedure::analysis::ReservationMode;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// The end of a list.
+const NONE: u32 = u32::MAX;
+
+/// Hashes what is a hash already.
+#[derive(Default)]
+struct IsHash(u64);
+
+impl Hasher for IsHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a node is a number");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+/// Lists of vertices in one buffer, each named by its newest element.
+#[derive(Default, Debug)]
+struct Lists {
+    cells: Vec<Cell>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    vertex: Vertex,
+    next: u32,
+}
+
+impl Lists {
+    /// Adds a vertex to a list, unless it is the newest element.
+    fn add(&mut self, list: &mut u32, vertex: Vertex) -> bool {
+        if self.cells.get(*list as usize).is_some_and(|newest| newest.vertex == vertex) {
+            return false;
+        }
+        self.cells.push(Cell { vertex, next: *list });
+        *list = self.cells.len() as u32 - 1;
+        true
+    }
+
+    /// Returns the vertices of a list, newest first.
+    fn iter(&self, list: u32) -> impl Iterator<Item = Vertex> {
+        let cell = |at: u32| self.cells.get(at as usize).copied();
+        std::iter::successors(cell(list), move |last| cell(last.next)).map(|cell| cell.vertex)
+    }
+}
+
+/// The edges of the nodes of a shard.
+#[derive(Debug)]
+pub struct Shard {
+    /// By vertex, the list of the vertices that wait for it.
+    later: Vec<u32>,
+    lists: Lists,
+    /// By vertex, the number of vertices that it waits for.
+    waits: Vec<u32>,
+}
+
+impl Shard {
+    /// Makes the edges between vertices. `chunks` has the entries of the shard's nodes in batch order.
+    pub(super) fn of<'e>(vertices: usize, chunks: impl Iterator<Item = &'e [Entry]>) -> Self {
+        let lists = Lists::default();
+        let mut shard = Self { later: vec![NONE; vertices], lists, waits: vec![0; vertices] };
+        let mut nodes: HashMap<u64, [u32; Use::ALL.len()], BuildHasherDefault<IsHash>> = HashMap::default();
+        let mut users = Lists::default();
+        for entry in chunks.flatten() {
+            let node = nodes.entry(entry.node).or_insert([NONE; Use::ALL.len()]);
+            for earlier in Use::ALL.into_iter().filter(|of| of.conflicts(entry.of)) {
+                for vertex in users.iter(node[earlier.number()]) {
+                    shard.add_edge(vertex, entry.vertex);
+                }
+            }
+            if entry.of == (Use { mode: ReservationMode::Write, is_whole: true }) {
+                *node = [NONE; Use::ALL.len()];
+            }
+            users.add(&mut node[entry.of.number()], entry.vertex);
+        }
+        shard
+    }
+
+    /// Adds an edge. Edges come in the order of their later vertices, so one that is there already is the
+    /// newest of its list.
+    fn add_edge(&mut self, earlier: Vertex, later: Vertex) {
+        if earlier != later && self.lists.add(&mut self.later[earlier as usize], later) {
+            self.waits[later as usize] += 1;
+        }
+    }
+
+    /// Returns the number of vertices that a vertex waits for.
+    pub(super) fn waits(&self, vertex: Vertex) -> u32 {
+        self.waits[vertex as usize]
+    }
+
+    /// Returns the vertices that wait for a vertex.
+    pub(super) fn later_than(&self, vertex: Vertex) -> impl Iterator<Item = Vertex> {
+        self.lists.iter(self.later[vertex as usize])
+    }
+
+    pub(super) fn edges(&self) -> usize {
+        self.lists.cells.len()
+    }
+}
