@@ -4,7 +4,8 @@
 use hdrhistogram::Histogram;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
-use reprise::{CommitQueue, Database, Error, Row, Session};
+use reprise::{CommitQueue, Database, Error, Executed, Row, Session, StartedCall};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use workload::{Request, Workload};
@@ -33,6 +34,8 @@ pub struct Run {
     pub rate: Option<f64>,
     /// Percentage of transactions that are logged by value.
     pub ad_hoc_percent: u8,
+    /// Calls that a client has begun and not ended, where calls run in batches.
+    pub under_way: usize,
 }
 
 /// The result of a run.
@@ -138,6 +141,14 @@ struct ClientResult {
     timeline: Timeline,
 }
 
+/// A call that has begun.
+struct Begun {
+    at: Instant,
+    /// The request, for the listener.
+    request: Option<Request>,
+    call: StartedCall,
+}
+
 struct InFlight {
     begun: Instant,
     /// The request and its row, for the listener.
@@ -152,6 +163,8 @@ struct Client<'a> {
     /// Decides which transactions are logged by value.
     lots: SmallRng,
     started: Instant,
+    /// Oldest first.
+    begun: VecDeque<Begun>,
     pending: CommitQueue<InFlight>,
     result: ClientResult,
 }
@@ -166,6 +179,7 @@ impl<'a> Client<'a> {
             inputs: shared.workload.client(number, run.clients, run.seed),
             lots: SmallRng::seed_from_u64(run.seed ^ number as u64),
             started: Instant::now(),
+            begun: VecDeque::new(),
             pending: CommitQueue::default(),
             result: ClientResult { committed: 0, aborted: 0, latency_us: histogram(), timeline },
         })
@@ -187,6 +201,9 @@ impl<'a> Client<'a> {
             if let (true, Some(first)) = (self.pending.len() >= IN_FLIGHT, self.pending.first()) {
                 self.shared.db.wait(first)?;
             }
+        }
+        while let Some(begun) = self.begun.pop_front() {
+            self.end(begun)?;
         }
         while let Some(first) = self.pending.first() {
             self.shared.db.wait(first)?;
@@ -217,12 +234,39 @@ impl<'a> Client<'a> {
         if percent > 0 {
             self.session.log_by_value(self.lots.random_range(0..100) < percent);
         }
-        let begun = Instant::now();
-        match self.session.call(request.procedure, &request.arguments) {
+        let at = Instant::now();
+        let traced = self.shared.listener.is_some().then(|| request.clone());
+        if self.shared.run.under_way == 0 {
+            let done = self.session.call(request.procedure, &request.arguments);
+            return self.ended(done, at, traced);
+        }
+        let call = self.session.begin_call(request.procedure, &request.arguments)?;
+        self.begun.push_back(Begun { at, request: traced, call });
+        while self.begun.len() > self.shared.run.under_way
+            && let Some(oldest) = self.begun.pop_front()
+        {
+            self.end(oldest)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until a call has run.
+    fn end(&mut self, Begun { at, request, call }: Begun) -> Result<(), Error> {
+        let done = self.session.end_call(call);
+        self.ended(done, at, request)
+    }
+
+    /// Takes the answer of a call.
+    fn ended(
+        &mut self,
+        done: Result<Executed, Error>,
+        begun: Instant,
+        traced: Option<Request>,
+    ) -> Result<(), Error> {
+        match done {
             Ok(done) => {
-                let is_traced = self.shared.listener.is_some();
                 let row = || done.rows.into_iter().next().unwrap_or_default();
-                let trace = is_traced.then(|| (request.clone(), row()));
+                let trace = traced.map(|request| (request, row()));
                 self.pending.push(done.commit.point(), InFlight { begun, trace });
                 Ok(())
             }

@@ -29,9 +29,16 @@ pub struct DatabaseOptions {
     #[arg(long, default_value = "epoch")]
     pub sequencing: Sequencing,
     /// How transactions are kept apart: occ (validation at commit), 2pl (locks, with deadlock detection),
-    /// 2pl-wait-die, 2pl-no-wait.
+    /// 2pl-wait-die, 2pl-no-wait, dgcc (batches of calls, ordered by a dependency graph before they run).
     #[arg(long, default_value = "occ")]
     pub concurrency: Scheme,
+    /// With --concurrency dgcc: threads that run batches. [default: one a core]
+    #[arg(long, value_parser = numbers::from::<usize>(1, 64))]
+    pub executors: Option<usize>,
+    /// With --concurrency dgcc: maximum number of calls of a batch. A batch takes the calls that wait when
+    /// its turn comes, so a lightly loaded database has small batches.
+    #[arg(long, default_value_t = 1024, value_parser = numbers::from::<usize>(1, 1 << 20))]
+    pub batch_size: usize,
     /// The folder of a log device; repeatable, one log each. [default: log, in the data folder]
     #[arg(long = "log-device")]
     pub log_devices: Vec<PathBuf>,
@@ -78,6 +85,12 @@ pub fn device(io: LogIo, megabytes_per_second: Option<f64>) -> DeviceOptions {
 }
 
 impl DatabaseOptions {
+    /// Returns the number of calls that a client of a benchmark has under way, so that there are batches to
+    /// run; 0 where each call runs at once.
+    pub fn calls_under_way(&self) -> usize {
+        if self.concurrency.runs_batches() { self.batch_size } else { 0 }
+    }
+
     /// Returns the configuration that these settings describe.
     pub fn config(&self) -> Config {
         let mut config = Config::default();
@@ -88,6 +101,8 @@ impl DatabaseOptions {
         config.record_witnesses = self.witness;
         config.sequencing = self.sequencing;
         config.concurrency = self.concurrency;
+        config.executors = self.executors.unwrap_or(config.executors);
+        config.batch_size = self.batch_size;
         if !self.log_devices.is_empty() {
             let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
             config.log_devices = Some(self.log_devices.iter().map(absolute).collect());

@@ -1,6 +1,6 @@
 //! Commits: executed transactions whose durability the caller waits for.
 
-use crate::database::Inner;
+use crate::inner::Inner;
 use crate::{Error, Row};
 use logging::Commit as CommitPoint;
 use std::future::Future;

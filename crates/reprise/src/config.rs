@@ -31,6 +31,10 @@ pub struct Config {
     pub sequencing: Sequencing,
     /// The scheme of concurrency control.
     pub concurrency: Scheme,
+    /// Threads that run the calls of batches, under schemes that have batches.
+    pub executors: usize,
+    /// The most calls of a batch.
+    pub batch_size: usize,
     /// Folders of the log devices, with one logger each. Relative paths start at the data folder. `None` is
     /// the devices that the database was created with; for a new database, the folder `log`.
     pub log_devices: Option<Vec<PathBuf>>,
@@ -85,11 +89,16 @@ impl Config {
             device: self.device,
             new_devices: self.new_devices(),
             accept_data_loss: self.accept_data_loss,
-            workers: self.workers + self.checkpoint_threads + FURTHER_WORKERS,
+            workers: self.workers + self.checkpoint_threads + self.batch_workers() + FURTHER_WORKERS,
             memory_bytes: self.memory_bytes,
             memory_ahead_bytes: self.ahead_bytes(),
             ..RecoveryConfig::default()
         }
+    }
+
+    /// Returns the number of executors of batches, one more than run, for one that takes another's place.
+    fn batch_workers(&self) -> usize {
+        if self.concurrency.runs_batches() { self.executors.max(1) + 1 } else { 0 }
     }
 
     /// Returns the bytes that are faulted in ahead of use: at most a quarter of the limit, because statements
@@ -130,6 +139,8 @@ impl Default for Config {
             record_witnesses: true,
             sequencing: Sequencing::default(),
             concurrency: Scheme::default(),
+            executors: recovery.threads,
+            batch_size: 1024,
             log_devices: None,
             log_file_bytes: 64 << 20,
             flush_floor: Duration::ZERO,

@@ -2,21 +2,22 @@
 //!
 //! Not here: the steps of an opening (`opening`), checkpoints (`maintenance`), backups (`backup`).
 
+use crate::batches::Batches;
 use crate::definitions::{Definitions, Version};
+use crate::inner::Inner;
 use crate::maintenance::Checkpointer;
 use crate::opening;
 use crate::sequences::Numbers;
 use crate::{Config, Error, Loader, Session};
-use catalog::{CommitOrder, Epoch};
+use catalog::CommitOrder;
 use logging::Commit as CommitPoint;
-use logging::content::{Outcome, seal};
-use logging::{Content, Csn, DatabaseId, LogSet, LogStatistics};
+use logging::{Content, LogStatistics};
 use recovery::{Progress, RecoveryReport};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
-use storage::{Digest, Worker};
+use storage::Digest;
 use transaction::{Aborts, Adaptive};
 
 /// Counts since the database was opened.
@@ -38,75 +39,18 @@ pub struct Statistics {
     pub log: LogStatistics,
 }
 
-/// The state that all sessions share.
-pub(crate) struct Inner {
-    pub(crate) folder: PathBuf,
-    /// Counts all memory of the database.
-    pub(crate) account: Arc<memory::Account>,
-    pub(crate) config: Config,
-    pub(crate) definitions: Definitions,
-    pub(crate) logs: Arc<LogSet>,
-    pub(crate) adaptive: Arc<Adaptive>,
-    pub(crate) devices: Vec<PathBuf>,
-    pub(crate) database: DatabaseId,
-    pub(crate) incarnation: u64,
-    pub(crate) numbers: Numbers,
-    /// Held while a checkpoint or backup is written, definitions change, a digest is computed, or a loader
-    /// begins.
-    pub(crate) maintenance: Mutex<()>,
-    /// Loaders that have not ended.
-    pub(crate) loaders: AtomicUsize,
-    /// Sessions that have not ended.
-    pub(crate) sessions: AtomicUsize,
-    pub(crate) committed: AtomicU64,
-    pub(crate) read: AtomicU64,
-    pub(crate) failed: AtomicU64,
-    pub(crate) conflicts: AtomicU64,
-}
-
 /// A database. Clones share it; it closes when the last clone and the last session are gone.
 #[derive(Clone)]
 pub struct Database {
     pub(crate) inner: Arc<Inner>,
     report: Arc<RecoveryReport>,
+    batches: Option<Arc<Batches>>,
     _checkpointer: Option<Arc<Checkpointer>>,
 }
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Database").field("folder", &self.inner.folder).finish_non_exhaustive()
-    }
-}
-
-impl Inner {
-    /// Returns the number up to which all transactions are durable. Without a log, these are the transactions
-    /// of ended epochs.
-    pub(crate) fn durable(&self, worker: &Worker) -> CommitOrder {
-        let of_ended_epochs = || CommitOrder::last_of(Epoch(worker.epochs().current().0 - 1));
-        self.logs.durable().map_or_else(of_ended_epochs, Csn::order)
-    }
-
-    /// Logs the aborts of the transactions that recovery has undone. They precede all new records, so that no
-    /// later recovery undoes newer writes. Each abort is durable before the next one is logged. Only a
-    /// physiological log needs them: a log of another content continues from a checkpoint.
-    fn log_undone(&self, undone: Vec<CommitOrder>) -> Result<(), Error> {
-        let tables = &self.definitions.current().tables;
-        let own = self.logs.iter().next().filter(|own| own.format.content == Content::Physiological);
-        let Some(log) = own.map(|own| &*own.log) else { return Ok(()) };
-        let mut record = Vec::new();
-        for transaction in undone {
-            let worker = Worker::new(tables.epochs.clone(), tables.memory.clone())
-                .ok_or(Error::TooManySessions(self.config.workers))?;
-            Outcome { transaction, committed: false }.write(&mut record);
-            tables.epochs.begin_commit(worker.slot());
-            let order = tables.epochs.draw();
-            seal(order, &mut record);
-            let appended = log.append(worker.slot(), &record, order);
-            tables.epochs.end_commit(worker.slot());
-            appended?;
-            log.complete(order)?;
-        }
-        Ok(())
     }
 }
 
@@ -195,7 +139,8 @@ impl Database {
         inner.logs.publish_shadows()?;
         inner.definitions.current().tables.memory.count_all();
         let checkpointer = Checkpointer::start(&inner).map(Arc::new);
-        Ok(Self { inner, report: Arc::new(recovered.report), _checkpointer: checkpointer })
+        let batches = Batches::start(&inner)?;
+        Ok(Self { inner, report: Arc::new(recovered.report), batches, _checkpointer: checkpointer })
     }
 
     /// Returns the report of the recovery at the opening.
@@ -222,7 +167,7 @@ impl Database {
     /// # Errors
     /// `Error::TooManySessions`: all workers are in use.
     pub fn session(&self) -> Result<Session, Error> {
-        Session::new(Arc::clone(&self.inner))
+        Session::new(Arc::clone(&self.inner), self.batches.clone())
     }
 
     /// Begins a bulk load, before sessions use the tables. Loaded rows are durable after the next

@@ -27,11 +27,13 @@
 //! This crate connects the crates of the engine, which ARCHITECTURE.md describes.
 
 mod backup;
+mod batches;
 mod commit;
 mod config;
 mod database;
 mod definitions;
 mod error;
+mod inner;
 mod load;
 mod maintenance;
 mod opening;
@@ -58,7 +60,7 @@ pub use procedure::{Conflict, CurrentNumbers, Nowhere, RowSink, SqlError};
 pub use recovery::{Method, Progress, RecoveryReport, ReplayMode, Stage};
 pub use rows::{Column, Row};
 pub use session::{
-    Access, Attempt, Completion, Parameters, Session, Statement, ToStatement, TransactionState,
+    Access, Attempt, Completion, Parameters, Session, StartedCall, Statement, ToStatement, TransactionState,
 };
 pub use sql::Prepared;
 pub use storage::{Digest, TableDigest};

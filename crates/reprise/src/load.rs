@@ -5,8 +5,8 @@
 //! by: `transactions_wait_for_loaded_rows_to_be_saved`.
 
 use crate::Error;
-use crate::database::Inner;
 use crate::definitions::Version;
+use crate::inner::Inner;
 use catalog::{Arena, CommitOrder, Datum, Value, datum_from_value, now_us};
 use procedure::SqlError;
 use std::sync::atomic::Ordering;

@@ -1,7 +1,7 @@
 //! Checkpoints: on request, at intervals, and when an adaptive log needs one.
 
 use crate::Error;
-use crate::database::Inner;
+use crate::inner::Inner;
 use crate::sequences::Taking;
 use catalog::{CommitOrder, Epoch};
 use checkpoint::{CheckpointSummary, Consistency, Contents, Destination};

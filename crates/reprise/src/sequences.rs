@@ -8,7 +8,7 @@
 //! After a crash: the numbers that remained in a range are skipped, as in PostgreSQL.
 
 use crate::Error;
-use crate::database::Inner;
+use crate::inner::Inner;
 use catalog::{Arena, Sequence, SequencePlace, Table, TableId};
 use logging::{Commit, LogError};
 use procedure::{DataAccess, Effect, Failure, Sequences, SqlError};

@@ -204,6 +204,7 @@ fn load(arguments: &Arguments) -> Run {
         seed: arguments.seed,
         rate: arguments.rate,
         ad_hoc_percent: arguments.ad_hoc,
+        under_way: arguments.database.calls_under_way(),
     }
 }
 

@@ -50,7 +50,8 @@ pub fn run(folder: &Path, arguments: &Arguments, workload: &dyn Workload) -> Res
     // Each cycle has other requests.
     let seed = arguments.seed ^ u64::from(std::process::id());
     let clients = std::thread::available_parallelism().map_or(1, usize::from);
-    let run = Run { clients, until: Until::Elapsed(FOREVER), seed, rate: None, ad_hoc_percent: 0 };
+    let until = Until::Elapsed(FOREVER);
+    let run = Run { clients, until, seed, rate: None, ad_hoc_percent: 0, under_way: 0 };
     clients::run(&db, workload, run, Some(&acknowledged)).context("the workload stopped")?;
     Ok(())
 }

@@ -66,7 +66,10 @@ impl Reservation {
         });
         let left = after.into_iter().map(|granule| {
             let has_unique_keys = granule.index == 0 || granule.table.indexes[granule.index].unique;
-            Self { mode: if has_unique_keys { ReservationMode::Write } else { ReservationMode::Touch }, granule }
+            Self {
+                mode: if has_unique_keys { ReservationMode::Write } else { ReservationMode::Touch },
+                granule,
+            }
         });
         let referenced = references.into_iter().map(|granule| Self { granule, mode: ReservationMode::Read });
         found.chain(left).chain(referenced).collect()
@@ -326,11 +329,8 @@ impl Finder<'_> {
             let given = Given { variable, ..Given::ARGUMENTS };
             Reservation::of(Footprint::of(&self.resolver, operation, given))
         };
-        let in_loops: Vec<Vec<Reservation>> = self
-            .around
-            .iter()
-            .map(|own| reserved(Some(self.loops[*own].values.variable())))
-            .collect();
+        let in_loops: Vec<Vec<Reservation>> =
+            self.around.iter().map(|own| reserved(Some(self.loops[*own].values.variable()))).collect();
         let length = |reservation: &Reservation| reservation.granule.prefix.len();
         for (index, wide) in reserved(None).into_iter().enumerate() {
             let of_loops = self.around.iter().zip(&in_loops);

@@ -92,6 +92,11 @@ impl Machine {
         self.services.interrupts.deadline = deadline;
     }
 
+    /// Sets both, for the next statement.
+    pub fn interrupted_by(&mut self, interrupts: Interrupts) {
+        self.services.interrupts = interrupts;
+    }
+
     /// Returns the cancellation and the deadline of the statement in progress.
     pub fn interrupts(&self) -> &Interrupts {
         &self.services.interrupts

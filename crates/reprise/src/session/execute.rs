@@ -8,7 +8,7 @@ use super::statement::{Parameters, Statement, ToStatement};
 use super::{Attempt, Session};
 use crate::definitions::unknown_procedure;
 use crate::rows::Collector;
-use crate::worker::{Recorded, Request, room_for};
+use crate::worker::{KnownProcedure, Recorded, Request, room_for};
 use crate::{Commit, Error, Executed, Row};
 use catalog::{Type, Value, datum_from_value, encode_value, now_us, value_from_datum};
 use logging::Commit as CommitPoint;
@@ -200,25 +200,28 @@ impl Session {
             let ran = encoded.and_then(|()| self.run_alone(&called.procedure, &record, Recorded::Call));
             self.arguments = record;
             if let Some(point) = ran? {
-                let machine = &self.worker.machine;
-                let outputs = called.procedure.outputs();
-                let values: Vec<_> = outputs
-                    .map(|(_, register, ty)| {
-                        value_from_datum(machine.get(register), ty, &machine.frame.arena)
-                    })
-                    .collect();
-                let rows = match values.is_empty() {
-                    true => Vec::new(),
-                    false => vec![Row::new(Arc::clone(&called.columns), values)],
-                };
-                let (affected, commit) = (rows.len() as u64, Commit::new(&self.database, point));
-                return Ok(Executed { rows, affected, commit });
+                return Ok(self.executed(called, point));
             }
         }
     }
 
+    /// Returns the answer of a call, whose outputs are in the registers.
+    pub(super) fn executed(&self, called: &KnownProcedure, point: CommitPoint) -> Executed {
+        let machine = &self.worker.machine;
+        let outputs = called.procedure.outputs();
+        let values: Vec<_> = outputs
+            .map(|(_, register, ty)| value_from_datum(machine.get(register), ty, &machine.frame.arena))
+            .collect();
+        let rows = match values.is_empty() {
+            true => Vec::new(),
+            false => vec![Row::new(Arc::clone(&called.columns), values)],
+        };
+        let (affected, commit) = (rows.len() as u64, Commit::new(&self.database, point));
+        Executed { rows, affected, commit }
+    }
+
     /// Encodes the arguments of a call, with defaults for missing ones.
-    fn encode_arguments(
+    pub(super) fn encode_arguments(
         &mut self,
         procedure: &Procedure,
         arguments: &[Value],
@@ -259,6 +262,9 @@ impl Session {
         let timestamp_us = if procedure.uses_timestamp || !is_call { now_us() } else { 0 };
         let seed = if procedure.uses_seed || !is_call { self.next_seed() } else { 0 };
         let request = Request { call: Call { procedure, timestamp_us, seed }, arguments, recorded };
+        if is_call && self.joins_batches(procedure) {
+            return self.run_in_batch(&request);
+        }
         self.run_request(&request)
     }
 

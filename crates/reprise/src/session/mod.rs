@@ -2,6 +2,7 @@
 //! statements on its worker, one at a time.
 
 mod answers;
+mod batched;
 mod block;
 mod execute;
 mod read_only;
@@ -11,14 +12,16 @@ mod staged;
 mod statement;
 mod waiting;
 
+pub use batched::StartedCall;
 pub use block::TransactionState;
 pub use read_only::Access;
 pub use serving::{Attempt, Completion};
 pub use statement::{Parameters, Statement, ToStatement};
 
 use crate::Error;
+use crate::batches::Batches;
 use crate::commit::SessionDatabase;
-use crate::database::Inner;
+use crate::inner::Inner;
 use crate::worker::{Refused, Request, Settings, Worker};
 use catalog::CommitOrder;
 use logging::Commit as CommitPoint;
@@ -60,6 +63,8 @@ pub struct Session {
     answer: CommitPoint,
     /// The session's reference for the commits that it hands out.
     database: Arc<SessionDatabase>,
+    /// What runs calls, where they run in batches.
+    batches: Option<Arc<Batches>>,
     _counted: Counted,
 }
 
@@ -91,7 +96,7 @@ impl Drop for Counted {
 }
 
 impl Session {
-    pub(crate) fn new(inner: Arc<Inner>) -> Result<Self, Error> {
+    pub(crate) fn new(inner: Arc<Inner>, batches: Option<Arc<Batches>>) -> Result<Self, Error> {
         let counted = Counted::new(&inner)?;
         let database = Arc::new(SessionDatabase(Arc::clone(&inner)));
         let worker = Worker::new(inner)?;
@@ -105,6 +110,7 @@ impl Session {
             arguments: Vec::new(),
             answer: CommitPoint { worker: slot, ..CommitPoint::of_all(CommitOrder(0)) },
             database,
+            batches,
             _counted: counted,
         })
     }

@@ -406,6 +406,6 @@ impl Session {
     /// # Ok(()) }
     /// ```
     pub fn take_notices(&mut self) -> Vec<SqlError> {
-        std::mem::take(&mut self.worker.machine.services.notices)
+        self.worker.take_notices()
     }
 }

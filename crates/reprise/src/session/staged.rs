@@ -11,8 +11,8 @@
 
 use super::Session;
 use crate::Error;
-use crate::database::Inner;
 use crate::definitions::Version;
+use crate::inner::Inner;
 use crate::sequences::{Source, Taking};
 use crate::worker::serialization_failure;
 use catalog::{Index, SequencePlace, TableId, now_us};

@@ -18,12 +18,12 @@ pub(crate) use races::{Awaited, Races, serialization_failure};
 pub(crate) use request::{Recorded, Refused, Request, Settings};
 pub(crate) use texts::room_for;
 
-use crate::database::Inner;
 use crate::definitions::Version;
+use crate::inner::Inner;
 use crate::sequences::Source;
 use crate::{Column, Error};
 use catalog::Datum;
-use procedure::{Machine, Procedure};
+use procedure::{Machine, Procedure, SqlError};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -141,6 +141,11 @@ impl Worker {
         self.version = version;
         self.known = Known::new(&self.version);
         self.workspace.set_tables(self.version.tables.clone());
+    }
+
+    /// Takes the notices that RAISE made in the last call.
+    pub(crate) fn take_notices(&mut self) -> Vec<SqlError> {
+        std::mem::take(&mut self.machine.services.notices)
     }
 
     /// Frees the buffers of a statement that took much memory; otherwise the next statement reuses them.

@@ -10,8 +10,8 @@
 
 use super::{Settings, Worker};
 use crate::Error;
-use crate::database::Inner;
 use crate::definitions::Patience;
+use crate::inner::Inner;
 use procedure::{Conflict, Interrupts, SqlError};
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};

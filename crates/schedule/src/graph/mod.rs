@@ -1,8 +1,8 @@
 //! The dependency graph of a batch of calls: which call runs after which, so that the result is that of a
 //! serial run in batch order.
-//! Paper: DistDGCC §2.1 (contention resolution, temporal dependency). Differs: a vertex is a whole call, whose
-//! logical dependencies are those of its program; what a call touches may be known only in part, so vertices
-//! meet in granules of several lengths, as locks do in a hierarchy (Gray et al., 1976).
+//! Paper: DistDGCC §2.1 (contention resolution, temporal dependency). Differs: a vertex is a whole call,
+//! whose logical dependencies are those of its program; what a call touches may be known only in part, so
+//! vertices meet in granules of several lengths, as locks do in a hierarchy (Gray et al., 1976).
 //!
 //! 1. Calls reserve granules ([`Reserving`]). A reservation becomes an entry at the node of its granule, and
 //!    one at the node of each shorter prefix that some procedure reserves. Chunks of a batch do this at the

@@ -101,7 +101,8 @@ proptest! {
         }
     }
 
-    /// Several threads run the vertices: every one runs once, and no two that conflict overlap or change places.
+    /// Several threads run the vertices: every one runs once, and no two that conflict overlap or change
+    /// places.
     #[test]
     fn threads_run_a_graph_in_its_order(calls in calls(), threads in 1..5_usize) {
         let graph = graph(&calls, 2, 2);

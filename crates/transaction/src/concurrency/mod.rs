@@ -34,6 +34,8 @@ pub enum Scheme {
     TwoPhaseWaitDie,
     /// Strict two-phase locking; a transaction that holds locks does not wait.
     TwoPhaseNoWait,
+    /// Batches of calls, ordered by a dependency graph before they run; everything else is optimistic.
+    DependencyGraph,
 }
 
 /// A scheme as it is chosen.
@@ -44,11 +46,12 @@ struct Choice {
 }
 
 /// All schemes: a new one is a line here.
-static CHOICES: [Choice; 4] = [
+static CHOICES: [Choice; 5] = [
     Choice { name: "occ", scheme: Scheme::Optimistic, discipline: &Optimistic },
     Choice { name: "2pl", scheme: Scheme::TwoPhase, discipline: &TwoPhase(&Detect) },
     Choice { name: "2pl-wait-die", scheme: Scheme::TwoPhaseWaitDie, discipline: &TwoPhase(&WaitDie) },
     Choice { name: "2pl-no-wait", scheme: Scheme::TwoPhaseNoWait, discipline: &TwoPhase(&NoWait) },
+    Choice { name: "dgcc", scheme: Scheme::DependencyGraph, discipline: &Optimistic },
 ];
 
 impl Scheme {
@@ -59,6 +62,11 @@ impl Scheme {
 
     fn choice(self) -> &'static Choice {
         CHOICES.iter().find(|choice| choice.scheme == self).expect("each scheme is in the table")
+    }
+
+    /// Returns whether calls run in batches, each after the calls before it that it depends on.
+    pub fn runs_batches(self) -> bool {
+        self == Self::DependencyGraph
     }
 
     /// Returns the scheme's discipline.

@@ -45,7 +45,7 @@ pub struct Memory {
     pub rows: Vec<Row>,
     pub arena: Arena,
     scan: VecDeque<usize>,
-    /// The scans that others have suspended.
+    /// The scans that are suspended while a scan inside them runs.
     outer: Vec<VecDeque<usize>>,
     kept: KeptRows<usize>,
     /// The operation that runs.

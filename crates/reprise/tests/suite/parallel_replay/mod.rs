@@ -5,6 +5,7 @@
 //! `PROPTEST_CASES` sets the number of cases (1,000 by default). A failing case shrinks and prints itself as
 //! SQL.
 
+mod batches;
 mod granules;
 mod memory;
 mod printing;

@@ -218,7 +218,8 @@ fn every_touched_row_is_reserved() {
     let counts = Counts::default();
     proptest!(config, |(case in case())| check(&case, &counts));
     let Counts { narrow, wide, ordered, free, failed } = counts;
-    let counted = [(narrow, "narrow"), (wide, "wide"), (ordered, "ordered"), (free, "free"), (failed, "failed")];
+    let counted =
+        [(narrow, "narrow"), (wide, "wide"), (ordered, "ordered"), (free, "free"), (failed, "failed")];
     for (count, of) in counted {
         assert!(count.into_inner() > 0, "none were {of}");
     }

@@ -1,0 +1,71 @@
+//! The state that all sessions, workers and threads of a database share.
+
+use crate::definitions::Definitions;
+use crate::sequences::Numbers;
+use crate::{Config, Error};
+use catalog::{CommitOrder, Epoch};
+use logging::content::{Outcome, seal};
+use logging::{Content, Csn, DatabaseId, LogSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
+use storage::Worker;
+use transaction::Adaptive;
+
+/// The state that all sessions share.
+pub(crate) struct Inner {
+    pub(crate) folder: PathBuf,
+    /// Counts all memory of the database.
+    pub(crate) account: Arc<memory::Account>,
+    pub(crate) config: Config,
+    pub(crate) definitions: Definitions,
+    pub(crate) logs: Arc<LogSet>,
+    pub(crate) adaptive: Arc<Adaptive>,
+    pub(crate) devices: Vec<PathBuf>,
+    pub(crate) database: DatabaseId,
+    pub(crate) incarnation: u64,
+    pub(crate) numbers: Numbers,
+    /// Held while a checkpoint or backup is written, definitions change, a digest is computed, or a loader
+    /// begins.
+    pub(crate) maintenance: Mutex<()>,
+    /// Loaders that have not ended.
+    pub(crate) loaders: AtomicUsize,
+    /// Sessions that have not ended.
+    pub(crate) sessions: AtomicUsize,
+    pub(crate) committed: AtomicU64,
+    pub(crate) read: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) conflicts: AtomicU64,
+}
+
+impl Inner {
+    /// Returns the number up to which all transactions are durable. Without a log, these are the transactions
+    /// of ended epochs.
+    pub(crate) fn durable(&self, worker: &Worker) -> CommitOrder {
+        let of_ended_epochs = || CommitOrder::last_of(Epoch(worker.epochs().current().0 - 1));
+        self.logs.durable().map_or_else(of_ended_epochs, Csn::order)
+    }
+
+    /// Logs the aborts of the transactions that recovery has undone. They precede all new records, so that no
+    /// later recovery undoes newer writes. Each abort is durable before the next one is logged. Only a
+    /// physiological log needs them: a log of another content continues from a checkpoint.
+    pub(crate) fn log_undone(&self, undone: Vec<CommitOrder>) -> Result<(), Error> {
+        let tables = &self.definitions.current().tables;
+        let own = self.logs.iter().next().filter(|own| own.format.content == Content::Physiological);
+        let Some(log) = own.map(|own| &*own.log) else { return Ok(()) };
+        let mut record = Vec::new();
+        for transaction in undone {
+            let worker = Worker::new(tables.epochs.clone(), tables.memory.clone())
+                .ok_or(Error::TooManySessions(self.config.workers))?;
+            Outcome { transaction, committed: false }.write(&mut record);
+            tables.epochs.begin_commit(worker.slot());
+            let order = tables.epochs.draw();
+            seal(order, &mut record);
+            let appended = log.append(worker.slot(), &record, order);
+            tables.epochs.end_commit(worker.slot());
+            appended?;
+            log.complete(order)?;
+        }
+        Ok(())
+    }
+}
