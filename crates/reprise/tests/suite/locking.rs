@@ -39,7 +39,7 @@ fn open(concurrency: Scheme) -> (tempfile::TempDir, Database, Session) {
 }
 
 fn locking() -> impl Iterator<Item = Scheme> {
-    Scheme::all().filter(|scheme| *scheme != Scheme::Optimistic)
+    Scheme::all().filter(|scheme| scheme.locks())
 }
 
 fn attempt(session: &mut Session, text: &str) -> Result<Attempt, Error> {

@@ -220,7 +220,7 @@ fn a_statement_that_fails_when_it_is_repeated_holds_nothing() {
             assert!(matches!(attempted, Ok(Attempt::Busy(_))), "{scheme}: {wanted}: {attempted:?}");
         }
         // Under 2PL the UPDATE looks for all of its rows, and waits, before it writes the first.
-        let takes_first = scheme == Scheme::Optimistic || wanted.starts_with("CALL");
+        let takes_first = !scheme.locks() || wanted.starts_with("CALL");
         let held = attempt(&mut third, "UPDATE t SET v = v + 1 WHERE id = 1");
         assert_eq!(
             matches!(held, Ok(Attempt::Busy(_))),
@@ -300,7 +300,7 @@ fn a_deadlock_over_keys_is_found_and_a_savepoint_gets_out_of_it() {
             std::thread::sleep(Duration::from_millis(50));
             let error = first.query("INSERT INTO t VALUES (11, 3, NULL)").unwrap_err();
             assert_eq!(error.sqlstate(), "40P01", "{scheme}: {error}");
-            if scheme == Scheme::Optimistic {
+            if !scheme.locks() {
                 waits.join().unwrap();
                 first.roll_back_to_savepoint("s").unwrap();
                 return drop(first.commit().unwrap());

@@ -69,6 +69,11 @@ impl Scheme {
         self == Self::DependencyGraph
     }
 
+    /// Returns whether transactions lock everything that they read and write.
+    pub fn locks(self) -> bool {
+        self.discipline().is_locking()
+    }
+
     /// Returns the scheme's discipline.
     pub fn discipline(self) -> &'static dyn Concurrency {
         self.choice().discipline

@@ -30,17 +30,17 @@ fn asked_scheme() -> Option<Scheme> {
     Some(asked.parse().expect("REPRISE_CONCURRENCY names a concurrency control"))
 }
 
-/// The concurrency control of a random history: OCC for one half of the seeds, each form of 2PL in turn for
-/// the other half.
+/// The concurrency control of a random history: OCC for one half of the seeds, each other one in turn for the
+/// other half.
 pub fn scheme_of(seed: u64) -> Scheme {
-    let locking: Vec<Scheme> = Scheme::all().filter(|scheme| *scheme != Scheme::Optimistic).collect();
+    let rest: Vec<Scheme> = Scheme::all().filter(|scheme| *scheme != Scheme::Optimistic).collect();
     asked_scheme().unwrap_or(match seed % 2 {
         0 => Scheme::Optimistic,
-        _ => locking[seed as usize / 2 % locking.len()],
+        _ => rest[seed as usize / 2 % rest.len()],
     })
 }
 
-/// OCC and a form of 2PL, in turn by a seed; or the one that REPRISE_CONCURRENCY names.
+/// OCC and another concurrency control, in turn by a seed; or the one that REPRISE_CONCURRENCY names.
 pub fn schemes_of(seed: u64) -> impl Iterator<Item = Scheme> {
     let asked = asked_scheme();
     [scheme_of(2 * seed), scheme_of(2 * seed + 1)].into_iter().take(if asked.is_some() { 1 } else { 2 })
@@ -78,7 +78,7 @@ pub fn under(concurrency: Scheme, script: &str) -> (tempfile::TempDir, Database,
 
 /// The concurrency controls under which a transaction that holds rows waits for another transaction. Under
 /// the remaining ones it fails at once with 40001, unless it can run again.
-pub const WAITING: [Scheme; 2] = [Scheme::Optimistic, Scheme::TwoPhase];
+pub const WAITING: [Scheme; 3] = [Scheme::Optimistic, Scheme::TwoPhase, Scheme::DependencyGraph];
 
 /// A durable answer.
 #[derive(Clone, PartialEq, Debug)]
