@@ -32,9 +32,9 @@ pub struct DatabaseOptions {
     /// 2pl-wait-die, 2pl-no-wait, dgcc (batches of calls, ordered by a dependency graph before they run).
     #[arg(long, default_value = "occ")]
     pub concurrency: Scheme,
-    /// With --concurrency dgcc: threads that run batches. [default: one a core]
-    #[arg(long, value_parser = numbers::from::<usize>(1, 64))]
-    pub executors: Option<usize>,
+    /// With --concurrency dgcc: threads that run batches. The default is the number of cores.
+    #[arg(long, default_value_t = cores(), value_parser = numbers::from::<usize>(1, 64))]
+    pub executors: usize,
     /// With --concurrency dgcc: maximum number of calls of a batch. A batch takes the calls that wait when
     /// its turn comes, so a lightly loaded database has small batches.
     #[arg(long, default_value_t = 1024, value_parser = numbers::from::<usize>(1, 1 << 20))]
@@ -71,6 +71,11 @@ pub struct DatabaseOptions {
     pub memory_bytes: usize,
 }
 
+/// Returns the number of cores that this process may use, but at most 64.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(64)
+}
+
 pub fn on_or_off(text: &str) -> Result<bool, String> {
     match text {
         "on" => Ok(true),
@@ -101,7 +106,7 @@ impl DatabaseOptions {
         config.record_witnesses = self.witness;
         config.sequencing = self.sequencing;
         config.concurrency = self.concurrency;
-        config.executors = self.executors.unwrap_or(config.executors);
+        config.executors = self.executors;
         config.batch_size = self.batch_size;
         if !self.log_devices.is_empty() {
             let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
