@@ -33,7 +33,8 @@ pub struct DatabaseOptions {
     #[arg(long, default_value = "occ")]
     pub concurrency: Scheme,
     /// With --concurrency dgcc: threads that run batches. The default is the number of cores.
-    #[arg(long, default_value_t = cores(), value_parser = numbers::from::<usize>(1, 64))]
+    #[arg(long, default_value_t = Config::default().executors.min(64))]
+    #[arg(value_parser = numbers::from::<usize>(1, 64))]
     pub executors: usize,
     /// With --concurrency dgcc: maximum number of calls of a batch. A batch takes the calls that wait when
     /// its turn comes, so a lightly loaded database has small batches.
@@ -69,11 +70,6 @@ pub struct DatabaseOptions {
     #[arg(long = "memory-gib", value_name = "GIBIBYTES", default_value = "64")]
     #[arg(value_parser = numbers::memory_gib())]
     pub memory_bytes: usize,
-}
-
-/// Returns the number of cores that this process may use, but at most 64.
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from).min(64)
 }
 
 pub fn on_or_off(text: &str) -> Result<bool, String> {

@@ -17,8 +17,8 @@ use super::program::Program;
 use super::resolve::{Given, Resolver};
 use super::rounds::Rounds;
 use super::step::Step;
-use crate::{ByValueCause, Expression, Machine, Operation, OperationId, Procedure, Register};
-use catalog::{Datum, Reader, decode_value};
+use crate::{ByValueCause, Call, Expression, Machine, Operation, OperationId, Procedure, Register};
+use catalog::{Datum, DecodeError, Reader, decode_value};
 
 /// A loop of more rounds reserves what its operations may touch in any round.
 const MOST_ROUNDS: u32 = 1 << 12;
@@ -199,19 +199,14 @@ impl Reservations {
         Ok(Self { inputs: program.inputs.clone(), registers: program.registers, once, loops })
     }
 
-    /// Puts a call's arguments into the registers of a machine. `arguments` are those of its record.
+    /// Puts the arguments of a call of the procedure into the registers of a machine, from its record.
     ///
     /// # Errors
     /// The arguments do not fit the procedure.
-    pub fn load(
-        &self,
-        procedure: &Procedure,
-        call: &RecordedInputs<'_>,
-        machine: &mut Machine,
-    ) -> Result<(), catalog::DecodeError> {
+    pub fn load(&self, call: Call<'_>, arguments: &[u8], machine: &mut Machine) -> Result<(), DecodeError> {
         machine.begin_piece(self.registers, call.timestamp_us, call.seed);
-        let mut reader = Reader::new(call.arguments);
-        for ((_, parameter), register) in procedure.inputs().zip(&self.inputs) {
+        let mut reader = Reader::new(arguments);
+        for ((_, parameter), register) in call.procedure.inputs().zip(&self.inputs) {
             let value = decode_value(parameter.ty, &mut reader, &mut machine.frame.arena)?;
             if let Some(register) = register {
                 machine.set(*register, value);
@@ -257,17 +252,6 @@ impl Reservations {
     }
 }
 
-/// What a call's record holds of its inputs.
-#[derive(Clone, Copy, Debug)]
-pub struct RecordedInputs<'a> {
-    /// The arguments, as `catalog::encode_value` writes them.
-    pub arguments: &'a [u8],
-    /// `now()`, in microseconds since 2000-01-01 UTC.
-    pub timestamp_us: i64,
-    /// The seed of `random()`.
-    pub seed: u64,
-}
-
 /// Finds the reservations of a program.
 struct Finder<'p> {
     resolver: Resolver<'p>,
@@ -300,23 +284,12 @@ impl Finder<'_> {
     /// Returns the values of the variable of a loop; `None` if they are not known before the call runs, or if
     /// something else sets the variable, too.
     fn values_of(&self, step: &Step) -> Option<LoopValues> {
-        let resolved = |value: &Expression| {
-            let resolved = self.resolver.resolved(value, Given::ARGUMENTS)?;
-            Some(resolved.expression)
-        };
         let values = match step {
-            Step::ForRange { variable, from, to, step, reverse, .. } => LoopValues::Range(Rounds {
-                from: resolved(from)?,
-                to: resolved(to)?,
-                step: resolved(step)?,
-                reverse: *reverse,
-                variable: *variable,
-                body: Vec::new(),
-            }),
             Step::ForEach { variable, array, .. } => {
-                LoopValues::Elements { variable: *variable, array: resolved(array)? }
+                let array = self.resolver.resolved(array, Given::ARGUMENTS)?.expression;
+                LoopValues::Elements { variable: *variable, array }
             }
-            _ => return None,
+            _ => LoopValues::Range(Rounds::of(&self.resolver, step)?),
         };
         self.resolver.has_one_definition(values.variable()).then_some(values)
     }

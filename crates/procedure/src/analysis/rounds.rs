@@ -38,6 +38,21 @@ pub struct Rounds {
 }
 
 impl Rounds {
+    /// Returns the rounds of a FOR loop over integers, without their steps; `None` for another step, or if a
+    /// bound does not follow from the call's record.
+    pub(super) fn of(resolver: &Resolver<'_>, step: &Step) -> Option<Self> {
+        let Step::ForRange { variable, from, to, step, reverse, .. } = step else { return None };
+        let resolved = |value: &Expression| Some(resolver.resolved(value, Given::ARGUMENTS)?.expression);
+        Some(Self {
+            from: resolved(from)?,
+            to: resolved(to)?,
+            step: resolved(step)?,
+            reverse: *reverse,
+            variable: *variable,
+            body: Vec::new(),
+        })
+    }
+
     /// Returns the value of the variable in a round, numbered from 0. The registers hold the call's
     /// arguments.
     pub fn value(&self, round: u32, machine: &mut Machine) -> Datum {
@@ -69,9 +84,9 @@ impl Rounds {
 pub(super) fn rounds(program: &Program, resolver: &Resolver<'_>, need: &Need) -> Option<Rounds> {
     let mut body = need.body.clone();
     let rounds = {
-        let Step::ForRange { label, variable, from, to, step, reverse, body } = only_loop(&mut body)? else {
-            return None;
-        };
+        let only = only_loop(&mut body)?;
+        let rounds = Rounds::of(resolver, only)?;
+        let Step::ForRange { label, variable, from, to, step, body, .. } = only else { return None };
         let inside = Inside { program, need, label: *label };
         let (of_loop, of_all) = (inside.definitions(body), inside.definitions(&need.body));
         let carried = of_loop.contains(variable)
@@ -80,15 +95,6 @@ pub(super) fn rounds(program: &Program, resolver: &Resolver<'_>, need: &Need) ->
         if carried || leaves(body, *label) || !need.sources.iter().all(|id| inside.is_aligned(*id, body)) {
             return None;
         }
-        let resolved = |value: &Expression| Some(resolver.resolved(value, Given::ARGUMENTS)?.expression);
-        let rounds = Rounds {
-            from: resolved(from)?,
-            to: resolved(to)?,
-            step: resolved(step)?,
-            reverse: *reverse,
-            variable: *variable,
-            body: Vec::new(),
-        };
         (*from, *to) = (Expression::Register(*variable), Expression::Register(*variable));
         *step = Expression::Constant(Datum::Int(1));
         rounds

@@ -20,9 +20,10 @@
 mod executor;
 mod plan;
 
+use crate::Error;
+use crate::definitions::{Version, hold};
 use crate::inner::Inner;
 use crate::worker::{Refused, Worker};
-use crate::{Error, definitions::Version};
 use catalog::ProcedureId;
 use crossbeam_deque::{Injector, Stealer};
 use executor::Executor;
@@ -31,7 +32,7 @@ use plan::Plan;
 use procedure::{Interrupts, SqlError};
 use schedule::graph::Graph;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -101,10 +102,6 @@ impl Ticket {
             }
         }
     }
-}
-
-fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A call of a batch, until it has run.

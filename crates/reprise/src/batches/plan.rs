@@ -1,9 +1,9 @@
 //! What the calls of a version of the definitions reserve.
 
-use super::{Batch, Outcome, Version, Waiting};
+use super::{Batch, Outcome, SubmittedCall, Version, Waiting};
 use catalog::ProcedureId;
-use procedure::analysis::{RecordedInputs, Reservations, ReservedKey};
-use procedure::{Machine, Procedure};
+use procedure::analysis::{Reservations, ReservedKey};
+use procedure::{Call, Machine, Procedure};
 use schedule::graph::{Entries, GraphBuilder, Reserving, Vertex};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
@@ -56,13 +56,10 @@ impl Plan {
                 continue;
             }
             let planned = self.procedures.get(&call.procedure);
-            let inputs = RecordedInputs {
-                arguments: &call.arguments,
-                timestamp_us: call.timestamp_us,
-                seed: call.seed,
+            let is_loaded = |Planned { procedure, reservations }: &&Planned| {
+                let SubmittedCall { timestamp_us, seed, ref arguments, .. } = call;
+                reservations.load(Call { procedure, timestamp_us, seed }, arguments, machine).is_ok()
             };
-            let is_loaded =
-                |planned: &&Planned| planned.reservations.load(&planned.procedure, &inputs, machine).is_ok();
             let Some(Planned { reservations, .. }) = planned.filter(is_loaded) else {
                 ticket.resolve(Outcome::Alone(call));
                 continue;

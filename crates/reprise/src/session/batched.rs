@@ -7,7 +7,7 @@ use crate::batches::{Answer, Outcome, SubmittedCall, Ticket};
 use crate::definitions::unknown_procedure;
 use crate::worker::{Known, Recorded, Refused, Request};
 use crate::{Error, Executed};
-use catalog::{Reader, Value, decode_value, now_us, value_from_datum};
+use catalog::{Arena, Reader, Value, decode_value, value_from_datum};
 use logging::Commit as CommitPoint;
 use procedure::{Call, Procedure, SqlError};
 use std::sync::Arc;
@@ -81,9 +81,8 @@ impl Session {
         }
         let mut record = Vec::new();
         self.encode_arguments(called, arguments, &mut record)?;
-        let timestamp_us = if called.uses_timestamp { now_us() } else { 0 };
-        let seed = if called.uses_seed { self.next_seed() } else { 0 };
-        let ticket = self.submit(Call { procedure: called, timestamp_us, seed }, record);
+        let call = self.new_call(called, true);
+        let ticket = self.submit(call, record);
         Ok(StartedCall(Started::Submitted { ticket, known, index }))
     }
 
@@ -179,12 +178,12 @@ impl Session {
 
 /// Returns the arguments that a record has.
 fn values_of(procedure: &Procedure, arguments: &[u8]) -> Result<Vec<Value>, Error> {
-    let (mut reader, mut arena) = (Reader::new(arguments), catalog::Arena::default());
-    let values = procedure.inputs().map(|(_, parameter)| {
-        let value = decode_value(parameter.ty, &mut reader, &mut arena).map_err(|error| malformed(&error))?;
-        Ok(value_from_datum(value, parameter.ty, &arena))
-    });
-    values.collect()
+    let (mut arena, mut data) = (Arena::default(), Vec::new());
+    procedure
+        .read_arguments(&mut Reader::new(arguments), &mut arena, &mut data)
+        .map_err(|error| malformed(&error))?;
+    let values = procedure.inputs().zip(data);
+    Ok(values.map(|((_, parameter), value)| value_from_datum(value, parameter.ty, &arena)).collect())
 }
 
 fn malformed(error: &dyn std::fmt::Display) -> Error {

@@ -259,13 +259,18 @@ impl Session {
         recorded: Recorded<'_>,
     ) -> Result<Option<CommitPoint>, Error> {
         let is_call = matches!(recorded, Recorded::Call);
-        let timestamp_us = if procedure.uses_timestamp || !is_call { now_us() } else { 0 };
-        let seed = if procedure.uses_seed || !is_call { self.next_seed() } else { 0 };
-        let request = Request { call: Call { procedure, timestamp_us, seed }, arguments, recorded };
+        let request = Request { call: self.new_call(procedure, is_call), arguments, recorded };
         if is_call && self.joins_batches(procedure) {
             return self.run_in_batch(&request);
         }
         self.run_request(&request)
+    }
+
+    /// Returns a new run of a procedure: a call, or a statement, which gets a time and a seed in any case.
+    pub(super) fn new_call<'p>(&mut self, procedure: &'p Procedure, is_call: bool) -> Call<'p> {
+        let timestamp_us = if procedure.uses_timestamp || !is_call { now_us() } else { 0 };
+        let seed = if procedure.uses_seed || !is_call { self.next_seed() } else { 0 };
+        Call { procedure, timestamp_us, seed }
     }
 
     /// Returns the commit that must be durable before the last answer, an error included, is shown. A

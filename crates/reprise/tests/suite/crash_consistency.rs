@@ -217,7 +217,7 @@ fn check_and_go_on(
 /// then is of another kind than before.
 #[test]
 fn every_content_follows_every_other() {
-    // Each pair twice: from OCC to a form of 2PL, and back.
+    // Each pair twice: from OCC to another concurrency control, and back.
     let is_optimistic = |log: &Log| log.4 == Scheme::Optimistic;
     let is_one_scheme = schemes_of(0).count() == 1;
     let pairs = logs().flat_map(|log| logs().map(move |next| (log, next)));

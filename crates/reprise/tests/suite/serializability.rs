@@ -115,8 +115,8 @@ fn concurrent_transactions_equal_their_serial_re_execution() {
         }
         run_and_recover(logged, Scheme::TwoPhase, place as u64 * 10);
         // Policies against deadlocks do not depend on the log.
-        let locking = Scheme::all().filter(|scheme| *scheme != Scheme::Optimistic).nth(place % 4);
-        run_and_recover(logged, locking.unwrap(), place as u64 * 10 + 1);
+        let rest = Scheme::all().filter(|scheme| *scheme != Scheme::Optimistic).nth(place % 4);
+        run_and_recover(logged, rest.unwrap(), place as u64 * 10 + 1);
     }
 }
 

@@ -36,12 +36,7 @@ impl Use {
 
     /// Returns its index in `ALL`.
     pub(super) fn number(self) -> usize {
-        let mode = match self.mode {
-            ReservationMode::Read => 0,
-            ReservationMode::Touch => 1,
-            ReservationMode::Write => 2,
-        };
-        if self.is_whole { mode } else { mode + 3 }
+        self.mode as usize + if self.is_whole { 0 } else { 3 }
     }
 
     /// Returns whether two uses of one node need an order. Granules inside meet at their own nodes.

@@ -24,8 +24,8 @@ mod shard;
 mod tests;
 
 pub use entries::{Entries, Reserving};
-pub use shard::Shard;
 
+use shard::Shard;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -102,11 +102,6 @@ impl Graph {
     /// Returns whether the batch has no calls.
     pub fn is_empty(&self) -> bool {
         self.waits.is_empty()
-    }
-
-    /// Returns the number of edges.
-    pub fn edges(&self) -> usize {
-        self.shards.iter().map(Shard::edges).sum()
     }
 
     /// Returns the vertices that wait for no other, in batch order. Before any vertex is done, these can run.

@@ -64,7 +64,7 @@ impl Lists {
 
 /// The edges of the nodes of a shard.
 #[derive(Debug)]
-pub struct Shard {
+pub(super) struct Shard {
     /// By vertex, the list of the vertices that wait for it.
     later: Vec<u32>,
     lists: Lists,
@@ -110,9 +110,5 @@ impl Shard {
     /// Returns the vertices that wait for a vertex.
     pub(super) fn later_than(&self, vertex: Vertex) -> impl Iterator<Item = Vertex> {
         self.lists.iter(self.later[vertex as usize])
-    }
-
-    pub(super) fn edges(&self) -> usize {
-        self.lists.cells.len()
     }
 }

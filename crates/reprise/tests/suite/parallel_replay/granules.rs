@@ -1,13 +1,12 @@
 //! Granules against rows: what operations of random procedures touch lies in what the analysis says of them.
 
 use super::memory::{CallTapes, Memory, Side, Touch};
-use super::{Case, VALUES, case};
-use catalog::{Arena, Datum, datum_from_value};
+use super::{Case, case};
+use catalog::{Arena, Datum};
 use procedure::analysis::{Analysis, Extent, Footprint, Granule, Pieces};
 use procedure::{Machine, OperationId, Procedure, execute_piece};
 use proptest::prelude::*;
-use sql::Schema;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What was compared.
@@ -31,7 +30,6 @@ struct Earlier {
 struct Run<'c> {
     analysis: Analysis,
     pieces: Pieces,
-    procedures: Vec<&'c Procedure>,
     data: Memory,
     calls: usize,
     /// By row.
@@ -47,8 +45,7 @@ struct Running {
 
 impl Run<'_> {
     /// Runs a call, piece after piece; one that fails leaves nothing.
-    fn call(&mut self, name: &str, arguments: &[Datum], arena: &Arena) {
-        let Some(program) = self.procedures.iter().position(|own| own.name == name) else { return };
+    fn call(&mut self, program: usize, arguments: &[Datum], arena: &Arena) {
         self.calls += 1;
         let (rows, running) = (self.data.rows.clone(), Running { program, call: self.calls });
         let mut tapes = CallTapes::default();
@@ -129,40 +126,15 @@ impl Run<'_> {
 }
 
 fn check(case: &Case, counts: &Counts) {
-    let mut schema = Schema::default();
-    for (statement, ..) in Schema::split(&format!("{case:?}")).unwrap() {
-        if !statement.trim_start().starts_with("CALL") {
-            schema = schema.apply(&statement).unwrap().0;
-        }
-    }
+    let schema = case.schema();
     let mut procedures: Vec<&Procedure> = schema.procedures().map(|own| &**own).collect();
     procedures.retain(|own| !own.read_only && own.by_value.is_none());
     procedures.sort_by_key(|own| own.id);
     let analysis = Analysis::of(procedures.iter().copied());
-    let mut tables = BTreeMap::new();
-    procedures.iter().for_each(|own| {
-        own.for_each_table(&mut |table| {
-            tables.insert(table.id, table.clone());
-        });
-    });
     let pieces = Pieces::of(&analysis);
-    let data = Memory::new(tables.into_values());
-    let mut run = Run { analysis, pieces, procedures, data, calls: 0, earlier: HashMap::new(), counts };
-    let first = [Datum::Int(0), Datum::Int(i64::from(VALUES) - 1), Datum::Int(1)];
-    run.call("fill", &first, &Arena::default());
-    for call in &case.calls {
-        let procedure = &case.procedures[call.procedure];
-        let name = format!("p{}", call.procedure);
-        let Some(own) = run.procedures.iter().find(|own| own.name == name) else { continue };
-        let mut arena = Arena::default();
-        let values = call.values(procedure);
-        let arguments: Result<Vec<Datum>, _> = own
-            .inputs()
-            .zip(&values)
-            .map(|((_, parameter), value)| datum_from_value(value, parameter.ty, &mut arena))
-            .collect();
-        run.call(&name, &arguments.unwrap(), &arena);
-    }
+    let data = Memory::of_procedures(&procedures);
+    let mut run = Run { analysis, pieces, data, calls: 0, earlier: HashMap::new(), counts };
+    case.for_each_call(&procedures, |program, arguments, arena| run.call(program, arguments, arena));
 }
 
 #[test]

@@ -1,15 +1,52 @@
-//! Rows in memory that tell which operation touched which of them.
+//! Cases that run without a database, on rows in memory that tell which operation touched which of them.
 
-use catalog::{Arena, ColumnSlot, Datum, Table, TableId};
+use super::Case;
+use super::steps::VALUES;
+use catalog::{Arena, ColumnSlot, Datum, Table, TableId, datum_from_value};
 use procedure::analysis::Piece;
 use procedure::{
-    DataAccess, Failure, KeptRows, LookAhead, NestedScans, OperationId, Part, ScanRange, SqlError, Tapes,
-    TransactionControl,
+    DataAccess, Failure, KeptRows, LookAhead, NestedScans, OperationId, Part, Procedure, ScanRange, SqlError,
+    Tapes, TransactionControl,
 };
+use sql::Schema;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
+
+impl Case {
+    /// The definitions of the case, without a database.
+    pub fn schema(&self) -> Schema {
+        let mut schema = Schema::default();
+        for (statement, ..) in Schema::split(&format!("{self:?}")).unwrap() {
+            if !statement.trim_start().starts_with("CALL") {
+                schema = schema.apply(&statement).unwrap().0;
+            }
+        }
+        schema
+    }
+
+    /// Visits the call that fills the tables and the calls of the case, each with the index of its procedure
+    /// among some of them, and with its arguments. Calls of other procedures are left out.
+    pub fn for_each_call(&self, procedures: &[&Procedure], mut visit: impl FnMut(usize, &[Datum], &Arena)) {
+        let place = |name: &str| procedures.iter().position(|own| own.name == name);
+        if let Some(fill) = place("fill") {
+            let first = [Datum::Int(0), Datum::Int(i64::from(VALUES) - 1), Datum::Int(1)];
+            visit(fill, &first, &Arena::default());
+        }
+        for call in &self.calls {
+            let Some(place) = place(&format!("p{}", call.procedure)) else { continue };
+            let mut arena = Arena::default();
+            let values = call.values(&self.procedures[call.procedure]);
+            let arguments: Result<Vec<Datum>, _> = procedures[place]
+                .inputs()
+                .zip(&values)
+                .map(|((_, parameter), value)| datum_from_value(value, parameter.ty, &mut arena))
+                .collect();
+            visit(place, &arguments.unwrap(), &arena);
+        }
+    }
+}
 
 /// A row of a table, or what is left of it.
 #[derive(Clone)]
@@ -54,7 +91,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn new(tables: impl Iterator<Item = Arc<Table>>) -> Self {
+    fn new(tables: impl Iterator<Item = Arc<Table>>) -> Self {
         Self {
             tables: tables.map(|table| (table.id, table)).collect(),
             rows: Vec::new(),
@@ -65,6 +102,17 @@ impl Memory {
             running: Rc::new(Cell::new(OperationId(0))),
             touched: Vec::new(),
         }
+    }
+
+    /// The tables that procedures touch, without rows.
+    pub fn of_procedures(procedures: &[&Procedure]) -> Self {
+        let mut tables = BTreeMap::new();
+        procedures.iter().for_each(|own| {
+            own.for_each_table(&mut |table| {
+                tables.insert(table.id, table.clone());
+            });
+        });
+        Self::new(tables.into_values())
     }
 
     fn touch(&mut self, side: Side, row: usize, writes: bool) {

@@ -2,14 +2,13 @@
 //! analysis has reserved for them before, and the graph of the calls orders those that touch one row.
 
 use super::memory::{Memory, Side, Touch};
-use super::{Case, VALUES, case};
-use catalog::{Arena, Datum, datum_from_value, encode_value};
-use procedure::analysis::{RecordedInputs, Reservation, ReservationMode, Reservations, ReservedKey};
+use super::{Case, case};
+use catalog::{Arena, Datum, encode_value};
+use procedure::analysis::{Reservation, ReservationMode, Reservations, ReservedKey};
 use procedure::{Call, Machine, Procedure, Whole, execute};
 use proptest::prelude::*;
 use schedule::graph::{Entries, Graph, GraphBuilder, Reserving, Vertex};
-use sql::Schema;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Shards of the graphs.
@@ -61,8 +60,7 @@ struct Run<'c> {
 
 impl<'c> Run<'c> {
     /// Runs a call, after its reservations are made; one that fails leaves nothing.
-    fn call(&mut self, name: &str, arguments: &[Datum], arena: &Arena) {
-        let Some(program) = self.procedures.iter().position(|own| own.name == name) else { return };
+    fn call(&mut self, program: usize, arguments: &[Datum], arena: &Arena) {
         let procedure = self.procedures[program];
         let reserved = self.reserve(program, arguments, arena);
         let rows = self.data.rows.clone();
@@ -74,7 +72,7 @@ impl<'c> Run<'c> {
         let ran = execute(call, arguments.into_iter(), &mut machine, &mut self.data, &mut Whole);
         let mut rows_touched: HashMap<usize, bool> = HashMap::new();
         for touch in std::mem::take(&mut self.data.touched) {
-            self.check(name, &touch, &reserved);
+            self.check(&procedure.name, &touch, &reserved);
             *rows_touched.entry(touch.row).or_default() |= touch.writes;
         }
         if ran.is_err() {
@@ -94,8 +92,8 @@ impl<'c> Run<'c> {
             encode_value(*value, parameter.ty, arena, &mut record);
         }
         let (mut machine, mut key) = (Machine::default(), ReservedKey::default());
-        let inputs = RecordedInputs { arguments: &record, timestamp_us: 1, seed: 7 };
-        reservations.load(procedure, &inputs, &mut machine).expect("arguments of the procedure");
+        let call = Call { procedure, timestamp_us: 1, seed: 7 };
+        reservations.load(call, &record, &mut machine).expect("arguments of the procedure");
         let (mut reserved, vertex) = (Vec::new(), self.touched.len() as Vertex);
         reservations.for_each(&mut machine, &mut key, |reservation, key| {
             self.reserving.reserve(vertex, reservation, key, &mut self.entries);
@@ -149,46 +147,21 @@ fn ancestors(graph: &Graph) -> Vec<u128> {
 }
 
 fn check(case: &Case, counts: &Counts) {
-    let mut schema = Schema::default();
-    for (statement, ..) in Schema::split(&format!("{case:?}")).unwrap() {
-        if !statement.trim_start().starts_with("CALL") {
-            schema = schema.apply(&statement).unwrap().0;
-        }
-    }
+    let schema = case.schema();
     let mut procedures: Vec<&Procedure> = schema.procedures().map(|own| &**own).collect();
     procedures.retain(|own| own.by_value.is_none());
     let reservations: Vec<Reservations> =
         procedures.iter().map(|own| Reservations::of(own).expect("it is not logged by value")).collect();
-    let mut tables = BTreeMap::new();
-    procedures.iter().for_each(|own| {
-        own.for_each_table(&mut |table| {
-            tables.insert(table.id, table.clone());
-        });
-    });
     let mut run = Run {
         reserving: Reserving::of(reservations.iter()),
         reservations: &reservations,
-        procedures,
-        data: Memory::new(tables.into_values()),
+        data: Memory::of_procedures(&procedures),
+        procedures: procedures.clone(),
         entries: Entries::new(SHARDS),
         touched: Vec::new(),
         counts,
     };
-    let first = [Datum::Int(0), Datum::Int(i64::from(VALUES) - 1), Datum::Int(1)];
-    run.call("fill", &first, &Arena::default());
-    for call in &case.calls {
-        let procedure = &case.procedures[call.procedure];
-        let name = format!("p{}", call.procedure);
-        let Some(own) = run.procedures.iter().find(|own| own.name == name) else { continue };
-        let mut arena = Arena::default();
-        let values = call.values(procedure);
-        let arguments: Result<Vec<Datum>, _> = own
-            .inputs()
-            .zip(&values)
-            .map(|((_, parameter), value)| datum_from_value(value, parameter.ty, &mut arena))
-            .collect();
-        run.call(&name, &arguments.unwrap(), &arena);
-    }
+    case.for_each_call(&procedures, |program, arguments, arena| run.call(program, arguments, arena));
     check_order(run);
 }
 
