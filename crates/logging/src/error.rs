@@ -1,6 +1,7 @@
 //! The errors of log, checkpoint and pepoch files.
 
 use crate::identity::DatabaseId;
+use catalog::CommitOrder;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -87,6 +88,12 @@ pub enum UnprovenKind {
     OtherCheckpoint {
         /// The manifest.
         by: PathBuf,
+    },
+    /// A batch of calls is durable as a whole, but the log has only a part of it.
+    #[error("has only a part of the batch of calls that has the commit order {}", order.0)]
+    BrokenBatch {
+        /// The order of one of its calls.
+        order: CommitOrder,
     },
     /// The log must be replayed, but this release's executor has other semantics.
     #[error("must be replayed under semantics {written}, but this release has semantics {known}")]
@@ -238,7 +245,9 @@ impl LogError {
             UnprovenKind::Missing { .. } | UnprovenKind::EndsEarly { .. } => {
                 "Mount the device that holds the file, or restore all files of the database from one moment."
             }
-            UnprovenKind::Outdated { .. } | UnprovenKind::OtherCheckpoint { .. } => {
+            UnprovenKind::Outdated { .. }
+            | UnprovenKind::OtherCheckpoint { .. }
+            | UnprovenKind::BrokenBatch { .. } => {
                 "Restore all files of the database, on all devices, from one moment."
             }
             UnprovenKind::Foreign { .. } | UnprovenKind::OtherLogger { .. } | UnprovenKind::Unexpected => {

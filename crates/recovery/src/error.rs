@@ -110,6 +110,7 @@ impl RecoveryError {
             }
             RecordKind::Slots => ("physical records", "plr"),
             RecordKind::Operation | RecordKind::Outcome => ("physiological records", "aries"),
+            RecordKind::Vertex | RecordKind::BatchWrites | RecordKind::BatchEnd => ("batches", "dependency"),
         };
         Self::WrongMethod { holds, replays }
     }

@@ -51,6 +51,17 @@ struct Large {
     body: Vec<u8>,
 }
 
+/// A batch of calls, which is durable as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FoundBatch {
+    /// The order of its first call.
+    pub first: CommitOrder,
+    /// The order of its last call.
+    pub last: CommitOrder,
+    /// Number of its records.
+    pub records: u32,
+}
+
 /// All logs of a database.
 #[derive(Debug, Default)]
 pub struct LogContents {
@@ -69,6 +80,8 @@ pub struct LogContents {
     pub bytes: u64,
     /// The log files by device, each with an upper bound of the orders in it.
     pub files: Vec<Vec<(PathBuf, CommitOrder)>>,
+    /// The batches of calls, in commit order.
+    pub batches: Vec<FoundBatch>,
     /// The kinds of the records.
     pub kinds: BTreeSet<RecordKind>,
     /// Number of committed transactions.
@@ -116,6 +129,7 @@ pub(crate) fn load_logs(
     let read = |record| Ok(read_large(disk, first, pepoch.database, record)?);
     let lasts = contents.index_records(evidence.bound(), read)?;
     contents.last = lasts.iter().copied().max().unwrap_or_default();
+    contents.check_batches()?;
     let mut logs = contents.logs.iter().zip(lasts);
     for (count, unneeded) in logs_of_device {
         let files = logs.by_ref().take(count);
@@ -183,7 +197,7 @@ fn durable_in_companions(
 fn is_a_commit(record: &Record<'_>) -> bool {
     match record {
         Record::Outcome(outcome) => outcome.committed,
-        Record::Operation(_) => false,
+        Record::Operation(_) | Record::BatchEnd(_) => false,
         Record::Large(large) => large.kind != RecordKind::Operation,
         _ => true,
     }
@@ -283,6 +297,32 @@ impl LogContents {
             address.add_to(&mut self.kinds, &mut self.addresses);
         }
         lasts
+    }
+
+    /// Refuses batches that lack records, and records of batches that have no end.
+    fn check_batches(&mut self) -> Result<(), LogError> {
+        self.batches.sort_unstable_by_key(|batch| batch.first);
+        let is_of_batch =
+            |address: &&Address| matches!(address.kind, RecordKind::Vertex | RecordKind::BatchWrites);
+        let mut orders: Vec<CommitOrder> =
+            self.addresses.iter().filter(is_of_batch).map(|address| address.order).collect();
+        orders.sort_unstable();
+        let mut left = orders.as_slice();
+        for batch in &self.batches {
+            let (own, later) = left.split_at(left.partition_point(|order| *order <= batch.last));
+            if own.len() != batch.records as usize || own.first().is_some_and(|order| *order < batch.first) {
+                return Err(self.broken_batch(batch.last));
+            }
+            left = later;
+        }
+        left.first().map_or(Ok(()), |order| Err(self.broken_batch(*order)))
+    }
+
+    /// Returns the error of a batch of which the log has only a part.
+    fn broken_batch(&self, order: CommitOrder) -> LogError {
+        let log = self.logs.iter().find(|log| !log.batches.is_empty());
+        let file = log.and_then(|log| log.files.first()).cloned().unwrap_or_default();
+        LogError::unproven(&file, 0, UnprovenKind::BrokenBatch { order })
     }
 
     /// Puts the records in commit order; or, between definitions, in the order of their devices.
@@ -438,6 +478,13 @@ impl Index<'_> {
             Record::Large(large) => return self.large.push((*large, address)),
             Record::Outcome(Outcome { transaction, committed: true }) => {
                 self.committed.insert(*transaction);
+            }
+            Record::BatchEnd(end) => {
+                let (last, records) = (address.order, end.records);
+                self.contents.transactions += u64::from(end.commits - records);
+                // One that does not fit its order has no records either, which `check_batches` finds.
+                let first = end.first(last).unwrap_or(last);
+                return self.contents.batches.push(FoundBatch { first, last, records });
             }
             _ => {}
         }

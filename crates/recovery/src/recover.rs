@@ -73,7 +73,7 @@ pub fn recover(
     (report.method, report.log_load_s) = (method, log_load_s);
 
     let loading = Instant::now();
-    let mut replay = method.replay();
+    let mut replay = method.replay(&found.log.kinds);
     let tables = if method.has_slots() { tables.slotted() } else { tables };
     let mut context = prepare(&found, tables, &mut *replay, config, progress)?;
     report.checkpoint_load_s = loading.elapsed().as_secs_f64();

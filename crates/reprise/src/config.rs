@@ -96,9 +96,10 @@ impl Config {
         }
     }
 
-    /// Returns the number of executors of batches, one more than run, for one that takes another's place.
+    /// Returns the number of workers of batches: two for each executor, and one for an executor that takes
+    /// another's place.
     fn batch_workers(&self) -> usize {
-        if self.concurrency.runs_batches() { self.executors.max(1) + 1 } else { 0 }
+        if self.concurrency.runs_batches() { self.executors.max(1) * 2 + 1 } else { 0 }
     }
 
     /// Returns the bytes that are faulted in ahead of use: at most a quarter of the limit, because statements

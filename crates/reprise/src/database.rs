@@ -116,6 +116,7 @@ impl Database {
             definitions: Definitions::new(version),
             logs: Arc::new(logs),
             adaptive: Arc::new(adaptive),
+            gate: config.concurrency.runs_batches().then(Arc::default),
             devices,
             database,
             incarnation,

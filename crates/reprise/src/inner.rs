@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use storage::Worker;
-use transaction::Adaptive;
+use transaction::{Adaptive, Gate};
 
 /// The state that all sessions share.
 pub(crate) struct Inner {
@@ -21,6 +21,8 @@ pub(crate) struct Inner {
     pub(crate) definitions: Definitions,
     pub(crate) logs: Arc<LogSet>,
     pub(crate) adaptive: Arc<Adaptive>,
+    /// Keeps other transactions from committing writes while a batch runs; `None` without batches.
+    pub(crate) gate: Option<Arc<Gate>>,
     pub(crate) devices: Vec<PathBuf>,
     pub(crate) database: DatabaseId,
     pub(crate) incarnation: u64,

@@ -61,6 +61,12 @@ pub(crate) fn record_format(config: &Config) -> Result<RecordFormat, Error> {
         return Err(InvalidContent::NothingToUndo(content).into());
     }
     config.sequencing.admits(content, images)?;
+    let mut contents = std::iter::once(content).chain(config.shadow_logs.iter().copied());
+    if let Some(of_batches) = contents.find(|content| content.needs_batches())
+        && !config.concurrency.runs_batches()
+    {
+        return Err(InvalidContent::NeedsBatches(of_batches).into());
+    }
     for shadow in &config.shadow_logs {
         if *shadow == Content::Off || content == Content::Off {
             return Err(InvalidContent::EmptyShadow(*shadow).into());

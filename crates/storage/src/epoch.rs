@@ -166,6 +166,24 @@ impl Epochs {
         }
     }
 
+    /// Draws consecutive orders of one epoch, and returns the first. All workers that log one of them have
+    /// called `begin_commit`. No other worker's `begin_commit` gets a position between the orders, so all of
+    /// them count as drawn and logged at the same moment.
+    ///
+    /// # Panics
+    /// An epoch does not have this many orders.
+    pub fn draw_many(&self, count: u32) -> CommitOrder {
+        assert!(u64::from(count) < CommitOrder::SEQUENCE_LIMIT, "an epoch has fewer orders than {count}");
+        loop {
+            let first = CommitOrder(self.clock.fetch_add(u64::from(count), Ordering::SeqCst));
+            if first.sequence() + u64::from(count) <= CommitOrder::SEQUENCE_LIMIT {
+                return first;
+            }
+            self.advance_from(first.epoch());
+            spin_loop();
+        }
+    }
+
     /// Declares that the worker has drawn and logged its order.
     #[inline]
     pub fn end_commit(&self, slot: Slot) {

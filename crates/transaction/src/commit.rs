@@ -26,13 +26,15 @@
 #[cfg(test)]
 mod tests;
 
-use crate::record::{Adaptive, Execution, Records};
+use crate::gate::Gate;
+use crate::record::{Adaptive, EndedBatch, Execution, Records};
 use crate::{Tables, Workspace};
 use catalog::{CommitOrder, Written};
 use logging::content::{Stamp, put_written};
 use logging::{Commit, Drawn, LogError, LogSet, LoggerTag, Numbered, Numbering};
 use procedure::{Conflict, Procedure, WitnessRecorder};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Instant;
 use storage::{Epochs, Slot};
 
@@ -101,6 +103,10 @@ pub struct CommitPipeline {
     epochs: Arc<Epochs>,
     numbering: &'static dyn Numbering,
     worker: Slot,
+    /// What keeps the writes of other transactions from being committed while a batch runs.
+    gate: Option<Arc<Gate>>,
+    /// The number of the running transaction, if it is a vertex of a batch.
+    vertex: Option<CommitOrder>,
     tag: Option<LoggerTag>,
     records: Records,
     /// Transactions until the next one that is timed.
@@ -141,6 +147,8 @@ impl CommitPipeline {
             numbering,
             logs,
             worker,
+            gate: None,
+            vertex: None,
             records,
             until_timed: 0,
             begun: None,
@@ -148,6 +156,52 @@ impl CommitPipeline {
             witnesses: WitnessRecorder::default(),
             by_value: false,
         }
+    }
+
+    /// Returns a pipeline whose transactions commit beside batches.
+    #[must_use]
+    pub fn beside_batches(self, gate: Option<Arc<Gate>>) -> Self {
+        Self { gate, ..self }
+    }
+
+    /// Says that the next transactions are vertices of a batch. `home` is the worker to whose logger their
+    /// records go; it has called `Epochs::begin_commit` for the batch.
+    pub fn enter_batch(&mut self, home: Slot) {
+        self.gate = None;
+        self.records.go_to(home);
+    }
+
+    /// Sets the number of the next transaction, which is a vertex of a batch; `None`: it draws its number
+    /// when it commits.
+    pub fn number_vertex(&mut self, number: Option<CommitOrder>) {
+        self.vertex = number;
+    }
+
+    /// Takes the records of vertices over from a pipeline that is not used any more.
+    pub fn take_over(&mut self, other: &mut Self) {
+        std::mem::swap(&mut self.records, &mut other.records);
+    }
+
+    /// Appends the records of this pipeline's vertices of a batch, all of whose vertices are done. Adds their
+    /// number to `counts`, for each log of batches.
+    ///
+    /// # Errors
+    /// A log has failed.
+    pub fn end_batch(
+        &mut self,
+        workspace: &mut Workspace,
+        batch: &dyn EndedBatch,
+        counts: &[AtomicU32],
+    ) -> Result<(), LogError> {
+        self.records.end_batch(&self.logs, batch, workspace, counts)
+    }
+
+    /// Appends the end of a batch to each log of batches, once all pipelines have appended its records.
+    ///
+    /// # Errors
+    /// A log has failed.
+    pub fn put_batch_end(&mut self, batch: &dyn EndedBatch, counts: &[AtomicU32]) -> Result<(), LogError> {
+        self.records.put_batch_end(&self.logs, batch, counts)
     }
 
     /// Returns a pipeline that logs nothing and takes its numbers elsewhere.
@@ -182,6 +236,8 @@ impl CommitPipeline {
     ///
     /// # Errors
     /// `Conflict` when it lost a race; `Log` when its record is too large, a log can't grow, or has failed.
+    /// The record of a vertex must fit half of a log's buffer; outside of batches the transaction can have a
+    /// larger one.
     /// The transaction is rolled back, unless a log has failed after the rows were written: no transaction is
     /// acknowledged any more then.
     #[inline]
@@ -198,6 +254,8 @@ impl CommitPipeline {
             workspace.rollback();
             return Err(error.into());
         }
+        let gate = self.gate.clone();
+        let _passed = gate.as_ref().map(|gate| gate.pass());
         workspace.set_committing(true);
         let stamp = self.commit_writes(workspace);
         workspace.set_committing(false);
@@ -263,27 +321,35 @@ impl CommitPipeline {
             }
         };
         let time = self.begun.map(|begun| begun.elapsed());
-        let execution = Execution { procedure, time, call: &[], by_value, largest: 0, workspace };
+        let is_in_batch = self.vertex.is_some();
+        let execution =
+            Execution { procedure, time, call: &[], by_value, is_in_batch, largest: 0, workspace };
         self.records.describe(&self.logs, &mut self.call, execution)
     }
 
     #[inline]
     fn commit_writes(&mut self, workspace: &mut Workspace) -> Result<Stamp, CommitError> {
-        let Self { logs, epochs, numbering, worker, tag, records, call, .. } = self;
+        let Self { logs, epochs, numbering, worker, tag, records, call, vertex, .. } = self;
         workspace.lock_or_rollback()?;
         if records.needs.rows && !records.fit(logs, workspace) {
             workspace.unlock_and_rollback();
             return Err(Conflict::Write.into());
         }
         let by = Numbered { logs, epochs, worker: *worker, tag: *tag };
-        epochs.begin_commit(*worker);
+        if vertex.is_none() {
+            epochs.begin_commit(*worker);
+        }
         if records.needs.operations
-            && let Err(error) = records.append_operations(logs, epochs.draw(), workspace)
+            && let order = vertex.unwrap_or_else(|| epochs.draw())
+            && let Err(error) = records.append_operations(logs, order, workspace)
         {
             workspace.abandon_commit();
             return Err(error.into());
         }
-        let drawn = numbering.before_validation(by, workspace);
+        let drawn = match vertex {
+            Some(number) => Drawn::Number(*number),
+            None => numbering.before_validation(by, workspace),
+        };
         if let Err(conflict) = workspace.validate() {
             if let Drawn::Number(number) = drawn {
                 numbering.aborted(by);
@@ -309,13 +375,19 @@ impl CommitPipeline {
         workspace.publish(order);
         let appended = match (result, drawn) {
             (Err(error), _) => Err(error),
+            (Ok(()), _) if vertex.is_some() => {
+                records.keep(order, call);
+                Ok(())
+            }
             (Ok(()), Drawn::Number(_)) => records.append(logs, stamp, call),
             (Ok(()), Drawn::Above(_)) => {
                 records.fill(logs, stamp, call);
                 Ok(())
             }
         };
-        epochs.end_commit(*worker);
+        if vertex.is_none() {
+            epochs.end_commit(*worker);
+        }
         workspace.end_commit();
         appended?;
         Ok(stamp)

@@ -8,6 +8,7 @@ mod commit;
 mod concurrency;
 mod digest;
 mod garbage;
+mod gate;
 mod heat;
 mod holds;
 mod record;
@@ -19,8 +20,9 @@ mod workspace;
 pub use aborts::{AbortCounters, AbortReason, Aborts};
 pub use commit::{CommitError, CommitPipeline, Committed, LoggedBy, Outcome};
 pub use concurrency::{Concurrency, Optimistic, Reader, Scheme, TwoPhase};
+pub use gate::{Gate, Passed};
 pub use holds::{AwaitsAll, Blocker, DeadlockPolicy, Holds, Mode, Refusal};
-pub use record::{Adaptive, Recovered};
+pub use record::{Adaptive, EndedBatch, Recovered};
 pub use tables::{Applying, Counters, Tables, check_bounds, exhausted};
 pub use workspace::{
     Described, Description, Expectations, Holding, RowWordCount, Savepoint, WaitInPlace, Workspace,

@@ -16,7 +16,7 @@
 //! the six bits are 63, the number is in four bytes (u32) before the word. Calls and statements of format
 //! versions 1 to 3 have no summary.
 
-use super::{CHECKED_FROM, RecordKind, begin};
+use super::{CHECKED_FROM, Later, RecordKind, begin};
 use catalog::{CHECKSUM_BITS, DecodeError, ProcedureId, Reader, Written, put_varint};
 
 const HAS_TIMESTAMP: u8 = 1;
@@ -73,6 +73,8 @@ pub struct CallRecord<'a> {
     pub arguments: &'a [u8],
     /// The write summary; `None` in logs of format version 3 and before.
     pub written: Option<Written>,
+    /// The calls of its batch that wait for it; none in logs without batches.
+    pub later: Later<'a>,
 }
 
 impl<'a> CallRecord<'a> {
@@ -95,7 +97,7 @@ impl<'a> CallRecord<'a> {
         buffer.extend_from_slice(self.arguments);
     }
 
-    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+    pub(super) fn read(later: Later<'a>, reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let small = |number: u64| u32::try_from(number).map_err(|_| DecodeError);
         let procedure = ProcedureId(small(reader.varint()?)?);
         let version = small(reader.varint()?)?;
@@ -109,7 +111,7 @@ impl<'a> CallRecord<'a> {
             let (before, own) = split_written(arguments)?;
             (arguments, written) = (before, Some(own));
         }
-        Ok(Self { procedure, version, timestamp_us, seed, witnessed, arguments, written })
+        Ok(Self { procedure, version, timestamp_us, seed, witnessed, arguments, written, later })
     }
 }
 
@@ -186,6 +188,7 @@ mod tests {
                 witnessed: true,
                 arguments: &[1, 2, 3],
                 written: Some(written),
+                later: Later::default(),
             };
             let mut bytes = Vec::new();
             call.write(&mut bytes);
@@ -220,6 +223,7 @@ mod tests {
             witnessed: true,
             arguments: &[1, 2, 255],
             written: None,
+            later: Later::default(),
         };
         assert_eq!(read_back(&mut bytes), Record::Call(call));
         let statement = StatementRecord { timestamp_us: 1, seed: 2, text: "DELETE FROM t", written: None };

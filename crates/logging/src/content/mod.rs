@@ -4,18 +4,20 @@
 //! (u8), commit order (u64), then the payload of the kind. The commit order is also the transaction's id; its
 //! highest bit says that the transaction counts alone (`Stamp`). This is the only description of that layout.
 
+mod batch;
 mod command;
 mod definitions;
 mod operations;
 mod slots;
 mod writes;
 
+pub use batch::{BatchEndRecord, Later, put_vertex};
 pub use command::{CallRecord, StatementRecord, put_written};
 pub(crate) use definitions::take_body;
 pub use definitions::{DefinitionsRecord, LargeRecord};
 pub use operations::{Operation, OperationsBuilder, Outcome, Side};
 pub use slots::{SlotWrite, SlotsBuilder, SlotsRecord};
-pub use writes::{Write, WritesBuilder, WritesRecord};
+pub use writes::{Write, WritesBuilder, WritesRecord, append_batch_writes};
 
 use catalog::{CommitOrder, DecodeError, Reader};
 use std::fmt;
@@ -38,6 +40,10 @@ pub enum Content {
     Physical,
     /// Each operation with its before and after images, and the outcome of its transaction.
     Physiological,
+    /// For each row that a batch writes, its image after the batch.
+    DependencyFine,
+    /// Procedure and arguments of each call of a batch, and the calls of the batch that wait for it.
+    DependencyCoarse,
 }
 
 /// The image of an updated row in a log by value.
@@ -61,6 +67,9 @@ pub enum InvalidContent {
     /// The content has no before images to omit.
     #[error("only physiological logs can be written without what undo needs, not {0} ones")]
     NothingToUndo(Content),
+    /// Records of batches need batches.
+    #[error("{0} records are those of batches: take the concurrency control dgcc and the sequencing epoch")]
+    NeedsBatches(Content),
     /// A shadow log is for comparison, so it needs contents.
     #[error("a shadow log is there to be compared: neither it ({0}) nor the log beside it can be off")]
     EmptyShadow(Content),
@@ -68,13 +77,15 @@ pub enum InvalidContent {
 
 impl Content {
     /// All contents, as the command line names them.
-    pub const NAMES: [(&str, Self); 6] = [
+    pub const NAMES: [(&str, Self); 8] = [
         ("off", Self::Off),
         ("command", Self::Command),
         ("adaptive", Self::Adaptive),
         ("logical", Self::Logical),
         ("physical", Self::Physical),
         ("physiological", Self::Physiological),
+        ("dependency-fine", Self::DependencyFine),
+        ("dependency-coarse", Self::DependencyCoarse),
     ];
 
     /// Returns the default images of updated rows.
@@ -90,13 +101,23 @@ impl Content {
         self == Self::Physical
     }
 
+    /// Returns whether the records are those of batches.
+    pub fn needs_batches(self) -> bool {
+        matches!(self, Self::DependencyFine | Self::DependencyCoarse)
+    }
+
     /// Returns whether one replay handles records of both kinds.
     pub fn mixes_with(self, kind: RecordKind) -> bool {
         match kind {
             // A database that logs nothing adds no records.
             _ if self == Self::Off => true,
             RecordKind::Definition | RecordKind::Large => true,
-            RecordKind::Call | RecordKind::Statement => matches!(self, Self::Command | Self::Adaptive),
+            RecordKind::Call | RecordKind::Statement => {
+                matches!(self, Self::Command | Self::Adaptive | Self::DependencyCoarse)
+            }
+            RecordKind::Vertex => self == Self::DependencyCoarse,
+            RecordKind::BatchWrites => self == Self::DependencyFine,
+            RecordKind::BatchEnd => self.needs_batches(),
             RecordKind::Writes | RecordKind::Definitions => !matches!(self, Self::Physical),
             RecordKind::Slots => self == Self::Physical,
             RecordKind::Operation | RecordKind::Outcome => self == Self::Physiological,
@@ -152,10 +173,16 @@ pub enum RecordKind {
     Definitions = 8,
     /// A reference to a record in a file of its own.
     Large = 9,
+    /// A call of a batch, with the calls that wait for it.
+    Vertex = 10,
+    /// The end of a batch.
+    BatchEnd = 11,
+    /// The writes of a vertex that its batch leaves, by table and primary key.
+    BatchWrites = 12,
 }
 
 impl RecordKind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 12] = [
         Self::Call,
         Self::Statement,
         Self::Writes,
@@ -165,6 +192,9 @@ impl RecordKind {
         Self::Outcome,
         Self::Definitions,
         Self::Large,
+        Self::Vertex,
+        Self::BatchEnd,
+        Self::BatchWrites,
     ];
 
     fn of(byte: u8) -> Result<Self, DecodeError> {
@@ -195,6 +225,8 @@ pub enum Record<'a> {
     Definitions(DefinitionsRecord<'a>),
     /// A reference to a record in a file of its own.
     Large(LargeRecord),
+    /// The end of a batch. Its order is that of the last vertex.
+    BatchEnd(BatchEndRecord),
 }
 
 /// Bit in a record's order that says that the record counts alone.
@@ -300,9 +332,11 @@ fn read_body<'a>(reader: &mut Reader<'a>) -> Result<(Stamp, RecordKind, Record<'
 /// Bytes that are no such record.
 pub fn read_as<'a>(kind: RecordKind, reader: &mut Reader<'a>) -> Result<Record<'a>, DecodeError> {
     Ok(match kind {
-        RecordKind::Call => Record::Call(CallRecord::read(reader)?),
+        RecordKind::Call => Record::Call(CallRecord::read(Later::default(), reader)?),
+        RecordKind::Vertex => Record::Call(CallRecord::read(Later::read(reader)?, reader)?),
+        RecordKind::BatchEnd => Record::BatchEnd(BatchEndRecord::read(reader)?),
         RecordKind::Statement => Record::Statement(StatementRecord::read(reader)?),
-        RecordKind::Writes => Record::Writes(WritesRecord::read(reader)?),
+        RecordKind::Writes | RecordKind::BatchWrites => Record::Writes(WritesRecord::read(reader)?),
         RecordKind::Definition => Record::Definition(StatementRecord::read(reader)?),
         RecordKind::Slots => Record::Slots(SlotsRecord::read(reader)?),
         RecordKind::Operation => Record::Operation(Operation::read(reader)?),

@@ -9,7 +9,7 @@
 //! its order; an update then has the changed columns, each as index (varint) and value. An image is the row's
 //! words as `catalog::RowLayout` lays them out, little-endian.
 
-use super::{Images, RecordKind, begin};
+use super::{Images, RecordKind, append, begin};
 use catalog::{
     Arena, Datum, DecodeError, Reader, RowChange, RowLayout, Table, TableId, decode_value, encode_value,
     put_varint, skip_value,
@@ -123,6 +123,11 @@ pub(super) fn decode_image(
     let columns = table.layout.slots().iter();
     row.extend(columns.map(|slot| RowLayout::decode(*slot, image.len() / 8, word, arena)));
     Ok(())
+}
+
+/// Begins the record of a vertex's writes at the end of a buffer, and returns its start.
+pub fn append_batch_writes(buffer: &mut Vec<u8>) -> usize {
+    append(RecordKind::BatchWrites, buffer)
 }
 
 impl WritesBuilder {

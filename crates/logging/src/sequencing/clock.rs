@@ -9,6 +9,10 @@ use catalog::CommitOrder;
 pub(crate) struct Clock;
 
 impl Numbering for Clock {
+    fn can_draw_ahead(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn before_validation(&self, by: Numbered<'_>, _footprint: &dyn Footprint) -> Drawn {
         Drawn::Number(by.epochs.draw())

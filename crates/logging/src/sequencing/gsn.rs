@@ -315,6 +315,7 @@ pub(super) const GSN: Entry = Entry {
     start: |start| Ok(Box::new(GsnLog::start(start)?)),
     refuses: |content, _| match content {
         Content::Physiological => Some(InvalidSequencing::GsnOfOperations),
+        _ if content.needs_batches() => Some(InvalidSequencing::EpochOfBatches(content)),
         _ => None,
     },
     most_devices: usize::MAX,

@@ -79,6 +79,9 @@ pub enum InvalidSequencing {
          supported"
     )]
     SsnOfColumns,
+    /// A batch is durable as a whole, which only epochs can say.
+    #[error("{0} records are durable by batches, whose numbers end with an epoch: take epoch")]
+    EpochOfBatches(Content),
     /// There is one buffer.
     #[error("serial writes one log to one device, not to {0}: use another sequencing, or one log device")]
     SerialDevices(usize),

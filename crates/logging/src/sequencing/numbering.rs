@@ -97,6 +97,11 @@ pub trait Numbering: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Returns whether the numbers of a batch can be drawn from the clock before its calls run.
+    fn can_draw_ahead(&self) -> bool {
+        false
+    }
+
     /// Draws the number of a transaction that is about to validate its read set, or its floor.
     fn before_validation(&self, by: Numbered<'_>, footprint: &dyn Footprint) -> Drawn;
 

@@ -7,11 +7,11 @@
 //! batches, or has come to nothing. Held by: `storage`'s model of the clock, and the crash tests of
 //! `crates/reprise`.
 
-use super::Entry;
 use super::clock::Clock;
 use super::durability::Bounds;
 use super::group::{Group, LoggerGroup, Scheme};
 use super::numbers::Lsn;
+use super::{Entry, InvalidSequencing};
 use catalog::CommitOrder;
 
 /// The sequencing `serial`.
@@ -19,7 +19,7 @@ pub(super) const SERIAL: Entry = Entry {
     name: "serial",
     numbering: &Clock,
     start: |start| Ok(Box::new(LoggerGroup::start::<Serial>(start)?)),
-    refuses: |_, _| None,
+    refuses: |content, _| content.needs_batches().then_some(InvalidSequencing::EpochOfBatches(content)),
     most_devices: 1,
 };
 

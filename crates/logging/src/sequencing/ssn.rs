@@ -65,6 +65,7 @@ pub(super) const SSN: Entry = Entry {
         Content::Command | Content::Adaptive | Content::Physiological => {
             Some(InvalidSequencing::SsnOrdersNoReads(content))
         }
+        _ if content.needs_batches() => Some(InvalidSequencing::EpochOfBatches(content)),
         Content::Logical if images == Images::Columns => Some(InvalidSequencing::SsnOfColumns),
         _ => None,
     },

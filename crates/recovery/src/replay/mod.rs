@@ -5,11 +5,13 @@ mod aries;
 mod clr;
 mod clr_p;
 mod context;
+mod dependency;
 mod divergence;
 mod llr;
 mod llr_p;
 mod plr;
 mod poplar;
+mod reexecution;
 #[cfg(test)]
 mod tests;
 mod tuples;
@@ -46,6 +48,8 @@ pub enum Method {
     Aries,
     /// Logical records in the order of their devices, under latches (Poplar).
     Poplar,
+    /// Records of batches, in the order of their dependency graphs (DistDGCC).
+    Dependency,
 }
 
 /// The properties of a method.
@@ -60,42 +64,60 @@ struct Properties {
     by_device: bool,
     /// Whether the records of its tables have slots.
     has_slots: bool,
-    new: fn() -> Box<dyn Replay>,
+    /// Begins a replay of records of these kinds.
+    new: fn(&BTreeSet<RecordKind>) -> Box<dyn Replay>,
 }
 
-const COMMANDS: &[RecordKind] =
-    &[RecordKind::Call, RecordKind::Statement, RecordKind::Writes, RecordKind::Definitions];
+const COMMANDS: &[RecordKind] = &[
+    RecordKind::Call,
+    RecordKind::Statement,
+    RecordKind::Writes,
+    RecordKind::Definitions,
+    RecordKind::Vertex,
+];
 const WRITES: &[RecordKind] = &[RecordKind::Writes, RecordKind::Definitions];
+const BATCH_WRITES: &[RecordKind] = &[RecordKind::Writes, RecordKind::Definitions, RecordKind::BatchWrites];
+const BATCHES: &[RecordKind] = &[
+    RecordKind::Call,
+    RecordKind::Statement,
+    RecordKind::Writes,
+    RecordKind::Definitions,
+    RecordKind::Vertex,
+    RecordKind::BatchWrites,
+];
 const SLOTS: &[RecordKind] = &[RecordKind::Slots];
 const OPERATIONS: &[RecordKind] =
     &[RecordKind::Operation, RecordKind::Outcome, RecordKind::Writes, RecordKind::Definitions];
 
 /// The methods, with the most general properties where a line does not say otherwise.
-const METHODS: [Properties; 7] = [
-    Properties { ..Properties::of(Method::Clr, "clr", COMMANDS, || Box::new(clr::Clr)) },
-    Properties { ..Properties::of(Method::ClrP, "clr-p", COMMANDS, || Box::new(clr_p::ClrP)) },
-    Properties { over_fuzzy: true, ..Properties::of(Method::Llr, "llr", WRITES, || Box::new(llr::Llr)) },
-    Properties { ..Properties::of(Method::LlrP, "llr-p", WRITES, || Box::new(llr_p::LlrP)) },
+const METHODS: [Properties; 8] = [
+    Properties { ..Properties::of(Method::Clr, "clr", COMMANDS, |_| Box::new(clr::Clr)) },
+    Properties { ..Properties::of(Method::ClrP, "clr-p", COMMANDS, |_| Box::new(clr_p::ClrP)) },
+    Properties { over_fuzzy: true, ..Properties::of(Method::Llr, "llr", WRITES, |_| Box::new(llr::Llr)) },
+    Properties { ..Properties::of(Method::LlrP, "llr-p", BATCH_WRITES, |_| Box::new(llr_p::LlrP)) },
     Properties {
         over_fuzzy: true,
         has_slots: true,
-        ..Properties::of(Method::Plr, "plr", SLOTS, || Box::<plr::Plr>::default())
+        ..Properties::of(Method::Plr, "plr", SLOTS, |_| Box::<plr::Plr>::default())
     },
-    Properties { ..Properties::of(Method::Aries, "aries", OPERATIONS, || Box::new(aries::Aries)) },
+    Properties { ..Properties::of(Method::Aries, "aries", OPERATIONS, |_| Box::new(aries::Aries)) },
     Properties {
         over_fuzzy: true,
         by_device: true,
-        ..Properties::of(Method::Poplar, "poplar", WRITES, || Box::new(poplar::Poplar))
+        ..Properties::of(Method::Poplar, "poplar", WRITES, |_| Box::new(poplar::Poplar))
     },
+    Properties { ..Properties::of(Method::Dependency, "dependency", BATCHES, dependency::of_kinds) },
 ];
 
 /// The methods that replay each content, the reference or the paper's method first.
-const OF_CONTENT: [(Content, &[Method]); 5] = [
+const OF_CONTENT: [(Content, &[Method]); 7] = [
     (Content::Command, &[Method::Clr, Method::ClrP]),
     (Content::Adaptive, &[Method::Clr, Method::ClrP]),
     (Content::Logical, &[Method::Llr, Method::LlrP, Method::Poplar]),
     (Content::Physical, &[Method::Plr]),
     (Content::Physiological, &[Method::Aries]),
+    (Content::DependencyFine, &[Method::LlrP, Method::Dependency]),
+    (Content::DependencyCoarse, &[Method::Clr, Method::ClrP, Method::Dependency]),
 ];
 
 /// The methods that `Auto` tries, fastest first, over a consistent checkpoint or none.
@@ -108,7 +130,7 @@ impl Properties {
         method: Method,
         name: &'static str,
         replays: &'static [RecordKind],
-        new: fn() -> Box<dyn Replay>,
+        new: fn(&BTreeSet<RecordKind>) -> Box<dyn Replay>,
     ) -> Self {
         Self { method, name, replays, over_fuzzy: false, by_device: false, has_slots: false, new }
     }
@@ -154,9 +176,9 @@ impl Method {
         self.properties().has_slots
     }
 
-    /// Begins a replay by the method.
-    pub(crate) fn replay(self) -> Box<dyn Replay> {
-        (self.properties().new)()
+    /// Begins a replay by the method, of records of these kinds.
+    pub(crate) fn replay(self, kinds: &BTreeSet<RecordKind>) -> Box<dyn Replay> {
+        (self.properties().new)(kinds)
     }
 
     /// Returns the method itself, or what `Auto` stands for, for a log with these kinds of records.
@@ -186,6 +208,9 @@ impl Method {
     fn fastest(kinds: &BTreeSet<RecordKind>, is_fuzzy: bool) -> Self {
         if kinds.iter().all(|kind| *kind == RecordKind::Definition) {
             return Self::ClrP;
+        }
+        if kinds.contains(&RecordKind::Vertex) || kinds.contains(&RecordKind::BatchWrites) {
+            return Self::Dependency;
         }
         let methods = if is_fuzzy { FASTEST_OVER_FUZZY } else { FASTEST };
         let fits = |method: &Self| kinds.iter().all(|kind| method.replays(*kind));

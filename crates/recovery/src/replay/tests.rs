@@ -5,7 +5,7 @@ mod queue;
 use super::ReplayContext;
 use crate::{LogContents, Method, Progress, RecoveryConfig, RecoveryError};
 use catalog::{Arena, CommitOrder, Datum, Epoch, ScalarType, Written, encode_value, put_varint};
-use logging::content::{BODY_FROM, CallRecord, RecordKind, StatementRecord, put_written};
+use logging::content::{BODY_FROM, CallRecord, Later, RecordKind, StatementRecord, put_written};
 use procedure::{Call, Effect, Machine, Procedure, Whole, execute};
 use sql::Schema;
 use std::sync::Arc;
@@ -116,6 +116,7 @@ impl Log {
             witnessed: witness.is_some(),
             arguments: &encoded,
             written: None,
+            later: Later::default(),
         };
         let mut bytes = Vec::new();
         call.write(&mut bytes);
@@ -137,7 +138,7 @@ impl Log {
         let config = RecoveryConfig { method, threads, ..RecoveryConfig::default() };
         let tables = Tables::new(Arc::new(Epochs::new(Epoch(1), 16)), Arc::new(Memory::new(1 << 28)));
         let mut context = context_of(&log, tables, &config, &progress);
-        method.replay().run_all(&mut context)?;
+        method.replay(&log.kinds).run_all(&mut context)?;
         Ok(context.tables.digest().unwrap())
     }
 

@@ -1,56 +1,114 @@
 //! An executor: a thread that builds graphs of batches and runs their vertices.
 
 use super::plan::{Buffers, Plan};
-use super::{Answer, Batch, Outcome, Shared, SubmittedCall, Task, Waiting, Work, hold, task};
+use super::{Answer, Batch, Outcome, Phase, Shared, SubmittedCall, Task, Waiting, Work, hold, task};
 use crate::worker::{Recorded, Request, Settings, Worker};
-use catalog::encode_value;
+use catalog::{CommitOrder, encode_value};
 use crossbeam_deque::{Steal, Worker as Deque};
 use procedure::{Call, SqlError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use storage::Slot;
 
 /// A thread that runs calls of batches.
 pub(super) struct Executor {
     worker: Worker,
+    /// The worker to whose logger the records of its vertices go.
+    home: Slot,
     shared: Arc<Shared>,
     /// Vertices that vertices of this executor have released.
     deque: Deque<Task>,
     /// The batch of the last vertex.
     batch: Option<Arc<Batch>>,
+    /// The number of the batch of which it has run vertices, until it has made their records.
+    took_part: Option<u32>,
     plan: Option<Arc<Plan>>,
     buffers: Buffers,
 }
 
 impl Executor {
-    pub(super) fn new(worker: Worker, shared: Arc<Shared>, deque: Deque<Task>) -> Self {
-        Self { worker, shared, deque, batch: None, plan: None, buffers: Buffers::default() }
+    pub(super) fn new(mut worker: Worker, home: Slot, shared: Arc<Shared>, deque: Deque<Task>) -> Self {
+        Self::prepare(&mut worker, home);
+        Self {
+            worker,
+            home,
+            shared,
+            deque,
+            batch: None,
+            took_part: None,
+            plan: None,
+            buffers: Buffers::default(),
+        }
+    }
+
+    /// Makes a worker one whose transactions are vertices.
+    fn prepare(worker: &mut Worker, home: Slot) {
+        worker.pipeline.enter_batch(home);
+        worker.workspace.enter_batches();
     }
 
     /// Works until the database closes.
     pub(super) fn run(mut self) {
         loop {
-            match self.shared.next_work() {
+            match self.shared.next_work(self.took_part) {
                 Work::Resolve(calls) => self.resolve(calls),
+                Work::Begin(batch) => self.begin(batch),
                 Work::Run => {
                     while let Some(task) = self.take() {
                         self.run_vertex(task);
                     }
-                    self.worker.collect_garbage();
                 }
+                Work::End(batch) => self.end(&batch),
                 Work::Stop => return,
             }
         }
     }
 
+    /// Builds the graph of calls. If that panics, the calls fail.
     fn resolve(&mut self, calls: Vec<Waiting>) {
-        let newest = calls.iter().map(|waiting| waiting.call.version).max();
-        if self.plan.as_ref().map(|plan| plan.version) != newest {
-            self.plan = Some(Arc::new(Plan::of(&self.worker.inner.definitions.current())));
+        let resolved = catch_unwind(AssertUnwindSafe(|| {
+            let newest = calls.iter().map(|waiting| waiting.call.version).max();
+            if self.plan.as_ref().map(|plan| plan.version) != newest {
+                self.plan = Some(Arc::new(Plan::of(&self.worker.inner.definitions.current())));
+            }
+            let plan = self.plan.as_ref().expect("it is made above");
+            plan.resolve(calls, self.worker.inner.logs.iter().count(), &mut self.buffers)
+        }));
+        self.shared.resolved(resolved.unwrap_or_default());
+    }
+
+    fn begin(&mut self, mut batch: Batch) {
+        let inner = &self.worker.inner;
+        if self.shared.begin(&mut batch, inner) {
+            return self.shared.run(batch);
         }
-        let plan = self.plan.as_ref().expect("it is made above");
-        let batch = plan.resolve(calls, &mut self.buffers);
-        self.shared.resolved(batch);
+        // A session that runs its call alone waits for definitions that are being made.
+        let is_outdated = inner.definitions.current().number != batch.plan.version;
+        batch.give_back(|call| if is_outdated { Outcome::Outdated(call) } else { Outcome::Alone(call) });
+        self.shared.idle();
+    }
+
+    /// Makes the records of its vertices of a batch. The last executor that took part ends the batch.
+    fn end(&mut self, batch: &Batch) {
+        (self.took_part, self.batch) = (None, None);
+        let Worker { pipeline, workspace, .. } = &mut self.worker;
+        let has_numbers = batch.first.is_some();
+        // A log that fails here refuses the next transaction, and acknowledges none of these.
+        if has_numbers {
+            let _ = pipeline.end_batch(workspace, batch, &batch.records);
+        }
+        // While no vertex runs: the removal of a deleted row would undo a vertex that has looked for it.
+        self.worker.collect_garbage();
+        self.worker.publish();
+        let pipeline = &mut self.worker.pipeline;
+        // AcqRel: the last one ends the batch after the records of every other executor.
+        if batch.took_part.fetch_sub(1, Ordering::AcqRel) == 1 {
+            if has_numbers {
+                let _ = pipeline.put_batch_end(batch, &batch.records);
+            }
+            self.shared.end();
+        }
     }
 
     /// Takes a vertex that can run.
@@ -74,33 +132,46 @@ impl Executor {
             self.batch.clone_from(&hold(&self.shared.state).running);
         }
         let batch = Arc::clone(self.batch.as_ref().expect("a vertex belongs to the running batch"));
+        if self.took_part != Some(number) {
+            self.took_part = Some(number);
+            batch.took_part.fetch_add(1, Ordering::Relaxed);
+        }
         let taken = hold(&batch.calls[vertex as usize]).take();
-        let Waiting { call, ticket } = taken.expect("a vertex runs once");
-        let outcome = self.run_or_report(&batch, call);
+        let Waiting { call, promise } = taken.expect("a vertex runs once");
+        let order = batch.order_of(vertex);
+        let outcome = self.run_or_report(&batch, order, call);
+        if let Outcome::Committed(answer) = &outcome
+            && Some(answer.commit.number) == order
+        {
+            batch.has_record[vertex as usize].store(true, Ordering::Relaxed);
+        }
         let mut released = 0;
         batch.graph.done(vertex, |later| {
             self.deque.push(task(number, later));
             released += 1;
         });
-        ticket.resolve(outcome);
+        promise.resolve(outcome);
         // This executor takes one of them itself.
         (1..released).for_each(|_| self.shared.wake_one());
-        // AcqRel: the last one ends the batch after all that every other executor has done.
+        // AcqRel: executors make records after all that every other executor has done.
         if batch.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.batch = None;
-            self.shared.finished();
+            self.shared.change(|state| state.phase = Phase::Ends);
         }
     }
 
     /// Runs a call as a transaction. One that panics fails, with all that it has done undone, and the
     /// executor goes on with another worker.
-    fn run_or_report(&mut self, batch: &Batch, call: SubmittedCall) -> Outcome {
-        let ran = catch_unwind(AssertUnwindSafe(|| self.run_call(batch, call)));
+    fn run_or_report(&mut self, batch: &Batch, order: Option<CommitOrder>, call: SubmittedCall) -> Outcome {
+        let ran = catch_unwind(AssertUnwindSafe(|| self.run_call(batch, order, call)));
         ran.unwrap_or_else(|_| {
             let inner = Arc::clone(&self.worker.inner);
             // A worker rolls back when it is dropped.
             match Worker::new(inner) {
-                Ok(worker) => self.worker = worker,
+                Ok(mut worker) => {
+                    Self::prepare(&mut worker, self.home);
+                    worker.pipeline.take_over(&mut self.worker.pipeline);
+                    self.worker = worker;
+                }
                 Err(error) => {
                     tracing::error!(%error, "an executor panicked and has no other worker: {error}");
                     std::process::abort();
@@ -112,7 +183,7 @@ impl Executor {
     }
 
     /// Runs a call as a transaction.
-    fn run_call(&mut self, batch: &Batch, call: SubmittedCall) -> Outcome {
+    fn run_call(&mut self, batch: &Batch, order: Option<CommitOrder>, call: SubmittedCall) -> Outcome {
         let worker = &mut self.worker;
         if worker.version.number != call.version {
             worker.refresh();
@@ -122,10 +193,11 @@ impl Executor {
         }
         let procedure = batch.plan.procedure(call.procedure);
         worker.machine.interrupted_by(call.interrupts.clone());
-        worker.pipeline.by_value = call.by_value;
+        worker.pipeline.number_vertex(order);
         let settings = Settings {
             is_read_only: false,
             is_in_block: false,
+            is_in_batch: true,
             caller_waits: true,
             lock_timeout: call.lock_timeout,
         };

@@ -1,20 +1,29 @@
 //! Batches of calls, which executors run from dependency graphs: `--concurrency dgcc`.
 //! Paper: DistDGCC §2.1. Differs: a vertex is a whole call, which an executor runs as a transaction of its
-//! own over the workspace that all schemes share. Validation stays: it compares the call with transactions
-//! outside of the batch, and a gap in the analysis would cost a retry, not a wrong result.
+//! own over the workspace that all schemes share. The rows that it has read are still validated: a gap in the
+//! analysis is counted as a conflict, and the call runs again outside of batches.
 //!
 //! 1. Sessions submit calls (`submit`), and wait for their outcomes.
 //! 2. An executor that has nothing to run takes all calls that wait, and builds their graph (`plan`), while
 //!    the rest still run the batch before. So a batch is as large as the load makes it.
-//! 3. Once a batch is done, the next one begins. Executors take vertices that wait for no other, each first
-//!    those that its own vertices have released, then those of other executors (`executor`).
+//! 3. The batch begins (`executor`): it closes the gate to the commits of all other transactions, keeps
+//!    definitions from changing, and draws the numbers of all its calls. A call's number is its place.
+//! 4. Executors take vertices that wait for no other, each first those that its own vertices have released,
+//!    then those of other executors.
+//! 5. Once all vertices are done, each executor that took part makes the records of its vertices. The last
+//!    one ends the batch: the numbers may become durable, and the gate opens.
+//!
+//! So a batch is durable as a whole or not at all: until it ends, no logger passes its first number.
 //!
 //! A call that meets a row which a transaction outside of the batch holds is given back to its session, which
 //! runs and waits as under any other scheme. So do calls of procedures that the analysis does not know,
 //! statements, and transactions of several statements, beside batches.
 //!
-//! Invariant: calls of one batch never conflict. Held by: `crates/reprise/tests/suite/batches.rs`, which
-//! counts conflicts.
+//! Under sequencings whose numbers follow from reads and writes (`ssn`, `gsn`), each call is numbered and
+//! logged when it commits, as outside of batches.
+//!
+//! Invariants: 1. calls of one batch never conflict. Held by: `crates/reprise/tests/suite/batches.rs`, which
+//! counts conflicts. 2. a recovered state has all of a batch or nothing: a part is refused (`BrokenBatch`).
 //! Not here: what a call reserves (`procedure::analysis`), graphs (`schedule::graph`).
 
 mod executor;
@@ -24,17 +33,20 @@ use crate::Error;
 use crate::definitions::{Version, hold};
 use crate::inner::Inner;
 use crate::worker::{Refused, Worker};
-use catalog::ProcedureId;
+use catalog::{CommitOrder, ProcedureId, TableId};
 use crossbeam_deque::{Injector, Stealer};
 use executor::Executor;
 use logging::Commit as CommitPoint;
 use plan::Plan;
 use procedure::{Interrupts, SqlError};
 use schedule::graph::Graph;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use storage::Worker as Home;
+use transaction::{EndedBatch, Gate};
 
 /// A call that waits for a batch.
 #[derive(Debug)]
@@ -46,8 +58,6 @@ pub(crate) struct SubmittedCall {
     pub(crate) arguments: Vec<u8>,
     pub(crate) timestamp_us: i64,
     pub(crate) seed: u64,
-    /// Whether it is logged by value.
-    pub(crate) by_value: bool,
     pub(crate) interrupts: Interrupts,
     pub(crate) lock_timeout: Option<Duration>,
 }
@@ -66,7 +76,8 @@ pub(crate) enum Outcome {
     },
     /// It did not run, because the definitions have changed.
     Outdated(SubmittedCall),
-    /// It was undone: it has to wait for a transaction outside of the batch, and then runs outside, too.
+    /// It was undone, or did not run, and runs outside of batches: it has to wait for another transaction, or
+    /// takes much.
     Alone(SubmittedCall),
 }
 
@@ -108,19 +119,114 @@ impl Ticket {
 #[derive(Debug)]
 struct Waiting {
     call: SubmittedCall,
-    ticket: Arc<Ticket>,
+    promise: Promise,
+}
+
+/// The duty to resolve a ticket. One that is dropped says that the call failed, so that no session waits
+/// forever for a thread that has panicked.
+#[derive(Debug)]
+struct Promise(Option<Arc<Ticket>>);
+
+impl Promise {
+    fn resolve(mut self, outcome: Outcome) {
+        if let Some(ticket) = self.0.take() {
+            ticket.resolve(outcome);
+        }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.0.take() {
+            let error =
+                SqlError::new("XX000", "the batch of the call has panicked; the server's log says where");
+            ticket.resolve(Outcome::Failed { refused: error.into(), notices: Vec::new() });
+        }
+    }
 }
 
 /// A batch whose order is known.
 struct Batch {
     /// The low bits of its number among the batches.
     number: u32,
+    /// The commit order of its first vertex; `None` where vertices are numbered when they commit.
+    first: Option<CommitOrder>,
     plan: Arc<Plan>,
     /// By vertex; taken by the executor that runs it.
     calls: Vec<Mutex<Option<Waiting>>>,
     graph: Graph,
     /// The number of vertices that are not done.
     left: AtomicUsize,
+    /// By vertex, whether it has committed writes.
+    has_record: Box<[AtomicBool]>,
+    /// Executors that have run vertices, and have not made their records.
+    took_part: AtomicUsize,
+    /// By log, the number of records in a log of batches.
+    records: Box<[AtomicU32]>,
+}
+
+impl Batch {
+    fn new(plan: Arc<Plan>, calls: Vec<Mutex<Option<Waiting>>>, graph: Graph, logs: usize) -> Self {
+        Self {
+            number: 0,
+            first: None,
+            plan,
+            left: AtomicUsize::new(calls.len()),
+            has_record: calls.iter().map(|_| AtomicBool::new(false)).collect(),
+            took_part: AtomicUsize::new(0),
+            records: (0..logs).map(|_| AtomicU32::new(0)).collect(),
+            calls,
+            graph,
+        }
+    }
+
+    /// Returns the commit order of a vertex.
+    fn order_of(&self, vertex: u32) -> Option<CommitOrder> {
+        self.first.map(|first| CommitOrder(first.0 + u64::from(vertex)))
+    }
+
+    /// Gives all calls back to their sessions: none of them has run.
+    fn give_back(&self, outcome: impl Fn(SubmittedCall) -> Outcome) {
+        for waiting in &self.calls {
+            if let Some(Waiting { call, promise }) = hold(waiting).take() {
+                promise.resolve(outcome(call));
+            }
+        }
+    }
+}
+
+impl EndedBatch for Batch {
+    fn first(&self) -> CommitOrder {
+        self.first.expect("the vertices of a batch with records have numbers")
+    }
+
+    fn last(&self) -> CommitOrder {
+        CommitOrder(self.first().0 + self.calls.len() as u64 - 1)
+    }
+
+    fn later(&self, vertex: u32, later: &mut Vec<u32>) {
+        later.clear();
+        let (mut looked_at, mut left) = (HashSet::new(), vec![vertex]);
+        while let Some(earlier) = left.pop() {
+            for next in self.graph.later_than(earlier) {
+                if self.has_record[next as usize].load(Ordering::Relaxed) {
+                    later.push(next);
+                } else if looked_at.insert(next) {
+                    left.push(next);
+                }
+            }
+        }
+        later.sort_unstable();
+        later.dedup();
+    }
+
+    fn commits(&self) -> u32 {
+        self.has_record.iter().filter(|own| own.load(Ordering::Relaxed)).count() as u32
+    }
+
+    fn updated(&self, table: TableId) -> &[usize] {
+        self.plan.updated(table)
+    }
 }
 
 /// The number of a batch, and a vertex of it.
@@ -143,6 +249,10 @@ struct Shared {
     deques: Vec<Stealer<Task>>,
     /// The most calls of a batch.
     most_calls: usize,
+    gate: Arc<Gate>,
+    /// For each executor a worker that is active and commits from the begin of a batch to its end. The
+    /// records of the executor's vertices go to its logger, also when another worker takes its place.
+    homes: Mutex<Vec<Home>>,
 }
 
 #[derive(Default)]
@@ -151,19 +261,38 @@ struct State {
     /// Whether an executor builds the graph of the next batch.
     is_resolving: bool,
     /// The batch that runs after the running one.
-    next: Option<Arc<Batch>>,
+    next: Option<Batch>,
+    phase: Phase,
     running: Option<Arc<Batch>>,
     /// The number of batches so far.
     count: u32,
     stops: bool,
 }
 
+/// Where the running batch is.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Phase {
+    /// No batch runs.
+    #[default]
+    Idle,
+    /// An executor lets a batch begin.
+    Begins,
+    /// Executors run its vertices.
+    Runs,
+    /// Executors make its records.
+    Ends,
+}
+
 /// What an executor does next.
 enum Work {
     /// It builds the graph of these calls.
     Resolve(Vec<Waiting>),
+    /// It lets a batch begin.
+    Begin(Batch),
     /// It runs vertices.
     Run,
+    /// It makes the records of its vertices of a batch.
+    End(Arc<Batch>),
     /// It ends.
     Stop,
 }
@@ -173,12 +302,24 @@ impl Shared {
         !self.ready.is_empty() || self.deques.iter().any(|deque| !deque.is_empty())
     }
 
-    /// Waits for something to do.
-    fn next_work(&self) -> Work {
+    /// Waits for something to do. `took_part` is the number of the batch of which the executor has run
+    /// vertices, until it has made their records.
+    fn next_work(&self, took_part: Option<u32>) -> Work {
         let mut state = hold(&self.state);
         loop {
             if self.has_ready() {
                 return Work::Run;
+            }
+            if state.phase == Phase::Ends
+                && let Some(batch) = state.running.as_ref().filter(|batch| took_part == Some(batch.number))
+            {
+                return Work::End(Arc::clone(batch));
+            }
+            if state.phase == Phase::Idle
+                && let Some(next) = state.next.take()
+            {
+                state.phase = Phase::Begins;
+                return Work::Begin(next);
             }
             if !state.is_resolving && state.next.is_none() && !state.submitted.is_empty() {
                 state.is_resolving = true;
@@ -186,7 +327,7 @@ impl Shared {
                 let later = state.submitted.split_off(count);
                 return Work::Resolve(std::mem::replace(&mut state.submitted, later));
             }
-            if state.stops {
+            if state.stops && state.phase == Phase::Idle {
                 return Work::Stop;
             }
             // ORDERING: SeqCst pairs with `wake_one`: an executor that releases a vertex sees this sleeper,
@@ -209,36 +350,72 @@ impl Shared {
         }
     }
 
+    /// Changes the state, and wakes all executors.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut hold(&self.state));
+        self.has_work.notify_all();
+    }
+
     /// Takes a batch whose graph is built. `None`: none of its calls runs.
     fn resolved(&self, batch: Option<Batch>) {
-        let mut state = hold(&self.state);
-        state.is_resolving = false;
-        if let Some(mut batch) = batch {
-            state.count = state.count.wrapping_add(1);
-            batch.number = state.count;
-            state.next = Some(Arc::new(batch));
-            if state.running.is_none() {
-                self.begin_next(&mut state);
+        self.change(|state| {
+            state.is_resolving = false;
+            if let Some(mut batch) = batch {
+                state.count = state.count.wrapping_add(1);
+                batch.number = state.count;
+                state.next = Some(batch);
             }
+        });
+    }
+
+    /// Lets a batch begin: closes the gate, and draws its numbers. Returns false if its calls have other
+    /// definitions than are current, or these are about to change: then no batch runs.
+    fn begin(&self, batch: &mut Batch, inner: &Inner) -> bool {
+        self.gate.close();
+        let mut homes = hold(&self.homes);
+        homes.iter_mut().for_each(Home::stay);
+        if !inner.definitions.is_current(batch.plan.version) {
+            homes.iter_mut().for_each(Home::leave);
+            drop(homes);
+            self.gate.open();
+            return false;
         }
-        drop(state);
-        self.has_work.notify_all();
+        if inner.logs.numbering().can_draw_ahead() {
+            let epochs = homes[0].epochs();
+            homes.iter().for_each(|home| epochs.begin_commit(home.slot()));
+            batch.first = Some(epochs.draw_many(batch.calls.len() as u32));
+        }
+        true
     }
 
-    /// Notes that all vertices of the running batch are done.
-    fn finished(&self) {
-        let mut state = hold(&self.state);
-        state.running = None;
-        self.begin_next(&mut state);
-        drop(state);
-        self.has_work.notify_all();
-    }
-
-    fn begin_next(&self, state: &mut State) {
-        state.running = state.next.take();
-        if let Some(batch) = &state.running {
+    /// Lets the executors run the vertices of a batch.
+    fn run(&self, batch: Batch) {
+        self.change(|state| {
+            let batch = Arc::new(batch);
             batch.graph.ready().for_each(|vertex| self.ready.push(task(batch.number, vertex)));
+            state.running = Some(batch);
+            state.phase = Phase::Runs;
+        });
+    }
+
+    /// Ends the running batch, whose records are in the buffers of the logs.
+    fn end(&self) {
+        let mut homes = hold(&self.homes);
+        for home in homes.iter_mut() {
+            home.epochs().end_commit(home.slot());
+            home.leave();
         }
+        drop(homes);
+        self.gate.open();
+        self.idle();
+    }
+
+    /// Notes that no batch runs.
+    fn idle(&self) {
+        self.change(|state| {
+            state.running = None;
+            state.phase = Phase::Idle;
+        });
     }
 }
 
@@ -263,7 +440,19 @@ impl Batches {
         if !inner.config.concurrency.runs_batches() {
             return Ok(None);
         }
-        let count = inner.config.executors.max(1);
+        let (count, tables) = (inner.config.executors.max(1), inner.definitions.current().tables.clone());
+        let gate = inner.gate.clone().expect("a scheme with batches has a gate");
+        let home = || -> Result<Home, Error> {
+            let home = Home::new(tables.epochs.clone(), tables.memory.clone());
+            let home = home.ok_or(Error::TooManySessions(inner.config.workers))?;
+            inner.logs.add_worker(home.slot())?;
+            Ok(home)
+        };
+        let homes = (0..count).map(|_| home()).collect::<Result<Vec<_>, _>>()?;
+        let slots: Vec<_> = homes.iter().map(Home::slot).collect();
+        // The edges of a vertex fit a quarter of a log's buffer: each takes at most three bytes.
+        let largest = inner.logs.iter().map(|own| own.log.largest_record()).min().unwrap_or(usize::MAX);
+        let most_calls = inner.config.batch_size.min(largest / 16).clamp(1, 1 << 20);
         let deques: Vec<_> = (0..count).map(|_| crossbeam_deque::Worker::new_lifo()).collect();
         let shared = Arc::new(Shared {
             state: Mutex::default(),
@@ -271,12 +460,14 @@ impl Batches {
             sleepers: AtomicUsize::new(0),
             ready: Injector::new(),
             deques: deques.iter().map(crossbeam_deque::Worker::stealer).collect(),
-            most_calls: inner.config.batch_size.max(1),
+            most_calls,
+            gate,
+            homes: Mutex::new(homes),
         });
         let mut batches = Self { shared: Arc::clone(&shared), threads: Vec::new() };
         for (number, deque) in deques.into_iter().enumerate() {
             let worker = Worker::new(Arc::clone(inner))?;
-            let executor = Executor::new(worker, Arc::clone(&shared), deque);
+            let executor = Executor::new(worker, slots[number], Arc::clone(&shared), deque);
             let thread = std::thread::Builder::new().name(format!("executor-{number}"));
             let thread = thread.spawn(move || executor.run()).map_err(|error| {
                 SqlError::new("53000", format!("the system gives no thread for an executor: {error}"))
@@ -289,7 +480,7 @@ impl Batches {
     /// Submits a call.
     pub(crate) fn submit(&self, call: SubmittedCall) -> Arc<Ticket> {
         let ticket = Arc::new(Ticket::default());
-        let waiting = Waiting { call, ticket: Arc::clone(&ticket) };
+        let waiting = Waiting { call, promise: Promise(Some(Arc::clone(&ticket))) };
         let is_first = {
             let mut state = hold(&self.shared.state);
             state.submitted.push(waiting);

@@ -1,12 +1,11 @@
 //! What the calls of a version of the definitions reserve.
 
 use super::{Batch, Outcome, SubmittedCall, Version, Waiting};
-use catalog::ProcedureId;
+use catalog::{ProcedureId, TableId};
 use procedure::analysis::{Reservations, ReservedKey};
-use procedure::{Call, Machine, Procedure};
+use procedure::{Call, Machine, OperationKind, Procedure};
 use schedule::graph::{Entries, GraphBuilder, Reserving, Vertex};
 use std::collections::HashMap;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 /// The procedures whose calls run in batches, under one version of the definitions.
@@ -14,6 +13,8 @@ pub(super) struct Plan {
     pub(super) version: u64,
     procedures: HashMap<ProcedureId, Planned>,
     reserving: Reserving,
+    /// By table, the columns that some call may change, ascending.
+    updated: HashMap<TableId, Vec<usize>>,
 }
 
 struct Planned {
@@ -38,7 +39,14 @@ impl Plan {
             }
         }
         let reserving = Reserving::of(procedures.values().map(|planned| &planned.reservations));
-        Self { version: version.number, procedures, reserving }
+        let called = procedures.values().map(|planned| &*planned.procedure);
+        let updated = updated_by(called);
+        Self { version: version.number, procedures, reserving, updated }
+    }
+
+    /// Returns the columns of a table that some call may change, ascending.
+    pub(super) fn updated(&self, table: TableId) -> &[usize] {
+        self.updated.get(&table).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the procedure of a call.
@@ -47,12 +55,17 @@ impl Plan {
     }
 
     /// Builds the graph of calls. Calls that no batch can run are resolved at once.
-    pub(super) fn resolve(self: &Arc<Self>, calls: Vec<Waiting>, buffers: &mut Buffers) -> Option<Batch> {
+    pub(super) fn resolve(
+        self: &Arc<Self>,
+        calls: Vec<Waiting>,
+        logs: usize,
+        buffers: &mut Buffers,
+    ) -> Option<Batch> {
         let Buffers { machine, key } = buffers;
         let (mut taken, mut entries) = (Vec::with_capacity(calls.len()), Entries::new(1));
-        for Waiting { call, ticket } in calls {
+        for Waiting { call, promise } in calls {
             if call.version != self.version {
-                ticket.resolve(Outcome::Outdated(call));
+                promise.resolve(Outcome::Outdated(call));
                 continue;
             }
             let planned = self.procedures.get(&call.procedure);
@@ -61,20 +74,35 @@ impl Plan {
                 reservations.load(Call { procedure, timestamp_us, seed }, arguments, machine).is_ok()
             };
             let Some(Planned { reservations, .. }) = planned.filter(is_loaded) else {
-                ticket.resolve(Outcome::Alone(call));
+                promise.resolve(Outcome::Alone(call));
                 continue;
             };
             let vertex = taken.len() as Vertex;
             reservations.for_each(machine, key, |reservation, key| {
                 self.reserving.reserve(vertex, reservation, key, &mut entries);
             });
-            taken.push(Mutex::new(Some(Waiting { call, ticket })));
+            taken.push(Mutex::new(Some(Waiting { call, promise })));
         }
         let builder = GraphBuilder::new(taken.len(), 1, 1);
         builder.set_chunk(0, entries);
         builder.build_shard(0);
-        let (graph, left) = (builder.finish(), AtomicUsize::new(taken.len()));
-        let batch = Batch { number: 0, plan: Arc::clone(self), calls: taken, graph, left };
-        (!batch.calls.is_empty()).then_some(batch)
+        let graph = builder.finish();
+        (!taken.is_empty()).then(|| Batch::new(Arc::clone(self), taken, graph, logs))
     }
+}
+
+/// Returns by table the columns that procedures change, ascending.
+fn updated_by<'p>(procedures: impl Iterator<Item = &'p Procedure>) -> HashMap<TableId, Vec<usize>> {
+    let mut updated: HashMap<TableId, Vec<usize>> = HashMap::new();
+    for operation in procedures.flat_map(|procedure| &procedure.operations) {
+        if let OperationKind::Update { access, assignments, .. } = &operation.kind {
+            let columns = updated.entry(access.table.id).or_default();
+            columns.extend(assignments.iter().map(|(column, ..)| *column));
+        }
+    }
+    for columns in updated.values_mut() {
+        columns.sort_unstable();
+        columns.dedup();
+    }
+    updated
 }

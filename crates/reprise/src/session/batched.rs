@@ -112,6 +112,7 @@ impl Session {
             && self.block.state == TransactionState::None
             && !self.settings().is_read_only
             && procedure.by_value.is_none()
+            && !self.worker.pipeline.by_value
     }
 
     /// Runs a call in a batch. Returns `None` when the definitions have changed: then it did not run, and the
@@ -135,7 +136,6 @@ impl Session {
             arguments,
             timestamp_us: call.timestamp_us,
             seed: call.seed,
-            by_value: self.worker.pipeline.by_value,
             interrupts: self.worker.machine.interrupts().clone(),
             lock_timeout: self.settings().lock_timeout,
         })

@@ -119,6 +119,7 @@ impl Session {
     #[inline]
     fn settings(&self) -> Settings {
         Settings {
+            is_in_batch: false,
             is_read_only: self.access == Access::ReadOnly,
             is_in_block: self.block.state != TransactionState::None,
             caller_waits: self.waiting.by_caller,

@@ -101,7 +101,8 @@ impl Worker {
         let worker = worker.ok_or(Error::TooManySessions(inner.config.workers))?;
         inner.logs.add_worker(worker.slot())?;
         let pipeline =
-            CommitPipeline::new(Arc::clone(&inner.logs), &inner.adaptive, &version.tables, worker.slot());
+            CommitPipeline::new(Arc::clone(&inner.logs), &inner.adaptive, &version.tables, worker.slot())
+                .beside_batches(inner.gate.clone());
         let workspace = Workspace::new(version.tables.clone(), worker);
         let mut machine = Machine::default();
         machine.count_by(Arc::new(Source::new(Arc::clone(&inner), version.tables.clone())));
@@ -124,8 +125,9 @@ impl Worker {
 
     /// Returns another pipeline for this worker.
     fn new_pipeline(&self) -> CommitPipeline {
-        let Inner { logs, adaptive, .. } = &*self.inner;
-        CommitPipeline::new(Arc::clone(logs), adaptive, self.workspace.tables(), self.workspace.slot())
+        let Inner { logs, adaptive, gate, .. } = &*self.inner;
+        let (tables, slot) = (self.workspace.tables(), self.workspace.slot());
+        CommitPipeline::new(Arc::clone(logs), adaptive, tables, slot).beside_batches(gate.clone())
     }
 
     /// Takes over the current definitions.
@@ -188,17 +190,21 @@ impl Worker {
     /// Collects garbage and counts after a transaction.
     #[inline]
     pub(crate) fn after_call(&mut self) {
+        self.tally.calls += 1;
+        if self.workspace.is_in_batches() {
+            // Its executor does so at the end of the batch.
+            return;
+        }
         let durable = self.inner.durable(self.workspace.worker());
         let (definitions, version) = (&self.inner.definitions, self.version.number);
         self.workspace.collect_garbage(durable, || definitions.is_current(version));
-        self.tally.calls += 1;
         if self.tally.calls >= PUBLISH_EVERY {
             self.publish();
         }
     }
 
     /// Adds the counters to those of the database.
-    fn publish(&mut self) {
+    pub(crate) fn publish(&mut self) {
         let tally = std::mem::take(&mut self.tally);
         let add = |counter: &AtomicU64, count: u64| counter.fetch_add(count, Ordering::Relaxed);
         add(&self.inner.committed, tally.committed);

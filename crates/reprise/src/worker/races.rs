@@ -8,7 +8,7 @@
 //! in a deadlock, one fails (40P01) or releases its rows.
 //! Held by: `crates/reprise/tests/suite/waiting.rs`.
 
-use super::{Settings, Worker};
+use super::{Refused, Settings, Worker};
 use crate::Error;
 use crate::definitions::Patience;
 use crate::inner::Inner;
@@ -285,6 +285,12 @@ impl Worker {
         }
         back_off(self.races.lost);
         Ok(())
+    }
+
+    /// The vertex of a batch that was undone runs again outside of the batch.
+    pub(super) fn leave_batch(&mut self) -> Refused {
+        self.races.busy = Some(Busy { awaited: Awaited::Turn, until: None });
+        serialization_failure(Conflict::Held).into()
     }
 
     /// Counts an undone attempt.

@@ -36,6 +36,8 @@ pub(crate) struct Settings {
     pub(crate) is_read_only: bool,
     /// Whether requests belong to a transaction of several statements. It stays open while they wait.
     pub(crate) is_in_block: bool,
+    /// Whether requests are vertices of a batch. Definitions do not change while it runs.
+    pub(crate) is_in_batch: bool,
     /// Whether the caller waits when another transaction holds a row or key. Otherwise the worker's thread
     /// waits.
     pub(crate) caller_waits: bool,

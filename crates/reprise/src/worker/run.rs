@@ -7,8 +7,8 @@
 use super::{Awaited, Recorded, Refused, Request, Settings, Worker, serialization_failure};
 use crate::Error;
 use catalog::{CommitOrder, Reader};
-use logging::Commit;
-use logging::content::{CallRecord, StatementRecord};
+use logging::content::{CallRecord, Later, StatementRecord};
+use logging::{Commit, LogError};
 use procedure::{Call, Conflict, Failure, SqlError, execute};
 use std::sync::Arc;
 use storage::Snapshot;
@@ -24,7 +24,7 @@ impl Worker {
     #[inline]
     pub(crate) fn begin(&mut self, settings: &Settings) -> Result<bool, Error> {
         self.workspace.begin();
-        if self.inner.definitions.is_current(self.version.number) {
+        if settings.is_in_batch || self.inner.definitions.is_current(self.version.number) {
             return Ok(true);
         }
         self.workspace.rollback();
@@ -88,8 +88,7 @@ impl Worker {
                     let depends = self.machine.has_caught_shortage();
                     match self.commit(LoggedBy::Call { procedure, written, depends }) {
                         Ok(commit) => return Ok(Some(commit)),
-                        // The error is an answer, and shows what the transaction has read.
-                        Err(CommitError::Log(error)) => return Err(self.refused(error.into())),
+                        Err(CommitError::Log(error)) => return Err(self.not_logged(error, settings)),
                         Err(CommitError::Conflict(conflict)) => Failure::Conflict(conflict),
                     }
                 }
@@ -108,9 +107,16 @@ impl Worker {
                 }
             };
             match failure {
+                // A snapshot would wait for the end of the batch.
+                Failure::Long if settings.is_in_batch => return Err(self.leave_batch()),
                 Failure::Long => {
                     self.workspace.release_holds();
                     return self.run_on_snapshot(request, settings);
+                }
+                // The number of a vertex is of one attempt.
+                Failure::Conflict(conflict) if settings.is_in_batch => {
+                    self.count_conflict(conflict);
+                    return Err(self.leave_batch());
                 }
                 _ if self.machine.has_sent_rows() => {
                     self.count_conflict(Conflict::Read);
@@ -150,6 +156,7 @@ impl Worker {
                     witnessed,
                     arguments: if is_logged { request.arguments } else { &[] },
                     written: None,
+                    later: Later::default(),
                 };
                 record.write(&mut pipeline.call);
             }
@@ -240,6 +247,15 @@ impl Worker {
         }
         self.after_call();
         Ok(commit)
+    }
+
+    /// Returns the error of a transaction that a log refuses. A vertex may be too large for its batch only.
+    fn not_logged(&mut self, error: LogError, settings: &Settings) -> Refused {
+        match error {
+            LogError::RecordTooLarge { .. } if settings.is_in_batch => self.leave_batch(),
+            // The error is an answer, and shows what the transaction has read.
+            error => self.refused(error.into()),
+        }
     }
 
     /// Returns an error that shows the reads of the last transaction.

@@ -53,12 +53,15 @@ struct Run {
 impl Run {
     fn new(sequencing: Sequencing, running: Running, seed: u64) -> Self {
         let mut random = SmallRng::seed_from_u64(seed);
-        let fits = |content: &Content| sequencing.admits(*content, content.images()).is_ok();
+        let concurrency = scheme_of(seed);
+        let fits = |content: &Content| {
+            let has_batches = concurrency.runs_batches() || !content.needs_batches();
+            has_batches && sequencing.admits(*content, content.images()).is_ok()
+        };
         let contents: Vec<_> = Content::NAMES.iter().map(|(_, content)| *content).filter(fits).collect();
         let contents: Vec<_> = contents.into_iter().filter(|content| *content != Content::Off).collect();
         let content = contents[random.random_range(0..contents.len())];
         let devices = if sequencing == Sequencing::Serial { 1 } else { random.random_range(1..=3) };
-        let concurrency = scheme_of(seed);
         Self { seed, random, sequencing, content, concurrency, devices, running, transactions: 0 }
     }
 

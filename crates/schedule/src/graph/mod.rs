@@ -19,11 +19,13 @@
 //! Not here: what a call may touch (`procedure::analysis::Reservations`).
 
 mod entries;
+mod run;
 mod shard;
 #[cfg(test)]
 mod tests;
 
 pub use entries::{Entries, Reserving};
+pub use run::{GraphSource, run_graphs};
 
 use shard::Shard;
 use std::sync::OnceLock;
@@ -78,10 +80,7 @@ impl GraphBuilder {
     /// A shard is missing.
     pub fn finish(self) -> Graph {
         let built = |shard: OnceLock<Shard>| shard.into_inner().expect("a graph has all its shards");
-        let shards: Vec<Shard> = self.shards.into_iter().map(built).collect();
-        let waits = |vertex: usize| shards.iter().map(|shard| shard.waits(vertex as Vertex)).sum();
-        let waits = (0..self.vertices).map(|vertex| AtomicU32::new(waits(vertex))).collect();
-        Graph { shards, waits }
+        Graph::of(self.vertices, self.shards.into_iter().map(built).collect())
     }
 }
 
@@ -94,6 +93,20 @@ pub struct Graph {
 }
 
 impl Graph {
+    fn of(vertices: usize, shards: Vec<Shard>) -> Self {
+        let waits = |vertex: usize| shards.iter().map(|shard| shard.waits(vertex as Vertex)).sum();
+        let waits = (0..vertices).map(|vertex| AtomicU32::new(waits(vertex))).collect();
+        Self { shards, waits }
+    }
+
+    /// Returns the graph of edges that are known, each from an earlier vertex to a later one.
+    ///
+    /// # Panics
+    /// An edge leads to no later vertex.
+    pub fn of_edges(vertices: Vertex, edges: impl Iterator<Item = (Vertex, Vertex)>) -> Self {
+        Self::of(vertices as usize, vec![Shard::of_edges(vertices, edges)])
+    }
+
     /// Returns the number of vertices.
     pub fn len(&self) -> usize {
         self.waits.len()

@@ -94,8 +94,19 @@ impl Shard {
         shard
     }
 
-    /// Adds an edge. Edges come in the order of their later vertices, so one that is there already is the
-    /// newest of its list.
+    /// Makes the shard of edges that are known.
+    pub(super) fn of_edges(vertices: Vertex, edges: impl Iterator<Item = (Vertex, Vertex)>) -> Self {
+        let count = vertices as usize;
+        let mut shard = Self { later: vec![NONE; count], lists: Lists::default(), waits: vec![0; count] };
+        for (earlier, later) in edges {
+            assert!(earlier < later && later < vertices, "an edge leads to a later vertex");
+            shard.add_edge(earlier, later);
+        }
+        shard
+    }
+
+    /// Adds an edge. Edges from one vertex come in the order of their later vertices, so one that is there
+    /// already is the newest of its list.
     fn add_edge(&mut self, earlier: Vertex, later: Vertex) {
         if earlier != later && self.lists.add(&mut self.later[earlier as usize], later) {
             self.waits[later as usize] += 1;

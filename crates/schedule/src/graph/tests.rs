@@ -131,3 +131,43 @@ proptest! {
         });
     }
 }
+
+/// Batches that are chains and diamonds, on several threads: a vertex runs after those that it waits for, and
+/// after all earlier batches.
+#[test]
+fn graphs_run_in_order() {
+    use super::{GraphSource, run_graphs};
+
+    const BATCHES: usize = 200;
+    const EDGES: [(Vertex, Vertex); 5] = [(0, 1), (0, 2), (1, 3), (2, 3), (4, 5)];
+
+    struct Numbers(Mutex<usize>);
+
+    impl GraphSource for Numbers {
+        type Batch = usize;
+        type Error = usize;
+
+        fn next(&self) -> Result<Option<(Graph, usize)>, usize> {
+            let mut next = self.0.lock().unwrap();
+            *next += 1;
+            Ok((*next <= BATCHES).then(|| (Graph::of_edges(6, EDGES.into_iter()), *next)))
+        }
+    }
+
+    let ran = Mutex::new(Vec::new());
+    let run = |_: &mut (), batch: &usize, vertex: Vertex| {
+        ran.lock().unwrap().push((*batch, vertex));
+        Ok(())
+    };
+    run_graphs(&Numbers(Mutex::new(0)), vec![(); 3], run).unwrap();
+    let ran = ran.into_inner().unwrap();
+    assert_eq!(ran.len(), BATCHES * 6);
+    assert!(ran.is_sorted_by_key(|(batch, _)| *batch), "batches run one after the other");
+    for batch in ran.chunks(6) {
+        let place = |vertex| batch.iter().position(|(_, ran)| *ran == vertex).unwrap();
+        assert!(EDGES.iter().all(|(earlier, later)| place(*earlier) < place(*later)), "{batch:?}");
+    }
+
+    let fails = |_: &mut (), batch: &usize, _| if *batch == 7 { Err(*batch) } else { Ok(()) };
+    assert_eq!(run_graphs(&Numbers(Mutex::new(0)), vec![(); 3], fails), Err(7));
+}

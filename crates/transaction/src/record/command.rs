@@ -10,6 +10,13 @@ pub(super) struct CommandRecorder {
     columns: ColumnsRecorder,
 }
 
+impl CommandRecorder {
+    /// Returns whether the prepared record is of the rows that the transaction writes.
+    pub(super) fn is_by_value(&self) -> bool {
+        self.by_value
+    }
+}
+
 impl Recorder for CommandRecorder {
     fn needs(&self) -> Needs {
         Needs { calls: true, ..Needs::default() }

@@ -5,29 +5,34 @@
 
 mod adaptive;
 mod ahead;
+mod batch_rows;
 mod columns;
 mod command;
 mod costs;
 mod operations;
 mod rows;
 mod slots;
+mod vertices;
 
 pub use costs::{Adaptive, Recovered};
 
-use crate::{RowWordCount, Workspace};
+use crate::{RowWordCount, Tables, Workspace};
 use adaptive::AdaptiveRecorder;
-use catalog::{CommitOrder, ProcedureId, RowChange, Table};
+use batch_rows::BatchRowsRecorder;
+use catalog::{CommitOrder, ProcedureId, RowChange, Table, TableId};
 use columns::ColumnsRecorder;
 use command::CommandRecorder;
-use logging::content::{self, Images, Stamp, seal};
+use logging::content::{self, BatchEndRecord, Images, Stamp, seal};
 use logging::{Content, FormattedLog, LargeFile, LogError, LogSet, Numbered, Numbering, Room};
 use operations::OperationsRecorder;
 use rows::RowsRecorder;
 use slots::SlotsRecorder;
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use storage::{Guard, Record, Slot};
+use vertices::VerticesRecorder;
 
 /// The usual length of records is an average over this many transactions.
 const USUAL_OF: usize = 64;
@@ -46,9 +51,30 @@ pub(crate) struct Execution<'a> {
     pub(crate) call: &'a [u8],
     /// Whether it is to be recorded by value.
     pub(crate) by_value: bool,
+    /// Whether the transaction is a vertex of a batch.
+    pub(crate) is_in_batch: bool,
     /// Bytes of the largest record that the log's buffers hold.
     pub(crate) largest: usize,
     pub(crate) workspace: &'a Workspace,
+}
+
+/// A batch whose vertices are all done.
+pub trait EndedBatch {
+    /// Returns the order of its first vertex; a vertex has the order of its place.
+    fn first(&self) -> CommitOrder;
+
+    /// Returns the order of its last vertex.
+    fn last(&self) -> CommitOrder;
+
+    /// Puts the vertices that wait for a vertex into `later`, ascending, each once: those that have a record,
+    /// and in place of one without a record those that wait for it.
+    fn later(&self, vertex: u32, later: &mut Vec<u32>);
+
+    /// Returns the number of vertices that have committed writes.
+    fn commits(&self) -> u32;
+
+    /// Returns the columns of a table that some call of the batch may have changed, ascending.
+    fn updated(&self, table: TableId) -> &[usize];
 }
 
 /// Makes the records of one log. `call` is the record of the call, complete but for its number.
@@ -92,6 +118,23 @@ pub(crate) trait Recorder: Send {
     /// Returns the record of the transaction, which has committed.
     fn committed<'a>(&'a mut self, stamp: Stamp, call: &'a mut Vec<u8>) -> &'a [u8];
 
+    /// Keeps what it needs for the record of a vertex, which has committed, until the batch ends. Returns
+    /// false if the record is complete now, as that of any other transaction.
+    fn keep(&mut self, _order: CommitOrder, _call: &mut Vec<u8>) -> bool {
+        false
+    }
+
+    /// Appends the sealed records of all vertices that it has kept. Returns their number.
+    fn end_batch(
+        &mut self,
+        _batch: &dyn EndedBatch,
+        _tables: &Tables,
+        _guard: &Guard,
+        _out: &mut Vec<u8>,
+    ) -> usize {
+        0
+    }
+
     /// Returns the record of the abort of a transaction whose operations were recorded.
     fn aborted(&mut self, _order: CommitOrder) -> &[u8] {
         &[]
@@ -130,6 +173,8 @@ fn recorder(log: &FormattedLog, adaptive: &Arc<Adaptive>) -> Box<dyn Recorder> {
         (Content::Physiological, images) if format.undo => Box::new(OperationsRecorder::new(images)),
         (Content::Logical | Content::Physiological, Images::Rows) => Box::new(RowsRecorder::default()),
         (Content::Logical | Content::Physiological, Images::Columns) => Box::new(ColumnsRecorder::default()),
+        (Content::DependencyFine, _) => Box::new(BatchRowsRecorder::default()),
+        (Content::DependencyCoarse, _) => Box::new(VerticesRecorder::default()),
         _ => Box::new(CommandRecorder::default()),
     }
 }
@@ -137,7 +182,10 @@ fn recorder(log: &FormattedLog, adaptive: &Arc<Adaptive>) -> Box<dyn Recorder> {
 /// The records of one worker's transactions, in all logs.
 pub(crate) struct Records {
     recorders: Vec<Box<dyn Recorder>>,
+    /// The worker to whose logger the records go.
     worker: Slot,
+    /// By log, sealed records of vertices of the running batch, one after the other.
+    kept: Vec<Vec<u8>>,
     pub(crate) needs: Needs,
     /// Room for the records of the running commit, by log, where it comes with the number.
     rooms: Vec<Room>,
@@ -190,7 +238,13 @@ impl Records {
     pub(crate) fn of(logs: &Arc<LogSet>, recorders: Vec<Box<dyn Recorder>>, worker: Slot) -> Self {
         let needs = recorders.iter().fold(Needs::default(), |needs, own| needs.and(own.needs()));
         let large = Large { logs: Arc::clone(logs), files: Vec::new() };
-        Self { recorders, worker, needs, rooms: Vec::new(), usual_bytes: 0, large }
+        let kept = recorders.iter().map(|_| Vec::new()).collect();
+        Self { recorders, worker, kept, needs, rooms: Vec::new(), usual_bytes: 0, large }
+    }
+
+    /// Says to which worker's logger the records go.
+    pub(crate) fn go_to(&mut self, worker: Slot) {
+        self.worker = worker;
     }
 
     /// Whether nothing is logged.
@@ -214,6 +268,12 @@ impl Records {
             let log = logs.at(index);
             let largest = log.largest_record();
             let mut bytes = recorder.prepare(&Execution { call: &*call, largest, ..execution });
+            if execution.is_in_batch {
+                // The edges of a vertex take the other half of a buffer at most. A batch waits for room once
+                // it has ended.
+                log.check_size(bytes * 2)?;
+                continue;
+            }
             if bytes > largest
                 && let Some(record) = recorder.prepared(call)
             {
@@ -297,6 +357,61 @@ impl Records {
             result = result.and(appended);
         }
         result
+    }
+
+    /// Keeps the record of a vertex, which has committed, until its batch ends.
+    #[inline]
+    pub(crate) fn keep(&mut self, order: CommitOrder, call: &mut Vec<u8>) {
+        self.large.keep(order);
+        for (recorder, kept) in self.recorders.iter_mut().zip(&mut self.kept) {
+            if !recorder.keep(order, call) {
+                kept.extend_from_slice(recorder.committed(order.into(), call));
+            }
+        }
+    }
+
+    /// Appends the records of the vertices of a batch that has ended. Adds to `counts`, by log, the records
+    /// of logs of batches.
+    pub(crate) fn end_batch(
+        &mut self,
+        logs: &LogSet,
+        batch: &dyn EndedBatch,
+        workspace: &mut Workspace,
+        counts: &[AtomicU32],
+    ) -> Result<(), LogError> {
+        let (mut result, own, last) = (Ok(()), self.worker, batch.last());
+        let tables = workspace.tables().clone();
+        let guard = workspace.worker().enter();
+        for (index, recorder) in self.recorders.iter_mut().enumerate() {
+            let (kept, log) = (&mut self.kept[index], logs.at(index));
+            let records = recorder.end_batch(batch, &tables, &guard, kept);
+            counts[index].fetch_add(records as u32, Ordering::Relaxed);
+            let most = log.largest_record() / PIECES;
+            let appended = cut(kept, most).try_for_each(|piece| log.append(own, piece, last));
+            result = result.and(appended);
+            kept.clear();
+        }
+        result
+    }
+
+    /// Appends the end of a batch to each log of batches. `counts` has the numbers of records, by log.
+    pub(crate) fn put_batch_end(
+        &mut self,
+        logs: &LogSet,
+        batch: &dyn EndedBatch,
+        counts: &[AtomicU32],
+    ) -> Result<(), LogError> {
+        let (mut record, last) = (Vec::new(), batch.last());
+        let (vertices, commits) = ((last.0 - batch.first().0) as u32 + 1, batch.commits());
+        for (index, log) in logs.iter().enumerate() {
+            let records = counts[index].load(Ordering::Relaxed);
+            if log.format.content.needs_batches() && records > 0 {
+                BatchEndRecord { vertices, commits, records }.write(&mut record);
+                seal(last, &mut record);
+                log.log.append(self.worker, &record, last)?;
+            }
+        }
+        Ok(())
     }
 
     /// Copies the record of a transaction that has committed into the room that was taken with its number.

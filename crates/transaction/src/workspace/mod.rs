@@ -99,6 +99,8 @@ pub struct Workspace {
     pub(crate) held: Held,
     /// Whether a commit has begun and not come to its end.
     is_committing: bool,
+    /// Whether its transactions are vertices of batches.
+    is_in_batches: bool,
     /// What ends transactions within a procedure, where that is possible.
     end_transaction: Option<Box<EndTransaction>>,
 }
@@ -144,6 +146,7 @@ impl Workspace {
             parts: Vec::new(),
             held: Held::default(),
             is_committing: false,
+            is_in_batches: false,
             end_transaction: None,
         }
     }
@@ -183,6 +186,18 @@ impl Workspace {
     /// Takes over changed definitions. Between transactions only.
     pub fn set_tables(&mut self, tables: Tables) {
         self.tables = tables;
+    }
+
+    /// Says that all transactions are vertices of batches. A vertex that adds or removes a key that another
+    /// one looks for is ordered before or after it, so what a vertex finds in leaves is not validated. Other
+    /// keys of a leaf may change meanwhile.
+    pub fn enter_batches(&mut self) {
+        self.is_in_batches = true;
+    }
+
+    /// Whether all transactions are vertices of batches.
+    pub fn is_in_batches(&self) -> bool {
+        self.is_in_batches
     }
 
     /// The tables.
@@ -362,7 +377,9 @@ impl Workspace {
     }
 
     fn observe(&mut self, table: TableId, leaf: LeafObservation) {
-        self.leaves.observe(leaf);
+        if !self.is_in_batches {
+            self.leaves.observe(leaf);
+        }
         if self.tables.access_numbers.is_some() && !self.absences.contains(&table) {
             self.absences.push(table);
         }

@@ -7,9 +7,9 @@
 mod access;
 mod source;
 
-use super::clr::execute_statement;
 use super::context::{Replay, ReplayContext, Replayed, statements_of, worker_of};
 use super::divergence::{unfit, unknown_record};
+use super::reexecution::execute_statement;
 use crate::{RecoveryError, Stage};
 use access::Direct;
 use catalog::{CommitOrder, Table, TableId};
@@ -66,7 +66,7 @@ impl Replay for ClrP {
 }
 
 /// Applies a definition, or executes another statement.
-fn run_statement(
+pub(super) fn run_statement(
     order: CommitOrder,
     record: &StatementRecord<'_>,
     context: &mut ReplayContext<'_>,

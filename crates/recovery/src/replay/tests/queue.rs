@@ -7,6 +7,7 @@ use catalog::{CommitOrder, Epoch, Reader};
 use logging::content::{Record, RecordKind, read_as};
 use procedure::analysis::{Analysis, Decomposition, LogFacts, Pieces};
 use schedule::{Batch, Body, Definitions, Mode, Next, Programs, Settings, Source, Transaction};
+use std::collections::BTreeSet;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
@@ -116,7 +117,7 @@ fn a_queue_gives_the_state_of_serial_execution() {
         let (config, progress) = Default::default();
         let tables = Tables::new(Arc::new(Epochs::new(Epoch(1), 16)), Arc::new(Memory::new(1 << 28)));
         let mut state = context_of(&before, tables, &config, &progress);
-        Method::Clr.replay().run_all(&mut state).unwrap();
+        Method::Clr.replay(&BTreeSet::new()).run_all(&mut state).unwrap();
         let pay = state.schema.procedures().find(|procedure| procedure.name == "pay").unwrap();
         let settings = Settings { mode, threads };
         let analysis = Analysis::for_replay([(&**pay, false)], LogFacts::default(), Decomposition::default());

@@ -3,10 +3,10 @@
 
 use super::tables::{TABLES, Ty};
 use super::{Case, case};
-use crate::common::{on, open};
+use crate::common::{digest_by, on, open};
 use proptest::prelude::*;
 use reprise::disk::{CrashingDisk, Disk};
-use reprise::{Database, Error, Row, Scheme, Session, Value};
+use reprise::{Content, Database, Error, Method, ReplayMode, Row, Scheme, Session, Value};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -78,14 +78,17 @@ fn check(case: &Case, under_way: usize, calls: &AtomicU64) {
     config.concurrency = Scheme::DependencyGraph;
     config.executors = EXECUTORS;
     config.record_witnesses = case.witnesses;
-    config.shadow_logs = vec![case.recoveries.shadow.0];
+    config.shadow_logs = vec![case.recoveries.shadow.0, Content::DependencyFine, Content::DependencyCoarse];
     config.log_file_bytes = 1 << 20;
     let db = Database::open(folder, config).unwrap();
     let mut session = db.session().unwrap();
     session.execute_script(&script(case)).unwrap();
     let committed = run(case, &mut session, under_way);
     calls.fetch_add(committed.len() as u64, Ordering::Relaxed);
-    assert_eq!(db.statistics().conflicts, 0, "calls of a batch do not conflict");
+    // A call that is logged by value runs beside batches.
+    if !case.calls.iter().any(|call| call.by_value) {
+        assert_eq!(db.statistics().conflicts, 0, "calls of a batch do not conflict");
+    }
     let live = db.digest().unwrap();
     let contents = contents_of(&mut session);
     drop((session, db));
@@ -94,6 +97,13 @@ fn check(case: &Case, under_way: usize, calls: &AtomicU64) {
         check_serial(case, &committed, &contents);
     }
     case.recoveries.check(&disk, folder, &live);
+    for content in [Content::DependencyFine, Content::DependencyCoarse] {
+        let shadow = folder.join(format!("shadow-{content}"));
+        for (method, threads) in Method::of(content).iter().flat_map(|own| [1, 3].map(|n| (*own, n))) {
+            let digest = digest_by(&disk, &shadow, method, ReplayMode::default(), threads);
+            assert_eq!(digest, live, "{method} of the {content} log, {threads} threads");
+        }
+    }
 }
 
 /// Returns the rows of all tables. A table without a primary key numbers its rows in the order in which they
