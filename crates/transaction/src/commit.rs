@@ -165,10 +165,12 @@ impl CommitPipeline {
     }
 
     /// Says that the next transactions are vertices of a batch. `home` is the worker to whose logger their
-    /// records go; it has called `Epochs::begin_commit` for the batch.
+    /// records go if they have numbers before they run; it has called `Epochs::begin_commit` for the batch.
     pub fn enter_batch(&mut self, home: Slot) {
         self.gate = None;
-        self.records.go_to(home);
+        if self.numbering.can_draw_ahead() {
+            self.records.go_to(home);
+        }
     }
 
     /// Sets the number of the next transaction, which is a vertex of a batch; `None`: it draws its number
