@@ -42,6 +42,8 @@ pub struct Run {
 pub struct Measured {
     pub committed: u64,
     pub aborted: u64,
+    /// By how much the committed calls have changed the workload's sum.
+    pub added: i64,
     pub elapsed: Duration,
     pub latency_us: Histogram<u64>,
     pub timeline: Timeline,
@@ -117,11 +119,13 @@ pub fn run(
     });
     let elapsed = begun.elapsed();
     let timeline = Timeline::default();
-    let mut measured = Measured { committed: 0, aborted: 0, elapsed, latency_us: histogram(), timeline };
+    let mut measured =
+        Measured { committed: 0, aborted: 0, added: 0, elapsed, latency_us: histogram(), timeline };
     for result in results {
         let result = result?;
         measured.committed += result.committed;
         measured.aborted += result.aborted;
+        measured.added += result.added;
         let _ = measured.latency_us.add(result.latency_us);
         for (number, second) in result.timeline.0.into_iter().enumerate() {
             measured.timeline.add(number, second);
@@ -137,6 +141,7 @@ pub fn histogram() -> Histogram<u64> {
 struct ClientResult {
     committed: u64,
     aborted: u64,
+    added: i64,
     latency_us: Histogram<u64>,
     timeline: Timeline,
 }
@@ -144,8 +149,7 @@ struct ClientResult {
 /// A call that has begun.
 struct Begun {
     at: Instant,
-    /// The request, for the listener.
-    request: Option<Request>,
+    request: Request,
     call: StartedCall,
 }
 
@@ -165,6 +169,8 @@ struct Client<'a> {
     started: Instant,
     /// Oldest first.
     begun: VecDeque<Begun>,
+    /// Requests of calls that have ended, whose memory is used again.
+    spare: Vec<Request>,
     pending: CommitQueue<InFlight>,
     result: ClientResult,
 }
@@ -180,8 +186,9 @@ impl<'a> Client<'a> {
             lots: SmallRng::seed_from_u64(run.seed ^ number as u64),
             started: Instant::now(),
             begun: VecDeque::new(),
+            spare: Vec::new(),
             pending: CommitQueue::default(),
-            result: ClientResult { committed: 0, aborted: 0, latency_us: histogram(), timeline },
+            result: ClientResult { committed: 0, aborted: 0, added: 0, latency_us: histogram(), timeline },
         })
     }
 
@@ -196,7 +203,7 @@ impl<'a> Client<'a> {
                 due += interval;
             }
             self.inputs.next(&mut request);
-            self.submit(&request)?;
+            self.submit(&mut request)?;
             self.settle();
             if let (true, Some(first)) = (self.pending.len() >= IN_FLIGHT, self.pending.first()) {
                 self.shared.db.wait(first)?;
@@ -229,19 +236,19 @@ impl<'a> Client<'a> {
     }
 
     /// Executes a request, which is acknowledged later.
-    fn submit(&mut self, request: &Request) -> Result<(), Error> {
+    fn submit(&mut self, request: &mut Request) -> Result<(), Error> {
         let percent = self.shared.run.ad_hoc_percent;
         if percent > 0 {
             self.session.log_by_value(self.lots.random_range(0..100) < percent);
         }
         let at = Instant::now();
-        let traced = self.shared.listener.is_some().then(|| request.clone());
         if self.shared.run.under_way == 0 {
             let done = self.session.call(request.procedure, &request.arguments);
-            return self.ended(done, at, traced);
+            return self.ended(done, at, request);
         }
         let call = self.session.begin_call(request.procedure, &request.arguments)?;
-        self.begun.push_back(Begun { at, request: traced, call });
+        let request = std::mem::replace(request, self.spare.pop().unwrap_or_default());
+        self.begun.push_back(Begun { at, request, call });
         while self.begun.len() > self.shared.run.under_way
             && let Some(oldest) = self.begun.pop_front()
         {
@@ -253,7 +260,9 @@ impl<'a> Client<'a> {
     /// Waits until a call has run.
     fn end(&mut self, Begun { at, request, call }: Begun) -> Result<(), Error> {
         let done = self.session.end_call(call);
-        self.ended(done, at, request)
+        self.ended(done, at, &request)?;
+        self.spare.push(request);
+        Ok(())
     }
 
     /// Takes the answer of a call.
@@ -261,12 +270,13 @@ impl<'a> Client<'a> {
         &mut self,
         done: Result<Executed, Error>,
         begun: Instant,
-        traced: Option<Request>,
+        request: &Request,
     ) -> Result<(), Error> {
         match done {
             Ok(done) => {
-                let row = || done.rows.into_iter().next().unwrap_or_default();
-                let trace = traced.map(|request| (request, row()));
+                let row = done.rows.into_iter().next().unwrap_or_default();
+                self.result.added += self.shared.workload.added(request, &row);
+                let trace = self.shared.listener.is_some().then(|| (request.clone(), row));
                 self.pending.push(done.commit.point(), InFlight { begun, trace });
                 Ok(())
             }

@@ -121,6 +121,7 @@ mod tests {
                     "max-connections",
                     "memory-ahead-mib",
                     "seed",
+                    "skew",
                     "statement-timeout",
                 ];
                 let takes_0 = parse("0").err().is_none_or(|error| error.kind() != ErrorKind::ValueValidation);

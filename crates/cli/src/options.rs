@@ -5,6 +5,7 @@ use clap::Args;
 use reprise::{Config, Content, DeviceOptions, Images, LogIo, Scheme, Sequencing};
 use std::path::PathBuf;
 use std::time::Duration;
+use workload::{Settings, Workload};
 
 /// Settings of the database.
 #[derive(Args, Clone, Debug)]
@@ -70,6 +71,33 @@ pub struct DatabaseOptions {
     #[arg(long = "memory-gib", value_name = "GIBIBYTES", default_value = "64")]
     #[arg(value_parser = numbers::memory_gib())]
     pub memory_bytes: usize,
+}
+
+/// The size of a workload and the form of its requests.
+#[derive(Args, Clone, Debug)]
+pub struct WorkloadOptions {
+    /// Size: warehouses (tpcc), 100,000 customers (smallbank), 100,000 records (ycsb).
+    #[arg(long, default_value_t = 1, value_parser = numbers::scale())]
+    pub scale: u32,
+    /// Mix of transactions. tpcc: full, write (or poplar), new-order. ycsb: a to f, write, hybrid, each with
+    /// :LENGTH of scans and @uniform or @zipfian, as in hybrid:10@zipfian.
+    #[arg(long, default_value = "full")]
+    pub mix: String,
+    /// ycsb, mixes a, b, c and f: operations of a transaction, on different keys.
+    #[arg(long, default_value_t = 1, value_parser = numbers::from::<usize>(1, 1000))]
+    pub operations: usize,
+    /// ycsb: exponent of the Zipfian distribution of keys. [default: 0.99; write and hybrid have uniform
+    /// keys]
+    #[arg(long, value_parser = numbers::from(0.0, 10.0))]
+    pub skew: Option<f64>,
+}
+
+impl WorkloadOptions {
+    /// Returns the workload of a name.
+    pub fn workload(&self, name: &str) -> anyhow::Result<Box<dyn Workload>> {
+        let Self { scale, mix, operations, skew } = self.clone();
+        Settings { scale, mix, operations, skew }.workload(name).map_err(anyhow::Error::msg)
+    }
 }
 
 pub fn on_or_off(text: &str) -> Result<bool, String> {

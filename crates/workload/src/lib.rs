@@ -47,23 +47,65 @@ pub trait Workload: Send + Sync {
 
     /// Returns checks that hold in every state; each returns 0 in its first output.
     fn conditions(&self) -> Vec<Request>;
+
+    /// Returns the call whose first output is the sum of everything that the rows hold, as an integer; `None`
+    /// when the workload has no such sum.
+    fn sum(&self) -> Option<Request> {
+        None
+    }
+
+    /// Returns by how much a committed request has changed the sum.
+    fn added(&self, _request: &Request, _row: &Row) -> i64 {
+        0
+    }
 }
 
-/// Returns a workload by name. `scale` is the number of warehouses, or of hundreds of thousands of customers
-/// or records.
+/// What is chosen of a workload.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The number of warehouses, or of hundreds of thousands of customers or records.
+    pub scale: u32,
+    /// The mix of transactions.
+    pub mix: String,
+    /// Operations of a transaction of YCSB.
+    pub operations: usize,
+    /// The exponent of the Zipfian keys of YCSB; `None` is YCSB's constant.
+    pub skew: Option<f64>,
+}
+
+impl Settings {
+    /// Returns the workload of a name.
+    ///
+    /// # Errors
+    /// An unknown workload or mix, where the message lists the known ones; or settings that it does not have.
+    pub fn workload(&self, name: &str) -> Result<Box<dyn Workload>, String> {
+        if name != "ycsb" && self.operations > 1 {
+            return Err(format!("only ycsb has transactions of several operations, not {name}"));
+        }
+        if name != "ycsb" && self.skew.is_some() {
+            return Err(format!("only ycsb has keys of a skew, not {name}"));
+        }
+        match name {
+            "tpcc" => Ok(Box::new(tpcc::Tpcc::new(self.scale, self.mix.parse()?))),
+            "smallbank" => match self.mix.as_str() {
+                "full" => Ok(Box::new(smallbank::Smallbank::new(self.scale))),
+                mix => Err(format!("unknown mix \"{mix}\" of smallbank; known are: full")),
+            },
+            "ycsb" => {
+                let ycsb = ycsb::Ycsb::new(self.scale, self.mix.parse()?).with_operations(self.operations)?;
+                Ok(Box::new(self.skew.map_or(Ok(ycsb), |skew| ycsb.with_skew(skew))?))
+            }
+            _ => Err(format!("unknown workload \"{name}\"; known are: tpcc, smallbank, ycsb")),
+        }
+    }
+}
+
+/// Returns a workload by name, of a size and mix, and with the defaults of everything else.
 ///
 /// # Errors
 /// An unknown workload or mix; the message lists the known ones.
 pub fn by_name(name: &str, scale: u32, mix: &str) -> Result<Box<dyn Workload>, String> {
-    match name {
-        "tpcc" => Ok(Box::new(tpcc::Tpcc::new(scale, mix.parse()?))),
-        "smallbank" => match mix {
-            "full" => Ok(Box::new(smallbank::Smallbank::new(scale))),
-            _ => Err(format!("unknown mix \"{mix}\" of smallbank; known are: full")),
-        },
-        "ycsb" => Ok(Box::new(ycsb::Ycsb::new(scale, mix.parse()?))),
-        _ => Err(format!("unknown workload \"{name}\"; known are: tpcc, smallbank, ycsb")),
-    }
+    Settings { scale, mix: mix.into(), operations: 1, skew: None }.workload(name)
 }
 
 /// Returns a generator that is determined by a seed and a number.

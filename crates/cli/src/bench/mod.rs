@@ -4,12 +4,12 @@ mod recovery;
 mod server;
 
 use crate::clients::{self, Measured, Run, Until};
-use crate::options::DatabaseOptions;
+use crate::options::{DatabaseOptions, WorkloadOptions};
 use crate::{numbers, progress};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use hdrhistogram::Histogram;
-use reprise::{Content, Database, LogStatistics, Statistics};
+use reprise::{Content, Database, LogStatistics, Statistics, Value};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,13 +33,8 @@ pub struct Arguments {
     /// Number of transactions to run.
     #[arg(long, value_parser = numbers::from::<u64>(1, 1_000_000_000_000))]
     transactions: Option<u64>,
-    /// Size: warehouses (tpcc), 100,000 customers (smallbank), 100,000 records (ycsb).
-    #[arg(long, default_value_t = 1, value_parser = numbers::scale())]
-    scale: u32,
-    /// Mix of transactions. tpcc: full, write (or poplar), new-order. ycsb: a to f, write, hybrid, each with
-    /// :LENGTH of scans and @uniform or @zipfian, as in hybrid:10@zipfian.
-    #[arg(long, default_value = "full")]
-    mix: String,
+    #[command(flatten)]
+    requests: WorkloadOptions,
     /// Percentage of transactions, chosen at random, that are logged by value.
     #[arg(long, default_value_t = 0, value_parser = numbers::from::<u8>(0, 100))]
     ad_hoc: u8,
@@ -91,6 +86,10 @@ struct Report {
     workload: String,
     mix: String,
     scale: u32,
+    /// Operations of a transaction.
+    operations: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skew: Option<f64>,
     workers: usize,
     log: String,
     sequencing: String,
@@ -113,6 +112,10 @@ struct Report {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     shadow_logs: BTreeMap<String, ShadowReport>,
     commit_latency_us: Latency,
+    /// The sum of everything that the rows hold after the run, which has been checked; in Smallbank, of all
+    /// balances, in cents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sum: Option<i64>,
     /// One entry a second.
     timeline: Vec<Second>,
     load_s: f64,
@@ -166,10 +169,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 fn run_workload(arguments: &Arguments) -> Result<()> {
     let name = arguments.workload.as_deref().context("no workload is named")?;
-    let workload = match workload::by_name(name, arguments.scale, &arguments.mix) {
-        Ok(workload) => workload,
-        Err(message) => bail!(message),
-    };
+    let workload = arguments.requests.workload(name)?;
     let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
     let folder = arguments.data.clone().unwrap_or_else(|| temporary.path().join("data"));
     let db = Database::open(&folder, arguments.database.config())?;
@@ -178,9 +178,14 @@ fn run_workload(arguments: &Arguments) -> Result<()> {
         .with_context(|| format!("cannot load {} into {}", workload.name(), folder.display()))?;
     let load_s = loading.elapsed().as_secs_f64();
     db.wait_for_memory();
+    let sum_before = sum(&db, &*workload)?;
     let before = Counters::of(&db);
     let measured = clients::run(&db, &*workload, load(arguments), None)?;
-    let report = report(arguments, &measured, &before, &Counters::of(&db), load_s);
+    let mut report = report(arguments, &measured, &before, &Counters::of(&db), load_s);
+    report.sum = sum(&db, &*workload)?;
+    if let (Some(before), Some(after)) = (sum_before, report.sum) {
+        check_sum(before, measured.added, after)?;
+    }
     if arguments.json {
         println!("{}", serde_json::to_string(&report)?);
     } else {
@@ -188,6 +193,27 @@ fn run_workload(arguments: &Arguments) -> Result<()> {
     }
     if arguments.crash {
         crash();
+    }
+    Ok(())
+}
+
+/// Returns the sum of everything that the rows hold; `None` when the workload has no such sum.
+fn sum(db: &Database, workload: &dyn Workload) -> Result<Option<i64>> {
+    let Some(request) = workload.sum() else { return Ok(None) };
+    let done = db.session()?.call(request.procedure, &request.arguments)?;
+    match done.rows.first().map(|row| &row[0]) {
+        Some(Value::Int(sum)) => Ok(Some(*sum)),
+        _ => bail!("{} returns no sum", request.procedure),
+    }
+}
+
+/// Compares the sum after a run with what the committed calls have added to it.
+///
+/// # Errors
+/// They differ: calls have had other effects than they told, or have lost each other's updates.
+fn check_sum(before: i64, added: i64, after: i64) -> Result<()> {
+    if before + added != after {
+        bail!("the state is wrong: it sums up to {after}, but was {before}, and the calls added {added}");
     }
     Ok(())
 }
@@ -243,8 +269,10 @@ fn report(
     Report {
         shadow_logs: shadow_logs.collect(),
         workload: arguments.workload.clone().unwrap_or_default(),
-        mix: arguments.mix.clone(),
-        scale: arguments.scale,
+        mix: arguments.requests.mix.clone(),
+        scale: arguments.requests.scale,
+        operations: arguments.requests.operations,
+        skew: arguments.requests.skew,
         workers: arguments.workers,
         log: arguments.database.content.to_string(),
         sequencing: arguments.database.sequencing.to_string(),
@@ -263,6 +291,7 @@ fn report(
         log_batches: batches,
         log_flush_us: (log_after.flush_us - log_before.flush_us) as f64 / batches.max(1) as f64,
         commit_latency_us: latency(&measured.latency_us),
+        sum: None,
         timeline: measured.timeline.0.iter().map(Second::from).collect(),
         load_s,
     }
@@ -286,6 +315,9 @@ fn print_report(report: &Report) {
         println!("shadow log {content}: {:.1} bytes a transaction that writes", shadow.log_bytes_per_txn);
     }
     print_latency("commit latency", &report.commit_latency_us);
+    if let Some(sum) = report.sum {
+        println!("the sum of all values is right: {sum}");
+    }
 }
 
 fn print_outcomes(committed: u64, aborted: u64, conflicts: u64) {
@@ -303,4 +335,71 @@ fn crash() -> ! {
     let own = std::process::id().to_string();
     let _ = std::process::Command::new("kill").args(["-9", &own]).status();
     std::process::abort()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reprise::{Config, Row};
+    use workload::{Client, Request};
+
+    /// Smallbank whose deposits are said to add a cent more.
+    struct Generous(Box<dyn Workload>);
+
+    impl Workload for Generous {
+        fn name(&self) -> &'static str {
+            self.0.name()
+        }
+
+        fn definitions(&self) -> Vec<&'static str> {
+            self.0.definitions()
+        }
+
+        fn load(
+            &self,
+            db: &Database,
+            seed: u64,
+            progress: &(dyn Fn(usize, usize) + Sync),
+        ) -> Result<(), reprise::Error> {
+            self.0.load(db, seed, progress)
+        }
+
+        fn client(&self, number: usize, clients: usize, seed: u64) -> Box<dyn Client> {
+            self.0.client(number, clients, seed)
+        }
+
+        fn trace(&self, request: &Request, row: &Row) -> Vec<Request> {
+            self.0.trace(request, row)
+        }
+
+        fn conditions(&self) -> Vec<Request> {
+            self.0.conditions()
+        }
+
+        fn sum(&self) -> Option<Request> {
+            self.0.sum()
+        }
+
+        fn added(&self, request: &Request, row: &Row) -> i64 {
+            self.0.added(request, row) + i64::from(request.procedure == "deposit_checking")
+        }
+    }
+
+    #[test]
+    fn a_wrong_sum_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = Database::open(folder.path(), Config::default()).unwrap();
+        let smallbank = workload::by_name("smallbank", 1, "full").unwrap();
+        prepare(&db, &*smallbank, 42).unwrap();
+        let until = Until::Transactions(1_000);
+        let run = Run { clients: 2, until, seed: 1, rate: None, ad_hoc_percent: 0, under_way: 0 };
+        let check = |workload: &dyn Workload| {
+            let before = sum(&db, workload).unwrap().unwrap();
+            let measured = clients::run(&db, workload, run, None).unwrap();
+            check_sum(before, measured.added, sum(&db, workload).unwrap().unwrap())
+        };
+        check(&*smallbank).unwrap();
+        let error = check(&Generous(smallbank)).unwrap_err().to_string();
+        assert!(error.contains("the state is wrong"), "{error}");
+    }
 }

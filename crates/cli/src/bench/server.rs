@@ -3,6 +3,7 @@
 
 use super::{Latency, latency, prepare, print_latency, print_outcomes};
 use crate::clients::histogram;
+use crate::options::WorkloadOptions;
 use crate::{numbers, progress};
 use anyhow::{Context, Result, bail};
 use bytes::BytesMut;
@@ -35,12 +36,8 @@ pub struct Arguments {
     /// Seconds to run.
     #[arg(long, default_value_t = 10.0, value_parser = numbers::seconds())]
     seconds: f64,
-    /// Size: warehouses (tpcc), 100,000 customers (smallbank), 100,000 records (ycsb).
-    #[arg(long, default_value_t = 1, value_parser = numbers::scale())]
-    scale: u32,
-    /// Mix of transactions, as in `bench`.
-    #[arg(long, default_value = "full")]
-    mix: String,
+    #[command(flatten)]
+    requests: WorkloadOptions,
     /// Seed of data and requests.
     #[arg(long, default_value_t = 42)]
     seed: u64,
@@ -108,8 +105,7 @@ struct ClientResult {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let workload = workload::by_name(&arguments.workload, arguments.scale, &arguments.mix);
-    let workload = workload.map_err(anyhow::Error::msg)?;
+    let workload = arguments.requests.workload(&arguments.workload)?;
     let mut first = connect(&arguments.url)?;
     let server = first.query_one("SHOW server_version", &[])?.get(0);
     if arguments.load {
@@ -140,8 +136,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let report = Report {
         workload: arguments.workload.clone(),
-        mix: arguments.mix.clone(),
-        scale: arguments.scale,
+        mix: arguments.requests.mix.clone(),
+        scale: arguments.requests.scale,
         workers: arguments.workers,
         server,
         seconds,

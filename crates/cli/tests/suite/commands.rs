@@ -256,6 +256,8 @@ fn what_does_not_go_together_is_refused() {
         (["--log", "logical", "--sequencing", "lsn"], "known are: serial, epoch, ssn, gsn"),
         (["--log", "logical", "--log-io", "tape"], "known are: buffered, direct, memory:NANOSECONDS"),
         (["--log", "logical", "--mix", "z"], "unknown mix \"z\" of ycsb"),
+        (["--operations", "10", "--mix", "e"], "only the mixes a, b, c and f"),
+        (["--skew", "0.6", "--mix", "a@uniform"], "uniform keys have no skew"),
     ] {
         let text = refused(&options);
         assert!(text.contains(why), "{options:?}: {text}");

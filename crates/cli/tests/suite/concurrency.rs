@@ -94,7 +94,7 @@ fn an_idle_transaction_releases_its_locks() {
 /// `bench` runs under the concurrency control, and says why attempts were undone.
 #[test]
 fn a_benchmark_counts_aborts_by_reason() {
-    for concurrency in ["occ", "2pl", "2pl-wait-die", "2pl-no-wait"] {
+    for concurrency in ["occ", "2pl", "2pl-wait-die", "2pl-no-wait", "dgcc"] {
         let flags =
             ["bench", "smallbank", "--transactions", "3000", "--workers", "2", "--log", "off", "--json"];
         let output = Command::new(env!("CARGO_BIN_EXE_reprise"))
@@ -105,6 +105,7 @@ fn a_benchmark_counts_aborts_by_reason() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(report["concurrency"], concurrency);
+        assert!(report["sum"].is_i64(), "{report}");
         let reasons = report["aborts"].as_object().unwrap();
         for reason in reasons.keys() {
             let is_of = match reason.as_str() {

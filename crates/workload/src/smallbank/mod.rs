@@ -26,6 +26,15 @@ fn money(cents: i64) -> Value {
     Value::Numeric(Decimal { mantissa: cents.into(), scale: 2 })
 }
 
+/// Returns an amount in cents; 0 when it is no amount.
+fn cents(amount: &Value) -> i64 {
+    match amount {
+        Value::Numeric(amount) => amount.rescale(2).map_or(0, |amount| amount.mantissa as i64),
+        Value::Int(amount) => amount * 100,
+        _ => 0,
+    }
+}
+
 impl Workload for Smallbank {
     fn name(&self) -> &'static str {
         "smallbank"
@@ -58,7 +67,20 @@ impl Workload for Smallbank {
     }
 
     fn conditions(&self) -> Vec<Request> {
-        Vec::new()
+        vec![Request { procedure: "check_accounts", arguments: vec![Value::Int(self.customers)] }]
+    }
+
+    fn sum(&self) -> Option<Request> {
+        Some(Request { procedure: "sum_of_balances", arguments: Vec::new() })
+    }
+
+    fn added(&self, request: &Request, row: &Row) -> i64 {
+        match request.procedure {
+            "deposit_checking" | "transact_savings" => cents(&request.arguments[1]),
+            "write_check" => -cents(&row[0]),
+            // The remaining procedures move money between accounts, or read.
+            _ => 0,
+        }
     }
 }
 

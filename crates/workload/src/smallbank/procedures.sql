@@ -68,7 +68,8 @@ BEGIN
     UPDATE checking SET c_balance = c_balance + v_savings + v_checking WHERE c_id = p_to;
 END $$;
 
-CREATE PROCEDURE write_check(p_id BIGINT, p_amount NUMERIC)
+-- o_taken is the amount with the penalty for an overdraft.
+CREATE PROCEDURE write_check(p_id BIGINT, p_amount NUMERIC, OUT o_taken NUMERIC)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_amount   NUMERIC(14,2) := p_amount;
@@ -85,6 +86,7 @@ BEGIN
         v_amount := v_amount + 1;
     END IF;
     UPDATE checking SET c_balance = c_balance - v_amount WHERE c_id = p_id;
+    o_taken := v_amount;
 END $$;
 
 CREATE PROCEDURE send_payment(p_from BIGINT, p_to BIGINT, p_amount NUMERIC)
@@ -107,4 +109,35 @@ BEGIN
     END IF;
     UPDATE checking SET c_balance = c_balance - v_amount WHERE c_id = p_from;
     UPDATE checking SET c_balance = c_balance + v_amount WHERE c_id = p_to;
+END $$;
+
+-- Checks.
+
+-- In cents.
+CREATE PROCEDURE sum_of_balances(OUT o_sum BIGINT)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_savings  NUMERIC;
+    v_checking NUMERIC;
+BEGIN
+    SELECT sum(s_balance) INTO v_savings FROM savings;
+    SELECT sum(c_balance) INTO v_checking FROM checking;
+    o_sum := (v_savings + v_checking) * 100;
+END $$;
+
+-- The number of missing or surplus rows, and of savings below zero.
+CREATE PROCEDURE check_accounts(p_customers BIGINT, OUT o_wrong BIGINT)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_accounts  BIGINT;
+    v_savings   BIGINT;
+    v_checking  BIGINT;
+    v_overdrawn BIGINT;
+BEGIN
+    SELECT count(*) INTO v_accounts FROM accounts;
+    SELECT count(*) INTO v_savings FROM savings;
+    SELECT count(*) INTO v_checking FROM checking;
+    SELECT count(*) INTO v_overdrawn FROM savings WHERE s_balance < 0;
+    o_wrong := abs(v_accounts - p_customers) + abs(v_savings - p_customers) + abs(v_checking - p_customers)
+             + v_overdrawn;
 END $$;

@@ -1,13 +1,17 @@
 //! YCSB. Source: Cooper et al., SoCC 2010 (mixes A to F, Zipfian and latest distributions); Poplar §6.2
-//! (write-only and hybrid).
+//! (write-only and hybrid); DistDGCC §5.1 (several operations a transaction).
+
+mod mix;
+
+pub use mix::Mix;
 
 use crate::{Client, Request, Workload, random, run_jobs};
+use mix::{Keys, Operations};
 use rand::distr::{Alphanumeric, SampleString};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 use reprise::{Database, Error, Row, Value};
-use std::str::FromStr;
 
 const RECORDS: i64 = 100_000;
 const ROWS_PER_JOB: i64 = 5_000;
@@ -15,89 +19,46 @@ const FIELDS: usize = 10;
 const FIELD_BYTES: usize = 100;
 /// YCSB's constant of skew.
 const SKEW: f64 = 0.99;
-/// Default number of rows of a scan: the maximum in mix E, and the number in `hybrid`.
-const SCAN_LENGTH: i64 = 100;
-
-/// The shares of operations.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Operations {
-    /// Half reads, half updates.
-    A,
-    /// 95 % reads, 5 % updates.
-    B,
-    /// Reads.
-    C,
-    /// 95 % reads, mostly of recent inserts, 5 % inserts.
-    D,
-    /// 95 % scans, 5 % inserts.
-    E,
-    /// Half reads, half read-modify-writes.
-    F,
-    /// Updates of all fields of one row (Poplar §6.2).
-    Write,
-    /// An update of one field of one row, and a scan (Poplar §6.2).
-    Hybrid,
-}
-
-/// The distribution of keys.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Keys {
-    Uniform,
-    Zipfian,
-}
-
-/// Parses a mix: `a` (or `full`) to `f`, `write`, `hybrid`, then optionally `:LENGTH` of scans and `@uniform`
-/// or `@zipfian`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mix {
-    operations: Operations,
-    keys: Keys,
-    scan_length: i64,
-}
-
-impl FromStr for Mix {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known =
-            "a (or full), b, c, d, e, f, write, hybrid, each with :LENGTH of scans and @uniform or @zipfian";
-        let unknown = || format!("unknown mix \"{text}\" of ycsb; known are: {known}");
-        let (rest, keys) = match text.split_once('@') {
-            Some((rest, "uniform")) => (rest, Some(Keys::Uniform)),
-            Some((rest, "zipfian")) => (rest, Some(Keys::Zipfian)),
-            Some(_) => return Err(unknown()),
-            None => (text, None),
-        };
-        let (name, length) = match rest.split_once(':') {
-            Some((name, length)) => (name, length.parse().map_err(|_| unknown())?),
-            None => (rest, SCAN_LENGTH),
-        };
-        let (operations, usual) = match name {
-            "full" | "a" => (Operations::A, Keys::Zipfian),
-            "b" => (Operations::B, Keys::Zipfian),
-            "c" => (Operations::C, Keys::Zipfian),
-            "d" => (Operations::D, Keys::Zipfian),
-            "e" => (Operations::E, Keys::Zipfian),
-            "f" => (Operations::F, Keys::Zipfian),
-            "write" => (Operations::Write, Keys::Uniform),
-            "hybrid" => (Operations::Hybrid, Keys::Uniform),
-            _ => return Err(unknown()),
-        };
-        Ok(Self { operations, keys: keys.unwrap_or(usual), scan_length: length })
-    }
-}
-
 /// YCSB with `scale` hundreds of thousands of records.
 #[derive(Clone, Copy, Debug)]
 pub struct Ycsb {
     records: i64,
     mix: Mix,
+    /// Operations of a transaction.
+    operations: usize,
+    /// The exponent of the Zipfian distribution.
+    skew: f64,
 }
 
 impl Ycsb {
     /// Returns YCSB of `scale` times 100,000 records.
     pub fn new(scale: u32, mix: Mix) -> Self {
-        Self { records: i64::from(scale.max(1)) * RECORDS, mix }
+        Self { records: i64::from(scale.max(1)) * RECORDS, mix, operations: 1, skew: SKEW }
+    }
+
+    /// Makes each transaction several operations on different keys.
+    ///
+    /// # Errors
+    /// The mix has operations other than reads and writes of loaded rows.
+    pub fn with_operations(mut self, operations: usize) -> Result<Self, String> {
+        if operations > 1 && !self.mix.operations.can_be_several() {
+            return Err("only the mixes a, b, c and f of ycsb have transactions of several operations".into());
+        }
+        self.operations = operations.max(1);
+        Ok(self)
+    }
+
+    /// Makes keys Zipfian with this exponent.
+    ///
+    /// # Errors
+    /// The mix names uniform keys.
+    pub fn with_skew(mut self, skew: f64) -> Result<Self, String> {
+        if self.mix.names_keys && self.mix.keys == Keys::Uniform {
+            return Err("uniform keys have no skew".into());
+        }
+        self.mix.keys = Keys::Zipfian;
+        self.skew = skew;
+        Ok(self)
     }
 }
 
@@ -134,7 +95,8 @@ impl Workload for Ycsb {
         let values = (0..64).map(|_| field(&mut random)).collect();
         Box::new(Caller {
             of: *self,
-            zipf: Zipf::new(self.records as f64, SKEW).expect("there are records, and the skew is positive"),
+            zipf: Zipf::new(self.records as f64, self.skew.max(0.0))
+                .expect("there are records, and the skew is not negative"),
             scrambled: SmallRng::seed_from_u64(seed).random::<u64>() | 1,
             values,
             inserted: 0,
@@ -186,6 +148,35 @@ impl Caller {
         })
     }
 
+    /// Returns a key that is not among some keys: where the distribution gives one of these, the next one.
+    fn key_besides(&mut self, taken: &[Value]) -> Value {
+        let mut key = self.key();
+        while taken.contains(&key) {
+            let Value::Int(number) = key else { break };
+            key = Value::Int((number + 1) % self.of.records);
+        }
+        key
+    }
+
+    /// Writes a transaction of several operations. A read-modify-write reads and updates the same key.
+    fn transaction(&mut self, request: &mut Request) {
+        let operations = self.of.mix.operations;
+        let (mut reads, mut updates, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..self.of.operations {
+            let key = self.key_besides(&keys);
+            let is_read = self.random.random_range(0..100) < operations.reads();
+            if is_read || operations == Operations::F {
+                reads.push(key.clone());
+            }
+            if !is_read {
+                updates.push(key.clone());
+            }
+            keys.push(key);
+        }
+        request.procedure = "ycsb_transaction";
+        request.arguments.extend([Value::Array(reads), Value::Array(updates), self.value()]);
+    }
+
     /// Returns the key of an inserted or loaded record; later records are more popular.
     fn latest(&mut self) -> Value {
         let rank = self.rank();
@@ -214,14 +205,11 @@ impl Caller {
 impl Client for Caller {
     fn next(&mut self, request: &mut Request) {
         request.arguments.clear();
+        if self.of.operations > 1 {
+            return self.transaction(request);
+        }
         let percent = self.random.random_range(0..100);
-        let reads = match self.of.mix.operations {
-            Operations::A | Operations::F => 50,
-            Operations::B | Operations::D | Operations::E => 95,
-            Operations::C => 100,
-            Operations::Write | Operations::Hybrid => 0,
-        };
-        match (self.of.mix.operations, percent < reads) {
+        match (self.of.mix.operations, percent < self.of.mix.operations.reads()) {
             (Operations::D, true) => {
                 request.procedure = "ycsb_read";
                 request.arguments.push(self.latest());
@@ -261,18 +249,7 @@ impl Client for Caller {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn mixes_are_read_from_text() {
-        let mix = |text: &str| text.parse::<Mix>();
-        let hybrid = Mix { operations: Operations::Hybrid, keys: Keys::Zipfian, scan_length: 7 };
-        assert_eq!(mix("hybrid:7@zipfian"), Ok(hybrid));
-        assert_eq!(mix("write").map(|mix| mix.keys), Ok(Keys::Uniform));
-        assert_eq!(mix("e@uniform").map(|mix| (mix.keys, mix.scan_length)), Ok((Keys::Uniform, SCAN_LENGTH)));
-        for unknown in ["g", "a@normal", "hybrid:many", ""] {
-            assert!(mix(unknown).unwrap_err().contains("known are: a (or full), b"));
-        }
-    }
+    use std::collections::BTreeSet;
 
     #[test]
     fn popular_keys_are_popular_and_spread() {
@@ -292,5 +269,39 @@ mod tests {
         let (next, second) = by_count[by_count.len() - 2];
         assert!(most > 6_000 && next > 3_000, "{most}, {next}");
         assert!((first - second).abs() > 1, "the most popular keys lie apart");
+    }
+    #[test]
+    fn transactions_have_different_keys() {
+        for (mix, reads) in [("a", 35..65), ("b", 85..100), ("c", 100..101), ("f", 100..101)] {
+            let ycsb = Ycsb::new(1, mix.parse().unwrap()).with_operations(10).unwrap();
+            let mut client = ycsb.with_skew(0.8).unwrap().client(0, 1, 42);
+            let mut request = Request::default();
+            let (mut read, mut updated) = (0, 0);
+            for _ in 0..1_000 {
+                client.next(&mut request);
+                assert_eq!(request.procedure, "ycsb_transaction");
+                let keys = |argument: usize| match &request.arguments[argument] {
+                    Value::Array(keys) => keys.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                    other => panic!("{other} is no array of keys"),
+                };
+                read += keys(0).len();
+                updated += keys(1).len();
+                let all: BTreeSet<String> = keys(0).into_iter().chain(keys(1)).collect();
+                assert_eq!(all.len(), 10, "{request:?}");
+            }
+            assert!(reads.contains(&(read / 100)), "{mix}: {read} reads, {updated} updates");
+            assert!(mix == "f" || read + updated == 10_000, "{mix}: {read} reads, {updated} updates");
+        }
+    }
+
+    #[test]
+    fn settings_without_a_meaning_are_refused() {
+        let ycsb = |mix: &str| Ycsb::new(1, mix.parse().unwrap());
+        for mix in ["d", "e", "write", "hybrid"] {
+            assert!(ycsb(mix).with_operations(1).is_ok());
+            assert!(ycsb(mix).with_operations(2).unwrap_err().contains("only the mixes a, b, c and f"));
+        }
+        assert!(ycsb("a@uniform").with_skew(0.6).unwrap_err().contains("uniform keys"));
+        assert_eq!(ycsb("write").with_skew(0.6).unwrap().mix.keys, Keys::Zipfian);
     }
 }

@@ -35,6 +35,24 @@ BEGIN
     UPDATE usertable SET field0 = p_value WHERE ycsb_key = p_key;
 END $$;
 
+-- Several operations: reads, then updates. The loops count, so that replay knows the rows of each round.
+CREATE PROCEDURE ycsb_transaction(p_reads BIGINT[], p_updates BIGINT[], p_value VARCHAR, OUT o_bytes BIGINT)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_bytes BIGINT;
+BEGIN
+    o_bytes := 0;
+    FOR i IN 1..cardinality(p_reads) LOOP
+        SELECT length(field0) + length(field1) + length(field2) + length(field3) + length(field4)
+             + length(field5) + length(field6) + length(field7) + length(field8) + length(field9)
+            INTO v_bytes FROM usertable WHERE ycsb_key = p_reads[i];
+        o_bytes := o_bytes + v_bytes;
+    END LOOP;
+    FOR i IN 1..cardinality(p_updates) LOOP
+        UPDATE usertable SET field0 = p_value WHERE ycsb_key = p_updates[i];
+    END LOOP;
+END $$;
+
 -- Poplar's write-only workload: all fields of one row.
 CREATE PROCEDURE ycsb_write_all(p_key BIGINT, p_0 VARCHAR, p_1 VARCHAR, p_2 VARCHAR, p_3 VARCHAR, p_4 VARCHAR, p_5 VARCHAR, p_6 VARCHAR, p_7 VARCHAR, p_8 VARCHAR, p_9 VARCHAR)
 LANGUAGE plpgsql AS $$

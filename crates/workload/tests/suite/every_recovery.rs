@@ -6,7 +6,7 @@ use recovery::{REPLAY_BATCH, RecoveryConfig, recover};
 use reprise::{Config, Content, Database, Digest, Error, Method, Progress, ReplayMode, Sequencing};
 use std::path::Path;
 use std::time::Duration;
-use workload::{Request, Workload, by_name};
+use workload::{Request, Settings, Workload, by_name};
 
 const SHADOWS: [Content; 3] = [Content::Logical, Content::Physical, Content::Physiological];
 const SESSIONS: usize = 2;
@@ -60,15 +60,18 @@ fn digest(folder: &Path, method: Method, mode: ReplayMode, threads: usize) -> Di
 }
 
 fn check(name: &str, mix: &str) {
-    let workload = by_name(name, 1, mix).unwrap();
+    check_workload(&*by_name(name, 1, mix).unwrap());
+}
+
+fn check_workload(workload: &dyn Workload) {
     let folder = tempfile::tempdir().unwrap();
     let mut config = Config::default();
     config.memory_ahead_bytes = 0;
     config.shadow_logs = SHADOWS.to_vec();
     let db = Database::open(folder.path(), config).unwrap();
-    load(&db, &*workload);
+    load(&db, workload);
     for (seed, ad_hoc_percent) in [0, 10, 50, 100].into_iter().enumerate() {
-        run(&db, &*workload, ad_hoc_percent, seed as u64);
+        run(&db, workload, ad_hoc_percent, seed as u64);
         let live = db.digest().unwrap();
         let recovered = |method, mode, threads| digest(folder.path(), method, mode, threads);
         let after = format!("after a part with {ad_hoc_percent} % logged by value");
@@ -86,7 +89,7 @@ fn check(name: &str, mix: &str) {
     }
     // The last part alone: all of it by value.
     db.checkpoint().unwrap();
-    run(&db, &*workload, 100, 9);
+    run(&db, workload, 100, 9);
     let live = db.digest().unwrap();
     assert_eq!(digest(folder.path(), Method::Clr, ReplayMode::default(), 1), live);
     assert_eq!(digest(folder.path(), Method::ClrP, ReplayMode::Pipelined, 3), live);
@@ -107,6 +110,12 @@ fn ycsb() {
     check("ycsb", "a");
     check("ycsb", "d");
     check("ycsb", "hybrid:20@zipfian");
+}
+
+#[test]
+fn ycsb_of_several_operations() {
+    let settings = Settings { scale: 1, mix: "f".into(), operations: 10, skew: Some(0.8) };
+    check_workload(&*settings.workload("ycsb").unwrap());
 }
 
 /// Without a centre: each workload under `ssn`, with fuzzy checkpoints while it runs, on two devices.

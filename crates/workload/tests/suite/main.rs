@@ -5,5 +5,7 @@ mod answers;
 mod constraints;
 mod every_recovery;
 mod postgresql;
+mod reservations;
 mod server;
+mod sums;
 mod values;

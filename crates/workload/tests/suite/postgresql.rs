@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::path::Path;
 use storage::{Cursor, Direction, Worker};
-use workload::{Request, Workload};
+use workload::{Request, Settings, Workload};
 
 const CALLS: usize = 1_500;
 
@@ -60,10 +60,6 @@ fn copy_text(tables: &Recovered, name: &str) -> String {
 fn literal(value: &Value) -> String {
     match value {
         Value::Null => "NULL".into(),
-        Value::Array(values) => {
-            let values: Vec<_> = values.iter().map(literal).collect();
-            format!("ARRAY[{}]", values.join(","))
-        }
         Value::Int(_) | Value::Numeric(_) => value.to_string(),
         other => format!("'{other}'"),
     }
@@ -172,4 +168,6 @@ fn ycsb_is_the_same_on_postgresql() {
     for mix in ["e", "f", "hybrid:10"] {
         compare(&*workload::by_name("ycsb", 1, mix).unwrap());
     }
+    let settings = Settings { scale: 1, mix: "f".into(), operations: 10, skew: Some(0.8) };
+    compare(&*settings.workload("ycsb").unwrap());
 }
