@@ -12,6 +12,7 @@ mod numbers;
 mod options;
 mod progress;
 mod recover;
+mod report;
 mod serve;
 mod table;
 mod user;
@@ -53,6 +54,8 @@ enum Command {
     Restore(backup::RestoreArguments),
     /// Show the static analysis of procedures: replay form, slices, blocks.
     Explain(explain::Arguments),
+    /// Run the figures and tables of the papers as experiments, and write their results.
+    Report(report::Arguments),
     /// Serve PostgreSQL clients.
     Serve(serve::Arguments),
     /// Print a line for the file of users that `serve` reads: a name and the verifier of the password on
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Command::Backup(arguments) => backup::backup(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Restore(arguments) => backup::restore(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Explain(arguments) => explain::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Report(arguments) => report::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Serve(arguments) if arguments.print_sample_config => {
             print!("{}", configuration::sample(&Arguments::command()));
             Ok(ExitCode::SUCCESS)

@@ -106,6 +106,7 @@ struct Report {
     log_bytes: u64,
     log_bytes_per_txn: f64,
     log_file_bytes: u64,
+    log_devices: usize,
     log_batches: u64,
     log_flush_us: f64,
     /// By the log's content.
@@ -288,6 +289,7 @@ fn report(
         log_bytes,
         log_bytes_per_txn: log_bytes as f64 / writes as f64,
         log_file_bytes: log_after.file_bytes - log_before.file_bytes,
+        log_devices: arguments.database.log_devices.len().max(1),
         log_batches: batches,
         log_flush_us: (log_after.flush_us - log_before.flush_us) as f64 / batches.max(1) as f64,
         commit_latency_us: latency(&measured.latency_us),

@@ -9,7 +9,7 @@ fn reprise(arguments: &[&str]) -> Output {
 }
 
 /// What a command that succeeds prints.
-fn printed(arguments: &[&str]) -> String {
+pub fn printed(arguments: &[&str]) -> String {
     let output = reprise(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -21,7 +21,7 @@ fn bank() -> String {
 }
 
 /// What a command says that refuses.
-fn refused(arguments: &[&str]) -> String {
+pub fn refused(arguments: &[&str]) -> String {
     let output = reprise(arguments);
     assert!(!output.status.success(), "{arguments:?} is not refused");
     String::from_utf8(output.stderr).unwrap()

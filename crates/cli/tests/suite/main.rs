@@ -8,5 +8,6 @@ mod concurrency;
 mod guide;
 mod hostile;
 mod memory;
+mod report;
 mod serve;
 mod under_load;

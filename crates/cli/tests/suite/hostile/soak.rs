@@ -209,23 +209,15 @@ fn draw(samples: &[Sample]) {
         ("open files", |own| own.files as f64),
         ("latency of a new client, ms", |own| own.latency_ms),
     ];
-    use plotters::prelude::*;
-    let path = folder.join("soak.svg");
-    let root = SVGBackend::new(&path, (900, 900)).into_drawing_area();
-    root.fill(&WHITE).unwrap();
-    for (area, (name, figure)) in root.split_evenly((4, 1)).iter().zip(figures) {
-        let most = samples.iter().map(figure).fold(1.0, f64::max);
-        let last = samples.last().map_or(1.0, |own| own.at_s);
-        let mut chart = ChartBuilder::on(area)
-            .caption(name, ("sans-serif", 16))
-            .margin(8)
-            .x_label_area_size(24)
-            .y_label_area_size(48)
-            .build_cartesian_2d(0.0..last, 0.0..most * 1.1)
-            .unwrap();
-        chart.configure_mesh().x_desc("seconds").draw().unwrap();
-        let line = samples.iter().map(|own| (own.at_s, figure(own)));
-        chart.draw_series(LineSeries::new(line, &BLUE)).unwrap();
-    }
-    root.present().unwrap();
+    let plot = |(name, figure): (&str, Figure)| report::Plot {
+        title: name.into(),
+        x: "seconds".into(),
+        y: String::new(),
+        curves: vec![report::Curve {
+            name: String::new(),
+            points: samples.iter().map(|own| (own.at_s, figure(own))).collect(),
+        }],
+    };
+    let plots: Vec<_> = figures.into_iter().map(plot).collect();
+    report::draw_curves(&plots, 1, &folder.join("soak.svg")).unwrap();
 }
