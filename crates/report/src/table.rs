@@ -83,7 +83,7 @@ fn by_part(text: &mut String, experiment: &Experiment, results: &Results, parts:
 fn row(experiment: &Experiment, panel: &Panel, x: u32) -> String {
     match experiment.axis.name {
         "" => panel.name.to_owned(),
-        axis => format!("{}, {x} {axis}", panel.name),
+        axis => format!("{}, {axis}: {x}", panel.name),
     }
 }
 

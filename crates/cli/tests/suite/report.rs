@@ -27,7 +27,7 @@ fn experiments_run_and_are_not_run_again() {
     let flags = ["--seconds", "0.02", "--repetitions", "1", "--scale", "1", "--out", out.to_str().unwrap()];
     let run = |names: &[&str]| printed(&[&["report"], names, &flags].concat());
     let table = run(&["pacman-table-1", "pacman-20", "pacman-21"]);
-    assert!(table.contains("| TPC-C |") && table.contains("| TPC-C, 4 threads | pipelined |"), "{table}");
+    assert!(table.contains("| TPC-C |") && table.contains("| TPC-C, threads: 4 | pipelined |"), "{table}");
     for name in ["pacman-table-1", "pacman-20", "pacman-21"] {
         let drawing = std::fs::read_to_string(out.join(format!("{name}.svg"))).unwrap();
         assert!(drawing.contains("<svg") && drawing.contains("</svg>"), "{name}");
