@@ -171,8 +171,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn run_workload(arguments: &Arguments) -> Result<()> {
     let name = arguments.workload.as_deref().context("no workload is named")?;
     let workload = arguments.requests.workload(name)?;
-    let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let folder = arguments.data.clone().unwrap_or_else(|| temporary.path().join("data"));
+    // A run that ends by a crash would leave the temporary folder behind, so it has none beside --data.
+    let temporary = match arguments.data {
+        None => Some(tempfile::tempdir().context("cannot make a temporary folder")?),
+        Some(_) => None,
+    };
+    let given = arguments.data.clone().or(temporary.as_ref().map(|folder| folder.path().join("data")));
+    let folder = given.context("a run has a data folder")?;
     let db = Database::open(&folder, arguments.database.config())?;
     let loading = Instant::now();
     prepare(&db, &*workload, arguments.seed)
