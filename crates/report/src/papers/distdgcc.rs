@@ -50,6 +50,8 @@ const LOGS: &[Series] = &[
     log("ARIES", &["--concurrency", "dgcc", "--log", "physiological"]),
     log("command", &["--concurrency", "dgcc", "--log", "command"]),
     log("logical", &["--concurrency", "dgcc", "--log", "logical"]),
+    log("dependency, fine", &["--concurrency", "dgcc", "--log", "dependency-fine"]),
+    log("dependency, coarse", &["--concurrency", "dgcc", "--log", "dependency-coarse"]),
 ];
 
 const NO_LOG: Series = log("no log", &["--concurrency", "dgcc", "--log", "off"]);
