@@ -514,3 +514,35 @@ impl LogContents {
         contents
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A batch counts with all of its records, and no record of a batch counts without it.
+    #[test]
+    fn a_batch_that_is_half_durable_is_refused() {
+        let check = |orders: &[u64], batches: &[(u64, u64, u32)]| {
+            let record = |order: &u64| (CommitOrder(*order), RecordKind::Vertex, Vec::new());
+            let mut log = LogContents::of_records(orders.iter().map(record).collect());
+            log.batches = batches
+                .iter()
+                .map(|(first, last, records)| FoundBatch {
+                    first: CommitOrder(*first),
+                    last: CommitOrder(*last),
+                    records: *records,
+                })
+                .collect();
+            log.check_batches().map_err(|error| error.to_string())
+        };
+        assert_eq!(check(&[10, 12, 20], &[(20, 25, 1), (10, 13, 2)]), Ok(()));
+        let part = check(&[10, 20], &[(10, 13, 2), (20, 25, 1)]).unwrap_err();
+        assert!(part.contains("only a part of the batch of calls"), "{part}");
+        assert!(check(&[10, 12, 20], &[(10, 13, 2)]).is_err(), "its batch has no end");
+        assert!(
+            check(&[10, 11, 12], &[(10, 13, 2)]).is_err(),
+            "the batch has more records than its end says"
+        );
+        assert!(check(&[9, 12], &[(10, 13, 2)]).is_err(), "a record lies before its batch");
+    }
+}

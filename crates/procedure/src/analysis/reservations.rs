@@ -17,8 +17,10 @@ use super::program::Program;
 use super::resolve::{Given, Resolver};
 use super::rounds::Rounds;
 use super::step::Step;
-use crate::{ByValueCause, Call, Expression, Machine, Operation, OperationId, Procedure, Register};
-use catalog::{Datum, DecodeError, Reader, decode_value};
+use crate::{
+    ByValueCause, Call, Expression, Machine, Operation, OperationId, OperationKind, Procedure, Register,
+};
+use catalog::{Datum, DecodeError, Reader, TableId, decode_value};
 
 /// A loop of more rounds reserves what its operations may touch in any round.
 const MOST_ROUNDS: u32 = 1 << 12;
@@ -86,6 +88,8 @@ pub struct Reservations {
     /// Those whose values do not depend on a loop.
     once: Vec<Reservation>,
     loops: Vec<ReservedLoop>,
+    /// The tables and columns that updates change, those of called procedures included.
+    updated: Vec<(TableId, usize)>,
 }
 
 /// A loop whose variable is part of keys.
@@ -196,7 +200,20 @@ impl Reservations {
         finder.add_steps(&program.body);
         let Finder { once, mut loops, .. } = finder;
         loops.retain(|own| !own.each.is_empty());
-        Ok(Self { inputs: program.inputs.clone(), registers: program.registers, once, loops })
+        let updates = program.operations.iter().filter_map(|operation| match &operation.kind {
+            OperationKind::Update { access, assignments, .. } => Some((access.table.id, assignments)),
+            _ => None,
+        });
+        let columns = |(table, assignments): (TableId, &Vec<(usize, Register, Expression)>)| {
+            assignments.iter().map(|(column, ..)| (table, *column)).collect::<Vec<_>>()
+        };
+        let updated = updates.flat_map(columns).collect();
+        Ok(Self { inputs: program.inputs.clone(), registers: program.registers, once, loops, updated })
+    }
+
+    /// Returns the tables and columns that updates of a call may change.
+    pub fn updated(&self) -> &[(TableId, usize)] {
+        &self.updated
     }
 
     /// Puts the arguments of a call of the procedure into the registers of a machine, from its record.

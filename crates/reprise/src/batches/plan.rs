@@ -3,7 +3,7 @@
 use super::{Batch, Outcome, SubmittedCall, Version, Waiting};
 use catalog::{ProcedureId, TableId};
 use procedure::analysis::{Reservations, ReservedKey};
-use procedure::{Call, Machine, OperationKind, Procedure};
+use procedure::{Call, Machine, Procedure};
 use schedule::graph::{Entries, GraphBuilder, Reserving, Vertex};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -39,8 +39,7 @@ impl Plan {
             }
         }
         let reserving = Reserving::of(procedures.values().map(|planned| &planned.reservations));
-        let called = procedures.values().map(|planned| &*planned.procedure);
-        let updated = updated_by(called);
+        let updated = updated_by(procedures.values().map(|planned| &planned.reservations));
         Self { version: version.number, procedures, reserving, updated }
     }
 
@@ -91,14 +90,11 @@ impl Plan {
     }
 }
 
-/// Returns by table the columns that procedures change, ascending.
-fn updated_by<'p>(procedures: impl Iterator<Item = &'p Procedure>) -> HashMap<TableId, Vec<usize>> {
+/// Returns by table the columns that calls may change, ascending.
+fn updated_by<'r>(called: impl Iterator<Item = &'r Reservations>) -> HashMap<TableId, Vec<usize>> {
     let mut updated: HashMap<TableId, Vec<usize>> = HashMap::new();
-    for operation in procedures.flat_map(|procedure| &procedure.operations) {
-        if let OperationKind::Update { access, assignments, .. } = &operation.kind {
-            let columns = updated.entry(access.table.id).or_default();
-            columns.extend(assignments.iter().map(|(column, ..)| *column));
-        }
+    for (table, column) in called.flat_map(Reservations::updated) {
+        updated.entry(*table).or_default().push(*column);
     }
     for columns in updated.values_mut() {
         columns.sort_unstable();

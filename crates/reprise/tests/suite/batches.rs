@@ -1,7 +1,9 @@
 //! Calls in batches (`Scheme::DependencyGraph`): order, waits beside batches, changes of definitions, errors.
 
-use crate::common::{small, under};
-use reprise::{Database, Error, Scheme, Session, Value, params};
+use crate::common::{digest_by, small, under};
+use reprise::{
+    Config, Content, Database, Error, Method, ReplayMode, Scheme, Sequencing, Session, Value, params,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -201,4 +203,76 @@ fn one_executor_and_batches_of_one_call_are_enough() {
         (0..300).map(|n| session.begin_call("transfer", params![n % 10 + 1, 3, 1]).unwrap()).collect();
     started.into_iter().for_each(|started| drop(session.end_call(started)));
     assert_eq!(balances(&mut session).iter().sum::<i64>(), 1000);
+}
+
+const CHAIN: &str = "
+    CREATE TABLE counters (id INT PRIMARY KEY, n INT NOT NULL CHECK (n < 1000000000));
+    INSERT INTO counters SELECT n, 1 FROM generate_series(1, 4) AS n;
+    CREATE PROCEDURE change(counter INT, factor INT, plus INT) LANGUAGE plpgsql AS $$
+    BEGIN
+        UPDATE counters SET n = n * factor % 9973 + plus WHERE id = counter;
+        IF plus = 13 THEN RAISE EXCEPTION 'thirteen'; END IF;
+    END $$;";
+
+/// Changes counters in batches under a log, where the order of two changes matters and each seventh call
+/// fails. Returns the bytes of the log's records, once all methods have recovered the state.
+fn changed_counters(content: Content) -> u64 {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = small();
+    (config.concurrency, config.content) = (Scheme::DependencyGraph, content);
+    config.log_devices = Some(vec!["log0".into(), "log1".into()]);
+    let db = Database::open(folder.path(), config).unwrap();
+    let mut session = db.session().unwrap();
+    session.execute_script(CHAIN).unwrap();
+    for round in 0..10_i64 {
+        let started: Vec<_> = (0..200_i64)
+            .map(|n| {
+                let plus = if n % 7 == 3 { 13 } else { n % 5 };
+                session.begin_call("change", params![n * n % 4 + 1, 2 + (n + round) % 3, plus]).unwrap()
+            })
+            .collect();
+        started.into_iter().for_each(|started| drop(session.end_call(started)));
+    }
+    let live = db.digest().unwrap();
+    drop(session);
+    let bytes = db.log_statistics()[0].1.record_bytes;
+    drop(db);
+    for (method, threads) in Method::of(content).iter().flat_map(|own| [1, 4].map(|n| (*own, n))) {
+        let digest = digest_by(&small().disk, folder.path(), method, ReplayMode::default(), threads);
+        assert_eq!(digest, live, "{method} of the {content} log, {threads} threads");
+    }
+    bytes
+}
+
+/// The calls behind one that failed wait for those before it, although it has no record.
+#[test]
+fn a_call_without_record_keeps_the_order_around_it() {
+    changed_counters(Content::DependencyCoarse);
+}
+
+/// Of the updates of a row in a batch, a fine log has the last one.
+#[test]
+fn superseded_images_are_dropped() {
+    let (fine, logical) = (changed_counters(Content::DependencyFine), changed_counters(Content::Logical));
+    assert!(fine * 3 < logical, "{fine} bytes where each image has {logical}");
+}
+
+/// Logs of batches need batches, and epochs, which end with a batch.
+#[test]
+fn logs_of_batches_need_batches_and_epochs() {
+    for content in [Content::DependencyFine, Content::DependencyCoarse] {
+        let open = |change: &dyn Fn(&mut Config)| {
+            let mut config = small();
+            (config.concurrency, config.content) = (Scheme::DependencyGraph, content);
+            change(&mut config);
+            Database::open(tempfile::tempdir().unwrap().path(), config).map(drop)
+        };
+        open(&|_| {}).unwrap();
+        let error = open(&|config| config.concurrency = Scheme::Optimistic).unwrap_err().to_string();
+        assert!(error.contains(&content.to_string()) && error.contains("dgcc"), "{error}");
+        for sequencing in [Sequencing::Serial, Sequencing::Ssn, Sequencing::Gsn] {
+            let error = open(&|config| config.sequencing = sequencing).unwrap_err().to_string();
+            assert!(error.contains("take epoch"), "{error}");
+        }
+    }
 }
