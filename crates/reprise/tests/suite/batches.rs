@@ -209,8 +209,12 @@ const CHAIN: &str = "
     CREATE TABLE counters (id INT PRIMARY KEY, n INT NOT NULL CHECK (n < 1000000000));
     INSERT INTO counters SELECT n, 1 FROM generate_series(1, 4) AS n;
     CREATE PROCEDURE change(counter INT, factor INT, plus INT) LANGUAGE plpgsql AS $$
+    DECLARE k INT;
     BEGIN
-        UPDATE counters SET n = n * factor % 9973 + plus WHERE id = counter;
+        SELECT n INTO k FROM counters WHERE id = counter;
+        -- Long enough for a call that another thread replays too early to read the row, too.
+        FOR i IN 1..200 * factor LOOP k := (k * factor + i) % 9973; END LOOP;
+        UPDATE counters SET n = k + plus WHERE id = counter;
         IF plus = 13 THEN RAISE EXCEPTION 'thirteen'; END IF;
     END $$;";
 
