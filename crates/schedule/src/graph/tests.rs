@@ -156,6 +156,8 @@ fn graphs_run_in_order() {
 
     let ran = Mutex::new(Vec::new());
     let run = |_: &mut (), batch: &usize, vertex: Vertex| {
+        // Long enough for a thread that finds nothing to run to read the next batch.
+        (0..20_000).for_each(|_| std::hint::spin_loop());
         ran.lock().unwrap().push((*batch, vertex));
         Ok(())
     };
