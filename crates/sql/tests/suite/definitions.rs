@@ -95,7 +95,7 @@ fn smallbank_compiles() {
         include_str!("../../../workload/src/smallbank/schema.sql"),
         include_str!("../../../workload/src/smallbank/procedures.sql")
     ));
-    assert_eq!(schema.procedures().count(), 6);
+    assert_eq!(schema.procedures().count(), 8);
 }
 
 #[test]
