@@ -4,7 +4,8 @@ mod drawing;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use procedure::analysis::{Analysis, PartitionValue, Pieces, ReplaySummary, Slice, describe};
+use procedure::ByValueCause;
+use procedure::analysis::{Analysis, PartitionValue, Pieces, ReplaySummary, Reservations, Slice, describe};
 use serde::Serialize;
 use sql::Schema;
 use std::collections::BTreeSet;
@@ -60,6 +61,8 @@ struct Procedure {
     replay_form: Vec<String>,
     slices: Vec<Vec<usize>>,
     edges: BTreeSet<(usize, usize)>,
+    /// What a call reserves before its batch runs; none if it runs beside batches.
+    reservations: Option<Vec<String>>,
 }
 
 #[derive(Serialize)]
@@ -94,10 +97,17 @@ fn granule(pieces: &Pieces, block: usize) -> String {
     }
 }
 
-fn explanation(analysis: &Analysis, summaries: &[ReplaySummary]) -> Explanation {
+/// What is known of a procedure.
+struct Known {
+    summary: ReplaySummary,
+    /// What a call reserves, in words; or the cause for which it runs beside batches.
+    reservations: Result<Vec<String>, ByValueCause>,
+}
+
+fn explanation(analysis: &Analysis, procedures: &[Known]) -> Explanation {
     let pieces = Pieces::of(analysis);
     let indexes = |slice: &Slice| slice.operations.iter().map(|id| id.0 as usize).collect();
-    let procedure = |summary: &ReplaySummary| {
+    let procedure = |Known { summary, reservations }: &Known| {
         let program = analysis.programs.iter().position(|program| program.name == summary.name);
         let local = program.map(|index| &analysis.local[index]);
         let operations = program.map(|index| &analysis.programs[index].operations);
@@ -116,19 +126,20 @@ fn explanation(analysis: &Analysis, summaries: &[ReplaySummary]) -> Explanation 
             replay_form: operations.into_iter().flatten().map(describe).collect(),
             slices: local.into_iter().flat_map(|graph| graph.slices.iter().map(indexes)).collect(),
             edges: local.map(|graph| graph.edges.clone()).unwrap_or_default(),
+            reservations: reservations.clone().ok(),
         }
     };
     let names = analysis.block_names().into_iter().enumerate();
     Explanation {
-        procedures: summaries.iter().map(procedure).collect(),
+        procedures: procedures.iter().map(procedure).collect(),
         blocks: names.map(|(index, slices)| Block { slices, granule: granule(&pieces, index) }).collect(),
         edges: analysis.global.edges.clone(),
     }
 }
 
-fn text(analysis: &Analysis, summaries: &[ReplaySummary]) -> Result<String> {
+fn text(analysis: &Analysis, procedures: &[Known]) -> Result<String> {
     let mut text = String::new();
-    for summary in summaries {
+    for Known { summary, .. } in procedures {
         writeln!(text, "{summary}")?;
     }
     write!(text, "{analysis}")?;
@@ -136,6 +147,20 @@ fn text(analysis: &Analysis, summaries: &[ReplaySummary]) -> Result<String> {
     writeln!(text, "granules")?;
     for block in 0..analysis.global.blocks.len() {
         writeln!(text, "  block {}: {}", block + 1, granule(&pieces, block))?;
+    }
+    writeln!(
+        text,
+        "batches (--concurrency dgcc): a call runs as a whole, so one that fails is undone before"
+    )?;
+    writeln!(text, "any call that waits for it begins")?;
+    for Known { summary, reservations } in procedures {
+        match reservations {
+            Ok(reservations) => {
+                writeln!(text, "  a call of {}", summary.name)?;
+                reservations.iter().try_for_each(|own| writeln!(text, "    {own}"))?;
+            }
+            Err(cause) => writeln!(text, "  {} {cause}: its calls run beside batches", summary.name)?,
+        }
     }
     Ok(text)
 }
@@ -168,13 +193,18 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let mut procedures: Vec<_> = schema.procedures().collect();
     procedures.sort_by_key(|procedure| procedure.id);
-    let summaries: Vec<_> = procedures.iter().map(|procedure| ReplaySummary::of(procedure)).collect();
+    let (reservations, _) = Reservations::of_all(procedures.iter().map(|procedure| &***procedure));
+    let known = procedures.iter().zip(reservations).map(|(procedure, reservations)| Known {
+        summary: ReplaySummary::of(procedure),
+        reservations: reservations.map(|own| own.describe()),
+    });
+    let known: Vec<Known> = known.collect();
     let analysis = Analysis::of(procedures.into_iter().map(|procedure| &**procedure));
     let shown = match arguments.format {
-        Format::Text => text(&analysis, &summaries)?,
+        Format::Text => text(&analysis, &known)?,
         Format::Dot => drawing::dot(&drawing::graphs(&analysis)),
         Format::Svg => svg(&analysis, arguments.procedure.as_deref())?,
-        Format::Json => serde_json::to_string_pretty(&explanation(&analysis, &summaries))? + "\n",
+        Format::Json => serde_json::to_string_pretty(&explanation(&analysis, &known))? + "\n",
     };
     match std::io::stdout().write_all(shown.as_bytes()) {
         // The reader, such as `head`, has closed the pipe.

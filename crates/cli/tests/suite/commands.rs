@@ -36,10 +36,15 @@ fn explain_shows_the_bank_in_every_form() {
     assert!(text.contains("one key of current_pkey (name) after 1, written"), "{text}");
     assert!(text.contains("block 2: by name of several rows"), "{text}");
     assert!(text.contains("block 4: by nation"), "{text}");
+    // Whose account gets the money is read first, so the accounts of all are reserved.
+    let batches = text.split_once("  a call of transfer\n").expect("its reservations").1;
+    assert!(batches.contains("    looks up one key of family_pkey (id)\n"), "{text}");
+    assert!(batches.contains("    updates all keys of current_pkey\n"), "{text}");
 
     let json: Value = serde_json::from_str(&printed(&["explain", &bank, "--format", "json"])).unwrap();
     assert_eq!(json["blocks"].as_array().unwrap().len(), 4);
     assert_eq!(json["edges"], serde_json::json!([[0, 1], [1, 2], [1, 3]]));
+    assert!(json["procedures"][0]["reservations"].as_array().is_some_and(|own| !own.is_empty()));
 
     let dot = printed(&["explain", &bank, "--format", "dot"]);
     assert_eq!(dot.matches("subgraph").count(), 3, "two procedures and the global graph: {dot}");

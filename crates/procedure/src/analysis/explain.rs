@@ -1,6 +1,9 @@
 //! Describes results of the analysis, as text and as data.
 
-use super::{Analysis, Granule, GranuleKind, Known, LocalGraph, Program, Slice};
+use super::{
+    Analysis, Granule, GranuleKind, Known, LocalGraph, Program, Reservation, ReservationMode, Reservations,
+    Slice,
+};
 use crate::{Access, ByValueCause, Operation, OperationId, OperationKind, Path, Procedure};
 use catalog::{Table, TableId};
 use std::fmt;
@@ -43,19 +46,53 @@ impl Granule {
     /// Returns the granule in words: which keys of which index, when they are known, and whether they are
     /// written. Slices are numbered from 1, as in the text of an [`Analysis`].
     pub fn describe(&self, graph: &LocalGraph) -> String {
-        let index = &self.table.indexes[self.index].name;
-        let names: Vec<&str> = self.columns().iter().map(|c| self.table.columns[*c].name.as_str()).collect();
-        let names = names.join(", ");
-        let mut text = match self.kind {
-            GranuleKind::Point => format!("one key of {index} ({names})"),
-            GranuleKind::Range => format!("keys of {index} by ({names})"),
-            GranuleKind::Table => format!("all keys of {index}"),
-        };
+        let mut text = self.keys();
         if let Known::After(slices) = self.known(graph) {
             let slices: Vec<String> = slices.iter().map(|slice| (slice + 1).to_string()).collect();
             text = format!("{text} after {}", slices.join(", "));
         }
         if self.writes { format!("{text}, written") } else { text }
+    }
+
+    /// Returns in words which keys of which index it covers.
+    fn keys(&self) -> String {
+        let index = &self.table.indexes[self.index].name;
+        let names: Vec<&str> = self.columns().iter().map(|c| self.table.columns[*c].name.as_str()).collect();
+        let names = names.join(", ");
+        match self.kind {
+            GranuleKind::Point => format!("one key of {index} ({names})"),
+            GranuleKind::Range => format!("keys of {index} by ({names})"),
+            GranuleKind::Table => format!("all keys of {index}"),
+        }
+    }
+}
+
+impl fmt::Display for Reservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let use_ = match self.mode {
+            ReservationMode::ReadFixed => "looks up",
+            ReservationMode::Read => "reads",
+            ReservationMode::Change => "changes rows of",
+            ReservationMode::Touch => "adds or removes entries of",
+            ReservationMode::Update => "updates",
+            ReservationMode::Write => "adds or removes",
+        };
+        write!(f, "{use_} {}", self.granule.keys())
+    }
+}
+
+impl Reservations {
+    /// Returns in words what a call reserves, each once.
+    pub fn describe(&self) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        let in_words = self.once().map(Reservation::to_string);
+        let of_rounds = self.of_rounds().map(|own| format!("in each round of a loop, {own}"));
+        for own in in_words.chain(of_rounds) {
+            if !words.contains(&own) {
+                words.push(own);
+            }
+        }
+        words
     }
 }
 

@@ -31,7 +31,7 @@ pub use graphs::{Block, GlobalGraph, LocalGraph, Slice};
 pub use partition::PartitionValue;
 pub use pieces::{KeyWitness, Piece, Pieces, ValueBlock};
 pub use program::Program;
-pub use reservations::{Reservation, ReservationMode, Reservations, ReservedKey};
+pub use reservations::{Reservation, ReservationMode, Reservations, ReservedKey, Updated};
 pub use rounds::Rounds;
 pub use step::Step;
 pub use weight::Weight;

@@ -8,6 +8,9 @@
 //! a read, the granule ends before it, and covers more. Conditions are taken for true. So a call reserves all
 //! that it may touch, and usually more.
 //!
+//! Most columns of most tables never change once their row is there. A call that reads only such columns may
+//! run beside a call that updates the row. So the reservations of procedures are found together.
+//!
 //! Invariant: every row that a call reads or writes, and every key that it looks for in vain, lies in one of
 //! its reservations. Held by: `every_touched_row_is_reserved`.
 //! Not here: the order of calls whose reservations conflict (`schedule::graph`).
@@ -20,28 +23,50 @@ use super::step::Step;
 use crate::{
     ByValueCause, Call, Expression, Machine, Operation, OperationId, OperationKind, Procedure, Register,
 };
-use catalog::{Datum, DecodeError, Reader, TableId, decode_value};
+use catalog::{Datum, DecodeError, Reader, Table, TableId, decode_value};
+use std::collections::HashMap;
 
 /// A loop of more rounds reserves what its operations may touch in any round.
 const MOST_ROUNDS: u32 = 1 << 12;
 
-/// How a call uses what it reserves. Calls that use one thing in the same shared mode, `Read` or `Touch`, may
-/// come in either order.
+/// How a call uses what it reserves. Uses whose order does not matter are shared: calls may come in any order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ReservationMode {
-    /// It reads rows, or looks for keys.
+    /// It looks for keys, or reads columns that no call updates.
+    ReadFixed,
+    /// It reads columns that calls update.
     Read,
-    /// It changes entries of an index that hold no unique key of it, or rows that it found otherwise. That
-    /// matters to what reads by this index. Writes of one row meet in the primary index.
+    /// It updates columns that are part of no key, of rows of an index that is not the primary one. Updates of
+    /// one row meet in the primary index.
+    Change,
+    /// It adds or removes entries of an index that hold no unique key of it. Writes of one row meet in the
+    /// primary index.
     Touch,
-    /// It changes rows, or adds unique keys.
+    /// It updates columns that are part of no key, of rows of the primary index.
+    Update,
+    /// It adds or removes rows or unique keys.
     Write,
 }
 
 impl ReservationMode {
+    /// All modes, in the order of their numbers.
+    pub const ALL: [Self; 6] =
+        [Self::ReadFixed, Self::Read, Self::Change, Self::Touch, Self::Update, Self::Write];
+
     /// Returns whether the order of two uses of one thing matters.
-    pub fn conflicts(self, other: Self) -> bool {
-        self != other || self == Self::Write
+    pub const fn conflicts(self, other: Self) -> bool {
+        self.is_before(other) || other.is_before(self)
+    }
+
+    /// Half of the relation: each pair of modes that conflicts is here once, at least.
+    const fn is_before(self, other: Self) -> bool {
+        match self {
+            Self::Write => true,
+            Self::Update => !matches!(other, Self::ReadFixed),
+            Self::Touch => matches!(other, Self::ReadFixed | Self::Read),
+            Self::Change => matches!(other, Self::Read),
+            Self::ReadFixed | Self::Read => false,
+        }
     }
 }
 
@@ -52,30 +77,57 @@ pub struct Reservation {
     pub granule: Granule,
     /// What the call does with them.
     pub mode: ReservationMode,
+    /// The columns that it reads there.
+    columns: Vec<usize>,
 }
 
 impl Reservation {
     /// Returns the reservations of an operation, always in the same order.
-    fn of(footprint: Footprint) -> Vec<Self> {
+    fn of(footprint: Footprint, operation: &Operation) -> Vec<Self> {
         let Footprint { before, after, references, .. } = footprint;
+        let keeps_keys = after.is_empty() && matches!(operation.kind, OperationKind::Update { .. });
+        let columns = columns_read_by(operation);
         let found = before.into_iter().map(|granule| {
-            let mode = match granule.writes {
-                false => ReservationMode::Read,
-                true if granule.index == 0 => ReservationMode::Write,
-                true => ReservationMode::Touch,
+            let mode = match (granule.writes, granule.index, keeps_keys) {
+                (false, ..) => ReservationMode::Read,
+                (true, 0, true) => ReservationMode::Update,
+                (true, 0, false) => ReservationMode::Write,
+                (true, _, true) => ReservationMode::Change,
+                (true, _, false) => ReservationMode::Touch,
             };
-            Self { granule, mode }
+            Self { granule, mode, columns: columns.clone() }
         });
         let left = after.into_iter().map(|granule| {
             let has_unique_keys = granule.index == 0 || granule.table.indexes[granule.index].unique;
-            Self {
-                mode: if has_unique_keys { ReservationMode::Write } else { ReservationMode::Touch },
-                granule,
-            }
+            let mode = if has_unique_keys { ReservationMode::Write } else { ReservationMode::Touch };
+            Self { granule, mode, columns: Vec::new() }
         });
-        let referenced = references.into_iter().map(|granule| Self { granule, mode: ReservationMode::Read });
-        found.chain(left).chain(referenced).collect()
+        let of_reference = |granule| Self { granule, mode: ReservationMode::Read, columns: Vec::new() };
+        found.chain(left).chain(references.into_iter().map(of_reference)).collect()
     }
+
+    /// Notes which columns calls update, by table.
+    fn narrow(&mut self, updated: &Updated) {
+        let of_table = updated.columns(self.granule.table.id);
+        let is_fixed = !self.columns.iter().any(|column| of_table.contains(column));
+        if is_fixed && self.mode == ReservationMode::Read {
+            self.mode = ReservationMode::ReadFixed;
+        }
+    }
+}
+
+/// Returns the columns that an operation reads of the rows that it finds.
+fn columns_read_by(operation: &Operation) -> Vec<usize> {
+    let access = match &operation.kind {
+        OperationKind::Select(select) => &select.access,
+        OperationKind::Update { access, .. } | OperationKind::Delete { access, .. } => access,
+        OperationKind::Insert { .. } => return Vec::new(),
+    };
+    let chosen = access
+        .choices
+        .iter()
+        .flat_map(|choice| choice.branches.iter().map(|(_, column)| *column).chain([choice.otherwise]));
+    access.columns.iter().copied().chain(chosen).collect()
 }
 
 /// What the calls of a procedure may touch.
@@ -88,8 +140,48 @@ pub struct Reservations {
     /// Those whose values do not depend on a loop.
     once: Vec<Reservation>,
     loops: Vec<ReservedLoop>,
-    /// The tables and columns that updates change, those of called procedures included.
-    updated: Vec<(TableId, usize)>,
+}
+
+/// The columns that calls of a set of procedures may update.
+#[derive(Clone, Default, Debug)]
+pub struct Updated {
+    /// By table, ascending.
+    columns: HashMap<TableId, Vec<usize>>,
+}
+
+impl Updated {
+    /// Returns the columns of a table that some call may update, ascending.
+    pub fn columns(&self, table: TableId) -> &[usize] {
+        self.columns.get(&table).map_or(&[], Vec::as_slice)
+    }
+
+    /// Adds what the operations of a program update. A program that deletes a row and inserts another one with
+    /// its key updates all columns that are not part of the key.
+    fn add(&mut self, operations: &[Operation]) {
+        let deletes = |table: &Table| {
+            let is_delete = |own: &Operation| matches!(own.kind, OperationKind::Delete { .. });
+            operations.iter().any(|own| is_delete(own) && own.table().id == table.id)
+        };
+        for operation in operations {
+            match &operation.kind {
+                OperationKind::Update { access, assignments, .. } => {
+                    self.add_columns(&access.table, assignments.iter().map(|(column, ..)| *column));
+                }
+                OperationKind::Insert { table, .. } if deletes(table) => {
+                    let key = &table.primary().columns;
+                    self.add_columns(table, (0..table.columns.len()).filter(|own| !key.contains(own)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn add_columns(&mut self, table: &Table, columns: impl Iterator<Item = usize>) {
+        let all = self.columns.entry(table.id).or_default();
+        all.extend(columns);
+        all.sort_unstable();
+        all.dedup();
+    }
 }
 
 /// A loop whose variable is part of keys.
@@ -184,14 +276,25 @@ impl ReservedKey {
 }
 
 impl Reservations {
-    /// Analyses a procedure.
-    ///
-    /// # Errors
-    /// The cause for which nothing is known of its calls before they run.
-    pub fn of(procedure: &Procedure) -> Result<Self, ByValueCause> {
-        let program = Program::new(procedure, false)?;
+    /// Analyses procedures whose calls may be in one batch. Returns for each the reservations, or the cause for
+    /// which nothing is known of its calls before they run; and what the calls update.
+    pub fn of_all<'p>(
+        procedures: impl Iterator<Item = &'p Procedure>,
+    ) -> (Vec<Result<Self, ByValueCause>>, Updated) {
+        let (mut updated, mut all) = (Updated::default(), Vec::new());
+        for procedure in procedures {
+            all.push(Program::new(procedure, false).map(|program| {
+                updated.add(&program.operations);
+                Self::of(&program)
+            }));
+        }
+        all.iter_mut().flatten().for_each(|own| own.narrow(&updated));
+        (all, updated)
+    }
+
+    fn of(program: &Program) -> Self {
         let mut finder = Finder {
-            resolver: Resolver::new(&program),
+            resolver: Resolver::new(program),
             operations: &program.operations,
             around: Vec::new(),
             once: Vec::new(),
@@ -200,20 +303,12 @@ impl Reservations {
         finder.add_steps(&program.body);
         let Finder { once, mut loops, .. } = finder;
         loops.retain(|own| !own.each.is_empty());
-        let updates = program.operations.iter().filter_map(|operation| match &operation.kind {
-            OperationKind::Update { access, assignments, .. } => Some((access.table.id, assignments)),
-            _ => None,
-        });
-        let columns = |(table, assignments): (TableId, &Vec<(usize, Register, Expression)>)| {
-            assignments.iter().map(|(column, ..)| (table, *column)).collect::<Vec<_>>()
-        };
-        let updated = updates.flat_map(columns).collect();
-        Ok(Self { inputs: program.inputs.clone(), registers: program.registers, once, loops, updated })
+        Self { inputs: program.inputs.clone(), registers: program.registers, once, loops }
     }
 
-    /// Returns the tables and columns that updates of a call may change.
-    pub fn updated(&self) -> &[(TableId, usize)] {
-        &self.updated
+    fn narrow(&mut self, updated: &Updated) {
+        let of_loops = self.loops.iter_mut().flat_map(|own| own.each.iter_mut().chain(&mut own.widened));
+        self.once.iter_mut().chain(of_loops).for_each(|own| own.narrow(updated));
     }
 
     /// Puts the arguments of a call of the procedure into the registers of a machine, from its record.
@@ -260,6 +355,16 @@ impl Reservations {
                 reserve(&own.each, machine);
             }
         }
+    }
+
+    /// Returns what a call reserves once.
+    pub(super) fn once(&self) -> impl Iterator<Item = &Reservation> {
+        self.once.iter()
+    }
+
+    /// Returns what a call reserves in each round of a loop.
+    pub(super) fn of_rounds(&self) -> impl Iterator<Item = &Reservation> {
+        self.loops.iter().flat_map(|own| &own.each)
     }
 
     /// Returns everything that a call may reserve.
@@ -317,7 +422,7 @@ impl Finder<'_> {
         let operation = &self.operations[id.0 as usize];
         let reserved = |variable: Option<Register>| {
             let given = Given { variable, ..Given::ARGUMENTS };
-            Reservation::of(Footprint::of(&self.resolver, operation, given))
+            Reservation::of(Footprint::of(&self.resolver, operation, given), operation)
         };
         let in_loops: Vec<Vec<Reservation>> =
             self.around.iter().map(|own| reserved(Some(self.loops[*own].values.variable()))).collect();

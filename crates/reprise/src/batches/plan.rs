@@ -2,7 +2,7 @@
 
 use super::{Batch, Outcome, SubmittedCall, Version, Waiting};
 use catalog::{ProcedureId, TableId};
-use procedure::analysis::{Reservations, ReservedKey};
+use procedure::analysis::{Reservations, ReservedKey, Updated};
 use procedure::{Call, Machine, Procedure};
 use schedule::graph::{Entries, GraphBuilder, Reserving, Vertex};
 use std::collections::HashMap;
@@ -13,8 +13,7 @@ pub(super) struct Plan {
     pub(super) version: u64,
     procedures: HashMap<ProcedureId, Planned>,
     reserving: Reserving,
-    /// By table, the columns that some call may change, ascending.
-    updated: HashMap<TableId, Vec<usize>>,
+    updated: Updated,
 }
 
 struct Planned {
@@ -31,21 +30,20 @@ pub(super) struct Buffers {
 
 impl Plan {
     pub(super) fn of(version: &Version) -> Self {
-        let mut procedures = HashMap::new();
-        for procedure in version.procedures.values() {
-            if let Ok(reservations) = Reservations::of(procedure) {
-                let procedure = Arc::clone(procedure);
-                procedures.insert(procedure.id, Planned { procedure, reservations });
-            }
-        }
+        let called = || version.procedures.values();
+        let (reservations, updated) = Reservations::of_all(called().map(|procedure| &**procedure));
+        let known = called().zip(reservations).filter_map(|(procedure, reservations)| {
+            let procedure = Arc::clone(procedure);
+            Some((procedure.id, Planned { procedure, reservations: reservations.ok()? }))
+        });
+        let procedures: HashMap<_, _> = known.collect();
         let reserving = Reserving::of(procedures.values().map(|planned| &planned.reservations));
-        let updated = updated_by(procedures.values().map(|planned| &planned.reservations));
         Self { version: version.number, procedures, reserving, updated }
     }
 
     /// Returns the columns of a table that some call may change, ascending.
     pub(super) fn updated(&self, table: TableId) -> &[usize] {
-        self.updated.get(&table).map_or(&[], Vec::as_slice)
+        self.updated.columns(table)
     }
 
     /// Returns the procedure of a call.
@@ -88,17 +86,4 @@ impl Plan {
         let graph = builder.finish();
         (!taken.is_empty()).then(|| Batch::new(Arc::clone(self), taken, graph, logs))
     }
-}
-
-/// Returns by table the columns that calls may change, ascending.
-fn updated_by<'r>(called: impl Iterator<Item = &'r Reservations>) -> HashMap<TableId, Vec<usize>> {
-    let mut updated: HashMap<TableId, Vec<usize>> = HashMap::new();
-    for (table, column) in called.flat_map(Reservations::updated) {
-        updated.entry(*table).or_default().push(*column);
-    }
-    for columns in updated.values_mut() {
-        columns.sort_unstable();
-        columns.dedup();
-    }
-    updated
 }

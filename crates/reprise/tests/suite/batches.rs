@@ -218,25 +218,17 @@ const CHAIN: &str = "
         IF plus = 13 THEN RAISE EXCEPTION 'thirteen'; END IF;
     END $$;";
 
-/// Changes counters in batches under a log, where the order of two changes matters and each seventh call
-/// fails. Returns the bytes of the log's records, once all methods have recovered the state.
-fn changed_counters(content: Content) -> u64 {
+/// Runs calls in batches under a log, and returns the bytes of its records, once all methods have recovered
+/// the state.
+fn bytes_of(content: Content, script: &str, run: impl Fn(&mut Session)) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let mut config = small();
     (config.concurrency, config.content) = (Scheme::DependencyGraph, content);
     config.log_devices = Some(vec!["log0".into(), "log1".into()]);
     let db = Database::open(folder.path(), config).unwrap();
     let mut session = db.session().unwrap();
-    session.execute_script(CHAIN).unwrap();
-    for round in 0..10_i64 {
-        let started: Vec<_> = (0..200_i64)
-            .map(|n| {
-                let plus = if n % 7 == 3 { 13 } else { n % 5 };
-                session.begin_call("change", params![n * n % 4 + 1, 2 + (n + round) % 3, plus]).unwrap()
-            })
-            .collect();
-        started.into_iter().for_each(|started| drop(session.end_call(started)));
-    }
+    session.execute_script(script).unwrap();
+    run(&mut session);
     let live = db.digest().unwrap();
     drop(session);
     let bytes = db.log_statistics()[0].1.record_bytes;
@@ -246,6 +238,97 @@ fn changed_counters(content: Content) -> u64 {
         assert_eq!(digest, live, "{method} of the {content} log, {threads} threads");
     }
     bytes
+}
+
+/// Changes counters in batches under a log, where the order of two changes matters and each seventh call
+/// fails. Returns the bytes of the log's records.
+fn changed_counters(content: Content) -> u64 {
+    bytes_of(content, CHAIN, |session| {
+        for round in 0..10_i64 {
+            let started: Vec<_> = (0..200_i64)
+                .map(|n| {
+                    let plus = if n % 7 == 3 { 13 } else { n % 5 };
+                    session.begin_call("change", params![n * n % 4 + 1, 2 + (n + round) % 3, plus]).unwrap()
+                })
+                .collect();
+            started.into_iter().for_each(|started| drop(session.end_call(started)));
+        }
+    })
+}
+
+const REPLACED: &str = "
+    CREATE TABLE notes (id INT PRIMARY KEY, kind INT NOT NULL, text TEXT, seen INT NOT NULL DEFAULT 0);
+    CREATE INDEX ON notes (kind);
+    INSERT INTO notes SELECT n, n % 3, 'old' FROM generate_series(1, 20) AS n;
+    CREATE PROCEDURE replace(note INT, new_kind INT, new_text TEXT) LANGUAGE plpgsql AS $$ BEGIN
+        DELETE FROM notes WHERE id = note;
+        INSERT INTO notes VALUES (note, new_kind, new_text);
+    END $$;
+    CREATE PROCEDURE see(note INT) LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE notes SET seen = seen + 1 WHERE id = note;
+    END $$;";
+
+/// A call that deletes a row and inserts another one with its key changes all columns, not only those that
+/// some UPDATE names.
+#[test]
+fn a_row_that_a_call_replaces_is_logged_whole() {
+    for content in [Content::DependencyFine, Content::DependencyCoarse] {
+        bytes_of(content, REPLACED, |session| {
+            for round in 0..10_i64 {
+                let started: Vec<_> = (1..=40_i64)
+                    .map(|n| match n % 3 {
+                        0 => session.begin_call("see", params![n % 20 + 1]).unwrap(),
+                        _ => session
+                            .begin_call("replace", params![n % 20 + 1, n % 4, format!("{round}")])
+                            .unwrap(),
+                    })
+                    .collect();
+                started.into_iter().for_each(|started| drop(session.end_call(started).unwrap()));
+            }
+        });
+    }
+}
+
+const COLUMNS: &str = "
+    CREATE TABLE stores (id INT PRIMARY KEY, name TEXT NOT NULL, tax INT NOT NULL, total BIGINT NOT NULL);
+    CREATE INDEX ON stores (name);
+    CREATE TABLE sales (id INT PRIMARY KEY, store INT NOT NULL, paid BIGINT NOT NULL);
+    INSERT INTO stores SELECT n, 'store ' || n % 2, n, 0 FROM generate_series(1, 4) AS n;
+    CREATE PROCEDURE sell(sale INT, at INT, price BIGINT) LANGUAGE plpgsql AS $$ DECLARE t INT; BEGIN
+        SELECT tax INTO t FROM stores WHERE id = at;
+        INSERT INTO sales VALUES (sale, at, price + price * t / 100);
+    END $$;
+    CREATE PROCEDURE pay(at INT, amount BIGINT) LANGUAGE plpgsql AS $$ DECLARE k BIGINT := 0; BEGIN
+        FOR i IN 1..20000 LOOP k := (k + i) % 9973; END LOOP;
+        UPDATE stores SET total = total + amount + k - k WHERE id = at;
+    END $$;
+    CREATE PROCEDURE name_of(at INT, OUT result TEXT, OUT named BIGINT) LANGUAGE plpgsql AS $$ BEGIN
+        SELECT name INTO result FROM stores WHERE id = at;
+        SELECT count(*) INTO named FROM stores WHERE name = result;
+    END $$;";
+
+/// Calls that read columns which no call updates run beside calls that update the row, and see it.
+#[test]
+fn columns_that_no_call_updates_are_read_beside_updates() {
+    for content in [Content::DependencyFine, Content::DependencyCoarse] {
+        bytes_of(content, COLUMNS, |session| {
+            let calls = (0..600_i64).map(|n| match n % 3 {
+                0 => session.begin_call("sell", params![n, n % 4 + 1, 100]).unwrap(),
+                1 => session.begin_call("pay", params![n % 4 + 1, n]).unwrap(),
+                _ => session.begin_call("name_of", params![n % 4 + 1]).unwrap(),
+            });
+            let started: Vec<_> = calls.collect();
+            for (n, started) in (0..600_i64).zip(started) {
+                let done = session.end_call(started).unwrap();
+                if n % 3 == 2 {
+                    let name = Value::Text(format!("store {}", (n % 4 + 1) % 2));
+                    assert_eq!((&done.rows[0][0], &done.rows[0][1]), (&name, &Value::Int(2)));
+                }
+            }
+            let paid = session.execute("SELECT sum(paid) FROM sales", &[]).unwrap();
+            assert_eq!(paid.rows[0][0].to_string(), (200 * 100 + 50 * (1 + 2 + 3 + 4)).to_string());
+        });
+    }
 }
 
 /// The calls behind one that failed wait for those before it, although it has no record.

@@ -20,28 +20,71 @@ pub(super) struct Use {
     pub(super) is_whole: bool,
 }
 
+/// A set of uses: a bit for each, by number.
+pub(super) type Uses = u16;
+
 impl Use {
-    /// All uses, by number.
-    pub(super) const ALL: [Self; 6] = {
-        use ReservationMode::{Read, Touch, Write};
-        [
-            Self { mode: Read, is_whole: true },
-            Self { mode: Touch, is_whole: true },
-            Self { mode: Write, is_whole: true },
-            Self { mode: Read, is_whole: false },
-            Self { mode: Touch, is_whole: false },
-            Self { mode: Write, is_whole: false },
-        ]
+    /// Number of uses.
+    pub(super) const COUNT: usize = 2 * ReservationMode::ALL.len();
+
+    /// By number, the uses that need an order with it.
+    const CONFLICTING: [Uses; Self::COUNT] = {
+        let mut sets = [0; Self::COUNT];
+        let (mut own, mut other) = (0, 0);
+        while own < Self::COUNT {
+            if Self::of(own).conflicts(Self::of(other)) {
+                sets[own] |= 1 << other;
+            }
+            other += 1;
+            if other == Self::COUNT {
+                (own, other) = (own + 1, 0);
+            }
+        }
+        sets
     };
 
-    /// Returns its index in `ALL`.
+    /// By number, the uses whose place it takes: it comes after them, and all that has to come after them has
+    /// to come after it.
+    const REPLACED: [Uses; Self::COUNT] = {
+        let mut sets = [0; Self::COUNT];
+        let (mut own, mut other) = (0, 0);
+        while own < Self::COUNT {
+            let conflicting = Self::CONFLICTING[own];
+            if conflicting >> other & 1 == 1 && Self::CONFLICTING[other] & !conflicting == 0 {
+                sets[own] |= 1 << other;
+            }
+            other += 1;
+            if other == Self::COUNT {
+                (own, other) = (own + 1, 0);
+            }
+        }
+        sets
+    };
+
+    /// Returns the use with a number.
+    const fn of(number: usize) -> Self {
+        let modes = ReservationMode::ALL.len();
+        Self { mode: ReservationMode::ALL[number % modes], is_whole: number < modes }
+    }
+
+    /// Returns its number.
     pub(super) fn number(self) -> usize {
-        self.mode as usize + if self.is_whole { 0 } else { 3 }
+        self.mode as usize + if self.is_whole { 0 } else { ReservationMode::ALL.len() }
     }
 
     /// Returns whether two uses of one node need an order. Granules inside meet at their own nodes.
-    pub(super) fn conflicts(self, other: Self) -> bool {
+    const fn conflicts(self, other: Self) -> bool {
         (self.is_whole || other.is_whole) && self.mode.conflicts(other.mode)
+    }
+
+    /// Returns the uses of a node that need an order with this one.
+    pub(super) fn conflicting(self) -> Uses {
+        Self::CONFLICTING[self.number()]
+    }
+
+    /// Returns the uses of a node whose place it takes.
+    pub(super) fn replaced(self) -> Uses {
+        Self::REPLACED[self.number()]
     }
 }
 
@@ -110,7 +153,8 @@ impl Reserving {
     /// Takes the reservations of all procedures whose calls may be in one batch.
     pub fn of<'r>(procedures: impl Iterator<Item = &'r Reservations> + Clone) -> Self {
         let all = || procedures.clone().flat_map(Reservations::iter);
-        let writes = all().filter(|own| own.mode != ReservationMode::Read);
+        let is_read = |mode| matches!(mode, ReservationMode::Read | ReservationMode::ReadFixed);
+        let writes = all().filter(|own| !is_read(own.mode));
         let written: BTreeSet<TableId> = writes.map(|own| own.granule.table.id).collect();
         let mut lengths: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for Reservation { granule, .. } in all().filter(|own| written.contains(&own.granule.table.id)) {
@@ -131,7 +175,7 @@ impl Reserving {
         key: &ReservedKey,
         entries: &mut Entries,
     ) {
-        let Reservation { granule, mode } = reservation;
+        let Reservation { granule, mode, .. } = reservation;
         // No call writes the table.
         let Some(lengths) = self.lengths.get(&(granule.table.id, granule.index)) else { return };
         let number = u64::from(granule.table.id.0) << 8 | granule.index as u64;

@@ -1,13 +1,12 @@
 //! The edges of the nodes of a shard.
 //!
-//! A node remembers, by use, the vertices that a later one may have to wait for. A vertex that writes the
-//! whole granule waits for all of them and takes their place: what comes later waits for it, and so for them.
-//! The other uses leave each other in place, so a node that alternates between shared uses has an edge for
-//! each pair.
+//! A node remembers, by use, the vertices that a later one may have to wait for. A vertex takes the place of
+//! earlier ones if whatever has to wait for them waits for it, too: a write that of all earlier ones, an update
+//! that of reads and updates. Shared uses leave each other in place, so a node that alternates between them has
+//! an edge for each pair.
 
 use super::Vertex;
-use super::entries::{Entry, Use};
-use procedure::analysis::ReservationMode;
+use super::entries::{Entry, Use, Uses};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -62,6 +61,15 @@ impl Lists {
     }
 }
 
+/// Returns the numbers of uses.
+fn numbers(mut uses: Uses) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let number = (uses != 0).then(|| uses.trailing_zeros() as usize)?;
+        uses &= uses - 1;
+        Some(number)
+    })
+}
+
 /// The edges of the nodes of a shard.
 #[derive(Debug)]
 pub(super) struct Shard {
@@ -77,18 +85,16 @@ impl Shard {
     pub(super) fn of<'e>(vertices: usize, chunks: impl Iterator<Item = &'e [Entry]>) -> Self {
         let lists = Lists::default();
         let mut shard = Self { later: vec![NONE; vertices], lists, waits: vec![0; vertices] };
-        let mut nodes: HashMap<u64, [u32; Use::ALL.len()], BuildHasherDefault<IsHash>> = HashMap::default();
+        let mut nodes: HashMap<u64, [u32; Use::COUNT], BuildHasherDefault<IsHash>> = HashMap::default();
         let mut users = Lists::default();
         for entry in chunks.flatten() {
-            let node = nodes.entry(entry.node).or_insert([NONE; Use::ALL.len()]);
-            for earlier in Use::ALL.into_iter().filter(|of| of.conflicts(entry.of)) {
-                for vertex in users.iter(node[earlier.number()]) {
+            let node = nodes.entry(entry.node).or_insert([NONE; Use::COUNT]);
+            for earlier in numbers(entry.of.conflicting()) {
+                for vertex in users.iter(node[earlier]) {
                     shard.add_edge(vertex, entry.vertex);
                 }
             }
-            if entry.of == (Use { mode: ReservationMode::Write, is_whole: true }) {
-                *node = [NONE; Use::ALL.len()];
-            }
+            numbers(entry.of.replaced()).for_each(|earlier| node[earlier] = NONE);
             users.add(&mut node[entry.of.number()], entry.vertex);
         }
         shard

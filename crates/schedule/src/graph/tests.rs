@@ -30,8 +30,11 @@ impl Reserved {
 type Calls = Vec<Vec<Reserved>>;
 
 fn calls() -> impl Strategy<Value = Calls> {
-    use ReservationMode::{Read, Touch, Write};
-    let modes = prop_oneof![4 => Just(Read), 2 => Just(Touch), 3 => Just(Write)];
+    use ReservationMode::{Change, Read, ReadFixed, Touch, Update, Write};
+    let modes = prop_oneof![
+        2 => Just(ReadFixed), 4 => Just(Read), 2 => Just(Change), 2 => Just(Touch), 3 => Just(Update),
+        3 => Just(Write),
+    ];
     let values = proptest::collection::vec(0..VALUES, 0..4);
     let reserved = (0..INDEXES, values, modes);
     let reserved = reserved.prop_map(|(index, values, mode)| Reserved { index, values, mode });

@@ -4,10 +4,12 @@
 //! Not here: write sets, undo, index maintenance and scans (`crate::workspace`), the order of the steps of a
 //! commit (`crate::commit`).
 
+mod dependency_graph;
 mod optimistic;
 mod snapshot;
 mod two_phase;
 
+pub use dependency_graph::DependencyGraph;
 pub use optimistic::Optimistic;
 pub use snapshot::Reader;
 pub use two_phase::TwoPhase;

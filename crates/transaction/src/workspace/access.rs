@@ -60,11 +60,16 @@ impl DataAccess for Workspace {
                         self.discipline.find_in(self, table, handle)?;
                     }
                     self.before_read(handle)?;
-                    let record = self.worker.guard().record(handle);
                     // Whether the entry counts follows from the row, so the row's version is part of what is
                     // read.
-                    let state = record.stable_state();
-                    let counts = self.is_own_entry(handle, table);
+                    let (state, counts) = loop {
+                        let record = self.worker.guard().record(handle);
+                        let state = record.stable_state();
+                        let counts = self.is_own_entry(handle, table);
+                        if self.worker.guard().record(handle).is_state(state) {
+                            break (state, counts);
+                        }
+                    };
                     if self.writes.find(handle).is_none() {
                         self.reads.push((handle, state));
                     }
@@ -116,9 +121,10 @@ impl DataAccess for Workspace {
         let record = self.worker.guard().record(handle);
         loop {
             let state = record.stable_state();
-            if state.is_dead() {
+            if state.is_dead() && !self.is_in_batches {
                 return Err(Conflict::Read.into());
             }
+            // Between two vertices that touch it, nothing adds the key of a record again.
             if state.is_absent() && !own {
                 self.reads.push((handle, state));
                 return Ok(false);

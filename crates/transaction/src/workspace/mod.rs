@@ -24,7 +24,7 @@ pub(crate) use scans::Scans;
 pub(crate) use write_set::Link;
 
 use crate::Tables;
-use crate::concurrency::Concurrency;
+use crate::concurrency::{Concurrency, DependencyGraph};
 use crate::garbage::Bin;
 use catalog::{Arena, CommitOrder, Datum, Table, TableId};
 use holding::Held;
@@ -188,11 +188,10 @@ impl Workspace {
         self.tables = tables;
     }
 
-    /// Says that all transactions are vertices of batches. A vertex that adds or removes a key that another
-    /// one looks for is ordered before or after it, so what a vertex finds in leaves is not validated. Other
-    /// keys of a leaf may change meanwhile.
+    /// Says that all transactions are vertices of batches: they run under another discipline.
     pub fn enter_batches(&mut self) {
         self.is_in_batches = true;
+        self.discipline = &DependencyGraph;
     }
 
     /// Whether all transactions are vertices of batches.

@@ -12,7 +12,8 @@ fn a_transaction_of_several_operations_reserves_single_rows() {
             schema = schema.apply(&statement).unwrap().0;
         }
     }
-    let reservations = Reservations::of(schema.procedure("ycsb_transaction").unwrap()).unwrap();
+    let (mut all, _) = Reservations::of_all([&**schema.procedure("ycsb_transaction").unwrap()].into_iter());
+    let reservations = all.remove(0).unwrap();
     let is_a_row = |one: &&Reservation| one.granule.prefix.len() == 1;
     // Read and update have a reservation each that names a row, and a wide one for very many rounds.
     assert_eq!(reservations.iter().filter(is_a_row).count(), 2);

@@ -65,6 +65,13 @@ pub enum Side {
     After,
 }
 
+/// A set of columns: a bit for each. The last bit stands for the existence of the row.
+pub type Columns = u64;
+
+/// All columns, and the existence of the row.
+pub const ALL_COLUMNS: Columns = !0;
+const EXISTENCE: Columns = 1 << 63;
+
 /// A row that an operation touched.
 #[derive(Clone)]
 pub struct Touch {
@@ -72,6 +79,8 @@ pub struct Touch {
     pub side: Side,
     /// Whether it changed the row, or is about to.
     pub writes: bool,
+    /// The columns that it read or changed.
+    pub columns: Columns,
     pub row: usize,
     pub values: Vec<Datum>,
 }
@@ -115,9 +124,9 @@ impl Memory {
         Self::new(tables.into_values())
     }
 
-    fn touch(&mut self, side: Side, row: usize, writes: bool) {
+    fn touch(&mut self, side: Side, row: usize, writes: bool, columns: Columns) {
         let values = self.rows[row].values.clone();
-        self.touched.push(Touch { operation: self.running.get(), side, writes, row, values });
+        self.touched.push(Touch { operation: self.running.get(), side, writes, columns, row, values });
     }
 
     pub fn table(&self, row: usize) -> &Arc<Table> {
@@ -191,13 +200,15 @@ impl DataAccess for Memory {
         if self.rows[row].is_deleted {
             return Ok(false);
         }
-        self.touch(Side::Before, row, false);
         let Row { table, values, .. } = &self.rows[row];
+        let mut read = EXISTENCE;
         for (slot, datum) in columns.iter().zip(out) {
             let column =
                 table.layout.slots().iter().position(|own| own == slot).expect("a slot of the table");
             *datum = arena.adopt(values[column], &self.arena);
+            read |= 1 << column;
         }
+        self.touch(Side::Before, row, false, read);
         Ok(true)
     }
 
@@ -206,7 +217,7 @@ impl DataAccess for Memory {
         self.check_unique(table, &values, None)?;
         let table = Arc::clone(&self.tables[&table.id]);
         self.rows.push(Row { table, values, is_deleted: false });
-        self.touch(Side::After, self.rows.len() - 1, true);
+        self.touch(Side::After, self.rows.len() - 1, true, ALL_COLUMNS);
         Ok(())
     }
 
@@ -217,19 +228,23 @@ impl DataAccess for Memory {
         changes: &[(usize, Datum)],
         arena: &Arena,
     ) -> Result<(), Failure> {
-        self.touch(Side::Before, row, true);
+        let is_key = |column: &usize| table.indexes.iter().any(|index| index.columns.contains(column));
+        let moves = changes.iter().any(|(column, _)| is_key(column));
+        let changed = changes.iter().fold(0, |columns, (column, _)| columns | 1 << column);
+        let changed = if moves { ALL_COLUMNS } else { changed };
+        self.touch(Side::Before, row, true, changed);
         let mut values = self.rows[row].values.clone();
         for (column, value) in changes {
             values[*column] = self.arena.adopt(*value, arena);
         }
         self.check_unique(table, &values, Some(row))?;
         self.rows[row].values = values;
-        self.touch(Side::After, row, true);
+        self.touch(Side::After, row, true, changed);
         Ok(())
     }
 
     fn delete(&mut self, _: &Table, row: usize) -> Result<(), Failure> {
-        self.touch(Side::Before, row, true);
+        self.touch(Side::Before, row, true, ALL_COLUMNS);
         self.rows[row].is_deleted = true;
         Ok(())
     }

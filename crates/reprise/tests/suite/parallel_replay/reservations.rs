@@ -1,7 +1,7 @@
 //! Reservations against rows: what calls of random procedures touch when they run as a whole lies in what the
 //! analysis has reserved for them before, and the graph of the calls orders those that touch one row.
 
-use super::memory::{Memory, Side, Touch};
+use super::memory::{Columns, Memory, Side, Touch};
 use super::{Case, case};
 use catalog::{Arena, Datum, encode_value};
 use procedure::analysis::{Reservation, ReservationMode, Reservations, ReservedKey};
@@ -24,6 +24,8 @@ struct Counts {
     ordered: AtomicU64,
     /// Pairs of calls that the graph does not order.
     free: AtomicU64,
+    /// Those among them where one wrote a row of which the other one read further columns.
+    beside: AtomicU64,
     /// Calls that failed.
     failed: AtomicU64,
 }
@@ -46,6 +48,24 @@ impl Reserved<'_> {
     }
 }
 
+/// What a call did with a row.
+#[derive(Clone, Copy, Default)]
+struct Used {
+    read: Columns,
+    written: Columns,
+}
+
+impl Used {
+    /// Returns whether the order of two calls that did this with one row matters.
+    fn meets(self, other: Self) -> bool {
+        self.written & other.read != 0 || self.read & other.written != 0 || self.both_write(other)
+    }
+
+    fn both_write(self, other: Self) -> bool {
+        self.written != 0 && other.written != 0
+    }
+}
+
 /// A schema's procedures and rows, and the calls so far.
 struct Run<'c> {
     procedures: Vec<&'c Procedure>,
@@ -53,8 +73,8 @@ struct Run<'c> {
     reserving: Reserving,
     data: Memory,
     entries: Entries,
-    /// By call, the rows that it touched, and whether it wrote them.
-    touched: Vec<HashMap<usize, bool>>,
+    /// By call, the rows that it touched.
+    touched: Vec<HashMap<usize, Used>>,
     counts: &'c Counts,
 }
 
@@ -70,10 +90,11 @@ impl<'c> Run<'c> {
             arguments.iter().map(|value| machine.frame.arena.adopt(*value, arena)).collect();
         let call = Call { procedure, timestamp_us: 1, seed: 7 };
         let ran = execute(call, arguments.into_iter(), &mut machine, &mut self.data, &mut Whole);
-        let mut rows_touched: HashMap<usize, bool> = HashMap::new();
+        let mut rows_touched: HashMap<usize, Used> = HashMap::new();
         for touch in std::mem::take(&mut self.data.touched) {
             self.check(&procedure.name, &touch, &reserved);
-            *rows_touched.entry(touch.row).or_default() |= touch.writes;
+            let used = rows_touched.entry(touch.row).or_default();
+            *(if touch.writes { &mut used.written } else { &mut used.read }) |= touch.columns;
         }
         if ran.is_err() {
             self.counts.failed.fetch_add(1, Ordering::Relaxed);
@@ -126,8 +147,8 @@ impl<'c> Run<'c> {
         }
         for index in indexes {
             let is_written = |own: &Reserved<'_>| match index {
-                0 => own.reservation.mode == ReservationMode::Write,
-                _ => own.reservation.mode != ReservationMode::Read,
+                0 => matches!(own.reservation.mode, ReservationMode::Write | ReservationMode::Update),
+                _ => !matches!(own.reservation.mode, ReservationMode::Read | ReservationMode::ReadFixed),
             };
             assert!(covering(index).any(is_written), "{}", describe(index));
         }
@@ -150,8 +171,9 @@ fn check(case: &Case, counts: &Counts) {
     let schema = case.schema();
     let mut procedures: Vec<&Procedure> = schema.procedures().map(|own| &**own).collect();
     procedures.retain(|own| own.by_value.is_none());
+    let (reservations, _) = Reservations::of_all(procedures.iter().copied());
     let reservations: Vec<Reservations> =
-        procedures.iter().map(|own| Reservations::of(own).expect("it is not logged by value")).collect();
+        reservations.into_iter().map(|own| own.expect("it is not logged by value")).collect();
     let mut run = Run {
         reserving: Reserving::of(reservations.iter()),
         reservations: &reservations,
@@ -165,7 +187,7 @@ fn check(case: &Case, counts: &Counts) {
     check_order(run);
 }
 
-/// Calls that touched one row, one of them writing, are ordered.
+/// Calls that touched the same columns of a row, one of them writing, are ordered; and all that wrote one row.
 fn check_order(run: Run<'_>) {
     let Run { entries, touched, counts, .. } = run;
     let builder = GraphBuilder::new(touched.len(), 1, SHARDS);
@@ -175,7 +197,10 @@ fn check_order(run: Run<'_>) {
     for (later, own) in touched.iter().enumerate() {
         for (earlier, other) in touched.iter().enumerate().take(later) {
             let is_ordered = before[later] >> earlier & 1 == 1;
-            let meets = own.iter().any(|(row, writes)| other.get(row).is_some_and(|wrote| *wrote || *writes));
+            let shared = || own.iter().filter_map(|(row, used)| Some((*used, *other.get(row)?)));
+            let meets = shared().any(|(own, other)| own.meets(other));
+            let is_beside = shared().any(|(own, other)| own.written | other.written != 0);
+            counts.beside.fetch_add((!is_ordered && is_beside).into(), Ordering::Relaxed);
             assert!(!meets || is_ordered, "calls {earlier} and {later} touch one row and may overlap");
             counts.ordered.fetch_add(meets.into(), Ordering::Relaxed);
             counts.free.fetch_add((!is_ordered).into(), Ordering::Relaxed);
@@ -190,9 +215,15 @@ fn every_touched_row_is_reserved() {
         ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 4_000, ..Default::default() };
     let counts = Counts::default();
     proptest!(config, |(case in case())| check(&case, &counts));
-    let Counts { narrow, wide, ordered, free, failed } = counts;
-    let counted =
-        [(narrow, "narrow"), (wide, "wide"), (ordered, "ordered"), (free, "free"), (failed, "failed")];
+    let Counts { narrow, wide, ordered, free, beside, failed } = counts;
+    let counted = [
+        (narrow, "narrow"),
+        (wide, "wide"),
+        (ordered, "ordered"),
+        (free, "free"),
+        (beside, "beside"),
+        (failed, "failed"),
+    ];
     for (count, of) in counted {
         assert!(count.into_inner() > 0, "none were {of}");
     }
