@@ -29,15 +29,16 @@ use std::collections::HashMap;
 /// A loop of more rounds reserves what its operations may touch in any round.
 const MOST_ROUNDS: u32 = 1 << 12;
 
-/// How a call uses what it reserves. Uses whose order does not matter are shared: calls may come in any order.
+/// How a call uses what it reserves. Uses whose order does not matter are shared: their calls may come in any
+/// order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ReservationMode {
     /// It looks for keys, or reads columns that no call updates.
     ReadFixed,
     /// It reads columns that calls update.
     Read,
-    /// It updates columns that are part of no key, of rows of an index that is not the primary one. Updates of
-    /// one row meet in the primary index.
+    /// It updates columns that are part of no key, of rows of an index that is not the primary one. Updates
+    /// of one row meet in the primary index.
     Change,
     /// It adds or removes entries of an index that hold no unique key of it. Writes of one row meet in the
     /// primary index.
@@ -155,8 +156,8 @@ impl Updated {
         self.columns.get(&table).map_or(&[], Vec::as_slice)
     }
 
-    /// Adds what the operations of a program update. A program that deletes a row and inserts another one with
-    /// its key updates all columns that are not part of the key.
+    /// Adds what the operations of a program update. A program that deletes a row and inserts another one
+    /// with its key updates all columns that are not part of the key.
     fn add(&mut self, operations: &[Operation]) {
         let deletes = |table: &Table| {
             let is_delete = |own: &Operation| matches!(own.kind, OperationKind::Delete { .. });
@@ -276,8 +277,8 @@ impl ReservedKey {
 }
 
 impl Reservations {
-    /// Analyses procedures whose calls may be in one batch. Returns for each the reservations, or the cause for
-    /// which nothing is known of its calls before they run; and what the calls update.
+    /// Analyses procedures whose calls may be in one batch. Returns for each the reservations, or the cause
+    /// for which nothing is known of its calls before they run; and what the calls update.
     pub fn of_all<'p>(
         procedures: impl Iterator<Item = &'p Procedure>,
     ) -> (Vec<Result<Self, ByValueCause>>, Updated) {

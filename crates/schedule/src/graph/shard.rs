@@ -1,9 +1,9 @@
 //! The edges of the nodes of a shard.
 //!
 //! A node remembers, by use, the vertices that a later one may have to wait for. A vertex takes the place of
-//! earlier ones if whatever has to wait for them waits for it, too: a write that of all earlier ones, an update
-//! that of reads and updates. Shared uses leave each other in place, so a node that alternates between them has
-//! an edge for each pair.
+//! earlier ones if whatever has to wait for them waits for it, too: a write that of all earlier ones, an
+//! update that of reads and updates. Shared uses leave each other in place, so a node that alternates between
+//! them has an edge for each pair.
 
 use super::Vertex;
 use super::entries::{Entry, Use, Uses};
