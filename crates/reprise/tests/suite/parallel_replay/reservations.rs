@@ -187,8 +187,8 @@ fn check(case: &Case, counts: &Counts) {
     check_order(run);
 }
 
-/// Calls that touched the same columns of a row, one of them writing, are ordered. So are calls that wrote one
-/// row.
+/// Calls that touched the same columns of a row, one of them writing, are ordered. So are calls that wrote
+/// one row.
 fn check_order(run: Run<'_>) {
     let Run { entries, touched, counts, .. } = run;
     let builder = GraphBuilder::new(touched.len(), 1, SHARDS);
