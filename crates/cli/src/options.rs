@@ -41,6 +41,10 @@ pub struct DatabaseOptions {
     /// its turn comes, so a lightly loaded database has small batches.
     #[arg(long, default_value_t = 1024, value_parser = numbers::from::<usize>(1, 1 << 20))]
     pub batch_size: usize,
+    /// With --concurrency dgcc: microseconds that a call waits for further calls of its batch, unless the batch
+    /// is full.
+    #[arg(long, default_value_t = 0, value_parser = numbers::from::<u64>(0, 10_000_000))]
+    pub batch_wait: u64,
     /// The folder of a log device; repeatable, one log each. [default: log, in the data folder]
     #[arg(long = "log-device")]
     pub log_devices: Vec<PathBuf>,
@@ -132,6 +136,7 @@ impl DatabaseOptions {
         config.concurrency = self.concurrency;
         config.executors = self.executors;
         config.batch_size = self.batch_size;
+        config.batch_wait = Duration::from_micros(self.batch_wait);
         if !self.log_devices.is_empty() {
             let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
             config.log_devices = Some(self.log_devices.iter().map(absolute).collect());

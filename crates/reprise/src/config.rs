@@ -35,6 +35,9 @@ pub struct Config {
     pub executors: usize,
     /// The most calls of a batch.
     pub batch_size: usize,
+    /// The longest time that a call waits for further calls of its batch. Zero: a batch takes the calls that
+    /// are there when its turn comes.
+    pub batch_wait: Duration,
     /// Folders of the log devices, with one logger each. Relative paths start at the data folder. `None` is
     /// the devices that the database was created with; for a new database, the folder `log`.
     pub log_devices: Option<Vec<PathBuf>>,
@@ -142,6 +145,7 @@ impl Default for Config {
             concurrency: Scheme::default(),
             executors: recovery.threads,
             batch_size: 1024,
+            batch_wait: Duration::ZERO,
             log_devices: None,
             log_file_bytes: 64 << 20,
             flush_floor: Duration::ZERO,

@@ -1,11 +1,12 @@
 //! Batches of calls, which executors run from dependency graphs: `--concurrency dgcc`.
 //! Paper: DistDGCC §2.1. Differs: a vertex is a whole call, which an executor runs as a transaction of its
-//! own over the workspace that all schemes share. The rows that it has read are still validated: a gap in the
-//! analysis is counted as a conflict, and the call runs again outside of batches.
+//! own over the workspace that all schemes share. So one that fails is undone before any call that depends on
+//! it begins, and no failure cascades.
 //!
 //! 1. Sessions submit calls (`submit`), and wait for their outcomes.
 //! 2. An executor that has nothing to run takes all calls that wait, and builds their graph (`plan`), while
-//!    the rest still run the batch before. So a batch is as large as the load makes it.
+//!    the rest still run the batch before. So a batch is as large as the load makes it, unless
+//!    `Config::batch_wait` lets calls wait for further ones.
 //! 3. The batch begins (`executor`): it closes the gate to the commits of all other transactions, keeps
 //!    definitions from changing, and draws the numbers of all its calls. A call's number is its place.
 //! 4. Executors take vertices that wait for no other, each first those that its own vertices have released,
@@ -22,8 +23,8 @@
 //! Under sequencings whose numbers follow from reads and writes (`ssn`, `gsn`), each call is numbered and
 //! logged when it commits, as outside of batches.
 //!
-//! Invariants: 1. calls of one batch never conflict. Held by: `crates/reprise/tests/suite/batches.rs`, which
-//! counts conflicts. 2. a recovered state has all of a batch or nothing: a part is refused (`BrokenBatch`).
+//! Invariants: 1. the outcome of a batch is that of its calls one after the other. Held by:
+//! `batches_equal_one_thread`. 2. a recovered state has all of a batch or nothing: a part is refused (`BrokenBatch`).
 //! Not here: what a call reserves (`procedure::analysis`), graphs (`schedule::graph`).
 
 mod executor;
@@ -44,7 +45,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use storage::Worker as Home;
 use transaction::{EndedBatch, Gate};
 
@@ -249,6 +250,8 @@ struct Shared {
     deques: Vec<Stealer<Task>>,
     /// The most calls of a batch.
     most_calls: usize,
+    /// The longest time that a call waits for further calls of its batch.
+    longest_wait: Duration,
     gate: Arc<Gate>,
     /// For each executor a worker that is active and commits from the begin of a batch to its end. The
     /// records of the executor's vertices go to its logger, also when another worker takes its place.
@@ -258,6 +261,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     submitted: Vec<Waiting>,
+    /// When the first of them was submitted, where calls wait for further ones.
+    first_submitted: Option<Instant>,
     /// Whether an executor builds the graph of the next batch.
     is_resolving: bool,
     /// The batch that runs after the running one.
@@ -321,11 +326,10 @@ impl Shared {
                 state.phase = Phase::Begins;
                 return Work::Begin(next);
             }
-            if !state.is_resolving && state.next.is_none() && !state.submitted.is_empty() {
-                state.is_resolving = true;
-                let count = state.submitted.len().min(self.most_calls);
-                let later = state.submitted.split_off(count);
-                return Work::Resolve(std::mem::replace(&mut state.submitted, later));
+            let may_resolve = !state.is_resolving && state.next.is_none() && !state.submitted.is_empty();
+            let wait = if may_resolve { self.left_to_wait(&state) } else { None };
+            if may_resolve && wait.is_none() {
+                return Work::Resolve(self.begin_to_resolve(&mut state));
             }
             if state.stops && state.phase == Phase::Idle {
                 return Work::Stop;
@@ -335,10 +339,37 @@ impl Shared {
             self.sleepers.fetch_add(1, Ordering::SeqCst);
             fence(Ordering::SeqCst);
             if !self.has_ready() {
-                state = self.has_work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = match wait {
+                    None => self.has_work.wait(state).unwrap_or_else(PoisonError::into_inner),
+                    Some(wait) => {
+                        let waited = self.has_work.wait_timeout(state, wait);
+                        waited.unwrap_or_else(PoisonError::into_inner).0
+                    }
+                };
             }
             self.sleepers.fetch_sub(1, Ordering::SeqCst);
         }
+    }
+
+    /// Returns how long the calls that were submitted still wait for further ones; `None` if they do not.
+    fn left_to_wait(&self, state: &State) -> Option<Duration> {
+        let is_full = state.submitted.len() >= self.most_calls;
+        let first = state.first_submitted.filter(|_| !is_full && !state.stops)?;
+        self.longest_wait.checked_sub(first.elapsed()).filter(|left| !left.is_zero())
+    }
+
+    /// Takes the calls of the next batch.
+    fn begin_to_resolve(&self, state: &mut State) -> Vec<Waiting> {
+        state.is_resolving = true;
+        let count = state.submitted.len().min(self.most_calls);
+        let later = state.submitted.split_off(count);
+        state.first_submitted = (!later.is_empty()).then(|| self.now()).flatten();
+        std::mem::replace(&mut state.submitted, later)
+    }
+
+    /// Returns the time, where calls wait for further ones.
+    fn now(&self) -> Option<Instant> {
+        (!self.longest_wait.is_zero()).then(Instant::now)
     }
 
     /// Wakes an executor, if one sleeps.
@@ -461,6 +492,7 @@ impl Batches {
             ready: Injector::new(),
             deques: deques.iter().map(crossbeam_deque::Worker::stealer).collect(),
             most_calls,
+            longest_wait: inner.config.batch_wait,
             gate,
             homes: Mutex::new(homes),
         });
@@ -481,12 +513,16 @@ impl Batches {
     pub(crate) fn submit(&self, call: SubmittedCall) -> Arc<Ticket> {
         let ticket = Arc::new(Ticket::default());
         let waiting = Waiting { call, promise: Promise(Some(Arc::clone(&ticket))) };
-        let is_first = {
+        let has_work = {
             let mut state = hold(&self.shared.state);
             state.submitted.push(waiting);
-            state.submitted.len() == 1
+            let count = state.submitted.len();
+            if count == 1 {
+                state.first_submitted = self.shared.now();
+            }
+            count == 1 || count == self.shared.most_calls
         };
-        if is_first {
+        if has_work {
             self.shared.has_work.notify_one();
         }
         ticket

@@ -205,6 +205,35 @@ fn one_executor_and_batches_of_one_call_are_enough() {
     assert_eq!(balances(&mut session).iter().sum::<i64>(), 1000);
 }
 
+/// A call waits for further ones, but a full batch does not, nor does one of a database that closes.
+#[test]
+fn calls_wait_for_further_ones_of_their_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = |wait: Duration| {
+        let mut config = small();
+        (config.concurrency, config.batch_size, config.batch_wait) = (Scheme::DependencyGraph, 4, wait);
+        config
+    };
+    let wait = Duration::from_millis(300);
+    let db = Database::open(folder.path(), config(wait)).unwrap();
+    let mut session = db.session().unwrap();
+    session.execute_script(ACCOUNTS).unwrap();
+    let begun = Instant::now();
+    session.call("transfer", params![1, 2, 1]).unwrap();
+    assert!(begun.elapsed() >= wait, "it has waited for {:?}", begun.elapsed());
+    drop((session, db));
+
+    let wait = Duration::from_secs(600);
+    let db = Database::open(folder.path(), config(wait)).unwrap();
+    let mut session = db.session().unwrap();
+    let begun = Instant::now();
+    let started: Vec<_> = (0..4).map(|_| session.begin_call("transfer", params![1, 2, 1]).unwrap()).collect();
+    started.into_iter().for_each(|started| drop(session.end_call(started).unwrap()));
+    drop(session.begin_call("transfer", params![1, 2, 1]).unwrap());
+    drop((session, db));
+    assert!(begun.elapsed() < wait, "it has waited for {:?}", begun.elapsed());
+}
+
 const CHAIN: &str = "
     CREATE TABLE counters (id INT PRIMARY KEY, n INT NOT NULL CHECK (n < 1000000000));
     INSERT INTO counters SELECT n, 1 FROM generate_series(1, 4) AS n;
