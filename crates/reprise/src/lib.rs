@@ -64,7 +64,7 @@ pub use session::{
 };
 pub use sql::Prepared;
 pub use storage::{Digest, TableDigest};
-pub use transaction::{AbortReason, Aborts, Refusal, Scheme};
+pub use transaction::{AbortReason, Aborts, BlocksBy, Refusal, Scheme};
 pub use worker::Busy;
 
 /// The arguments of a call: `params![1, "text", None::<i32>]`.

@@ -100,7 +100,9 @@ impl Pool {
     }
 
     fn new_session(&self) -> Result<Box<Session>, Error> {
-        self.database.session().map(Box::new)
+        let mut session = self.database.session().map(Box::new)?;
+        session.blocks_by(|wait| tokio::task::block_in_place(wait));
+        Ok(session)
     }
 
     fn wait(&self) -> Result<Box<Session>, Error> {

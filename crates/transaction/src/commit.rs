@@ -26,7 +26,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::gate::Gate;
+use crate::gate::{BlocksBy, Gate};
 use crate::record::{Adaptive, EndedBatch, Execution, Records};
 use crate::{Tables, Workspace};
 use catalog::{CommitOrder, Written};
@@ -105,6 +105,8 @@ pub struct CommitPipeline {
     worker: Slot,
     /// What keeps the writes of other transactions from being committed while a batch runs.
     gate: Option<Arc<Gate>>,
+    /// How the thread of a commit waits for the gate.
+    pub blocks_by: BlocksBy,
     /// The number of the running transaction, if it is a vertex of a batch.
     vertex: Option<CommitOrder>,
     tag: Option<LoggerTag>,
@@ -148,6 +150,7 @@ impl CommitPipeline {
             logs,
             worker,
             gate: None,
+            blocks_by: |wait| wait(),
             vertex: None,
             records,
             until_timed: 0,
@@ -257,7 +260,7 @@ impl CommitPipeline {
             return Err(error.into());
         }
         let gate = self.gate.clone();
-        let _passed = gate.as_ref().map(|gate| gate.pass());
+        let _passed = gate.as_ref().map(|gate| gate.pass(self.blocks_by));
         workspace.set_committing(true);
         let stamp = self.commit_writes(workspace);
         workspace.set_committing(false);

@@ -11,6 +11,9 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+/// Runs a function that blocks the thread. A server's thread hands its other tasks over before that.
+pub type BlocksBy = fn(&mut dyn FnMut());
+
 /// The gate of a database.
 #[derive(Default, Debug)]
 pub struct Gate {
@@ -54,17 +57,21 @@ impl Gate {
     }
 
     /// Returns once a commit may pass.
-    pub fn pass(&self) -> Passed<'_> {
+    pub fn pass(&self, blocks_by: BlocksBy) -> Passed<'_> {
         let mut state = self.state();
-        if state.is_closed {
-            let opened = state.opened;
-            state.waiting += 1;
+        if !state.is_closed {
+            state.passed += 1;
+            return Passed(self);
+        }
+        state.waiting += 1;
+        let opened = state.opened;
+        drop(state);
+        blocks_by(&mut || {
+            let mut state = self.state();
             while state.opened == opened {
                 state = self.wait(state);
             }
-        } else {
-            state.passed += 1;
-        }
+        });
         Passed(self)
     }
 
@@ -102,7 +109,7 @@ mod tests {
             for _ in 0..3 {
                 scope.spawn(|| {
                     while !stops.load(Ordering::SeqCst) {
-                        let passed = gate.pass();
+                        let passed = gate.pass(|wait| wait());
                         assert!(!is_closed.load(Ordering::SeqCst), "a commit has passed a closed gate");
                         commits.fetch_add(1, Ordering::SeqCst);
                         assert!(!is_closed.load(Ordering::SeqCst), "the gate was closed over a commit");
@@ -128,7 +135,7 @@ mod tests {
         let gate = Gate::default();
         gate.close();
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| drop(gate.pass()));
+            let waits = scope.spawn(|| drop(gate.pass(|wait| wait())));
             while gate.state().waiting == 0 {
                 std::thread::yield_now();
             }

@@ -20,7 +20,7 @@ mod workspace;
 pub use aborts::{AbortCounters, AbortReason, Aborts};
 pub use commit::{CommitError, CommitPipeline, Committed, LoggedBy, Outcome};
 pub use concurrency::{Concurrency, Optimistic, Reader, Scheme, TwoPhase};
-pub use gate::{Gate, Passed};
+pub use gate::{BlocksBy, Gate, Passed};
 pub use holds::{AwaitsAll, Blocker, DeadlockPolicy, Holds, Mode, Refusal};
 pub use record::{Adaptive, EndedBatch, Recovered};
 pub use tables::{Applying, Counters, Tables, check_bounds, exhausted};

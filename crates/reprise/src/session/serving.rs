@@ -14,6 +14,7 @@ use sql::{Arguments, Kind, interruptible};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
+use transaction::BlocksBy;
 
 /// The result of `Session::attempt`.
 #[derive(Debug)]
@@ -382,6 +383,25 @@ impl Session {
     /// ```
     pub fn ends_at(&mut self, deadline: Option<Instant>) {
         self.worker.machine.ends_at(deadline);
+    }
+
+    /// Sets how the session's thread waits for the end of a batch when it commits a statement or opens a
+    /// snapshot. A server hands the other tasks of the thread over first.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, Scheme, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// let mut config = Config::default();
+    /// config.concurrency = Scheme::DependencyGraph;
+    /// let db = Database::open(folder.path(), config)?;
+    /// let mut session = db.session()?;
+    /// session.blocks_by(|wait| wait()); // the default; on a thread of tokio: `block_in_place(wait)`
+    /// session.execute_script("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)")?;
+    /// # Ok(()) }
+    /// ```
+    pub fn blocks_by(&mut self, blocks_by: BlocksBy) {
+        self.worker.pipeline.blocks_by = blocks_by;
     }
 
     /// Exchanges the last numbers of sequences, which `currval` returns, for those of another client.

@@ -157,9 +157,9 @@ impl Worker {
         if is_much {
             self.arguments = Vec::new();
             self.workspace.give_memory_back();
-            let by_value = self.pipeline.by_value;
+            let CommitPipeline { by_value, blocks_by, .. } = self.pipeline;
             self.pipeline = self.new_pipeline();
-            self.pipeline.by_value = by_value;
+            (self.pipeline.by_value, self.pipeline.blocks_by) = (by_value, blocks_by);
             memory::give_back();
         }
         is_much

@@ -204,10 +204,16 @@ impl Worker {
         }
     }
 
-    /// Opens a snapshot in the running transaction.
+    /// Opens a snapshot in the running transaction. Where batches run, it waits for the end of one.
     fn snapshot(&mut self) -> Snapshot {
         let tables = self.workspace.tables();
-        tables.snapshots.open(&tables.epochs)
+        let open = || tables.snapshots.open(&tables.epochs);
+        if self.inner.gate.is_none() {
+            return open();
+        }
+        let mut snapshot = None;
+        (self.pipeline.blocks_by)(&mut || snapshot = Some(open()));
+        snapshot.expect("the function has run")
     }
 
     /// Opens a snapshot under the current definitions. No transaction is running afterwards.
