@@ -139,7 +139,10 @@ impl Executor {
         let taken = hold(&batch.calls[vertex as usize]).take();
         let Waiting { call, promise } = taken.expect("a vertex runs once");
         let order = batch.order_of(vertex);
-        let outcome = self.run_or_report(&batch, order, call);
+        let outcome = match promise.begin() {
+            true => self.run_or_report(&batch, order, call),
+            false => Outcome::Alone(call),
+        };
         if let Outcome::Committed(answer) = &outcome
             && Some(answer.commit.number) == order
         {

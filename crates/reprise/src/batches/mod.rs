@@ -3,7 +3,7 @@
 //! own over the workspace that all schemes share. So one that fails is undone before any call that depends on
 //! it begins, and no failure cascades.
 //!
-//! 1. Sessions submit calls (`submit`), and wait for their outcomes.
+//! 1. Sessions submit calls (`submit`), and wait for their outcomes (`ticket`).
 //! 2. An executor that has nothing to run takes all calls that wait, and builds their graph (`plan`), while
 //!    the rest still run the batch before. So a batch is as large as the load makes it, unless
 //!    `Config::batch_wait` lets calls wait for further ones.
@@ -29,6 +29,9 @@
 
 mod executor;
 mod plan;
+mod ticket;
+
+pub(crate) use ticket::Ticket;
 
 use crate::Error;
 use crate::definitions::{Version, hold};
@@ -47,6 +50,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use storage::Worker as Home;
+use ticket::Promise;
 use transaction::{EndedBatch, Gate};
 
 /// A call that waits for a batch.
@@ -77,8 +81,8 @@ pub(crate) enum Outcome {
     },
     /// It did not run, because the definitions have changed.
     Outdated(SubmittedCall),
-    /// It was undone, or did not run, and runs outside of batches: it has to wait for another transaction, or
-    /// takes much.
+    /// It was undone, or did not run, and runs outside of batches: it has to wait for another transaction,
+    /// takes much, or was withdrawn.
     Alone(SubmittedCall),
 }
 
@@ -91,59 +95,11 @@ pub(crate) struct Answer {
     pub(crate) notices: Vec<SqlError>,
 }
 
-/// Where a session waits for the outcome of a call.
-#[derive(Default, Debug)]
-pub(crate) struct Ticket {
-    outcome: Mutex<Option<Outcome>>,
-    is_there: Condvar,
-}
-
-impl Ticket {
-    fn resolve(&self, outcome: Outcome) {
-        *hold(&self.outcome) = Some(outcome);
-        self.is_there.notify_one();
-    }
-
-    /// Waits until the call has run.
-    pub(crate) fn wait(&self) -> Outcome {
-        let mut outcome = hold(&self.outcome);
-        loop {
-            match outcome.take() {
-                Some(outcome) => return outcome,
-                None => outcome = self.is_there.wait(outcome).unwrap_or_else(PoisonError::into_inner),
-            }
-        }
-    }
-}
-
 /// A call of a batch, until it has run.
 #[derive(Debug)]
 struct Waiting {
     call: SubmittedCall,
     promise: Promise,
-}
-
-/// The duty to resolve a ticket. One that is dropped says that the call failed, so that no session waits
-/// forever for a thread that has panicked.
-#[derive(Debug)]
-struct Promise(Option<Arc<Ticket>>);
-
-impl Promise {
-    fn resolve(mut self, outcome: Outcome) {
-        if let Some(ticket) = self.0.take() {
-            ticket.resolve(outcome);
-        }
-    }
-}
-
-impl Drop for Promise {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.0.take() {
-            let error =
-                SqlError::new("XX000", "the batch of the call has panicked; the server's log says where");
-            ticket.resolve(Outcome::Failed { refused: error.into(), notices: Vec::new() });
-        }
-    }
 }
 
 /// A batch whose order is known.
@@ -512,7 +468,7 @@ impl Batches {
     /// Submits a call.
     pub(crate) fn submit(&self, call: SubmittedCall) -> Arc<Ticket> {
         let ticket = Arc::new(Ticket::default());
-        let waiting = Waiting { call, promise: Promise(Some(Arc::clone(&ticket))) };
+        let waiting = Waiting { call, promise: Promise::new(&ticket) };
         let has_work = {
             let mut state = hold(&self.shared.state);
             state.submitted.push(waiting);

@@ -1,15 +1,19 @@
 //! Calls that run in batches, on threads of executors (`crate::batches`).
 //!
+//! A session waits for its call on its thread. Where the caller waits instead (`Session::attempt`), the first
+//! attempt submits the call, and the attempt after the wait takes the outcome.
 //! The outputs of such a call go into the registers of the session's worker, as if that had run it.
 
+use super::waiting::Submitted;
 use super::{Session, TransactionState};
 use crate::batches::{Answer, Outcome, SubmittedCall, Ticket};
 use crate::definitions::unknown_procedure;
-use crate::worker::{Known, Recorded, Refused, Request};
+use crate::worker::{Busy, Known, Recorded, Refused, Request, serialization_failure};
 use crate::{Error, Executed};
 use catalog::{Arena, Reader, Value, decode_value, value_from_datum};
 use logging::Commit as CommitPoint;
-use procedure::{Call, Procedure, SqlError};
+use procedure::{Call, Conflict, Procedure, SqlError};
+use sql::{Kind, Prepared};
 use std::sync::Arc;
 
 /// A call that `Session::begin_call` has begun.
@@ -106,10 +110,12 @@ impl Session {
         }
     }
 
-    /// Returns whether a call of a procedure runs in a batch now.
+    /// Returns whether a call of a procedure runs in a batch now. A call that has met a held row outside of
+    /// batches stays there: it may hold rows, and has its position in a queue.
     pub(super) fn joins_batches(&self, procedure: &Procedure) -> bool {
         self.batches.is_some()
             && self.block.state == TransactionState::None
+            && !self.worker.races.have_begun()
             && !self.settings().is_read_only
             && procedure.by_value.is_none()
             && !self.worker.pipeline.by_value
@@ -128,7 +134,33 @@ impl Session {
         }
     }
 
-    fn submit(&self, call: Call<'_>, arguments: Vec<u8>) -> Arc<Ticket> {
+    /// Lets the caller wait for a call that was submitted. The caller sees `Attempt::Busy` instead of the
+    /// error that this returns.
+    pub(super) fn await_batch(&mut self, submitted: Submitted) -> Error {
+        self.worker.races.busy = Some(Busy::in_batch(Arc::clone(&submitted.ticket)));
+        self.waiting.submitted = Some(submitted);
+        serialization_failure(Conflict::Held)
+    }
+
+    /// Takes over the outcome of a call that was submitted. Returns the plan of its statement; `None` when
+    /// the definitions have changed before the call ran.
+    ///
+    /// # Errors
+    /// The call failed. Or it has not ended, and the caller waits.
+    pub(super) fn resume_call(&mut self, submitted: Submitted) -> Result<Option<Arc<Prepared>>, Error> {
+        let outcome = match self.waiting.by_caller {
+            true => submitted.ticket.take(),
+            false => Some(submitted.ticket.wait()),
+        };
+        let Some(outcome) = outcome else { return Err(self.await_batch(submitted)) };
+        let Kind::Call(procedure, _) = &submitted.plan.kind else { unreachable!("only calls are submitted") };
+        match self.settle(outcome, procedure)? {
+            Settled::Ran(_) => Ok(Some(submitted.plan)),
+            Settled::Outdated(_) => Ok(None),
+        }
+    }
+
+    pub(super) fn submit(&self, call: Call<'_>, arguments: Vec<u8>) -> Arc<Ticket> {
         let batches = self.batches.as_ref().expect("only calls of batches are submitted");
         batches.submit(SubmittedCall {
             procedure: call.procedure.id,
@@ -158,6 +190,7 @@ impl Session {
             Outcome::Alone(call) => call,
         };
         let SubmittedCall { arguments, timestamp_us, seed, .. } = call;
+        self.worker.machine.interrupts().check()?;
         let call = Call { procedure, timestamp_us, seed };
         let ran = self.run_request(&Request { call, arguments: &arguments, recorded: Recorded::Call })?;
         Ok(ran.map_or(Settled::Outdated(arguments), Settled::Ran))

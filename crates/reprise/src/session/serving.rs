@@ -4,6 +4,7 @@
 use super::Session;
 use super::block::{TransactionState, failed_block};
 use super::statement::{Parameters, Statement};
+use super::waiting::Submitted;
 use crate::Error;
 use crate::worker::{Busy, Recorded};
 use catalog::{Arena, Datum, Reader, decode_value, encode_value, now_us};
@@ -21,8 +22,9 @@ use transaction::BlocksBy;
 pub enum Attempt {
     /// The statement is done.
     Done(Completion),
-    /// The statement was undone, because it must wait: usually for a transaction that holds a row or key. The
-    /// same session must run it again after the wait, or give it up by `Session::stop_waiting`.
+    /// The statement was undone, because it must wait: usually for a transaction that holds a row or key. Or
+    /// it is a call that joins a batch, and the next attempt returns its outcome. The same session must run
+    /// it again after the wait, or give it up by `Session::stop_waiting`.
     Busy(Busy),
 }
 
@@ -48,7 +50,7 @@ fn write_lines(lines: &[String], mut sink: Box<dyn RowSink>) -> Result<(), SqlEr
 
 impl Session {
     /// Executes a statement as `execute_into`, but the caller waits when another transaction holds a row or
-    /// key. This is for servers, whose threads run statements of many clients.
+    /// key, or while a call joins a batch. This is for servers, whose threads run statements of many clients.
     ///
     /// ```
     /// # use reprise::{Attempt, Config, Database, Error, Nowhere, Parameters, params};
@@ -95,8 +97,9 @@ impl Session {
             return Err(failed_block());
         }
         self.begin_answer();
+        let submitted = self.waiting.submitted.take();
         let ran = match self.refuse_writes(statement) {
-            Ok(()) => self.run_bound(statement, parameters, sink),
+            Ok(()) => self.run_bound(statement, parameters, submitted, sink),
             Err(error) => Err(error),
         };
         self.worker.machine.count_rows(false);
@@ -171,14 +174,21 @@ impl Session {
         }
     }
 
-    /// Runs a statement under the current definitions. Returns the number of returned or written rows.
+    /// Runs a statement under the current definitions, or goes on with its call, which was submitted to a
+    /// batch. Returns the number of returned or written rows.
     fn run_bound(
         &mut self,
         statement: &Statement,
         parameters: &Parameters,
+        submitted: Option<Submitted>,
         mut sink: Box<dyn RowSink>,
     ) -> Result<u64, Error> {
         parameters.check(statement)?;
+        if let Some(submitted) = submitted
+            && let Some(plan) = self.resume_call(submitted)?
+        {
+            return self.send_outputs(&plan.columns, sink);
+        }
         let in_block = self.block.state == TransactionState::Open;
         if in_block {
             self.begin_in_block()?;
@@ -213,6 +223,12 @@ impl Session {
                     }
                 }
                 Kind::Call(procedure, arguments) => {
+                    if self.waiting.by_caller && self.joins_batches(procedure) {
+                        let record = self.encoded(procedure, arguments, parameters)?;
+                        let call = self.new_call(procedure, true);
+                        let ticket = self.submit(call, record);
+                        return Err(self.await_batch(Submitted { ticket, plan: Arc::clone(&plan) }));
+                    }
                     let has_run = if arguments.are_parameters() {
                         self.run_here(procedure, values, Recorded::Call)?
                     } else {
@@ -286,6 +302,21 @@ impl Session {
         let ran = evaluated.and_then(|()| self.run_here(procedure, &record, Recorded::Call));
         self.arguments = record;
         ran
+    }
+
+    /// Returns the encoded arguments of a call.
+    fn encoded(
+        &mut self,
+        procedure: &Procedure,
+        arguments: &Arguments,
+        parameters: &Parameters,
+    ) -> Result<Vec<u8>, Error> {
+        if arguments.are_parameters() {
+            return Ok(parameters.bytes().to_vec());
+        }
+        let mut record = Vec::new();
+        self.evaluate(procedure, arguments, parameters, &mut record)?;
+        Ok(record)
     }
 
     /// Evaluates the arguments of a call, and encodes them.

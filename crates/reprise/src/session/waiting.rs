@@ -2,6 +2,8 @@
 
 use super::{Session, TransactionState};
 use crate::Error;
+use crate::batches::Ticket;
+use std::sync::Arc;
 use std::time::Duration;
 use transaction::{AbortReason, Refusal};
 
@@ -12,8 +14,17 @@ pub(super) struct Waiting {
     pub(super) by_caller: bool,
     /// Whether a statement was `Attempt::Busy`, and was neither repeated nor given up.
     pub(super) is_pending: bool,
+    /// The call that a batch runs while the caller waits.
+    pub(super) submitted: Option<Submitted>,
     /// The longest wait for one transaction; `None` is no limit.
     pub(super) lock_timeout: Option<Duration>,
+}
+
+/// A call of a statement that was submitted to a batch.
+pub(super) struct Submitted {
+    pub(super) ticket: Arc<Ticket>,
+    /// The plan of the statement.
+    pub(super) plan: Arc<sql::Prepared>,
 }
 
 impl Session {
@@ -45,9 +56,13 @@ impl Session {
     }
 
     /// Gives up a statement that was `Attempt::Busy`. An open transaction has then failed: it can only be
-    /// rolled back, completely or to a savepoint.
+    /// rolled back, completely or to a savepoint. A call that its batch runs may still commit: see
+    /// `Busy::withdraw`.
     pub fn stop_waiting(&mut self) {
         self.waiting.is_pending = false;
+        if let Some(submitted) = self.waiting.submitted.take() {
+            submitted.ticket.withdraw();
+        }
         if self.block.state == TransactionState::None {
             self.worker.let_go();
         } else {

@@ -14,7 +14,7 @@ mod texts;
 mod utilization;
 
 pub use races::Busy;
-pub(crate) use races::{Awaited, Races, serialization_failure};
+pub(crate) use races::{Awaited, Races, serialization_failure, waker_of};
 pub(crate) use request::{Recorded, Refused, Request, Settings};
 pub(crate) use texts::room_for;
 

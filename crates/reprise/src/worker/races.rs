@@ -10,6 +10,7 @@
 
 use super::{Refused, Settings, Worker};
 use crate::Error;
+use crate::batches::Ticket;
 use crate::definitions::Patience;
 use crate::inner::Inner;
 use procedure::{Conflict, Interrupts, SqlError};
@@ -56,6 +57,8 @@ pub(crate) enum Awaited {
     Definitions(Arc<Inner>),
     /// A log that may lack room for further records.
     Log(Arc<Inner>),
+    /// A call that an executor runs in a batch.
+    Batch(Arc<Ticket>),
 }
 
 /// The wait of a statement that was undone and must run again.
@@ -74,12 +77,18 @@ impl std::fmt::Debug for Busy {
             Awaited::Blocker { blocker, .. } => blocker,
             Awaited::Definitions(_) => &"definitions",
             Awaited::Log(_) => &"the log",
+            Awaited::Batch(_) => &"a batch",
         };
         f.debug_tuple("Busy").field(awaited).finish()
     }
 }
 
 impl Busy {
+    /// Returns the wait for a call that was submitted to a batch.
+    pub(crate) fn in_batch(ticket: Arc<Ticket>) -> Self {
+        Self { awaited: Awaited::Batch(ticket), until: None }
+    }
+
     /// Returns `Ready` when the wait has ended. Otherwise `waker` is woken at its end.
     fn poll(&self, waker: &Waker) -> Poll<Result<(), Refusal>> {
         match &self.awaited {
@@ -93,6 +102,22 @@ impl Busy {
             }
             Awaited::Definitions(inner) => inner.definitions.poll_made(waker).map(Ok),
             Awaited::Log(inner) => inner.logs.poll_known(waker).map(Ok),
+            Awaited::Batch(ticket) => ticket.poll(waker).map(Ok),
+        }
+    }
+
+    /// Returns whether the statement is a call that was not undone, but joins a batch. Limits of waits for
+    /// other transactions do not apply to it.
+    pub fn is_in_batch(&self) -> bool {
+        matches!(self.awaited, Awaited::Batch(_))
+    }
+
+    /// Takes the statement back before the caller gives it up. Returns false if it is a call whose batch runs
+    /// it or has run it: then the caller must wait, and run the statement again to learn the outcome.
+    pub fn withdraw(&self) -> bool {
+        match &self.awaited {
+            Awaited::Batch(ticket) => ticket.withdraw(),
+            _ => true,
         }
     }
 
@@ -134,7 +159,15 @@ pub(crate) struct Races {
     hot_until: Option<Instant>,
 }
 
-fn waker_of(thread: Thread) -> Waker {
+impl Races {
+    /// Returns whether the current request has lost a race, or has met a held row.
+    pub(crate) fn have_begun(&self) -> bool {
+        self.lost > 0 || self.was_held
+    }
+}
+
+/// Returns a waker that unparks a thread.
+pub(crate) fn waker_of(thread: Thread) -> Waker {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {

@@ -2,7 +2,8 @@
 
 use crate::common::{digest_by, small, under};
 use reprise::{
-    Config, Content, Database, Error, Method, ReplayMode, Scheme, Sequencing, Session, Value, params,
+    Attempt, Config, Content, Database, Error, Method, Nowhere, Parameters, ReplayMode, Scheme, Sequencing,
+    Session, Statement, Value, params,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -140,6 +141,83 @@ fn calls_run_under_the_definitions_of_their_moment() {
         let after = int(&session.call("transfer", params![1, 2, 0]).unwrap().rows[0][0]);
         assert_eq!(after, round + 1000);
     }
+}
+
+/// Runs a statement as a server does: the caller waits.
+fn attempt_to_end(session: &mut Session, statement: &Statement, values: &[Value]) -> Result<u64, Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let parameters = Parameters::of(statement, values).unwrap();
+    loop {
+        let busy = match session.attempt(statement, &parameters, Box::new(Nowhere))? {
+            Attempt::Done(done) => return Ok(done.affected),
+            Attempt::Busy(busy) => busy,
+        };
+        while let Err(refusal) = runtime.block_on(busy.released()) {
+            // It waits again once it holds no rows.
+            session.break_deadlock(refusal)?;
+        }
+    }
+}
+
+/// Calls whose callers wait, while definitions change and another transaction holds a row: each statement
+/// has the outcome of one call.
+#[test]
+fn an_attempt_has_the_outcome_of_its_call() {
+    let (_folder, db, mut session) = bank();
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..4)
+            .map(|_| {
+                let mut session = db.session().unwrap();
+                scope.spawn(move || {
+                    let give = session.prepare("CALL transfer($1, $2, 0, NULL)").unwrap();
+                    let take = session.prepare("CALL transfer(2, 1 + 0, $1, NULL)").unwrap();
+                    for _ in 0..100 {
+                        assert_eq!(attempt_to_end(&mut session, &give, params![3, 4]).unwrap(), 1);
+                        let failed = attempt_to_end(&mut session, &take, params![1000]).unwrap_err();
+                        assert_eq!(failed.sqlstate(), "23514");
+                    }
+                })
+            })
+            .collect();
+        while !clients.iter().all(|client| client.is_finished()) {
+            session.execute_script("CREATE INDEX changed ON accounts (balance); DROP INDEX changed").unwrap();
+            session.begin().unwrap();
+            session.execute("UPDATE accounts SET balance = balance WHERE id = 3", params![]).unwrap();
+            session.commit().unwrap().wait().unwrap();
+        }
+    });
+    let balances = balances(&mut session);
+    assert_eq!(balances.iter().sum::<i64>(), 1000);
+}
+
+/// A statement that is given up before its batch begins has no effect, and the session goes on.
+#[test]
+fn a_withdrawn_call_does_not_run() {
+    let (_folder, db, mut session) = bank();
+    session
+        .execute_script(
+            "CREATE PROCEDURE forever() LANGUAGE plpgsql AS $$
+             BEGIN LOOP UPDATE accounts SET balance = 1 WHERE id = 1; END LOOP; END $$",
+        )
+        .unwrap();
+    let flag = Arc::new(AtomicBool::new(false));
+    session.cancelled_by(Arc::clone(&flag));
+    let endless = session.begin_call("forever", params![]).unwrap();
+    let mut other = db.session().unwrap();
+    let pay = other.prepare("CALL transfer(1, 2, 5, NULL)").unwrap();
+    for _ in 0..3 {
+        let Attempt::Busy(busy) = other.attempt(&pay, &Parameters::default(), Box::new(Nowhere)).unwrap()
+        else {
+            panic!("the batch before it goes on")
+        };
+        assert!(busy.is_in_batch() && busy.withdraw() && other.is_waiting());
+        other.stop_waiting();
+    }
+    flag.store(true, Ordering::Relaxed);
+    assert_eq!(session.end_call(endless).unwrap_err().sqlstate(), "57014");
+    flag.store(false, Ordering::Relaxed);
+    assert_eq!(attempt_to_end(&mut other, &pay, params![]).unwrap(), 1);
+    assert_eq!(balances(&mut session)[..2], [95, 105]);
 }
 
 /// A call that would run for ever is cancelled, and the batches behind it go on.

@@ -305,6 +305,11 @@ impl Client {
                     break completion;
                 }
             };
+            if busy.is_in_batch() {
+                // It needs its session for the outcome. Batches wait for no session.
+                self.wait_until(None, Some(&busy)).await?;
+                continue;
+            }
             let lock_timeout = self.settings.limits().lock_timeout;
             let limit = *limit.get_or_insert_with(|| lock_timeout.map(|limit| Instant::now() + limit));
             if self.open.is_none() && counted.is_none() {
@@ -328,7 +333,8 @@ impl Client {
         Ok(Ran::Complete(tag))
     }
 
-    /// Waits until an undone statement can run again; without `busy`, waits for `PAUSE`.
+    /// Waits until an undone statement can run again; without `busy`, waits for `PAUSE`. A call that runs in
+    /// a batch is not given up: its executor checks the same cancellation and deadline.
     ///
     /// # Errors
     /// `57014`: the statement was cancelled, or its deadline has passed. `55P03`: `limit` has passed. `40P01`
@@ -376,6 +382,11 @@ impl Client {
                     return Err(canceled("55P03", "lock timeout"));
                 }
             };
+            if let Some(running) = busy.filter(|busy| !busy.withdraw()) {
+                // Its wait is never refused: the call waits for no transaction.
+                let _ = running.released().await;
+                return Ok(());
+            }
             self.stop_waiting()?;
             return Err(canceled(sqlstate, reason));
         }
