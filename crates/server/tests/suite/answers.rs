@@ -6,7 +6,7 @@ use crate::wire::Ask::{
 };
 use crate::wire::Wire;
 use reprise::disk::{ClosedGate, CrashingDisk, GatedDisk};
-use reprise::{Config, Content, Database, Nowhere, Parameters, Sequencing, Session};
+use reprise::{Config, Content, Database, Scheme, Sequencing, Session, params};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -93,6 +93,20 @@ const ROWS: &[Way] = &[
         (&[], &[Simple("CALL take(4)")]),
         READY,
         "seat 4 is taken by Ada",
+    ),
+    way(
+        "a row that a call has written",
+        "CALL take(20)",
+        (&[], &[Simple("SELECT s FROM r WHERE id = 20")]),
+        READY,
+        "probe",
+    ),
+    way(
+        "a NOTICE",
+        "UPDATE r SET v = 81 WHERE id = 21",
+        (&[], &[Simple("CALL tell(21)")]),
+        READY,
+        "the value is 81",
     ),
     way(
         "a NOTICE in a transaction",
@@ -272,6 +286,8 @@ const DEFINITIONS: &[Way] = &[
     ),
 ];
 
+type Variant = (Scheme, Sequencing, Content);
+
 /// A server of a database on a disk.
 struct Served {
     port: u16,
@@ -279,9 +295,10 @@ struct Served {
     _runtime: tokio::runtime::Runtime,
 }
 
-fn serve(disk: Arc<dyn reprise::disk::Disk>, sequencing: Sequencing, content: Content) -> Served {
+fn serve(disk: Arc<dyn reprise::disk::Disk>, variant: Variant) -> Served {
     let mut config = Config::default();
-    (config.sequencing, config.content, config.disk) = (sequencing, content, disk);
+    (config.concurrency, config.sequencing, config.content) = variant;
+    config.disk = disk;
     (config.memory_ahead_bytes, config.log_file_bytes, config.workers) = (0, 1 << 20, 128);
     let db = Database::open(Path::new("data"), config).unwrap();
     db.session().unwrap().execute_script(SCHEMA).unwrap();
@@ -302,7 +319,7 @@ fn leave_undurable(sessions: Vec<Session>, ways: &[&Way], closed: &ClosedGate, s
     let writers = texts.zip(sessions).map(|(text, mut session)| {
         std::thread::spawn(move || {
             let prepared = session.prepare(text).unwrap();
-            let tried = session.attempt(&prepared, &Parameters::default(), Box::new(Nowhere));
+            let tried = session.execute(&prepared, params![]);
             tried.map(|_| ()).unwrap_or_else(|error| panic!("{text}: {error}"));
         })
     });
@@ -316,9 +333,10 @@ fn leave_undurable(sessions: Vec<Session>, ways: &[&Way], closed: &ClosedGate, s
 }
 
 /// The names of the ways whose answers came before what they show was durable.
-fn early_answers(sequencing: Sequencing, content: Content, ways: &[&'static Way]) -> Vec<&'static str> {
+fn early_answers(variant: Variant, ways: &[&'static Way]) -> Vec<&'static str> {
+    let (scheme, sequencing, _) = variant;
     let disk = Arc::new(GatedDisk::new(Arc::new(CrashingDisk::default())));
-    let served = serve(disk.clone(), sequencing, content);
+    let served = serve(disk.clone(), variant);
     let mut clients: Vec<Wire> = ways.iter().map(|_| Wire::connect(served.port)).collect();
     // There is a session for each client, so that none is made behind the closed gate.
     for statement in ["BEGIN", "SELECT v FROM still", "ROLLBACK"] {
@@ -337,7 +355,7 @@ fn early_answers(sequencing: Sequencing, content: Content, ways: &[&'static Way]
         client.send(way.asks);
         let begun = Instant::now();
         while !client.has_answer() {
-            assert!(begun.elapsed() < SOON, "{sequencing}: {}: no answer", way.name);
+            assert!(begun.elapsed() < SOON, "{scheme}, {sequencing}: {}: no answer", way.name);
             std::thread::yield_now();
         }
     }
@@ -350,7 +368,7 @@ fn early_answers(sequencing: Sequencing, content: Content, ways: &[&'static Way]
     let mut early = Vec::new();
     for ((client, way), is_early) in clients.iter_mut().zip(ways).zip(is_early) {
         let answer = client.read_until(way.ends.0, way.ends.1);
-        assert!(answer.contains(way.shows), "{sequencing}: {}: {:.300}", way.name, answer);
+        assert!(answer.contains(way.shows), "{scheme}, {sequencing}: {}: {:.300}", way.name, answer);
         if is_early && waits(way) {
             early.push(way.name);
         }
@@ -358,41 +376,47 @@ fn early_answers(sequencing: Sequencing, content: Content, ways: &[&'static Way]
     early
 }
 
-fn check(sequencing: Sequencing, content: Content) {
+fn check(variant: Variant) {
+    let (scheme, sequencing, _) = variant;
     let rows: Vec<&Way> = ROWS.iter().chain(STILL).collect();
-    let mut early = early_answers(sequencing, content, &rows);
+    let mut early = early_answers(variant, &rows);
     // Under gsn a definition is durable before any other session sees it.
     if sequencing != Sequencing::Gsn {
-        early.extend(early_answers(sequencing, content, &DEFINITIONS.iter().collect::<Vec<_>>()));
+        early.extend(early_answers(variant, &DEFINITIONS.iter().collect::<Vec<_>>()));
     }
-    assert!(early.is_empty(), "{sequencing}: answered before durable: {early:#?}");
+    assert!(early.is_empty(), "{scheme}, {sequencing}: answered before durable: {early:#?}");
 }
 
 #[test]
 fn under_epoch() {
-    check(Sequencing::Epoch, Content::Command);
+    check((Scheme::Optimistic, Sequencing::Epoch, Content::Command));
 }
 
 #[test]
 fn under_serial() {
-    check(Sequencing::Serial, Content::Physiological);
+    check((Scheme::Optimistic, Sequencing::Serial, Content::Physiological));
 }
 
 #[test]
 fn under_ssn() {
-    check(Sequencing::Ssn, Content::Logical);
+    check((Scheme::Optimistic, Sequencing::Ssn, Content::Logical));
 }
 
 #[test]
 fn under_gsn() {
-    check(Sequencing::Gsn, Content::Command);
+    check((Scheme::Optimistic, Sequencing::Gsn, Content::Command));
+}
+
+#[test]
+fn under_batches() {
+    check((Scheme::DependencyGraph, Sequencing::Epoch, Content::DependencyCoarse));
 }
 
 /// An answer whose transaction is lost does not go out, and the client learns why.
 #[test]
 fn no_answer_goes_out_after_the_log_has_failed() {
     let disk = CrashingDisk::default();
-    let served = serve(Arc::new(disk.clone()), Sequencing::Epoch, Content::Command);
+    let served = serve(Arc::new(disk.clone()), (Scheme::Optimistic, Sequencing::Epoch, Content::Command));
     let mut client = Wire::connect(served.port);
     assert!(client.run("INSERT INTO r VALUES (201, 1)").contains("INSERT 0 1"));
     disk.crash_after(disk.calls());

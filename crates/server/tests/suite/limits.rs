@@ -2,7 +2,7 @@
 
 use crate::clients::Server;
 use postgres::{Client, NoTls};
-use reprise::Config;
+use reprise::{Config, Scheme};
 use std::time::{Duration, Instant};
 
 fn connect(server: &Server) -> Client {
@@ -12,11 +12,27 @@ fn connect(server: &Server) -> Client {
 
 #[test]
 fn open_transactions_leave_room() {
+    leaves_room(Scheme::Optimistic, "UPDATE t SET v = v + 1 WHERE id = 1");
+}
+
+#[test]
+fn open_transactions_leave_room_for_calls() {
+    leaves_room(Scheme::DependencyGraph, "CALL count_one()");
+}
+
+/// Runs a statement that adds 1 to the row, many times beside open transactions.
+fn leaves_room(concurrency: Scheme, statement: &'static str) {
     let mut config = Config::default();
-    config.workers = 20;
+    (config.concurrency, config.workers) = (concurrency, 20);
     let server = Server::start_with(config);
     let mut client = connect(&server);
     client.batch_execute("CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 0)").unwrap();
+    client
+        .batch_execute(
+            "CREATE PROCEDURE count_one() LANGUAGE plpgsql AS $$
+             BEGIN UPDATE t SET v = v + 1 WHERE id = 1; END $$",
+        )
+        .unwrap();
     for _ in 0..3 {
         let mut open: Vec<Client> = (0..12).map(|_| connect(&server)).collect();
         open.iter_mut().for_each(|own| own.batch_execute("BEGIN; SELECT v FROM t").unwrap());
@@ -27,7 +43,7 @@ fn open_transactions_leave_room() {
         let threads = clients.into_iter().map(|mut single| {
             std::thread::spawn(move || {
                 for _ in 0..20 {
-                    single.batch_execute("UPDATE t SET v = v + 1 WHERE id = 1").unwrap();
+                    single.batch_execute(statement).unwrap();
                 }
             })
         });

@@ -11,9 +11,32 @@ struct Case {
     leaves: &'static [i64],
 }
 
+impl Case {
+    fn check(&self, place: usize, server: &Server) {
+        let Self { sends, leaves } = self;
+        let mut wire = Wire::connect(server.port);
+        BEFORE.split_inclusive(";\n").for_each(|text| drop(wire.run(text)));
+        wire.send(sends);
+        let is_copied = sends.iter().any(|ask| matches!(ask, CopyData(_)));
+        let ends = sends.iter().filter(|ask| matches!(ask, Simple(_) | Sync)).count();
+        // A query behind an error is passed over, as is the SYNC at the beginning of a COPY.
+        let passed =
+            usize::from(is_copied || matches!(sends, [.., Simple("INSERT INTO t VALUES (71, 1)"), Sync]));
+        let said = wire.read_until(b'Z', ends - passed);
+        let mut other = Wire::connect(server.port);
+        let rows = other.run("SELECT string_agg(k::text, ',' ORDER BY k) FROM t");
+        let keys: Vec<_> = [1, 2].iter().chain(*leaves).map(i64::to_string).collect();
+        assert!(
+            rows.contains(&format!("{}\n", keys.join(","))),
+            "case {place}: {rows}, not {keys:?}; it said {said}"
+        );
+    }
+}
+
 const BEFORE: &str = "CREATE TABLE t (k INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 10), (2, 20);
 CREATE FUNCTION writes() RETURNS INT LANGUAGE plpgsql AS $$
-    BEGIN INSERT INTO t VALUES (66, 6); RETURN 2; END $$;";
+    BEGIN INSERT INTO t VALUES (66, 6); RETURN 2; END $$;
+CREATE PROCEDURE put(p_k INT) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t VALUES (p_k, 1); END $$;";
 
 const fn simply(text: &'static [Ask], leaves: &'static [i64]) -> Case {
     Case { sends: text, leaves }
@@ -60,6 +83,23 @@ const CASES: &[Case] = &[
     simply(
         &[Simple("PREPARE p(INT) AS INSERT INTO t VALUES ($1, 1)"), Simple("EXECUTE p(writes() + 5)")],
         &[7, 66],
+    ),
+    // A call alone is a transaction; among other statements it belongs to their transaction.
+    simply(&[Parse("CALL put(70)"), Bind, Execute(0), Sync, Simple("SELECT 1 / 0")], &[70]),
+    simply(&[Simple("CALL put(70); CALL put(71)")], &[70, 71]),
+    simply(&[Simple("CALL put(70); SELECT 1 / 0")], &[]),
+    simply(&[Simple("CALL put(65 + 5)"), Simple("CALL put(1)")], &[70]),
+    simply(
+        &[
+            Parse("CALL put(70)"),
+            Bind,
+            Execute(0),
+            Parse("INSERT INTO t VALUES (1, 1)"),
+            Bind,
+            Execute(0),
+            Sync,
+        ],
+        &[],
     ),
     // COPY does, too; behind one that fails, messages are passed over.
     simply(
@@ -144,24 +184,8 @@ const CASES: &[Case] = &[
 
 #[test]
 fn transactions_end_where_they_do_on_postgresql() {
-    for (place, Case { sends, leaves }) in CASES.iter().enumerate() {
-        let server = Server::start();
-        let mut wire = Wire::connect(server.port);
-        BEFORE.split_inclusive(";\n").for_each(|text| drop(wire.run(text)));
-        wire.send(sends);
-        let is_copied = sends.iter().any(|ask| matches!(ask, CopyData(_)));
-        let ends = sends.iter().filter(|ask| matches!(ask, Simple(_) | Sync)).count();
-        // A query behind an error is passed over, as is the SYNC at the beginning of a COPY.
-        let passed =
-            usize::from(is_copied || matches!(sends, [.., Simple("INSERT INTO t VALUES (71, 1)"), Sync]));
-        let said = wire.read_until(b'Z', ends - passed);
-        let mut other = Wire::connect(server.port);
-        let rows = other.run("SELECT string_agg(k::text, ',' ORDER BY k) FROM t");
-        let keys: Vec<_> = [1, 2].iter().chain(*leaves).map(i64::to_string).collect();
-        assert!(
-            rows.contains(&format!("{}\n", keys.join(","))),
-            "case {place}: {rows}, not {keys:?}; it said {said}"
-        );
+    for (place, case) in CASES.iter().enumerate() {
+        Server::of_each_kind().for_each(|server| case.check(place, &server));
     }
 }
 

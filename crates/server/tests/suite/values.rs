@@ -18,14 +18,18 @@ fn listening(server: &Server, options: &str) -> (Client, Arc<Mutex<Vec<String>>>
 
 #[test]
 fn a_notice_is_sent_once() {
-    let server = Server::start();
-    let (mut client, heard) = listening(&server, "notices");
-    client.batch_execute("DO $$ BEGIN RAISE NOTICE 'once'; END $$").unwrap();
-    client.batch_execute("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
-    client.batch_execute("CREATE PROCEDURE p() LANGUAGE plpgsql AS $$ BEGIN NULL; END $$").unwrap();
-    client.execute("INSERT INTO t VALUES ($1)", &[&1]).unwrap();
-    client.batch_execute("BEGIN; CREATE INDEX ON t (id); COMMIT").unwrap();
-    assert_eq!(*heard.lock().unwrap(), ["once"]);
+    for server in Server::of_each_kind() {
+        let (mut client, heard) = listening(&server, "notices");
+        client.batch_execute("DO $$ BEGIN RAISE NOTICE 'once'; END $$").unwrap();
+        client.batch_execute("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
+        client
+            .batch_execute("CREATE PROCEDURE p() LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE 'called'; END $$")
+            .unwrap();
+        client.execute("INSERT INTO t VALUES ($1)", &[&1]).unwrap();
+        client.batch_execute("BEGIN; CREATE INDEX ON t (id); COMMIT").unwrap();
+        client.batch_execute("CALL p()").unwrap();
+        assert_eq!(*heard.lock().unwrap(), ["once", "called"]);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::clients::Server;
 use postgres::{Client, NoTls};
-use reprise::{Config, Scheme};
+use reprise::Scheme;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ const SOON: Duration = Duration::from_secs(5);
 const WAITS: Duration = Duration::from_millis(60);
 
 /// A client on a thread of its own, so that its statements can wait.
-struct Waiting {
+pub struct Waiting {
     client: std::thread::JoinHandle<Client>,
     answer: Receiver<String>,
 }
 
-fn outcome(client: &mut Client, text: &str) -> String {
+pub fn outcome(client: &mut Client, text: &str) -> String {
     match client.batch_execute(text) {
         Ok(()) => "ok".into(),
         Err(error) => {
@@ -28,7 +28,7 @@ fn outcome(client: &mut Client, text: &str) -> String {
 }
 
 impl Waiting {
-    fn start(mut client: Client, text: &str) -> Self {
+    pub fn start(mut client: Client, text: &str) -> Self {
         let (send, answer) = channel();
         let text = text.to_owned();
         let client = std::thread::spawn(move || {
@@ -39,11 +39,11 @@ impl Waiting {
     }
 
     /// Whether the statement waits.
-    fn waits(&self) -> bool {
+    pub fn waits(&self) -> bool {
         self.answer.recv_timeout(WAITS) == Err(RecvTimeoutError::Timeout)
     }
 
-    fn end(self) -> (String, Client) {
+    pub fn end(self) -> (String, Client) {
         let answer = self.answer.recv_timeout(SOON).unwrap();
         (answer, self.client.join().unwrap())
     }
@@ -53,13 +53,10 @@ const TABLE: &str =
     "CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL); INSERT INTO t VALUES (1, 0), (2, 0);
 CREATE PROCEDURE put(p INT, w INT) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t VALUES (p, w); END $$;";
 
-/// Servers under OCC and under 2PL.
+/// Servers under OCC, under 2PL, and with batches of calls.
 fn servers() -> impl Iterator<Item = (Scheme, Server)> {
-    [Scheme::Optimistic, Scheme::TwoPhase].into_iter().map(|scheme| {
-        let mut config = Config::default();
-        config.concurrency = scheme;
-        (scheme, Server::start_with(config))
-    })
+    let schemes = [Scheme::Optimistic, Scheme::TwoPhase, Scheme::DependencyGraph];
+    schemes.into_iter().map(|scheme| (scheme, Server::under(scheme)))
 }
 
 fn connect(server: &Server) -> Client {
@@ -70,34 +67,41 @@ fn connect(server: &Server) -> Client {
 /// Two clients over one key: more than the server has threads, so that none is left if waits hold them.
 #[test]
 fn waiting_statements_hold_no_thread() {
-    let server = Server::start();
-    let mut first = connect(&server);
-    first.batch_execute(TABLE).unwrap();
-    for (holds, wants) in [
-        ("INSERT INTO t VALUES (5, 5)", "INSERT INTO t VALUES (5, 6)"),
-        ("INSERT INTO t VALUES (5, 5)", "INSERT INTO t VALUES (5, 6) ON CONFLICT (id) DO UPDATE SET v = 9"),
-        ("INSERT INTO t VALUES (5, 5)", "CALL put(5, 7)"),
-        ("UPDATE t SET v = 1 WHERE id = 1", "UPDATE t SET v = 2 WHERE id = 1"),
-        ("UPDATE t SET v = 1 WHERE id = 1", "BEGIN; UPDATE t SET v = 2 WHERE id = 1; COMMIT"),
-        ("SELECT v FROM t WHERE id = 1 FOR UPDATE", "DELETE FROM t WHERE id = 1"),
-        (
-            "DELETE FROM t WHERE id = 1",
-            "PREPARE p (INT) AS UPDATE t SET v = $1 WHERE id = 1; EXECUTE p(4); DEALLOCATE p",
-        ),
-    ] {
-        for ends in ["COMMIT", "ROLLBACK"] {
-            first.batch_execute("BEGIN").unwrap();
-            first.batch_execute(holds).unwrap();
-            let waiting: Vec<_> = (0..40).map(|_| Waiting::start(connect(&server), wants)).collect();
-            assert!(waiting.iter().take(2).all(Waiting::waits), "{holds} | {wants}");
-            // The server greets a new client, and answers it.
-            assert_eq!(outcome(&mut connect(&server), "SELECT count(*) FROM t"), "ok");
-            assert_eq!(outcome(&mut first, ends), "ok", "{holds} | {wants}");
-            for waiting in waiting {
-                let (answer, _) = waiting.end();
-                assert!(["ok", "23505"].contains(&answer.as_str()), "{holds} | {wants} | {ends}: {answer}");
+    for server in Server::of_each_kind() {
+        let mut first = connect(&server);
+        first.batch_execute(TABLE).unwrap();
+        for (holds, wants) in [
+            ("INSERT INTO t VALUES (5, 5)", "INSERT INTO t VALUES (5, 6)"),
+            (
+                "INSERT INTO t VALUES (5, 5)",
+                "INSERT INTO t VALUES (5, 6) ON CONFLICT (id) DO UPDATE SET v = 9",
+            ),
+            ("INSERT INTO t VALUES (5, 5)", "CALL put(5, 7)"),
+            ("UPDATE t SET v = 1 WHERE id = 1", "UPDATE t SET v = 2 WHERE id = 1"),
+            ("UPDATE t SET v = 1 WHERE id = 1", "BEGIN; UPDATE t SET v = 2 WHERE id = 1; COMMIT"),
+            ("SELECT v FROM t WHERE id = 1 FOR UPDATE", "DELETE FROM t WHERE id = 1"),
+            (
+                "DELETE FROM t WHERE id = 1",
+                "PREPARE p (INT) AS UPDATE t SET v = $1 WHERE id = 1; EXECUTE p(4); DEALLOCATE p",
+            ),
+        ] {
+            for ends in ["COMMIT", "ROLLBACK"] {
+                first.batch_execute("BEGIN").unwrap();
+                first.batch_execute(holds).unwrap();
+                let waiting: Vec<_> = (0..40).map(|_| Waiting::start(connect(&server), wants)).collect();
+                assert!(waiting.iter().take(2).all(Waiting::waits), "{holds} | {wants}");
+                // The server greets a new client, and answers it.
+                assert_eq!(outcome(&mut connect(&server), "SELECT count(*) FROM t"), "ok");
+                assert_eq!(outcome(&mut first, ends), "ok", "{holds} | {wants}");
+                for waiting in waiting {
+                    let (answer, _) = waiting.end();
+                    assert!(
+                        ["ok", "23505"].contains(&answer.as_str()),
+                        "{holds} | {wants} | {ends}: {answer}"
+                    );
+                }
+                first.batch_execute("DELETE FROM t; INSERT INTO t VALUES (1, 0), (2, 0)").unwrap();
             }
-            first.batch_execute("DELETE FROM t; INSERT INTO t VALUES (1, 0), (2, 0)").unwrap();
         }
     }
 }
@@ -185,50 +189,55 @@ fn settings_of_the_startup_message_count() {
 /// Modes of transactions are enforced, and shown.
 #[test]
 fn read_only_is_enforced() {
-    let server = Server::start();
-    let mut client = connect(&server);
-    client.batch_execute(TABLE).unwrap();
-    let shown = |client: &mut Client| {
-        let rows = client.simple_query("SHOW transaction_read_only").unwrap();
-        rows.iter().find_map(|own| match own {
-            postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-            _ => None,
-        })
-    };
-    for begins in [
-        "BEGIN READ ONLY",
-        "START TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
-        "BEGIN; SET TRANSACTION READ ONLY",
-        "BEGIN; SET transaction_read_only = on",
-        "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY; BEGIN",
-        "SET default_transaction_read_only = yes; BEGIN",
-        "SET default_transaction_read_only TO 'true'",
-        "BEGIN READ ONLY; COMMIT AND CHAIN",
-        "BEGIN READ ONLY; ROLLBACK AND CHAIN",
-        "BEGIN READ ONLY; SELECT 1 / 0; ROLLBACK AND CHAIN",
-        "BEGIN READ ONLY; COMMIT AND CHAIN; SELECT 1 / 0; COMMIT AND CHAIN",
-    ] {
-        for write in ["INSERT INTO t VALUES (9, 9)", "CALL put(9, 9)", "DROP TABLE t", "COPY t FROM STDIN"] {
-            // One by one: a text of several statements begins its transaction before the first.
-            for text in begins.split("; ") {
-                let expected = if text == "SELECT 1 / 0" { "22012" } else { "ok" };
-                assert_eq!(outcome(&mut client, text), expected, "{begins}: {text}");
+    for server in Server::of_each_kind() {
+        let mut client = connect(&server);
+        client.batch_execute(TABLE).unwrap();
+        let shown = |client: &mut Client| {
+            let rows = client.simple_query("SHOW transaction_read_only").unwrap();
+            rows.iter().find_map(|own| match own {
+                postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+                _ => None,
+            })
+        };
+        for begins in [
+            "BEGIN READ ONLY",
+            "START TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+            "BEGIN; SET TRANSACTION READ ONLY",
+            "BEGIN; SET transaction_read_only = on",
+            "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY; BEGIN",
+            "SET default_transaction_read_only = yes; BEGIN",
+            "SET default_transaction_read_only TO 'true'",
+            "BEGIN READ ONLY; COMMIT AND CHAIN",
+            "BEGIN READ ONLY; ROLLBACK AND CHAIN",
+            "BEGIN READ ONLY; SELECT 1 / 0; ROLLBACK AND CHAIN",
+            "BEGIN READ ONLY; COMMIT AND CHAIN; SELECT 1 / 0; COMMIT AND CHAIN",
+        ] {
+            for write in
+                ["INSERT INTO t VALUES (9, 9)", "CALL put(9, 9)", "DROP TABLE t", "COPY t FROM STDIN"]
+            {
+                // One by one: a text of several statements begins its transaction before the first.
+                for text in begins.split("; ") {
+                    let expected = if text == "SELECT 1 / 0" { "22012" } else { "ok" };
+                    assert_eq!(outcome(&mut client, text), expected, "{begins}: {text}");
+                }
+                assert_eq!(shown(&mut client).as_deref(), Some("on"), "{begins}");
+                assert_eq!(outcome(&mut client, "SELECT * FROM t"), "ok", "{begins}");
+                assert_eq!(outcome(&mut client, write), "25006", "{begins}: {write}");
+                client.batch_execute("ROLLBACK; SET default_transaction_read_only = off").unwrap();
             }
-            assert_eq!(shown(&mut client).as_deref(), Some("on"), "{begins}");
-            assert_eq!(outcome(&mut client, "SELECT * FROM t"), "ok", "{begins}");
-            assert_eq!(outcome(&mut client, write), "25006", "{begins}: {write}");
-            client.batch_execute("ROLLBACK; SET default_transaction_read_only = off").unwrap();
         }
+        assert_eq!(outcome(&mut client, "SET default_transaction_read_only = maybe"), "22023");
+        assert_eq!(outcome(&mut client, "COMMIT AND CHAIN"), "25P01");
+        // What follows AND CHAIN is a transaction.
+        client
+            .batch_execute(
+                "BEGIN; INSERT INTO t VALUES (7, 7); COMMIT AND CHAIN; INSERT INTO t VALUES (8, 8)",
+            )
+            .unwrap();
+        client.batch_execute("ROLLBACK AND CHAIN; INSERT INTO t VALUES (9, 9); ROLLBACK").unwrap();
+        let row = client.query_one("SELECT array_agg(id ORDER BY id) FROM t", &[]).unwrap();
+        assert_eq!(row.get::<_, Vec<i32>>(0), [1, 2, 7]);
+        client.batch_execute("BEGIN; SELECT 1").unwrap();
+        assert_eq!(outcome(&mut client, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"), "25001");
     }
-    assert_eq!(outcome(&mut client, "SET default_transaction_read_only = maybe"), "22023");
-    assert_eq!(outcome(&mut client, "COMMIT AND CHAIN"), "25P01");
-    // What follows AND CHAIN is a transaction.
-    client
-        .batch_execute("BEGIN; INSERT INTO t VALUES (7, 7); COMMIT AND CHAIN; INSERT INTO t VALUES (8, 8)")
-        .unwrap();
-    client.batch_execute("ROLLBACK AND CHAIN; INSERT INTO t VALUES (9, 9); ROLLBACK").unwrap();
-    let row = client.query_one("SELECT array_agg(id ORDER BY id) FROM t", &[]).unwrap();
-    assert_eq!(row.get::<_, Vec<i32>>(0), [1, 2, 7]);
-    client.batch_execute("BEGIN; SELECT 1").unwrap();
-    assert_eq!(outcome(&mut client, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"), "25001");
 }
