@@ -32,7 +32,7 @@ use crate::record::{OlderVersion, RecordState, RowWords};
 use crate::{Epochs, Record};
 use catalog::{CommitOrder, Epoch};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// All open snapshots.
 #[derive(Debug, Default)]
@@ -139,12 +139,21 @@ impl Snapshots {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Copies the bounds of the open snapshots into `out`, in ascending order.
-    pub fn copy_bounds(&self, out: &mut Vec<CommitOrder>) {
+    /// Copies the bounds of the open snapshots into `out`, in ascending order. Returns false while a snapshot
+    /// opens: that waits for commits, and the caller may be in the way of one, as an executor is that cleans
+    /// up before its batch ends.
+    #[must_use]
+    pub fn copy_bounds(&self, out: &mut Vec<CommitOrder>) -> bool {
         out.clear();
-        if self.is_open() {
-            out.extend_from_slice(&self.lock());
+        if !self.is_open() {
+            return true;
         }
+        match self.bounds.try_lock() {
+            Ok(bounds) => out.extend_from_slice(&bounds),
+            Err(TryLockError::Poisoned(poisoned)) => out.extend_from_slice(&poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => return false,
+        }
+        true
     }
 }
 
@@ -251,7 +260,7 @@ mod tests {
                 0 | 3 => open.push((snapshots.open(&epochs), now)),
                 5 if open.len() > 3 => drop(open.swap_remove(n as usize % open.len())),
                 6 => {
-                    snapshots.copy_bounds(&mut bounds);
+                    assert!(snapshots.copy_bounds(&mut bounds));
                     record.try_lock().unwrap();
                     let needed = |version, by| is_needed(&bounds, version, by);
                     record.drop_older(needed, |_| {});

@@ -101,7 +101,11 @@ impl Bin {
             if record.has_older() {
                 // With the record locked: a session that kept a version for a snapshot has announced it
                 // before.
-                tables.snapshots.copy_bounds(&mut self.bounds);
+                if !tables.snapshots.copy_bounds(&mut self.bounds) {
+                    record.unlock(state);
+                    self.postpone(garbage, guard);
+                    continue;
+                }
                 let bounds = &self.bounds;
                 tables.drop_older(store, record, |version, by| is_needed(bounds, version, by));
             }

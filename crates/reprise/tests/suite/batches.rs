@@ -2,8 +2,8 @@
 
 use crate::common::{digest_by, small, under};
 use reprise::{
-    Attempt, Config, Content, Database, Error, Method, Nowhere, Parameters, ReplayMode, Scheme, Sequencing,
-    Session, Statement, Value, params,
+    Access, Attempt, Config, Content, Database, Error, Method, Nowhere, Parameters, ReplayMode, Scheme,
+    Sequencing, Session, Statement, Value, params,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -188,6 +188,35 @@ fn an_attempt_has_the_outcome_of_its_call() {
     });
     let balances = balances(&mut session);
     assert_eq!(balances.iter().sum::<i64>(), 1000);
+}
+
+/// Snapshots open while batches run and clean up: each shows all of a batch or nothing.
+#[test]
+fn snapshots_open_beside_batches() {
+    let (_folder, db, mut session) = bank();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for client in 0..2_i64 {
+            let (mut session, done) = (db.session().unwrap(), &done);
+            scope.spawn(move || {
+                for n in (0..).take_while(|_| !done.load(Ordering::Relaxed)) {
+                    let started: Vec<_> = (0..20_i64)
+                        .map(|call| {
+                            let (source, target) =
+                                (1 + (n + call) % 10, 1 + (n * 3 + call * 7 + client) % 10);
+                            session.begin_call("transfer", params![source, target, 1]).unwrap()
+                        })
+                        .collect();
+                    // An account may have nothing left.
+                    started.into_iter().for_each(|started| drop(session.end_call(started)));
+                }
+            });
+        }
+        session.set_access(Access::ReadOnly);
+        let sums: Vec<i64> = (0..200).map(|_| balances(&mut session).iter().sum()).collect();
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(sums, [1000; 200]);
+    });
 }
 
 /// A statement that is given up before its batch begins has no effect, and the session goes on.
