@@ -41,8 +41,8 @@ pub struct DatabaseOptions {
     /// its turn comes, so a lightly loaded database has small batches.
     #[arg(long, default_value_t = 1024, value_parser = numbers::from::<usize>(1, 1 << 20))]
     pub batch_size: usize,
-    /// With --concurrency dgcc: microseconds that a call waits for further calls of its batch, unless the batch
-    /// is full.
+    /// With --concurrency dgcc: microseconds that a call waits for further calls of its batch, unless the
+    /// batch is full.
     #[arg(long, default_value_t = 0, value_parser = numbers::from::<u64>(0, 10_000_000))]
     pub batch_wait: u64,
     /// The folder of a log device; repeatable, one log each. [default: log, in the data folder]

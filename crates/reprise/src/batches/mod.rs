@@ -24,7 +24,8 @@
 //! logged when it commits, as outside of batches.
 //!
 //! Invariants: 1. the outcome of a batch is that of its calls one after the other. Held by:
-//! `batches_equal_one_thread`. 2. a recovered state has all of a batch or nothing: a part is refused (`BrokenBatch`).
+//! `batches_equal_one_thread`. 2. a recovered state has all of a batch or nothing: a part is refused
+//! (`BrokenBatch`).
 //! Not here: what a call reserves (`procedure::analysis`), graphs (`schedule::graph`).
 
 mod executor;
