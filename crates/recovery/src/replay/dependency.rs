@@ -22,7 +22,7 @@ use crate::{LogContents, RecoveryError, Stage};
 use catalog::CommitOrder;
 use checkpoint::{CheckpointError, Indexes, Load};
 use logging::content::{Record, RecordKind, StatementRecord};
-use schedule::graph::{Graph, GraphSource, Vertex, run_graphs};
+use schedule::graph::{Graph, GraphSource, GraphWorker, Vertex, run_graphs};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -69,18 +69,35 @@ impl Replay for Coarse {
 
 /// Replays the records between two definitions.
 fn replay(range: Range<usize>, context: &ReplayContext<'_>) -> Result<(), RecoveryError> {
-    let workers = (0..context.threads()).map(|_| Reexecution::new(context)).collect::<Result<_, _>>()?;
-    let source = LogGraphs { context, next: Mutex::new(range.clone()) };
-    run_graphs(&source, workers, |execution: &mut Reexecution, batch, vertex| {
-        let (order, record) = context.log.record(batch.start + vertex as usize);
+    let worker = |_| {
+        let mut execution = Reexecution::new(context)?;
+        execution.workspace.enter_batches();
+        Ok(Vertices { context, execution })
+    };
+    let workers = (0..context.threads()).map(worker).collect::<Result<_, RecoveryError>>()?;
+    run_graphs(&LogGraphs { context, next: Mutex::new(range) }, workers)
+}
+
+/// Executes vertices on one thread.
+struct Vertices<'c, 'a> {
+    context: &'c ReplayContext<'a>,
+    execution: Reexecution,
+}
+
+impl<'c, 'a> GraphWorker<LogGraphs<'c, 'a>> for Vertices<'c, 'a> {
+    fn run(&mut self, batch: &Range<usize>, vertex: Vertex) -> Result<(), RecoveryError> {
+        let (order, record) = self.context.log.record(batch.start + vertex as usize);
         match record {
-            Record::Call(call) => execution.call(order, &call)?,
-            Record::Writes(writes) => execution.writes(order, writes)?,
-            _ => return Err(unknown_record(order)),
+            Record::Call(call) => self.execution.call(order, &call),
+            Record::Writes(writes) => self.execution.writes(order, writes),
+            _ => Err(unknown_record(order)),
         }
-        execution.collect_garbage(order);
-        Ok(())
-    })
+    }
+
+    /// Deleted rows leave the indexes while no vertex looks for them.
+    fn batch_ends(&mut self, batch: &Range<usize>) {
+        self.execution.collect_garbage_now(self.context.log.order(batch.end - 1));
+    }
 }
 
 /// The batches of a part of the log.

@@ -86,6 +86,11 @@ impl Reexecution {
         self.workspace.collect_garbage(CommitOrder::last_of(Epoch(order.epoch().0 - 1)), || true);
     }
 
+    /// As `collect_garbage`, whenever the last time was.
+    pub(super) fn collect_garbage_now(&mut self, order: CommitOrder) {
+        self.workspace.collect_garbage_now(CommitOrder::last_of(Epoch(order.epoch().0 - 1)), || true);
+    }
+
     /// Executes a call with its place in the order.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 //! An executor: a thread that builds graphs of batches and runs their vertices.
 
+use super::building::Building;
 use super::plan::{Buffers, Plan};
-use super::{Answer, Batch, Outcome, Phase, Shared, SubmittedCall, Task, Waiting, Work, hold, task};
+use super::{Answer, Batch, Built, Outcome, Phase, Shared, SubmittedCall, Task, Waiting, Work, hold, task};
 use crate::worker::{Recorded, Request, Settings, Worker};
 use catalog::{CommitOrder, encode_value};
 use crossbeam_deque::{Steal, Worker as Deque};
@@ -53,6 +54,7 @@ impl Executor {
         loop {
             match self.shared.next_work(self.took_part) {
                 Work::Resolve(calls) => self.resolve(calls),
+                Work::Build(building, task) => self.build(building, task),
                 Work::Begin(batch) => self.begin(batch),
                 Work::Run => {
                     while let Some(task) = self.take() {
@@ -65,17 +67,38 @@ impl Executor {
         }
     }
 
-    /// Builds the graph of calls. If that panics, the calls fail.
+    /// Begins the graph of calls, and builds it as far as no other executor does. If that panics, the calls
+    /// fail.
     fn resolve(&mut self, calls: Vec<Waiting>) {
-        let resolved = catch_unwind(AssertUnwindSafe(|| {
+        let begun = catch_unwind(AssertUnwindSafe(|| {
             let newest = calls.iter().map(|waiting| waiting.call.version).max();
             if self.plan.as_ref().map(|plan| plan.version) != newest {
                 self.plan = Some(Arc::new(Plan::of(&self.worker.inner.definitions.current())));
             }
-            let plan = self.plan.as_ref().expect("it is made above");
-            plan.resolve(calls, self.worker.inner.logs.iter().count(), &mut self.buffers)
+            let plan = Arc::clone(self.plan.as_ref().expect("it is made above"));
+            Building::new(plan, calls, self.shared.deques.len())
         }));
-        self.shared.resolved(resolved.unwrap_or_default());
+        match begun.map(|building| self.shared.begin_to_build(building)) {
+            Ok((building, task)) => self.build(building, task),
+            Err(_) => self.shared.resolved(None),
+        }
+    }
+
+    /// Runs a task of the graph of the next batch, then further ones. The last one ends the graph.
+    fn build(&mut self, building: Arc<Building>, task: usize) {
+        let mut taken = Some((building, task));
+        while let Some((building, task)) = taken.take() {
+            building.run(task, &mut self.buffers);
+            drop(building);
+            match self.shared.built() {
+                Built::Whole(building) => {
+                    let logs = self.worker.inner.logs.iter().count();
+                    let batch = catch_unwind(AssertUnwindSafe(|| building.finish(logs)));
+                    self.shared.resolved(batch.unwrap_or_default());
+                }
+                Built::InPart(next) => taken = next,
+            }
+        }
     }
 
     fn begin(&mut self, mut batch: Batch) {
@@ -137,23 +160,28 @@ impl Executor {
             batch.took_part.fetch_add(1, Ordering::Relaxed);
         }
         let taken = hold(&batch.calls[vertex as usize]).take();
-        let Waiting { call, promise } = taken.expect("a vertex runs once");
-        let order = batch.order_of(vertex);
-        let outcome = match promise.begin() {
-            true => self.run_or_report(&batch, order, call),
-            false => Outcome::Alone(call),
-        };
-        if let Outcome::Committed(answer) = &outcome
-            && Some(answer.commit.number) == order
-        {
-            batch.has_record[vertex as usize].store(true, Ordering::Relaxed);
-        }
+        // The batch does not run a call that it has given back.
+        let ended = taken.map(|Waiting { call, promise }| {
+            let order = batch.order_of(vertex);
+            let outcome = match promise.begin() {
+                true => self.run_or_report(&batch, order, call),
+                false => Outcome::Alone(call),
+            };
+            if let Outcome::Committed(answer) = &outcome
+                && Some(answer.commit.number) == order
+            {
+                batch.has_record[vertex as usize].store(true, Ordering::Relaxed);
+            }
+            (promise, outcome)
+        });
         let mut released = 0;
         batch.graph.done(vertex, |later| {
             self.deque.push(task(number, later));
             released += 1;
         });
-        promise.resolve(outcome);
+        if let Some((promise, outcome)) = ended {
+            promise.resolve(outcome);
+        }
         // This executor takes one of them itself.
         (1..released).for_each(|_| self.shared.wake_one());
         // AcqRel: executors make records after all that every other executor has done.

@@ -4,8 +4,8 @@
 //! it begins, and no failure cascades.
 //!
 //! 1. Sessions submit calls (`submit`), and wait for their outcomes (`ticket`).
-//! 2. An executor that has nothing to run takes all calls that wait, and builds their graph (`plan`), while
-//!    the rest still run the batch before. So a batch is as large as the load makes it, unless
+//! 2. An executor that has nothing to run takes all calls that wait, and builds their graph (`plan`,
+//!    `building`), alone or with further ones, while the rest still run the batch before. So a batch is as large as the load makes it, unless
 //!    `Config::batch_wait` lets calls wait for further ones.
 //! 3. The batch begins (`executor`): it closes the gate to the commits of all other transactions, keeps
 //!    definitions from changing, and draws the numbers of all its calls. A call's number is its place.
@@ -28,6 +28,7 @@
 //! (`BrokenBatch`).
 //! Not here: what a call reserves (`procedure::analysis`), graphs (`schedule::graph`).
 
+mod building;
 mod executor;
 mod plan;
 mod ticket;
@@ -38,6 +39,7 @@ use crate::Error;
 use crate::definitions::{Version, hold};
 use crate::inner::Inner;
 use crate::worker::{Refused, Worker};
+use building::{Building, Tasks};
 use catalog::{CommitOrder, ProcedureId, TableId};
 use crossbeam_deque::{Injector, Stealer};
 use executor::Executor;
@@ -110,7 +112,7 @@ struct Batch {
     /// The commit order of its first vertex; `None` where vertices are numbered when they commit.
     first: Option<CommitOrder>,
     plan: Arc<Plan>,
-    /// By vertex; taken by the executor that runs it.
+    /// By vertex; taken by the executor that runs it. `None`: the batch has given the call back.
     calls: Vec<Mutex<Option<Waiting>>>,
     graph: Graph,
     /// The number of vertices that are not done.
@@ -194,6 +196,14 @@ fn task(batch: u32, vertex: u32) -> Task {
     Task::from(batch) << 32 | Task::from(vertex)
 }
 
+/// How far a graph is after a task.
+enum Built {
+    /// All tasks are done.
+    Whole(Building),
+    /// Some are not; the executor goes on with this one, if there is one to take.
+    InPart(Option<(Arc<Building>, usize)>),
+}
+
 /// What sessions and executors share.
 struct Shared {
     state: Mutex<State>,
@@ -220,8 +230,10 @@ struct State {
     submitted: Vec<Waiting>,
     /// When the first of them was submitted, where calls wait for further ones.
     first_submitted: Option<Instant>,
-    /// Whether an executor builds the graph of the next batch.
+    /// Whether the graph of the next batch is being built.
     is_resolving: bool,
+    /// What is left to do for that graph, once an executor has begun it.
+    building: Option<Tasks>,
     /// The batch that runs after the running one.
     next: Option<Batch>,
     phase: Phase,
@@ -247,8 +259,10 @@ enum Phase {
 
 /// What an executor does next.
 enum Work {
-    /// It builds the graph of these calls.
+    /// It begins the graph of these calls.
     Resolve(Vec<Waiting>),
+    /// It runs a task of the graph that is being built.
+    Build(Arc<Building>, usize),
     /// It lets a batch begin.
     Begin(Batch),
     /// It runs vertices.
@@ -282,6 +296,9 @@ impl Shared {
             {
                 state.phase = Phase::Begins;
                 return Work::Begin(next);
+            }
+            if let Some((building, task)) = state.building.as_mut().and_then(Tasks::take) {
+                return Work::Build(building, task);
             }
             let may_resolve = !state.is_resolving && state.next.is_none() && !state.submitted.is_empty();
             let wait = if may_resolve { self.left_to_wait(&state) } else { None };
@@ -342,6 +359,36 @@ impl Shared {
     fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut hold(&self.state));
         self.has_work.notify_all();
+    }
+
+    /// Lets the executors build a graph. Returns its first task, for this executor.
+    fn begin_to_build(&self, building: Building) -> (Arc<Building>, usize) {
+        let has_more = building.chunks() > 1;
+        let mut tasks = Tasks::new(building);
+        let first = tasks.take().expect("a graph has a chunk");
+        hold(&self.state).building = Some(tasks);
+        if has_more {
+            self.has_work.notify_all();
+        }
+        first
+    }
+
+    /// Notes that this executor has done a task of the graph that is being built, and has given the graph
+    /// back.
+    fn built(&self) -> Built {
+        let mut state = hold(&self.state);
+        let tasks = state.building.as_mut().expect("a graph is being built until its last task is done");
+        let has_shards = tasks.note_done();
+        if tasks.are_done() {
+            let tasks = state.building.take().expect("it is there");
+            return Built::Whole(tasks.into_building());
+        }
+        let next = tasks.take();
+        drop(state);
+        if has_shards {
+            self.has_work.notify_all();
+        }
+        Built::InPart(next)
     }
 
     /// Takes a batch whose graph is built. `None`: none of its calls runs.

@@ -1,12 +1,12 @@
 //! What the calls of a version of the definitions reserve.
 
-use super::{Batch, Outcome, SubmittedCall, Version, Waiting};
+use super::{Outcome, SubmittedCall, Version, Waiting};
 use catalog::{ProcedureId, TableId};
 use procedure::analysis::{Reservations, ReservedKey, Updated};
 use procedure::{Call, Machine, Procedure};
-use schedule::graph::{Entries, GraphBuilder, Reserving, Vertex};
+use schedule::graph::{Entries, Reserving, Vertex};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// The procedures whose calls run in batches, under one version of the definitions.
 pub(super) struct Plan {
@@ -51,39 +51,31 @@ impl Plan {
         &self.procedures[&id].procedure
     }
 
-    /// Builds the graph of calls. Calls that no batch can run are resolved at once.
-    pub(super) fn resolve(
-        self: &Arc<Self>,
-        calls: Vec<Waiting>,
-        logs: usize,
+    /// Reserves what a call may touch. Returns the call, unless no batch can run it: then it is resolved.
+    pub(super) fn reserve(
+        &self,
+        vertex: Vertex,
+        Waiting { call, promise }: Waiting,
         buffers: &mut Buffers,
-    ) -> Option<Batch> {
+        entries: &mut Entries,
+    ) -> Option<Waiting> {
         let Buffers { machine, key } = buffers;
-        let (mut taken, mut entries) = (Vec::with_capacity(calls.len()), Entries::new(1));
-        for Waiting { call, promise } in calls {
-            if call.version != self.version {
-                promise.resolve(Outcome::Outdated(call));
-                continue;
-            }
-            let planned = self.procedures.get(&call.procedure);
-            let is_loaded = |Planned { procedure, reservations }: &&Planned| {
-                let SubmittedCall { timestamp_us, seed, ref arguments, .. } = call;
-                reservations.load(Call { procedure, timestamp_us, seed }, arguments, machine).is_ok()
-            };
-            let Some(Planned { reservations, .. }) = planned.filter(is_loaded) else {
-                promise.resolve(Outcome::Alone(call));
-                continue;
-            };
-            let vertex = taken.len() as Vertex;
-            reservations.for_each(machine, key, |reservation, key| {
-                self.reserving.reserve(vertex, reservation, key, &mut entries);
-            });
-            taken.push(Mutex::new(Some(Waiting { call, promise })));
+        if call.version != self.version {
+            promise.resolve(Outcome::Outdated(call));
+            return None;
         }
-        let builder = GraphBuilder::new(taken.len(), 1, 1);
-        builder.set_chunk(0, entries);
-        builder.build_shard(0);
-        let graph = builder.finish();
-        (!taken.is_empty()).then(|| Batch::new(Arc::clone(self), taken, graph, logs))
+        let planned = self.procedures.get(&call.procedure);
+        let is_loaded = |Planned { procedure, reservations }: &&Planned| {
+            let SubmittedCall { timestamp_us, seed, ref arguments, .. } = call;
+            reservations.load(Call { procedure, timestamp_us, seed }, arguments, machine).is_ok()
+        };
+        let Some(Planned { reservations, .. }) = planned.filter(is_loaded) else {
+            promise.resolve(Outcome::Alone(call));
+            return None;
+        };
+        reservations.for_each(machine, key, |reservation, key| {
+            self.reserving.reserve(vertex, reservation, key, entries);
+        });
+        Some(Waiting { call, promise })
     }
 }

@@ -7,7 +7,8 @@
 use crate::common::Durably as _;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use reprise::{CommitQueue, Config, Database, Value, params};
+use reprise::{CommitQueue, Config, Content, Database, Scheme, Value, params};
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,7 +16,11 @@ use std::time::Duration;
 
 const FOLDER: &str = "REPRISE_KILLED_FOLDER";
 const CYCLES: &str = "REPRISE_KILL_CYCLES";
+const LOG: &str = "REPRISE_KILLED_LOG";
+const DEVICES: &str = "REPRISE_KILLED_DEVICES";
 const THREADS: i32 = 3;
+/// The calls of a thread that are under way at the same time, where calls run in batches.
+const UNDER_WAY: usize = 8;
 
 const SCHEMA: &str = "
 CREATE TABLE left_side (thread INT PRIMARY KEY, n BIGINT NOT NULL);
@@ -38,24 +43,34 @@ BEGIN
 END $$;
 ";
 
-fn config(devices: usize) -> Config {
+fn config(devices: usize, content: Content) -> Config {
     let mut config = crate::common::small();
+    config.content = content;
+    if content.needs_batches() {
+        config.concurrency = Scheme::DependencyGraph;
+    }
     config.log_devices = Some((0..devices).map(|device| PathBuf::from(format!("log{device}"))).collect());
     config.checkpoint_every = Some(Duration::from_millis(60));
     config
 }
 
 /// The process that is killed: every thread steps on, and says how far it is once that is durable.
-fn child(folder: &Path, devices: usize) {
-    let db = Database::open(folder, config(devices)).unwrap();
+fn child(folder: &Path, devices: usize, content: Content) {
+    let db = Database::open(folder, config(devices, content)).unwrap();
+    let under_way = if content.needs_batches() { UNDER_WAY } else { 1 };
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let db = &db;
             scope.spawn(move || {
                 let mut session = db.session().unwrap();
                 let mut pending: CommitQueue<Value> = CommitQueue::default();
+                let mut started = VecDeque::new();
                 loop {
-                    let done = session.call("step", params![thread]).unwrap();
+                    while started.len() < under_way {
+                        started.push_back(session.begin_call("step", params![thread]).unwrap());
+                    }
+                    let first = started.pop_front().expect("a call is under way");
+                    let done = session.end_call(first).unwrap();
                     pending.push(done.commit.point(), done.rows[0][0].clone());
                     if let (true, Some(first)) = (pending.len() > 500, pending.first()) {
                         db.wait(first).unwrap();
@@ -76,10 +91,10 @@ fn child(folder: &Path, devices: usize) {
     });
 }
 
-fn kill_cycles(devices: usize, cycles: u32) {
+fn kill_cycles(devices: usize, content: Content, cycles: u32) {
     let folder = tempfile::tempdir().unwrap();
     {
-        let db = Database::open(folder.path(), config(devices)).unwrap();
+        let db = Database::open(folder.path(), config(devices, content)).unwrap();
         let mut session = db.session().unwrap();
         session.execute_script(SCHEMA).unwrap();
         for thread in 0..THREADS {
@@ -95,7 +110,8 @@ fn kill_cycles(devices: usize, cycles: u32) {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "acknowledged_commits_survive_kill::killed_process", "--nocapture"])
             .env(FOLDER, folder.path())
-            .env("REPRISE_KILLED_DEVICES", devices.to_string())
+            .env(DEVICES, devices.to_string())
+            .env(LOG, content.to_string())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -116,8 +132,8 @@ fn kill_cycles(devices: usize, cycles: u32) {
             }
         }
         killer.join().unwrap();
-        let before = crate::common::recovered_digest(folder.path());
-        let db = Database::open(folder.path(), config(devices)).unwrap();
+        let before = crate::common::recovered_digest_of(content, folder.path());
+        let db = Database::open(folder.path(), config(devices, content)).unwrap();
         assert_eq!(db.digest().unwrap(), before, "cycle {cycle}: recovering twice gives one state");
         let mut session = db.session().unwrap();
         for thread in 0..THREADS {
@@ -133,7 +149,7 @@ fn kill_cycles(devices: usize, cycles: u32) {
     }
     assert!(acknowledged.iter().all(|n| *n > 0), "every thread got acknowledgements: {acknowledged:?}");
     eprintln!(
-        "{cycles} kills with {devices} devices: {} transactions acknowledged",
+        "{cycles} kills with {devices} devices, {content} log: {} transactions acknowledged",
         acknowledged.iter().sum::<i64>()
     );
 }
@@ -141,8 +157,8 @@ fn kill_cycles(devices: usize, cycles: u32) {
 #[test]
 fn killed_process() {
     if let Ok(folder) = std::env::var(FOLDER) {
-        let devices = std::env::var("REPRISE_KILLED_DEVICES").unwrap().parse().unwrap();
-        child(Path::new(&folder), devices);
+        let [devices, content] = [DEVICES, LOG].map(|name| std::env::var(name).unwrap());
+        child(Path::new(&folder), devices.parse().unwrap(), content.parse().unwrap());
     }
 }
 
@@ -152,6 +168,8 @@ fn nothing_acknowledged_is_missing() {
         return;
     }
     let cycles = std::env::var(CYCLES).ok().map_or(12, |cycles| cycles.parse().unwrap());
-    kill_cycles(1, cycles);
-    kill_cycles(2, cycles);
+    kill_cycles(1, Content::Command, cycles);
+    kill_cycles(2, Content::Command, cycles);
+    kill_cycles(2, Content::DependencyCoarse, cycles);
+    kill_cycles(2, Content::DependencyFine, cycles);
 }

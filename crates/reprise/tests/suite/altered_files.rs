@@ -114,7 +114,7 @@ fn an_older_checkpoint_without_a_log_is_refused() {
     assert!(error.contains("/db/checkpoint is older than /db/pepoch"), "{error}");
 }
 
-fn shapes(sequencing: Sequencing) -> impl Iterator<Item = Shape> {
+fn shapes(sequencing: Sequencing, content: Content) -> impl Iterator<Item = Shape> {
     let devices = [1, 2].into_iter().filter(move |devices| sequencing.admits_devices(*devices).is_ok());
     devices.flat_map(move |devices| {
         (1..=3).flat_map(move |incarnations| {
@@ -124,6 +124,7 @@ fn shapes(sequencing: Sequencing) -> impl Iterator<Item = Shape> {
                     incarnations,
                     has_checkpoints,
                     sequencing,
+                    content,
                     is_closed,
                 },
             )
@@ -131,10 +132,10 @@ fn shapes(sequencing: Sequencing) -> impl Iterator<Item = Shape> {
     })
 }
 
-fn check_all(sequencing: Sequencing, is_chosen: impl Fn(&Shape) -> bool) {
+fn check_all(sequencing: Sequencing, content: Content, is_chosen: impl Fn(&Shape) -> bool) {
     let every = std::env::var_os("REPRISE_ALTERATIONS").is_some();
     let (mut count, mut excepted) = (0, 0);
-    for shape in shapes(sequencing).filter(|shape| every || is_chosen(shape)) {
+    for shape in shapes(sequencing, content).filter(|shape| every || is_chosen(shape)) {
         let (altered, like_a_crash) = check(shape);
         count += altered;
         excepted += like_a_crash;
@@ -145,7 +146,7 @@ fn check_all(sequencing: Sequencing, is_chosen: impl Fn(&Shape) -> bool) {
 
 #[test]
 fn altered_files_of_epochs_are_refused() {
-    check_all(Sequencing::Epoch, |shape| match (shape.incarnations, shape.devices) {
+    check_all(Sequencing::Epoch, Content::Command, |shape| match (shape.incarnations, shape.devices) {
         (1, _) => !shape.is_closed,
         (2, devices) => devices == 2,
         (_, devices) => devices == 2 && shape.has_checkpoints && !shape.is_closed,
@@ -153,20 +154,29 @@ fn altered_files_of_epochs_are_refused() {
 }
 
 #[test]
+fn altered_files_of_batches_are_refused() {
+    for content in [Content::DependencyFine, Content::DependencyCoarse] {
+        check_all(Sequencing::Epoch, content, |shape| {
+            shape.incarnations == 2 && shape.devices == 2 && shape.has_checkpoints
+        });
+    }
+}
+
+#[test]
 fn altered_files_of_one_order_are_refused() {
-    check_all(Sequencing::Serial, |shape| shape.incarnations == 2 && shape.has_checkpoints);
+    check_all(Sequencing::Serial, Content::Command, |shape| shape.incarnations == 2 && shape.has_checkpoints);
 }
 
 #[test]
 fn altered_files_of_ssn_are_refused() {
-    check_all(Sequencing::Ssn, |shape| {
+    check_all(Sequencing::Ssn, Content::Logical, |shape| {
         shape.incarnations == 2 && shape.devices == 2 && shape.has_checkpoints
     });
 }
 
 #[test]
 fn altered_files_of_gsn_are_refused() {
-    check_all(Sequencing::Gsn, |shape| {
+    check_all(Sequencing::Gsn, Content::Command, |shape| {
         shape.incarnations == 2 && shape.devices == 2 && shape.has_checkpoints
     });
 }

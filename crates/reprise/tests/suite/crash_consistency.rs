@@ -43,11 +43,13 @@ type Log = (Content, Option<Images>, bool, Sequencing, Scheme);
 
 const COMMAND: Log = (Content::Command, None, true, Sequencing::Epoch, Scheme::Optimistic);
 
-/// Every valid log under OCC and under a form of 2PL.
+/// Every valid log under OCC and under another scheme, and the logs of batches.
 fn logs() -> impl Iterator<Item = Log> {
-    valid_logs().enumerate().flat_map(|(place, (content, images, undo, sequencing))| {
+    let logs = valid_logs().enumerate().flat_map(|(place, (content, images, undo, sequencing))| {
         schemes_of(place as u64).map(move |scheme| (content, images, undo, sequencing, scheme))
-    })
+    });
+    let of_batches = [Content::DependencyFine, Content::DependencyCoarse];
+    logs.chain(of_batches.map(|content| (content, None, true, Sequencing::Epoch, Scheme::DependencyGraph)))
 }
 
 /// Everything that is valid; see `invalid_combinations_are_refused` for the rest.

@@ -25,7 +25,7 @@ mod shard;
 mod tests;
 
 pub use entries::{Entries, Reserving};
-pub use run::{GraphSource, run_graphs};
+pub use run::{GraphSource, GraphWorker, run_graphs};
 
 use shard::Shard;
 use std::sync::OnceLock;

@@ -4,7 +4,7 @@
 //! 1. A thread takes a vertex that waits for no other, runs it, and goes on with one that it has released.
 //!    Other released vertices are there for all threads.
 //! 2. A thread that finds nothing to run reads the next batch, while the rest still run this one.
-//! 3. The thread that runs the last vertex of a batch lets the next one begin.
+//! 3. The thread that runs the last vertex of a batch may clean up, and lets the next one begin.
 //!
 //! Invariant: a vertex runs after all vertices that it waits for, and after all earlier batches. Held by:
 //! `graphs_run_in_order`.
@@ -29,6 +29,20 @@ pub trait GraphSource: Sync {
     /// # Errors
     /// The batch cannot be read.
     fn next(&self) -> Result<Option<(Graph, Self::Batch)>, Self::Error>;
+}
+
+/// What a thread runs vertices with.
+pub trait GraphWorker<S: GraphSource>: Send {
+    /// Runs a vertex of a batch.
+    ///
+    /// # Errors
+    /// The error of the vertex.
+    fn run(&mut self, batch: &S::Batch, vertex: Vertex) -> Result<(), S::Error>;
+
+    /// Is told by its thread that it has run the last vertex of a batch. No vertex runs meanwhile.
+    fn batch_ends(&mut self, batch: &S::Batch) {
+        let _ = batch;
+    }
 }
 
 /// A batch that runs.
@@ -61,9 +75,8 @@ struct State<S: GraphSource> {
     error: Option<S::Error>,
 }
 
-struct Run<'s, S: GraphSource, R> {
+struct Run<'s, S: GraphSource> {
     source: &'s S,
-    run: R,
     state: Mutex<State<S>>,
     changed: Condvar,
     /// Whether a vertex or a batch has failed.
@@ -74,19 +87,10 @@ struct Run<'s, S: GraphSource, R> {
 ///
 /// # Errors
 /// The first error of the source, or of a vertex.
-pub fn run_graphs<S: GraphSource, W: Send>(
-    source: &S,
-    workers: Vec<W>,
-    run: impl Fn(&mut W, &S::Batch, Vertex) -> Result<(), S::Error> + Sync,
-) -> Result<(), S::Error> {
+pub fn run_graphs<S: GraphSource, W: GraphWorker<S>>(source: &S, workers: Vec<W>) -> Result<(), S::Error> {
     let state = State { running: None, next: None, is_reading: false, has_ended: false, error: None };
-    let run = Run {
-        source,
-        run,
-        state: Mutex::new(state),
-        changed: Condvar::new(),
-        has_failed: AtomicBool::new(false),
-    };
+    let run =
+        Run { source, state: Mutex::new(state), changed: Condvar::new(), has_failed: AtomicBool::new(false) };
     std::thread::scope(|scope| {
         for mut worker in workers {
             let run = &run;
@@ -103,9 +107,9 @@ pub fn run_graphs<S: GraphSource, W: Send>(
 }
 
 /// Ends the work of the remaining threads when a thread panics.
-struct Stop<'r, 's, S: GraphSource, R>(&'r Run<'s, S, R>);
+struct Stop<'r, 's, S: GraphSource>(&'r Run<'s, S>);
 
-impl<S: GraphSource, R> Drop for Stop<'_, '_, S, R> {
+impl<S: GraphSource> Drop for Stop<'_, '_, S> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.stop();
@@ -113,7 +117,7 @@ impl<S: GraphSource, R> Drop for Stop<'_, '_, S, R> {
     }
 }
 
-impl<S: GraphSource, R> Run<'_, S, R> {
+impl<S: GraphSource> Run<'_, S> {
     fn state(&self) -> MutexGuard<'_, State<S>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -190,17 +194,14 @@ impl<S: GraphSource, R> Run<'_, S, R> {
     }
 
     /// Runs vertices until there are no more.
-    fn work<W>(&self, worker: &mut W)
-    where
-        R: Fn(&mut W, &S::Batch, Vertex) -> Result<(), S::Error>,
-    {
+    fn work(&self, worker: &mut impl GraphWorker<S>) {
         while let Some(running) = self.batch() {
             let mut next = running.take();
             while let Some(vertex) = next {
-                if let Err(error) = (self.run)(worker, &running.batch, vertex) {
+                if let Err(error) = worker.run(&running.batch, vertex) {
                     return self.fail(error);
                 }
-                next = self.done(&running, vertex).or_else(|| running.take());
+                next = self.done(worker, &running, vertex).or_else(|| running.take());
                 if self.has_failed.load(Ordering::Relaxed) {
                     return;
                 }
@@ -209,7 +210,12 @@ impl<S: GraphSource, R> Run<'_, S, R> {
     }
 
     /// Notes that a vertex is done. Returns one that can run now.
-    fn done(&self, running: &Running<S::Batch>, vertex: Vertex) -> Option<Vertex> {
+    fn done(
+        &self,
+        worker: &mut impl GraphWorker<S>,
+        running: &Running<S::Batch>,
+        vertex: Vertex,
+    ) -> Option<Vertex> {
         let (mut own, mut has_more) = (None, false);
         running.graph.done(vertex, |later| {
             if own.is_none() {
@@ -222,6 +228,7 @@ impl<S: GraphSource, R> Run<'_, S, R> {
         // AcqRel: the next batch begins after all that every thread has done in this one.
         let is_last = running.left.fetch_sub(1, Ordering::AcqRel) == 1;
         if is_last {
+            worker.batch_ends(&running.batch);
             let mut state = self.state();
             state.running = None;
             Self::go_on(&mut state);

@@ -136,13 +136,14 @@ proptest! {
 }
 
 /// Batches that are chains and diamonds, on several threads: a vertex runs after those that it waits for, and
-/// after all earlier batches.
+/// after the end of all earlier batches.
 #[test]
 fn graphs_run_in_order() {
-    use super::{GraphSource, run_graphs};
+    use super::{GraphSource, GraphWorker, run_graphs};
 
     const BATCHES: usize = 200;
     const EDGES: [(Vertex, Vertex); 5] = [(0, 1), (0, 2), (1, 3), (2, 3), (4, 5)];
+    const END: Vertex = 6;
 
     struct Numbers(Mutex<usize>);
 
@@ -157,22 +158,34 @@ fn graphs_run_in_order() {
         }
     }
 
-    let ran = Mutex::new(Vec::new());
-    let run = |_: &mut (), batch: &usize, vertex: Vertex| {
-        // Long enough for a thread that finds nothing to run to read the next batch.
-        (0..20_000).for_each(|_| std::hint::spin_loop());
-        ran.lock().unwrap().push((*batch, vertex));
-        Ok(())
-    };
-    run_graphs(&Numbers(Mutex::new(0)), vec![(); 3], run).unwrap();
-    let ran = ran.into_inner().unwrap();
-    assert_eq!(ran.len(), BATCHES * 6);
-    assert!(ran.is_sorted_by_key(|(batch, _)| *batch), "batches run one after the other");
-    for batch in ran.chunks(6) {
-        let place = |vertex| batch.iter().position(|(_, ran)| *ran == vertex).unwrap();
-        assert!(EDGES.iter().all(|(earlier, later)| place(*earlier) < place(*later)), "{batch:?}");
+    #[derive(Clone, Copy)]
+    struct Noting<'r>(&'r Mutex<Vec<(usize, Vertex)>>, usize);
+
+    impl GraphWorker<Numbers> for Noting<'_> {
+        fn run(&mut self, batch: &usize, vertex: Vertex) -> Result<(), usize> {
+            // Long enough for a thread that finds nothing to run to read the next batch.
+            (0..20_000).for_each(|_| std::hint::spin_loop());
+            self.0.lock().unwrap().push((*batch, vertex));
+            if *batch == self.1 { Err(*batch) } else { Ok(()) }
+        }
+
+        fn batch_ends(&mut self, batch: &usize) {
+            (0..20_000).for_each(|_| std::hint::spin_loop());
+            self.0.lock().unwrap().push((*batch, END));
+        }
     }
 
-    let fails = |_: &mut (), batch: &usize, _| if *batch == 7 { Err(*batch) } else { Ok(()) };
-    assert_eq!(run_graphs(&Numbers(Mutex::new(0)), vec![(); 3], fails), Err(7));
+    let ran = Mutex::new(Vec::new());
+    run_graphs(&Numbers(Mutex::new(0)), vec![Noting(&ran, 0); 3]).unwrap();
+    let ran = ran.into_inner().unwrap();
+    assert_eq!(ran.len(), BATCHES * 7);
+    assert!(ran.is_sorted_by_key(|(batch, _)| *batch), "batches run one after the other");
+    for batch in ran.chunks(7) {
+        let place = |vertex| batch.iter().position(|(_, ran)| *ran == vertex).unwrap();
+        assert!(EDGES.iter().all(|(earlier, later)| place(*earlier) < place(*later)), "{batch:?}");
+        assert_eq!(place(END), 6, "{batch:?}");
+    }
+
+    let ran = Mutex::new(Vec::new());
+    assert_eq!(run_graphs(&Numbers(Mutex::new(0)), vec![Noting(&ran, 7); 3]), Err(7));
 }

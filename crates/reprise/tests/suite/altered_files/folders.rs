@@ -4,7 +4,7 @@
 use crate::common::Durably as _;
 use crate::common::on;
 use reprise::disk::{CrashingDisk, Disk};
-use reprise::{Config, Content, Database, Digest, Sequencing, params};
+use reprise::{Config, Content, Database, Digest, Scheme, Sequencing, params};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,6 +36,7 @@ pub struct Shape {
     pub incarnations: i32,
     pub has_checkpoints: bool,
     pub sequencing: Sequencing,
+    pub content: Content,
     /// Whether the last incarnation was closed; otherwise its process was killed.
     pub is_closed: bool,
 }
@@ -58,9 +59,9 @@ impl Shape {
     pub fn config(&self, disk: &Arc<dyn Disk>) -> Config {
         let mut config = on(Arc::clone(disk));
         config.log_file_bytes = LOG_FILE;
-        config.sequencing = self.sequencing;
-        if self.sequencing == Sequencing::Ssn {
-            config.content = Content::Logical;
+        (config.sequencing, config.content) = (self.sequencing, self.content);
+        if self.content.needs_batches() {
+            config.concurrency = Scheme::DependencyGraph;
         }
         config.log_devices = Some((0..self.devices).map(device).collect());
         config
