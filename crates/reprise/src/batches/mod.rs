@@ -5,8 +5,8 @@
 //!
 //! 1. Sessions submit calls (`submit`), and wait for their outcomes (`ticket`).
 //! 2. An executor that has nothing to run takes all calls that wait, and builds their graph (`plan`,
-//!    `building`), alone or with further ones, while the rest still run the batch before. So a batch is as large as the load makes it, unless
-//!    `Config::batch_wait` lets calls wait for further ones.
+//!    `building`), alone or with further ones, while the rest still run the batch before. So a batch is as
+//!    large as the load makes it, unless `Config::batch_wait` lets calls wait for further ones.
 //! 3. The batch begins (`executor`): it closes the gate to the commits of all other transactions, keeps
 //!    definitions from changing, and draws the numbers of all its calls. A call's number is its place.
 //! 4. Executors take vertices that wait for no other, each first those that its own vertices have released,
