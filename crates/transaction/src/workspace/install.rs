@@ -104,6 +104,12 @@ impl Workspace {
                     return Err(Conflict::Write);
                 }
             }
+            // A transaction that has come to hold the row since this one wrote it would lose. What it reads
+            // from here on, it reads behind this lock.
+            if self.tables.holds.is_foreign(record.address(), self.worker.slot()) {
+                self.unlock_writes(locked + 1);
+                return Err(Conflict::Write);
+            }
         }
         Ok(())
     }
