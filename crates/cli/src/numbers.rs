@@ -116,6 +116,7 @@ mod tests {
                 }
                 let may_be_0 = [
                     "ad-hoc",
+                    "batch-wait",
                     "flush-floor-us",
                     "idle-in-transaction-session-timeout",
                     "max-connections",
