@@ -10,7 +10,8 @@ use workload::{Settings, Workload};
 /// Settings of the database.
 #[derive(Args, Clone, Debug)]
 pub struct DatabaseOptions {
-    /// Content of the log: off, command, adaptive, logical, physical, physiological.
+    /// Content of the log: off, command, adaptive, logical, physical, physiological; with --concurrency dgcc
+    /// also dependency-fine, dependency-coarse.
     #[arg(long = "log", default_value = "command")]
     pub content: Content,
     /// Whether a log by value holds only the changed columns of an updated row: on, off. [default: on

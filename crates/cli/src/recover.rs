@@ -16,7 +16,7 @@ pub struct Arguments {
     /// The data folder.
     folder: PathBuf,
     /// Replay method: auto; clr, clr-p (command); llr, llr-p, poplar (logical); plr (physical); aries
-    /// (physiological).
+    /// (physiological); dependency (dependency-fine, dependency-coarse).
     #[arg(long, default_value = "auto")]
     method: Method,
     /// Schedule of clr-p: chopping, static, synchronous, pipelined.

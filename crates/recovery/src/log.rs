@@ -193,6 +193,12 @@ fn durable_in_companions(
     Ok(least)
 }
 
+/// Returns whether a record is one of a vertex. A vertex may have no record, or several; the end of its batch
+/// tells how many have committed.
+fn is_of_batch(kind: RecordKind) -> bool {
+    matches!(kind, RecordKind::Vertex | RecordKind::BatchWrites)
+}
+
 /// Returns whether a record says that a transaction committed.
 fn is_a_commit(record: &Record<'_>) -> bool {
     match record {
@@ -280,9 +286,11 @@ impl LogContents {
         read_large: impl Fn(LargeRecord) -> Result<(PathBuf, Vec<u8>), RecoveryError>,
     ) -> Result<Vec<CommitOrder>, RecoveryError> {
         let logs = std::mem::take(&mut self.logs);
-        let mut index = Index { contents: self, from, large: Vec::new(), committed: HashSet::new() };
+        let (committed, left_out) = (HashSet::new(), HashSet::new());
+        let mut index = Index { contents: self, from, large: Vec::new(), committed, left_out };
         let lasts = logs.iter().enumerate().map(|(number, log)| index.add_log(number as u32, log)).collect();
-        let Index { large, committed, .. } = index;
+        let Index { large, committed, left_out, .. } = index;
+        self.discarded += left_out.len() as u64;
         self.logs = logs;
         for (record, mut address) in large {
             // The checkpoint holds the operations of transactions that began before it.
@@ -302,10 +310,8 @@ impl LogContents {
     /// Refuses batches that lack records, and records of batches that have no end.
     fn check_batches(&mut self) -> Result<(), LogError> {
         self.batches.sort_unstable_by_key(|batch| batch.first);
-        let is_of_batch =
-            |address: &&Address| matches!(address.kind, RecordKind::Vertex | RecordKind::BatchWrites);
-        let mut orders: Vec<CommitOrder> =
-            self.addresses.iter().filter(is_of_batch).map(|address| address.order).collect();
+        let of_batches = self.addresses.iter().filter(|address| is_of_batch(address.kind));
+        let mut orders: Vec<CommitOrder> = of_batches.map(|address| address.order).collect();
         orders.sort_unstable();
         let mut left = orders.as_slice();
         for batch in &self.batches {
@@ -434,6 +440,8 @@ struct Index<'c> {
     large: Vec<(LargeRecord, Address)>,
     /// Transactions whose commit after the checkpoint is an outcome of its own.
     committed: HashSet<CommitOrder>,
+    /// Vertices with records whose batches do not count.
+    left_out: HashSet<CommitOrder>,
 }
 
 impl Index<'_> {
@@ -456,7 +464,10 @@ impl Index<'_> {
                 if stamp.order > self.contents.cuts[&log.incarnation] && !stamp.alone
                     || stamp.order > self.contents.complete
                 {
-                    self.contents.discarded += u64::from(is_a_commit(&record));
+                    if is_of_batch(kind) {
+                        self.left_out.insert(stamp.order);
+                    }
+                    self.contents.discarded += u64::from(is_a_commit(&record) && !is_of_batch(kind));
                 } else if stamp.order >= self.from || is_an_operation(kind, &record) {
                     // An operation is logged before its transaction draws the order of its commit.
                     if stamp.order >= self.from && log.semantics != procedure::SEMANTICS {
@@ -465,7 +476,7 @@ impl Index<'_> {
                         return Err(LogError::unproven(&batch.file, batch.offset, kind).into());
                     }
                     self.contents.record_bytes += bytes;
-                    self.contents.transactions += u64::from(is_a_commit(&record));
+                    self.contents.transactions += u64::from(is_a_commit(&record) && !is_of_batch(kind));
                     self.add(address, &record);
                 }
             }
@@ -481,7 +492,7 @@ impl Index<'_> {
             }
             Record::BatchEnd(end) => {
                 let (last, records) = (address.order, end.records);
-                self.contents.transactions += u64::from(end.commits - records);
+                self.contents.transactions += u64::from(end.commits);
                 // One that does not fit its order has no records either, which `check_batches` finds.
                 let first = end.first(last).unwrap_or(last);
                 return self.contents.batches.push(FoundBatch { first, last, records });

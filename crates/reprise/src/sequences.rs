@@ -193,6 +193,7 @@ impl Writer {
             Ok(outcome) => Ok((before, outcome.commit)),
             Err(CommitError::Log(error)) => Err(SqlError::new(error.sqlstate(), error.to_string()).into()),
             Err(CommitError::Conflict(conflict)) => Err(conflict.into()),
+            Err(CommitError::Interrupted(error)) => Err((*error).into()),
         }
     }
 

@@ -32,7 +32,7 @@ use crate::{Tables, Workspace};
 use catalog::{CommitOrder, Written};
 use logging::content::{Stamp, put_written};
 use logging::{Commit, Drawn, LogError, LogSet, LoggerTag, Numbered, Numbering};
-use procedure::{Conflict, Procedure, WitnessRecorder};
+use procedure::{Conflict, Interrupts, Procedure, SqlError, WitnessRecorder};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Instant;
@@ -82,6 +82,9 @@ pub enum CommitError {
     Conflict(Conflict),
     /// A log refuses its record, or has failed.
     Log(LogError),
+    /// Its statement was cancelled, or had no time left, while it waited for the end of a batch. It was
+    /// rolled back.
+    Interrupted(Box<SqlError>),
 }
 
 impl From<Conflict> for CommitError {
@@ -107,6 +110,10 @@ pub struct CommitPipeline {
     gate: Option<Arc<Gate>>,
     /// How the thread of a commit waits for the gate.
     pub blocks_by: BlocksBy,
+    /// What ends that wait.
+    pub interrupts: Interrupts,
+    /// Whether its transactions are vertices of batches.
+    is_in_batches: bool,
     /// The number of the running transaction, if it is a vertex of a batch.
     vertex: Option<CommitOrder>,
     tag: Option<LoggerTag>,
@@ -151,6 +158,8 @@ impl CommitPipeline {
             worker,
             gate: None,
             blocks_by: |wait| wait(),
+            interrupts: Interrupts::default(),
+            is_in_batches: false,
             vertex: None,
             records,
             until_timed: 0,
@@ -171,6 +180,7 @@ impl CommitPipeline {
     /// records go if they have numbers before they run; it has called `Epochs::begin_commit` for the batch.
     pub fn enter_batch(&mut self, home: Slot) {
         self.gate = None;
+        self.is_in_batches = true;
         if self.numbering.can_draw_ahead() {
             self.records.go_to(home);
         }
@@ -180,6 +190,15 @@ impl CommitPipeline {
     /// when it commits.
     pub fn number_vertex(&mut self, number: Option<CommitOrder>) {
         self.vertex = number;
+    }
+
+    /// Notes that all vertices of a batch have ended. Where workers write their own logs, this writes the
+    /// log, once for all of them.
+    ///
+    /// # Errors
+    /// The log has failed.
+    pub fn end_vertices(&self) -> Result<(), LogError> {
+        self.logs.ended(self.worker)
     }
 
     /// Takes the records of vertices over from a pipeline that is not used any more.
@@ -240,7 +259,8 @@ impl CommitPipeline {
     /// Commits a transaction that has run, and appends its record to each log.
     ///
     /// # Errors
-    /// `Conflict` when it lost a race; `Log` when its record is too large, a log can't grow, or has failed.
+    /// `Conflict` when it lost a race; `Log` when its record is too large, a log can't grow, or has failed;
+    /// `Interrupted` when its statement ended while it waited for a batch.
     /// The record of a vertex must fit half of a log's buffer; outside of batches the transaction can have a
     /// larger one.
     /// The transaction is rolled back, unless a log has failed after the rows were written: no transaction is
@@ -260,12 +280,18 @@ impl CommitPipeline {
             return Err(error.into());
         }
         let gate = self.gate.clone();
-        let _passed = gate.as_ref().map(|gate| gate.pass(self.blocks_by));
+        let passed = gate.as_ref().map(|gate| gate.pass(self.blocks_by, &self.interrupts)).transpose();
+        let _passed = passed.map_err(|error| {
+            workspace.rollback();
+            CommitError::Interrupted(Box::new(error))
+        })?;
         workspace.set_committing(true);
         let stamp = self.commit_writes(workspace);
         workspace.set_committing(false);
         let Stamp { order, alone } = stamp?;
-        self.logs.ended(self.worker)?;
+        if !self.is_in_batches {
+            self.logs.ended(self.worker)?;
+        }
         let commit = Commit { number: order, worker: self.worker, alone };
         Ok(Outcome { committed: Committed::Wrote(order), commit })
     }

@@ -6,10 +6,16 @@
 //! its records are made.
 //!
 //! Invariants: 1. no commit passes while the gate is closed. 2. a commit waits for at most one batch: what
-//! waits when the gate opens passes before it closes again. Held by: `a_closed_gate_lets_no_commit_pass`,
-//! `a_commit_waits_for_one_batch`.
+//! waits when the gate opens passes before it closes again. 3. a commit that waits ends when its statement is
+//! cancelled or has no time left. Held by: `a_closed_gate_lets_no_commit_pass`,
+//! `a_commit_waits_for_one_batch`, `a_cancelled_commit_does_not_wait`.
 
+use procedure::{Interrupts, SqlError};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The longest time until a commit that waits learns of a cancel.
+const CHECKED_EVERY: Duration = Duration::from_millis(20);
 
 /// Runs a function that blocks the thread. A server's thread hands its other tasks over before that.
 pub type BlocksBy = fn(&mut dyn FnMut());
@@ -57,22 +63,32 @@ impl Gate {
     }
 
     /// Returns once a commit may pass.
-    pub fn pass(&self, blocks_by: BlocksBy) -> Passed<'_> {
+    ///
+    /// # Errors
+    /// `57014`: the statement was cancelled, or its deadline has passed, while the commit waited.
+    pub fn pass(&self, blocks_by: BlocksBy, interrupts: &Interrupts) -> Result<Passed<'_>, SqlError> {
         let mut state = self.state();
         if !state.is_closed {
             state.passed += 1;
-            return Passed(self);
+            return Ok(Passed(self));
         }
         state.waiting += 1;
         let opened = state.opened;
         drop(state);
+        let mut passes = Ok(());
         blocks_by(&mut || {
             let mut state = self.state();
             while state.opened == opened {
-                state = self.wait(state);
+                passes = interrupts.check();
+                if passes.is_err() {
+                    state.waiting -= 1;
+                    return;
+                }
+                let waited = self.changed.wait_timeout(state, CHECKED_EVERY);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
         });
-        Passed(self)
+        passes.map(|()| Passed(self))
     }
 
     /// Closes the gate, and waits until no commit is behind it. One batch at a time does so.
@@ -99,6 +115,7 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     #[test]
@@ -109,7 +126,8 @@ mod tests {
             for _ in 0..3 {
                 scope.spawn(|| {
                     while !stops.load(Ordering::SeqCst) {
-                        let passed = gate.pass(|wait| wait());
+                        let passed =
+                            gate.pass(|wait| wait(), &Interrupts::default()).expect("nothing cancels it");
                         assert!(!is_closed.load(Ordering::SeqCst), "a commit has passed a closed gate");
                         commits.fetch_add(1, Ordering::SeqCst);
                         assert!(!is_closed.load(Ordering::SeqCst), "the gate was closed over a commit");
@@ -135,15 +153,36 @@ mod tests {
         let gate = Gate::default();
         gate.close();
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| drop(gate.pass(|wait| wait())));
+            let waits = scope.spawn(|| gate.pass(|wait| wait(), &Interrupts::default()).map(drop));
             while gate.state().waiting == 0 {
                 std::thread::yield_now();
             }
             gate.open();
             // The next batch finds the commit behind the gate, even if its thread has not woken up.
             gate.close();
-            waits.join().expect("it passes");
+            waits.join().expect("it does not panic").expect("it passes");
         });
         assert_eq!(gate.state().passed, 0);
+    }
+
+    #[test]
+    fn a_cancelled_commit_does_not_wait() {
+        let (gate, flag) = (Gate::default(), Arc::new(AtomicBool::new(false)));
+        let interrupts = Interrupts { cancelled: Some(Arc::clone(&flag)), deadline: None };
+        gate.close();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| gate.pass(|wait| wait(), &interrupts).map(drop));
+            while gate.state().waiting == 0 {
+                std::thread::yield_now();
+            }
+            flag.store(true, Ordering::Relaxed);
+            let refused = waits.join().expect("it does not panic").expect_err("it is cancelled");
+            assert_eq!(refused.sqlstate, "57014");
+        });
+        // It is not behind the gate, so the next batch does not wait for it.
+        gate.open();
+        gate.close();
+        let state = gate.state();
+        assert_eq!((state.waiting, state.passed), (0, 0));
     }
 }

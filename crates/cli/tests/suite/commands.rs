@@ -38,7 +38,7 @@ fn explain_shows_the_bank_in_every_form() {
     assert!(text.contains("block 4: by nation"), "{text}");
     // Whose account gets the money is read first, so the accounts of all are reserved.
     let batches = text.split_once("  a call of transfer\n").expect("its reservations").1;
-    assert!(batches.contains("    looks up one key of family_pkey (id)\n"), "{text}");
+    assert!(batches.contains("    looks up one key of spouse_pkey (name)\n"), "{text}");
     assert!(batches.contains("    updates all keys of current_pkey\n"), "{text}");
 
     let json: Value = serde_json::from_str(&printed(&["explain", &bank, "--format", "json"])).unwrap();

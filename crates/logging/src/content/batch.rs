@@ -69,7 +69,7 @@ pub struct BatchEndRecord {
     pub vertices: u32,
     /// Number of vertices that have committed writes.
     pub commits: u32,
-    /// Number of records of vertices in the log.
+    /// Number of records of vertices in the log. A vertex has one, none or several.
     pub records: u32,
 }
 
@@ -85,8 +85,7 @@ impl BatchEndRecord {
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut number = || u32::try_from(reader.varint()?).map_err(|_| DecodeError);
         let record = Self { vertices: number()?, commits: number()?, records: number()? };
-        let fits =
-            record.vertices > 0 && record.commits <= record.vertices && record.records <= record.commits;
+        let fits = record.vertices > 0 && record.commits <= record.vertices;
         if fits { Ok(record) } else { Err(DecodeError) }
     }
 

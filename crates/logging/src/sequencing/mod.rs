@@ -351,9 +351,10 @@ impl dyn Log + '_ {
     /// only while the buffer is full.
     ///
     /// # Errors
-    /// The log has failed.
+    /// The log has failed. `RecordTooLarge`: no buffer ever has room for the record.
     #[inline]
     pub fn append(&self, worker: Slot, record: &[u8], number: CommitOrder) -> Result<(), LogError> {
+        self.check_size(record.len())?;
         let buffer = self.buffer(worker);
         while !buffer.try_append(record, number) {
             self.make_room(worker)?;

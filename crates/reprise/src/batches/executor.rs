@@ -6,11 +6,18 @@ use super::{Answer, Batch, Built, Outcome, Phase, Shared, SubmittedCall, Task, W
 use crate::worker::{Recorded, Request, Settings, Worker};
 use catalog::{CommitOrder, encode_value};
 use crossbeam_deque::{Steal, Worker as Deque};
+use logging::LogError;
 use procedure::{Call, SqlError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Waker;
 use storage::Slot;
+
+/// An executor wakes sessions after this many calls that committed. No commit of a batch is acknowledged
+/// before the batch has ended, so nothing is gained by waking each session at once: it would only take the
+/// core.
+const WOKEN_TOGETHER: usize = 64;
 
 /// A thread that runs calls of batches.
 pub(super) struct Executor {
@@ -26,6 +33,10 @@ pub(super) struct Executor {
     took_part: Option<u32>,
     plan: Option<Arc<Plan>>,
     buffers: Buffers,
+    /// The outputs of the last call.
+    outputs: Vec<u8>,
+    /// Sessions to wake, whose calls have ended.
+    wakers: Vec<Waker>,
 }
 
 impl Executor {
@@ -40,6 +51,8 @@ impl Executor {
             took_part: None,
             plan: None,
             buffers: Buffers::default(),
+            outputs: Vec::new(),
+            wakers: Vec::new(),
         }
     }
 
@@ -56,11 +69,7 @@ impl Executor {
                 Work::Resolve(calls) => self.resolve(calls),
                 Work::Build(building, task) => self.build(building, task),
                 Work::Begin(batch) => self.begin(batch),
-                Work::Run => {
-                    while let Some(task) = self.take() {
-                        self.run_vertex(task);
-                    }
-                }
+                Work::Run => self.run_vertices(),
                 Work::End(batch) => self.end(&batch),
                 Work::Stop => return,
             }
@@ -117,10 +126,10 @@ impl Executor {
         (self.took_part, self.batch) = (None, None);
         let Worker { pipeline, workspace, .. } = &mut self.worker;
         let has_numbers = batch.first.is_some();
-        // A log that fails here refuses the next transaction, and acknowledges none of these.
-        if has_numbers {
-            let _ = pipeline.end_batch(workspace, batch, &batch.records);
-        }
+        check_ended(match has_numbers {
+            true => pipeline.end_batch(workspace, batch, &batch.records),
+            false => pipeline.end_vertices(),
+        });
         // While no vertex runs: the removal of a deleted row would undo a vertex that has looked for it.
         self.worker.collect_garbage();
         self.worker.publish();
@@ -128,20 +137,40 @@ impl Executor {
         // AcqRel: the last one ends the batch after the records of every other executor.
         if batch.took_part.fetch_sub(1, Ordering::AcqRel) == 1 {
             if has_numbers {
-                let _ = pipeline.put_batch_end(batch, &batch.records);
+                check_ended(pipeline.put_batch_end(batch, &batch.records));
             }
             self.shared.end();
         }
     }
 
-    /// Takes a vertex that can run.
+    /// Runs vertices until there is none that can run.
+    fn run_vertices(&mut self) {
+        let mut done = 0;
+        while let Some(task) = self.take() {
+            self.run_vertex(task);
+            done += 1;
+        }
+        if let Some(batch) = self.batch.as_ref().filter(|_| done > 0)
+            // AcqRel: executors make records after all that every other executor has done.
+            && batch.left.fetch_sub(done, Ordering::AcqRel) == done
+        {
+            self.shared.change(|state| state.phase = Phase::Ends);
+        }
+        self.wake_sessions();
+    }
+
+    fn wake_sessions(&mut self) {
+        self.wakers.drain(..).for_each(Waker::wake);
+    }
+
+    /// Takes a vertex that can run; with one that waits for no other, further ones of these.
     fn take(&self) -> Option<Task> {
         if let Some(own) = self.deque.pop() {
             return Some(own);
         }
         loop {
             let stolen = || self.shared.deques.iter().map(|deque| deque.steal()).collect::<Steal<_>>();
-            match self.shared.ready.steal().or_else(stolen) {
+            match self.shared.ready.steal_batch_and_pop(&self.deque).or_else(stolen) {
                 Steal::Success(task) => return Some(task),
                 Steal::Empty => return None,
                 Steal::Retry => {}
@@ -154,7 +183,8 @@ impl Executor {
         if self.batch.as_ref().is_none_or(|batch| batch.number != number) {
             self.batch.clone_from(&hold(&self.shared.state).running);
         }
-        let batch = Arc::clone(self.batch.as_ref().expect("a vertex belongs to the running batch"));
+        // Counting references to the batch would cost each vertex a write that all executors contend for.
+        let batch = self.batch.take().expect("a vertex belongs to the running batch");
         if self.took_part != Some(number) {
             self.took_part = Some(number);
             batch.took_part.fetch_add(1, Ordering::Relaxed);
@@ -180,14 +210,15 @@ impl Executor {
             released += 1;
         });
         if let Some((promise, outcome)) = ended {
-            promise.resolve(outcome);
+            let is_committed = matches!(outcome, Outcome::Committed(_));
+            self.wakers.extend(promise.resolve_later(outcome));
+            if !is_committed || self.wakers.len() >= WOKEN_TOGETHER {
+                self.wake_sessions();
+            }
         }
         // This executor takes one of them itself.
         (1..released).for_each(|_| self.shared.wake_one());
-        // AcqRel: executors make records after all that every other executor has done.
-        if batch.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.shared.change(|state| state.phase = Phase::Ends);
-        }
+        self.batch = Some(batch);
     }
 
     /// Runs a call as a transaction. One that panics fails, with all that it has done undone, and the
@@ -240,11 +271,13 @@ impl Executor {
         };
         match worker.run(&request, &settings) {
             Ok(Some(commit)) => {
-                let (machine, mut outputs) = (&worker.machine, Vec::new());
+                self.outputs.clear();
+                let machine = &worker.machine;
                 for (_, register, ty) in procedure.outputs() {
-                    encode_value(machine.get(register), ty, &machine.frame.arena, &mut outputs);
+                    encode_value(machine.get(register), ty, &machine.frame.arena, &mut self.outputs);
                 }
-                Outcome::Committed(Answer { commit, outputs, notices: worker.take_notices() })
+                let (outputs, notices) = (self.outputs.clone(), worker.take_notices());
+                Outcome::Committed(Answer { commit, outputs, notices })
             }
             Ok(None) => Outcome::Outdated(call),
             Err(refused) => {
@@ -255,5 +288,15 @@ impl Executor {
                 Outcome::Alone(call)
             }
         }
+    }
+}
+
+/// Takes what became of records of a batch, whose calls have committed. A log that has failed refuses the
+/// next transaction, and acknowledges none of these. Any other error would leave a log that lacks a part of
+/// the batch.
+fn check_ended(ended: Result<(), LogError>) {
+    if let Err(error @ LogError::RecordTooLarge { .. }) = ended {
+        tracing::error!(%error, "a batch cannot be logged; the process aborts; recovery follows: {error}");
+        std::process::abort();
     }
 }

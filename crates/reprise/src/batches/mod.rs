@@ -115,7 +115,7 @@ struct Batch {
     /// By vertex; taken by the executor that runs it. `None`: the batch has given the call back.
     calls: Vec<Mutex<Option<Waiting>>>,
     graph: Graph,
-    /// The number of vertices that are not done.
+    /// The number of vertices that no executor has reported as done.
     left: AtomicUsize,
     /// By vertex, whether it has committed writes.
     has_record: Box<[AtomicBool]>,

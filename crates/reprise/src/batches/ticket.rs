@@ -51,18 +51,14 @@ impl Ticket {
         self.leave_queue(Stage::Closed)
     }
 
-    fn resolve(&self, outcome: Outcome) {
-        let waker = {
-            let mut state = hold(&self.0);
-            if matches!(state.stage, Stage::Closed) {
-                return;
-            }
-            state.stage = Stage::Ended(outcome);
-            state.waker.take()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
+    /// Gives the outcome. Returns the waker of a session that waits for it.
+    fn resolve(&self, outcome: Outcome) -> Option<Waker> {
+        let mut state = hold(&self.0);
+        if matches!(state.stage, Stage::Closed) {
+            return None;
         }
+        state.stage = Stage::Ended(outcome);
+        state.waker.take()
     }
 
     /// Takes the outcome; `None` if the call has not ended.
@@ -115,10 +111,15 @@ impl Promise {
         self.0.as_ref().is_some_and(|ticket| ticket.leave_queue(Stage::Runs))
     }
 
-    pub(super) fn resolve(mut self, outcome: Outcome) {
-        if let Some(ticket) = self.0.take() {
-            ticket.resolve(outcome);
-        }
+    /// Gives the outcome, and wakes the session.
+    pub(super) fn resolve(self, outcome: Outcome) {
+        self.resolve_later(outcome).into_iter().for_each(Waker::wake);
+    }
+
+    /// Gives the outcome. Returns the waker of the session, if that waits.
+    #[must_use]
+    pub(super) fn resolve_later(mut self, outcome: Outcome) -> Option<Waker> {
+        self.0.take().and_then(|ticket| ticket.resolve(outcome))
     }
 }
 
@@ -127,7 +128,8 @@ impl Drop for Promise {
         if let Some(ticket) = self.0.take() {
             let error =
                 SqlError::new("XX000", "the batch of the call has panicked; the server's log says where");
-            ticket.resolve(Outcome::Failed { refused: error.into(), notices: Vec::new() });
+            let outcome = Outcome::Failed { refused: error.into(), notices: Vec::new() };
+            ticket.resolve(outcome).into_iter().for_each(Waker::wake);
         }
     }
 }

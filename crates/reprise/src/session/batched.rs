@@ -83,10 +83,14 @@ impl Session {
         if !self.joins_batches(called) {
             return Ok(StartedCall(Started::Ended(Box::new(self.call(procedure, arguments)))));
         }
-        let mut record = Vec::new();
-        self.encode_arguments(called, arguments, &mut record)?;
-        let call = self.new_call(called, true);
-        let ticket = self.submit(call, record);
+        let mut record = std::mem::take(&mut self.arguments);
+        let encoded = self.encode_arguments(called, arguments, &mut record);
+        let submitted = encoded.map(|()| {
+            let call = self.new_call(called, true);
+            self.submit(call, record.clone())
+        });
+        self.arguments = record;
+        let ticket = submitted?;
         Ok(StartedCall(Started::Submitted { ticket, known, index }))
     }
 

@@ -161,6 +161,10 @@ impl Session {
                 Err(error.into())
             }
             Err(CommitError::Conflict(conflict)) => Err(worker.lost_at_commit(conflict)),
+            Err(CommitError::Interrupted(error)) => {
+                self.shows_what_was_read();
+                Err(Error::Sql(*error))
+            }
         }
     }
 

@@ -101,6 +101,7 @@ impl Session {
                 commit = pipeline.commit_definitions(workspace, &record).map_err(|error| match error {
                     CommitError::Conflict(conflict) => serialization_failure(conflict),
                     CommitError::Log(error) => error.into(),
+                    CommitError::Interrupted(error) => Error::Sql(*error),
                 })?;
                 Ok(())
             });

@@ -325,6 +325,7 @@ impl Session {
                 Ok(committed) => committed,
                 Err(CommitError::Conflict(conflict)) => return Err(worker.lost_at_commit(conflict)),
                 Err(CommitError::Log(error)) => return Err(error.into()),
+                Err(CommitError::Interrupted(error)) => return Err(Error::Sql(*error)),
             };
             Ok(Some((private.schema.clone(), tables)))
         })?;

@@ -90,15 +90,11 @@ impl Worker {
                         Ok(commit) => return Ok(Some(commit)),
                         Err(CommitError::Log(error)) => return Err(self.not_logged(error, settings)),
                         Err(CommitError::Conflict(conflict)) => Failure::Conflict(conflict),
+                        Err(CommitError::Interrupted(error)) => return Err(self.failed(*error)),
                     }
                 }
                 Err(Failure::Error(error)) => match self.workspace.rollback_after_error() {
-                    Ok(()) => {
-                        self.tally.failed += 1;
-                        let refused = self.refused(Error::Sql(*error));
-                        self.after_call();
-                        return Err(refused);
-                    }
+                    Ok(()) => return Err(self.failed(*error)),
                     Err(conflict) => Failure::Conflict(conflict),
                 },
                 Err(failure) => {
@@ -246,6 +242,9 @@ impl Worker {
     /// Commits the running transaction, and counts it.
     #[inline]
     pub(crate) fn commit(&mut self, logged_by: LoggedBy<'_>) -> Result<Commit, CommitError> {
+        if self.inner.gate.is_some() {
+            self.pipeline.interrupts = self.machine.interrupts().clone();
+        }
         let Outcome { committed, commit } = self.pipeline.commit(&mut self.workspace, logged_by)?;
         match committed {
             Committed::Wrote(_) => self.tally.committed += 1,
@@ -262,6 +261,14 @@ impl Worker {
             // The error is an answer, and shows what the transaction has read.
             error => self.refused(error.into()),
         }
+    }
+
+    /// Counts a transaction that has failed, and was rolled back. Returns its error.
+    fn failed(&mut self, error: SqlError) -> Refused {
+        self.tally.failed += 1;
+        let refused = self.refused(Error::Sql(error));
+        self.after_call();
+        refused
     }
 
     /// Returns an error that shows the reads of the last transaction.

@@ -27,6 +27,7 @@ impl Steps {
             }
             Err(CommitError::Log(error)) => Err(SqlError::new(error.sqlstate(), error.to_string()).into()),
             Err(CommitError::Conflict(conflict)) => Err(conflict.into()),
+            Err(CommitError::Interrupted(error)) => Err((*error).into()),
         }
     }
 
@@ -113,6 +114,7 @@ impl Worker {
     fn begin_steps(&mut self) -> Arc<Mutex<Steps>> {
         let mut pipeline = self.new_pipeline();
         pipeline.begin();
+        pipeline.interrupts = self.machine.interrupts().clone();
         let steps = Arc::new(Mutex::new(Steps { pipeline, committed: 0, shown: None }));
         let (shared, inner, number) = (Arc::clone(&steps), Arc::clone(&self.inner), self.version.number);
         let end = move |workspace: &mut Workspace, commit: bool| {

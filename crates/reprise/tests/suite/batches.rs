@@ -425,6 +425,39 @@ fn a_row_that_a_call_replaces_is_logged_whole() {
     }
 }
 
+const GROWING: &str = "
+    CREATE TABLE notes (id INT PRIMARY KEY, text TEXT NOT NULL);
+    CREATE PROCEDURE wait_long() LANGUAGE plpgsql AS $$ DECLARE k INT := 0; BEGIN
+        FOR i IN 1..300000 LOOP k := (k + i) % 9973; END LOOP;
+        INSERT INTO notes VALUES (0, k::TEXT);
+    END $$;
+    CREATE PROCEDURE add(lowest INT, highest INT) LANGUAGE plpgsql AS $$ BEGIN
+        FOR i IN lowest..highest LOOP INSERT INTO notes VALUES (i, ''); END LOOP;
+    END $$;
+    CREATE PROCEDURE grow(note INT, characters INT) LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE notes SET text = text || repeat('x', characters) WHERE id = note;
+    END $$;";
+
+/// A call inserts rows, which further calls of its batch make larger than a log's buffer (1 MiB here) is. The
+/// rows come back from several records.
+#[test]
+fn rows_that_grow_in_a_batch_fit_the_log() {
+    const ROWS: i64 = 40;
+    for content in [Content::DependencyFine, Content::DependencyCoarse] {
+        bytes_of(content, GROWING, |session| {
+            // The rest come together while it runs.
+            let mut started = vec![session.begin_call("wait_long", params![]).unwrap()];
+            started.push(session.begin_call("add", params![1, ROWS]).unwrap());
+            for (note, characters) in (1..=ROWS).flat_map(|note| [(note, 30_000), (note, 40_000)]) {
+                started.push(session.begin_call("grow", params![note, characters]).unwrap());
+            }
+            started.into_iter().for_each(|started| drop(session.end_call(started).unwrap()));
+            let long = session.execute("SELECT count(*) FROM notes WHERE length(text) = 70000", params![]);
+            assert_eq!(long.unwrap().rows[0][0], Value::Int(ROWS));
+        });
+    }
+}
+
 const COLUMNS: &str = "
     CREATE TABLE stores (id INT PRIMARY KEY, name TEXT NOT NULL, tax INT NOT NULL, total BIGINT NOT NULL);
     CREATE INDEX ON stores (name);

@@ -72,6 +72,11 @@ impl Use {
         self.mode as usize + if self.is_whole { 0 } else { ReservationMode::ALL.len() }
     }
 
+    /// Returns whether a set has this use.
+    pub(super) fn is_in(self, uses: Uses) -> bool {
+        uses >> self.number() & 1 == 1
+    }
+
     /// Returns whether two uses of one node need an order. Granules inside meet at their own nodes.
     const fn conflicts(self, other: Self) -> bool {
         (self.is_whole || other.is_whole) && self.mode.conflicts(other.mode)
@@ -134,8 +139,9 @@ impl Entries {
         for length in index.lengths.iter().copied().take_while(|length| *length <= values) {
             let space = index.number << 8 | length as u64;
             let node = xxh3_64(prefix(length)) ^ space.wrapping_mul(SPREAD);
-            // The low bits choose the bucket of the shard's hash map.
-            let shard = (node >> 32) as usize % self.shards.len();
+            // The shard's hash map takes its bucket from the low bits, and its tag from the seven high ones.
+            let middle = node >> 16 & u64::from(u32::MAX);
+            let shard = ((middle * self.shards.len() as u64) >> 32) as usize;
             let of = Use { mode, is_whole: length == values };
             self.shards[shard].push(Entry { node, vertex, of });
         }

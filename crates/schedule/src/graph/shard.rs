@@ -6,7 +6,7 @@
 //! them has an edge for each pair.
 
 use super::Vertex;
-use super::entries::{Entry, Use, Uses};
+use super::entries::{Entry, Use};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -61,13 +61,14 @@ impl Lists {
     }
 }
 
-/// Returns the numbers of uses.
-fn numbers(mut uses: Uses) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let number = (uses != 0).then(|| uses.trailing_zeros() as usize)?;
-        uses &= uses - 1;
-        Some(number)
-    })
+/// The vertices that a later one may have to wait for at a node, by use. Most nodes have one use or two.
+#[derive(Clone, Copy, Debug)]
+struct Users {
+    of: Use,
+    /// The list of the vertices.
+    list: u32,
+    /// The users with another use of the same node.
+    next: u32,
 }
 
 /// The edges of the nodes of a shard.
@@ -82,20 +83,35 @@ pub(super) struct Shard {
 
 impl Shard {
     /// Makes the edges between vertices. `chunks` has the entries of the shard's nodes in batch order.
-    pub(super) fn of<'e>(vertices: usize, chunks: impl Iterator<Item = &'e [Entry]>) -> Self {
+    pub(super) fn of<'e>(vertices: usize, chunks: impl Iterator<Item = &'e [Entry]> + Clone) -> Self {
         let lists = Lists::default();
         let mut shard = Self { later: vec![NONE; vertices], lists, waits: vec![0; vertices] };
-        let mut nodes: HashMap<u64, [u32; Use::COUNT], BuildHasherDefault<IsHash>> = HashMap::default();
-        let mut users = Lists::default();
+        let entries = chunks.clone().map(<[_]>::len).sum();
+        let mut nodes: HashMap<u64, u32, BuildHasherDefault<IsHash>> =
+            HashMap::with_capacity_and_hasher(entries, BuildHasherDefault::default());
+        let (mut all, mut earlier) = (Vec::<Users>::with_capacity(entries), Lists::default());
         for entry in chunks.flatten() {
-            let node = nodes.entry(entry.node).or_insert([NONE; Use::COUNT]);
-            for earlier in numbers(entry.of.conflicting()) {
-                for vertex in users.iter(node[earlier]) {
-                    shard.add_edge(vertex, entry.vertex);
+            let (conflicting, replaced) = (entry.of.conflicting(), entry.of.replaced());
+            let first = nodes.entry(entry.node).or_insert(NONE);
+            let (mut own, mut next) = (None, *first);
+            while let Some(users) = all.get_mut(next as usize) {
+                if users.of.is_in(conflicting) {
+                    earlier.iter(users.list).for_each(|vertex| shard.add_edge(vertex, entry.vertex));
                 }
+                if users.of.is_in(replaced) {
+                    users.list = NONE;
+                }
+                if users.of == entry.of {
+                    own = Some(next);
+                }
+                next = users.next;
             }
-            numbers(entry.of.replaced()).for_each(|earlier| node[earlier] = NONE);
-            users.add(&mut node[entry.of.number()], entry.vertex);
+            let own = own.unwrap_or_else(|| {
+                all.push(Users { of: entry.of, list: NONE, next: *first });
+                *first = all.len() as u32 - 1;
+                *first
+            });
+            earlier.add(&mut all[own as usize].list, entry.vertex);
         }
         shard
     }

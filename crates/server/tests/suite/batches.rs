@@ -152,6 +152,29 @@ fn a_call_that_waits_is_cancelled() {
     assert_eq!(served.counted(1), 1);
 }
 
+/// So is a commit that waits for the end of a batch: of a statement, or of a transaction of several.
+#[test]
+fn a_commit_that_waits_for_a_batch_is_cancelled() {
+    let served = serve();
+    let mut clients: Vec<_> = (0..2).map(|_| served.connect()).collect();
+    clients[1].batch_execute("BEGIN; INSERT INTO numbers VALUES (2)").unwrap();
+    let endless = Endless::begin(&served);
+    for (client, text) in clients.into_iter().zip(["INSERT INTO numbers VALUES (1)", "COMMIT"]) {
+        let cancel = client.cancel_token();
+        let waiting = Waiting::start(client, text);
+        assert!(waiting.waits());
+        cancel.cancel_query(NoTls).unwrap();
+        let (answer, mut client) = waiting.end();
+        assert_eq!(answer, "57014", "{text}");
+        client.batch_execute("ROLLBACK; SET statement_timeout = '70ms'").unwrap();
+        assert_eq!(outcome(&mut client, "INSERT INTO numbers VALUES (3)"), "57014");
+    }
+    endless.end();
+    let mut client = served.connect();
+    assert_eq!(client.query("SELECT n FROM numbers", &[]).unwrap().len(), 0);
+    assert_eq!(outcome(&mut client, "INSERT INTO numbers VALUES (1), (2), (3)"), "ok");
+}
+
 #[test]
 fn a_call_that_runs_is_cancelled() {
     let served = serve();

@@ -9,11 +9,15 @@
 //!    writer of a row is kept; its image has each column that some call of the batch may have changed.
 //! 3. Of an insert, the record has the row as the batch leaves it; of a delete, the key. Both are always
 //!    kept, so that each record of a row finds the row as the record before left it.
+//! 4. Later vertices may have made the rows of a vertex larger than when it committed. So a vertex whose rows
+//!    have become large has several records, each of some rows.
 //!
-//! Held by: `batches_equal_one_thread` (crates/reprise).
+//! Invariant: no record is larger than a log's buffer: a vertex commits only if all its rows together, as
+//! they are then, take half of it at most.
+//! Held by: `batches_equal_one_thread`, `rows_that_grow_in_a_batch_fit_the_log` (crates/reprise).
 
 use super::columns::ColumnsRecorder;
-use super::{EndedBatch, Execution, Needs, Recorder};
+use super::{EndedBatch, Execution, Needs, PIECES, Recorder};
 use crate::Tables;
 use catalog::{Arena, CommitOrder, Datum, RowChange, Table, TableId};
 use logging::content::{Stamp, WritesBuilder, append_batch_writes, seal};
@@ -84,6 +88,7 @@ impl Recorder for BatchRowsRecorder {
         batch: &dyn EndedBatch,
         tables: &Tables,
         guard: &Guard,
+        largest: usize,
         out: &mut Vec<u8>,
     ) -> usize {
         let mut written = std::mem::take(&mut self.written);
@@ -92,7 +97,9 @@ impl Recorder for BatchRowsRecorder {
             let record = row.record(guard);
             let is_last = record.stable_state().order() == order;
             if change != RowChange::Update || is_last {
-                if started.is_none_or(|(of, _)| of != order) {
+                let goes_on =
+                    |(of, start): (CommitOrder, usize)| of == order && out.len() - start < largest / PIECES;
+                if !started.is_some_and(goes_on) {
                     seal_started(started, out);
                     started = Some((order, append_batch_writes(out)));
                     records += 1;

@@ -124,12 +124,14 @@ pub(crate) trait Recorder: Send {
         false
     }
 
-    /// Appends the sealed records of all vertices that it has kept. Returns their number.
+    /// Appends the sealed records of all vertices that it has kept, none larger than `largest`. Returns their
+    /// number.
     fn end_batch(
         &mut self,
         _batch: &dyn EndedBatch,
         _tables: &Tables,
         _guard: &Guard,
+        _largest: usize,
         _out: &mut Vec<u8>,
     ) -> usize {
         0
@@ -384,10 +386,10 @@ impl Records {
         let guard = workspace.worker().enter();
         for (index, recorder) in self.recorders.iter_mut().enumerate() {
             let (kept, log) = (&mut self.kept[index], logs.at(index));
-            let records = recorder.end_batch(batch, &tables, &guard, kept);
+            let largest = log.largest_record();
+            let records = recorder.end_batch(batch, &tables, &guard, largest, kept);
             counts[index].fetch_add(records as u32, Ordering::Relaxed);
-            let most = log.largest_record() / PIECES;
-            let appended = cut(kept, most).try_for_each(|piece| log.append(own, piece, last));
+            let appended = cut(kept, largest / PIECES).try_for_each(|piece| log.append(own, piece, last));
             result = result.and(appended);
             kept.clear();
         }

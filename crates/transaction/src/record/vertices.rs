@@ -51,6 +51,7 @@ impl Recorder for VerticesRecorder {
         batch: &dyn EndedBatch,
         _tables: &Tables,
         _guard: &Guard,
+        _largest: usize,
         out: &mut Vec<u8>,
     ) -> usize {
         let mut from = 0;

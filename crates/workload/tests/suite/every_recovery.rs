@@ -107,7 +107,6 @@ fn smallbank() {
 
 #[test]
 fn ycsb() {
-    check("ycsb", "a");
     check("ycsb", "d");
     check("ycsb", "hybrid:20@zipfian");
 }

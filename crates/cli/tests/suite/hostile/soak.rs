@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Seconds, unless `REPRISE_SOAK_SECONDS` says otherwise.
-const SECONDS: u64 = 120;
+const SECONDS: u64 = 60;
 /// Seconds from one kill to the next.
 const KILLED_AFTER: u64 = 20;
 /// Samples in this part of a run, from its end, are compared with those of the part before it.

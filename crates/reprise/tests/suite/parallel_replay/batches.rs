@@ -3,7 +3,7 @@
 
 use super::tables::{TABLES, Ty};
 use super::{Case, case};
-use crate::common::{digest_by, on, open};
+use crate::common::{digest_by, on};
 use proptest::prelude::*;
 use reprise::disk::{CrashingDisk, Disk};
 use reprise::{Content, Database, Error, Method, ReplayMode, Row, Scheme, Session, Value};
@@ -119,8 +119,7 @@ fn contents_of(session: &mut Session) -> Vec<Vec<Row>> {
 
 /// Runs the calls that have committed again, one after the other in commit order.
 fn check_serial(case: &Case, committed: &[Committed], contents: &[Vec<Row>]) {
-    let temporary = tempfile::tempdir().unwrap();
-    let db = open(temporary.path());
+    let db = Database::open(Path::new("/serial"), on(Arc::new(CrashingDisk::default()))).unwrap();
     let mut session = db.session().unwrap();
     session.execute_script(&script(case)).unwrap();
     for Committed { call, number, rows } in committed {
@@ -134,7 +133,7 @@ fn check_serial(case: &Case, committed: &[Committed], contents: &[Vec<Row>]) {
 
 #[test]
 fn batches_equal_one_thread() {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(500);
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(200);
     let config =
         ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 4_000, ..Default::default() };
     let calls = AtomicU64::new(0);
