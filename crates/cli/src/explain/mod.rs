@@ -193,7 +193,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let mut procedures: Vec<_> = schema.procedures().collect();
     procedures.sort_by_key(|procedure| procedure.id);
-    let (reservations, _) = Reservations::of_all(procedures.iter().map(|procedure| &***procedure));
+    let reservations = Reservations::of_all(procedures.iter().map(|procedure| &***procedure));
     let known = procedures.iter().zip(reservations).map(|(procedure, reservations)| Known {
         summary: ReplaySummary::of(procedure),
         reservations: reservations.map(|own| own.describe()),

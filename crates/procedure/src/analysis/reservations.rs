@@ -141,6 +141,7 @@ pub struct Reservations {
     /// Those whose values do not depend on a loop.
     once: Vec<Reservation>,
     loops: Vec<ReservedLoop>,
+    updated: Updated,
 }
 
 /// The columns that calls of a set of procedures may update.
@@ -156,6 +157,13 @@ impl Updated {
         self.columns.get(&table).map_or(&[], Vec::as_slice)
     }
 
+    /// Adds what calls of another procedure may update.
+    pub fn add_all(&mut self, other: &Self) {
+        for (table, columns) in &other.columns {
+            add_columns(self.columns.entry(*table).or_default(), columns.iter().copied());
+        }
+    }
+
     /// Adds what the operations of a program update. A program that deletes a row and inserts another one
     /// with its key updates all columns that are not part of the key.
     fn add(&mut self, operations: &[Operation]) {
@@ -166,23 +174,25 @@ impl Updated {
         for operation in operations {
             match &operation.kind {
                 OperationKind::Update { access, assignments, .. } => {
-                    self.add_columns(&access.table, assignments.iter().map(|(column, ..)| *column));
+                    let all = self.columns.entry(access.table.id).or_default();
+                    add_columns(all, assignments.iter().map(|(column, ..)| *column));
                 }
                 OperationKind::Insert { table, .. } if deletes(table) => {
                     let key = &table.primary().columns;
-                    self.add_columns(table, (0..table.columns.len()).filter(|own| !key.contains(own)));
+                    let all = self.columns.entry(table.id).or_default();
+                    add_columns(all, (0..table.columns.len()).filter(|own| !key.contains(own)));
                 }
                 _ => {}
             }
         }
     }
+}
 
-    fn add_columns(&mut self, table: &Table, columns: impl Iterator<Item = usize>) {
-        let all = self.columns.entry(table.id).or_default();
-        all.extend(columns);
-        all.sort_unstable();
-        all.dedup();
-    }
+/// Adds columns to a list, which stays ascending.
+fn add_columns(all: &mut Vec<usize>, columns: impl Iterator<Item = usize>) {
+    all.extend(columns);
+    all.sort_unstable();
+    all.dedup();
 }
 
 /// A loop whose variable is part of keys.
@@ -278,19 +288,19 @@ impl ReservedKey {
 
 impl Reservations {
     /// Analyses procedures whose calls may be in one batch. Returns for each the reservations, or the cause
-    /// for which nothing is known of its calls before they run; and what the calls update.
-    pub fn of_all<'p>(
-        procedures: impl Iterator<Item = &'p Procedure>,
-    ) -> (Vec<Result<Self, ByValueCause>>, Updated) {
-        let (mut updated, mut all) = (Updated::default(), Vec::new());
-        for procedure in procedures {
-            all.push(Program::new(procedure, false).map(|program| {
-                updated.add(&program.operations);
-                Self::of(&program)
-            }));
-        }
+    /// for which nothing is known of its calls before they run.
+    pub fn of_all<'p>(procedures: impl Iterator<Item = &'p Procedure>) -> Vec<Result<Self, ByValueCause>> {
+        let of = |procedure| Program::new(procedure, false).map(|program| Self::of(&program));
+        let mut all: Vec<_> = procedures.map(of).collect();
+        let mut updated = Updated::default();
+        all.iter().flatten().for_each(|own: &Self| updated.add_all(&own.updated));
         all.iter_mut().flatten().for_each(|own| own.narrow(&updated));
-        (all, updated)
+        all
+    }
+
+    /// Returns what calls of the procedure may update.
+    pub fn updated(&self) -> &Updated {
+        &self.updated
     }
 
     fn of(program: &Program) -> Self {
@@ -304,7 +314,9 @@ impl Reservations {
         finder.add_steps(&program.body);
         let Finder { once, mut loops, .. } = finder;
         loops.retain(|own| !own.each.is_empty());
-        Self { inputs: program.inputs.clone(), registers: program.registers, once, loops }
+        let mut updated = Updated::default();
+        updated.add(&program.operations);
+        Self { inputs: program.inputs.clone(), registers: program.registers, once, loops, updated }
     }
 
     fn narrow(&mut self, updated: &Updated) {

@@ -79,7 +79,6 @@ impl Building {
         let calls_of = |chunk: Mutex<_>| chunk.into_inner().unwrap_or_else(PoisonError::into_inner);
         let calls: Vec<Option<Waiting>> = self.chunks.into_iter().flat_map(calls_of).collect();
         let is_empty = calls.iter().all(Option::is_none);
-        let calls = calls.into_iter().map(Mutex::new).collect();
         (!is_empty).then(|| Batch::new(self.plan, calls, self.builder.finish(), logs))
     }
 }

@@ -45,6 +45,7 @@ use crossbeam_deque::{Injector, Stealer};
 use executor::Executor;
 use logging::Commit as CommitPoint;
 use plan::Plan;
+use procedure::analysis::Updated;
 use procedure::{Interrupts, SqlError};
 use schedule::graph::Graph;
 use std::collections::HashSet;
@@ -112,6 +113,8 @@ struct Batch {
     /// The commit order of its first vertex; `None` where vertices are numbered when they commit.
     first: Option<CommitOrder>,
     plan: Arc<Plan>,
+    /// What its calls may update.
+    updated: Updated,
     /// By vertex; taken by the executor that runs it. `None`: the batch has given the call back.
     calls: Vec<Mutex<Option<Waiting>>>,
     graph: Graph,
@@ -126,16 +129,18 @@ struct Batch {
 }
 
 impl Batch {
-    fn new(plan: Arc<Plan>, calls: Vec<Mutex<Option<Waiting>>>, graph: Graph, logs: usize) -> Self {
+    fn new(plan: Arc<Plan>, calls: Vec<Option<Waiting>>, graph: Graph, logs: usize) -> Self {
+        let called = calls.iter().flatten().map(|waiting| waiting.call.procedure);
         Self {
             number: 0,
             first: None,
+            updated: plan.updated(called),
             plan,
             left: AtomicUsize::new(calls.len()),
             has_record: calls.iter().map(|_| AtomicBool::new(false)).collect(),
             took_part: AtomicUsize::new(0),
             records: (0..logs).map(|_| AtomicU32::new(0)).collect(),
-            calls,
+            calls: calls.into_iter().map(Mutex::new).collect(),
             graph,
         }
     }
@@ -185,7 +190,7 @@ impl EndedBatch for Batch {
     }
 
     fn updated(&self, table: TableId) -> &[usize] {
-        self.plan.updated(table)
+        self.updated.columns(table)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the calls of a version of the definitions reserve.
 
 use super::{Outcome, SubmittedCall, Version, Waiting};
-use catalog::{ProcedureId, TableId};
+use catalog::ProcedureId;
 use procedure::analysis::{Reservations, ReservedKey, Updated};
 use procedure::{Call, Machine, Procedure};
 use schedule::graph::{Entries, Reserving, Vertex};
@@ -13,7 +13,6 @@ pub(super) struct Plan {
     pub(super) version: u64,
     procedures: HashMap<ProcedureId, Planned>,
     reserving: Reserving,
-    updated: Updated,
 }
 
 struct Planned {
@@ -31,19 +30,26 @@ pub(super) struct Buffers {
 impl Plan {
     pub(super) fn of(version: &Version) -> Self {
         let called = || version.procedures.values();
-        let (reservations, updated) = Reservations::of_all(called().map(|procedure| &**procedure));
+        let reservations = Reservations::of_all(called().map(|procedure| &**procedure));
         let known = called().zip(reservations).filter_map(|(procedure, reservations)| {
             let procedure = Arc::clone(procedure);
             Some((procedure.id, Planned { procedure, reservations: reservations.ok()? }))
         });
         let procedures: HashMap<_, _> = known.collect();
         let reserving = Reserving::of(procedures.values().map(|planned| &planned.reservations));
-        Self { version: version.number, procedures, reserving, updated }
+        Self { version: version.number, procedures, reserving }
     }
 
-    /// Returns the columns of a table that some call may change, ascending.
-    pub(super) fn updated(&self, table: TableId) -> &[usize] {
-        self.updated.columns(table)
+    /// Returns what calls of some of the procedures may update.
+    pub(super) fn updated(&self, called: impl Iterator<Item = ProcedureId>) -> Updated {
+        let (mut updated, mut counted) = (Updated::default(), Vec::new());
+        for id in called {
+            if !counted.contains(&id) {
+                updated.add_all(self.procedures[&id].reservations.updated());
+                counted.push(id);
+            }
+        }
+        updated
     }
 
     /// Returns the procedure of a call.

@@ -182,7 +182,10 @@ impl Worker {
     #[inline]
     pub(crate) fn check_log(&mut self, settings: &Settings) -> Result<(), Error> {
         if self.inner.logs.is_in_doubt() {
-            self.await_end(Awaited::Log(Arc::clone(&self.inner)), None, settings)?;
+            // A vertex waits on its thread: all that follows in its batch needs the log, too.
+            let settings =
+                Settings { caller_waits: settings.caller_waits && !settings.is_in_batch, ..*settings };
+            self.await_end(Awaited::Log(Arc::clone(&self.inner)), None, &settings)?;
         }
         Ok(self.inner.logs.check()?)
     }

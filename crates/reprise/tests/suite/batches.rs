@@ -458,6 +458,53 @@ fn rows_that_grow_in_a_batch_fit_the_log() {
     }
 }
 
+const WIDE: &str = "
+    CREATE TABLE notes (id INT PRIMARY KEY, a TEXT NOT NULL, b TEXT NOT NULL, c TEXT NOT NULL);
+    INSERT INTO notes SELECT n, '', repeat('b', 2000), repeat('c', 2000) FROM generate_series(1, 20) AS n;
+    CREATE PROCEDURE write_one(note INT, text TEXT) LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE notes SET a = text WHERE id = note;
+    END $$;
+    CREATE PROCEDURE write_all(note INT, text TEXT) LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE notes SET a = text, b = text, c = text WHERE id = note;
+    END $$;";
+
+/// An image has the columns that the calls of its batch may change, not those that other procedures may.
+#[test]
+fn images_have_the_columns_that_the_batch_changes() {
+    let bytes = |write: &dyn Fn(i64) -> &'static str| {
+        bytes_of(Content::DependencyFine, WIDE, |session| {
+            for round in 0..5_i64 {
+                let call = |n: i64| session.begin_call(write(n), params![n % 20 + 1, format!("{round}.{n}")]);
+                let started: Vec<_> = (0..100_i64).map(call).collect();
+                started.into_iter().for_each(|started| drop(session.end_call(started.unwrap()).unwrap()));
+            }
+        })
+    };
+    let (one, all) =
+        (bytes(&|_| "write_one"), bytes(&|n| if n % 7 == 3 { "write_all" } else { "write_one" }));
+    assert!(one < 300_000, "the images of one column take {one} bytes");
+    assert!(all > 0);
+}
+
+/// Calls wait in their batch while their log makes its next files: none leaves it, so none conflicts.
+#[test]
+fn calls_stay_in_their_batch_while_the_log_grows() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = small();
+    (config.concurrency, config.content) = (Scheme::DependencyGraph, Content::DependencyFine);
+    config.log_file_bytes = 256 << 10;
+    let db = Database::open(folder.path(), config).unwrap();
+    let mut session = db.session().unwrap();
+    session.execute_script(WIDE).unwrap();
+    for round in 0..10_i64 {
+        let text = round.to_string().repeat(1_000);
+        let call = |n: i64| session.begin_call("write_all", params![n % 20 + 1, text.clone()]).unwrap();
+        let started: Vec<_> = (0..600).map(call).collect();
+        started.into_iter().for_each(|started| drop(session.end_call(started).unwrap()));
+    }
+    assert_eq!(db.statistics().conflicts, 0);
+}
+
 const COLUMNS: &str = "
     CREATE TABLE stores (id INT PRIMARY KEY, name TEXT NOT NULL, tax INT NOT NULL, total BIGINT NOT NULL);
     CREATE INDEX ON stores (name);

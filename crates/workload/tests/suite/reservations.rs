@@ -12,7 +12,7 @@ fn a_transaction_of_several_operations_reserves_single_rows() {
             schema = schema.apply(&statement).unwrap().0;
         }
     }
-    let (mut all, _) = Reservations::of_all([&**schema.procedure("ycsb_transaction").unwrap()].into_iter());
+    let mut all = Reservations::of_all([&**schema.procedure("ycsb_transaction").unwrap()].into_iter());
     let reservations = all.remove(0).unwrap();
     let is_a_row = |one: &&Reservation| one.granule.prefix.len() == 1;
     // Read and update have a reservation each that names a row, and a wide one for very many rounds.

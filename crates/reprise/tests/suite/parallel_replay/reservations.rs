@@ -171,7 +171,7 @@ fn check(case: &Case, counts: &Counts) {
     let schema = case.schema();
     let mut procedures: Vec<&Procedure> = schema.procedures().map(|own| &**own).collect();
     procedures.retain(|own| own.by_value.is_none());
-    let (reservations, _) = Reservations::of_all(procedures.iter().copied());
+    let reservations = Reservations::of_all(procedures.iter().copied());
     let reservations: Vec<Reservations> =
         reservations.into_iter().map(|own| own.expect("it is not logged by value")).collect();
     let mut run = Run {
