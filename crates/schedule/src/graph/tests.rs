@@ -4,8 +4,8 @@ use super::entries::{Entries, Index};
 use super::{Graph, GraphBuilder, Vertex};
 use procedure::analysis::ReservationMode;
 use proptest::prelude::*;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 const INDEXES: u64 = 2;
 const VALUES: u8 = 3;
@@ -111,27 +111,31 @@ proptest! {
         let graph = graph(&calls, 2, 2);
         let ready = Mutex::new(graph.ready().collect::<Vec<_>>());
         let is_done: Vec<AtomicBool> = calls.iter().map(|_| AtomicBool::new(false)).collect();
-        let left = AtomicUsize::new(calls.len());
+        let (left, wrong) = (AtomicUsize::new(calls.len()), OnceLock::new());
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
-                    while left.load(Ordering::Relaxed) > 0 {
+                    while left.load(Ordering::Relaxed) > 0 && wrong.get().is_none() {
                         let taken = ready.lock().unwrap().pop();
                         let Some(vertex) = taken else {
                             std::thread::yield_now();
                             continue;
                         };
                         let own = vertex as usize;
-                        for earlier in (0..own).filter(|other| conflict(&calls[own], &calls[*other])) {
-                            assert!(is_done[earlier].load(Ordering::Relaxed), "{earlier} runs before {own}");
+                        let mut waits_for = (0..own).filter(|other| conflict(&calls[own], &calls[*other]));
+                        if let Some(earlier) = waits_for.find(|own| !is_done[*own].load(Ordering::Relaxed)) {
+                            let _ = wrong.set(format!("{own} runs before {earlier}"));
                         }
-                        assert!(!is_done[own].swap(true, Ordering::Relaxed), "{own} runs once");
+                        if is_done[own].swap(true, Ordering::Relaxed) {
+                            let _ = wrong.set(format!("{own} runs twice"));
+                        }
                         graph.done(vertex, |next| ready.lock().unwrap().push(next));
                         left.fetch_sub(1, Ordering::Relaxed);
                     }
                 });
             }
         });
+        prop_assert_eq!(wrong.get(), None);
     }
 }
 
