@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use storage::Worker;
-use transaction::{CommitError, CommitPipeline, LoggedBy, Tables, Workspace, check_bounds, exhausted};
+use transaction::{CommitPipeline, LoggedBy, Tables, Workspace, check_bounds, exhausted};
 
 /// Numbers of a sequence's first range, and of each range that follows a slow one.
 const LEAST: u64 = 32;
@@ -191,9 +191,7 @@ impl Writer {
         };
         match self.pipeline.commit(&mut self.workspace, LoggedBy::Value) {
             Ok(outcome) => Ok((before, outcome.commit)),
-            Err(CommitError::Log(error)) => Err(SqlError::new(error.sqlstate(), error.to_string()).into()),
-            Err(CommitError::Conflict(conflict)) => Err(conflict.into()),
-            Err(CommitError::Interrupted(error)) => Err((*error).into()),
+            Err(error) => Err(error.into()),
         }
     }
 

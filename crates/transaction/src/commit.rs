@@ -32,7 +32,7 @@ use crate::{Tables, Workspace};
 use catalog::{CommitOrder, Written};
 use logging::content::{Stamp, put_written};
 use logging::{Commit, Drawn, LogError, LogSet, LoggerTag, Numbered, Numbering};
-use procedure::{Conflict, Interrupts, Procedure, SqlError, WitnessRecorder};
+use procedure::{Conflict, Failure, Interrupts, Procedure, SqlError, WitnessRecorder};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Instant;
@@ -90,6 +90,16 @@ pub enum CommitError {
 impl From<Conflict> for CommitError {
     fn from(conflict: Conflict) -> Self {
         Self::Conflict(conflict)
+    }
+}
+
+impl From<CommitError> for Failure {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Conflict(conflict) => conflict.into(),
+            CommitError::Log(error) => SqlError::new(error.sqlstate(), error.to_string()).into(),
+            CommitError::Interrupted(error) => (*error).into(),
+        }
     }
 }
 

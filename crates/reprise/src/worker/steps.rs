@@ -6,7 +6,7 @@ use catalog::CommitOrder;
 use logging::{Commit, Observed};
 use procedure::{Conflict, Failure, SqlError, Whole, execute};
 use std::sync::{Arc, Mutex, PoisonError};
-use transaction::{CommitError, CommitPipeline, LoggedBy, Workspace};
+use transaction::{CommitPipeline, LoggedBy, Workspace};
 
 /// The state that the steps of a call share.
 struct Steps {
@@ -25,9 +25,7 @@ impl Steps {
                 self.show(outcome.commit);
                 Ok(())
             }
-            Err(CommitError::Log(error)) => Err(SqlError::new(error.sqlstate(), error.to_string()).into()),
-            Err(CommitError::Conflict(conflict)) => Err(conflict.into()),
-            Err(CommitError::Interrupted(error)) => Err((*error).into()),
+            Err(error) => Err(error.into()),
         }
     }
 
