@@ -114,8 +114,10 @@ impl Session {
 
     /// Rolls a change of definitions back.
     pub(super) fn definitions_failed(&mut self) {
-        self.worker.workspace.rollback_if_running();
-        // Definitions read rows without adding them to the read set.
-        self.shows_everything();
+        // Definitions read rows without adding them to the read set. Those that were cancelled while they
+        // waited for open transactions have read none, and must not wait for a batch to become durable.
+        if self.worker.workspace.rollback_if_running() {
+            self.shows_everything();
+        }
     }
 }

@@ -357,8 +357,18 @@ const CHAIN: &str = "
 /// Runs calls in batches under a log, and returns the bytes of its records, once all methods have recovered
 /// the state.
 fn bytes_of(content: Content, script: &str, run: impl Fn(&mut Session)) -> u64 {
-    let folder = tempfile::tempdir().unwrap();
+    bytes_under(small(), content, script, run)
+}
+
+/// As `bytes_of`. A batch begins once it has so many calls.
+fn bytes_of_batches(size: usize, content: Content, script: &str, run: impl Fn(&mut Session)) -> u64 {
     let mut config = small();
+    (config.batch_size, config.batch_wait) = (size, Duration::from_secs(60));
+    bytes_under(config, content, script, run)
+}
+
+fn bytes_under(mut config: Config, content: Content, script: &str, run: impl Fn(&mut Session)) -> u64 {
+    let folder = tempfile::tempdir().unwrap();
     (config.concurrency, config.content) = (Scheme::DependencyGraph, content);
     config.log_devices = Some(vec!["log0".into(), "log1".into()]);
     let db = Database::open(folder.path(), config).unwrap();
@@ -427,10 +437,6 @@ fn a_row_that_a_call_replaces_is_logged_whole() {
 
 const GROWING: &str = "
     CREATE TABLE notes (id INT PRIMARY KEY, text TEXT NOT NULL);
-    CREATE PROCEDURE wait_long() LANGUAGE plpgsql AS $$ DECLARE k INT := 0; BEGIN
-        FOR i IN 1..300000 LOOP k := (k + i) % 9973; END LOOP;
-        INSERT INTO notes VALUES (0, k::TEXT);
-    END $$;
     CREATE PROCEDURE add(lowest INT, highest INT) LANGUAGE plpgsql AS $$ BEGIN
         FOR i IN lowest..highest LOOP INSERT INTO notes VALUES (i, ''); END LOOP;
     END $$;
@@ -444,10 +450,8 @@ const GROWING: &str = "
 fn rows_that_grow_in_a_batch_fit_the_log() {
     const ROWS: i64 = 40;
     for content in [Content::DependencyFine, Content::DependencyCoarse] {
-        bytes_of(content, GROWING, |session| {
-            // The rest come together while it runs.
-            let mut started = vec![session.begin_call("wait_long", params![]).unwrap()];
-            started.push(session.begin_call("add", params![1, ROWS]).unwrap());
+        bytes_of_batches(1 + 2 * ROWS as usize, content, GROWING, |session| {
+            let mut started = vec![session.begin_call("add", params![1, ROWS]).unwrap()];
             for (note, characters) in (1..=ROWS).flat_map(|note| [(note, 30_000), (note, 40_000)]) {
                 started.push(session.begin_call("grow", params![note, characters]).unwrap());
             }
@@ -465,14 +469,14 @@ const WIDE: &str = "
         UPDATE notes SET a = text WHERE id = note;
     END $$;
     CREATE PROCEDURE write_all(note INT, text TEXT) LANGUAGE plpgsql AS $$ BEGIN
-        UPDATE notes SET a = text, b = text, c = text WHERE id = note;
+        UPDATE notes SET a = text, b = b, c = c WHERE id = note;
     END $$;";
 
 /// An image has the columns that the calls of its batch may change, not those that other procedures may.
 #[test]
 fn images_have_the_columns_that_the_batch_changes() {
     let bytes = |write: &dyn Fn(i64) -> &'static str| {
-        bytes_of(Content::DependencyFine, WIDE, |session| {
+        bytes_of_batches(100, Content::DependencyFine, WIDE, |session| {
             for round in 0..5_i64 {
                 let call = |n: i64| session.begin_call(write(n), params![n % 20 + 1, format!("{round}.{n}")]);
                 let started: Vec<_> = (0..100_i64).map(call).collect();
@@ -578,4 +582,31 @@ fn logs_of_batches_need_batches_and_epochs() {
             assert!(error.contains("take epoch"), "{error}");
         }
     }
+}
+
+/// A change of definitions that is cancelled while a batch runs is answered at once: it shows nothing of the
+/// batch.
+#[test]
+fn cancelled_definitions_do_not_wait_for_the_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = small();
+    config.concurrency = Scheme::DependencyGraph;
+    let db = Database::open(folder.path(), config).unwrap();
+    let (mut session, mut other) = (db.session().unwrap(), db.session().unwrap());
+    let slow = "CREATE TABLE t (id INT PRIMARY KEY);
+        CREATE PROCEDURE slow() LANGUAGE plpgsql AS $$ DECLARE k INT := 0; BEGIN
+            INSERT INTO t VALUES (1);
+            LOOP k := (k + 1) % 9973; END LOOP;
+        END $$;";
+    session.execute_script(slow).unwrap();
+    let flag = Arc::new(AtomicBool::new(false));
+    session.cancelled_by(Arc::clone(&flag));
+    let started = session.begin_call("slow", params![]).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    other.ends_at(Some(Instant::now() + Duration::from_millis(100)));
+    let error = other.execute("CREATE TABLE other (id INT PRIMARY KEY)", params![]).unwrap_err();
+    assert_eq!(error.sqlstate(), "57014");
+    assert!(db.is_durable(other.must_be_durable()), "the answer waits for the batch");
+    flag.store(true, Ordering::Relaxed);
+    assert!(session.end_call(started).is_err());
 }
