@@ -6,6 +6,7 @@ mod adaptive;
 mod altered_files;
 mod answers_are_durable;
 mod backups;
+mod batch_logs;
 mod batches;
 mod bulk_load;
 mod checkpoints;
