@@ -14,7 +14,8 @@
 //!
 //! Invariants: 1. every row that an operation touches lies in each of its granules for the rows before or
 //! after it, evaluated from the call;
-//! 2. two operations that touch one row or one unique key, of which one writes, have granules that conflict;
+//! 2. two operations that touch one row or one unique key, of which one writes, have granules that conflict,
+//!    unless operations between them have moved the row: then each of these conflicts with its neighbours;
 //! 3. a call's canonical value and that of a row which it touches have one canonical form
 //!    (`catalog::write_canonical`).
 //! Held by: `every_row_lies_in_its_granule`, `operations_name_granules`,
