@@ -89,8 +89,8 @@ impl Run<'_> {
         for (row, extents) in touched {
             let earlier = self.earlier.entry(row).or_default();
             let ordered = ordered_before(&extents, earlier);
-            let others = earlier.iter().zip(ordered).filter(|(own, _)| own.call != self.calls);
-            for (other, is_ordered) in others {
+            let before = earlier.iter().zip(ordered).filter(|(own, _)| own.call != self.calls);
+            for (other, is_ordered) in before {
                 let writes = |extents: &[Extent]| extents.iter().any(|own| own.writes);
                 if writes(&extents) || writes(&other.extents) {
                     assert!(is_ordered, "{extents:?} and {:?} touch one row", other.extents);
