@@ -27,8 +27,8 @@ struct Earlier {
 }
 
 /// Returns which of the earlier touches of a row come before the next one in any case: its extents conflict
-/// with theirs, or with those of a touch between them that comes after them. An update between two touches may
-/// have given the row another key, so that the two have nothing in common.
+/// with theirs, or with those of a touch between them that comes after them. An update between two touches
+/// may have given the row another key, so that the two have nothing in common.
 fn ordered_before(next: &[Extent], earlier: &[Earlier]) -> Vec<bool> {
     let conflict =
         |a: &[Extent], b: &[Extent]| a.iter().any(|own| b.iter().any(|other| own.conflicts(other)));
