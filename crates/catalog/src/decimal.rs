@@ -285,6 +285,10 @@ impl FromStr for Decimal {
         if digits().next().is_none() || !digits().all(|digit| digit.is_ascii_digit()) {
             return Err(DecimalError::Syntax);
         }
+        // Of zero, too.
+        if exponent.unsigned_abs() >= PAST_EXPONENTS {
+            return Err(DecimalError::Overflow);
+        }
         let mut mantissa = 0i128;
         for digit in digits() {
             mantissa = mantissa * 10 + i128::from(digit - b'0');
@@ -306,20 +310,34 @@ impl FromStr for Decimal {
     }
 }
 
-/// Reads the exponent behind the `e` of a number.
+/// The least absolute value of an exponent that PostgreSQL refuses, whatever the digits are.
+const PAST_EXPONENTS: u32 = i32::MAX as u32 / 2;
+
+/// Reads the exponent behind the `e` of a number. `PAST_EXPONENTS` stands for all that are at least as large.
 fn exponent_of(text: &str) -> Result<i32, DecimalError> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(DecimalError::Syntax);
     }
-    // The bound exceeds every decimal's exponent and is small enough for the additions below.
-    let exponent: i32 = digits.parse().unwrap_or(i32::MAX).min(1_000_000);
+    let exponent =
+        digits.parse::<u32>().map_or(PAST_EXPONENTS, |exponent| exponent.min(PAST_EXPONENTS)) as i32;
     Ok(if text.starts_with('-') { -exponent } else { exponent })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// PostgreSQL refuses exponents from 2^30 - 1 on, also of zero, but not before the syntax.
+    #[test]
+    fn large_exponents_are_refused() {
+        let parse = |text: &str| text.parse::<Decimal>();
+        assert_eq!(parse("0e1073741822"), Ok(decimal("0")));
+        for text in ["0e1073741823", "0.E30000000000000004", "0e-1073741823", "1e99999999999999999999"] {
+            assert_eq!(parse(text), Err(DecimalError::Overflow), "{text}");
+        }
+        assert_eq!(parse(".e30000000000000004"), Err(DecimalError::Syntax));
+    }
 
     fn decimal(text: &str) -> Decimal {
         text.parse().unwrap()
