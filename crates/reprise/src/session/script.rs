@@ -94,8 +94,11 @@ impl Session {
         {
             // No snapshot is opened while definitions change.
             let _alone = inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
-            let prepare =
-                |effect: &Effect, tables: &Tables| Taking { inner: &inner, tables }.give_back_for(effect);
+            let mut has_begun = false;
+            let prepare = |effect: &Effect, tables: &Tables| {
+                has_begun = true;
+                Taking { inner: &inner, tables }.give_back_for(effect)
+            };
             let Worker { workspace, pipeline, .. } = &mut self.worker;
             let changed = inner.definitions.change(statement, workspace, &patience, prepare, |workspace| {
                 commit = pipeline.commit_definitions(workspace, &record).map_err(|error| match error {
@@ -105,7 +108,13 @@ impl Session {
                 })?;
                 Ok(())
             });
-            changed.inspect_err(|_| self.definitions_failed())?;
+            // A change that is cancelled while it waits for open transactions has read no row, and its answer
+            // need not wait for a batch to become durable.
+            changed.inspect_err(|_| {
+                if has_begun {
+                    self.definitions_failed()
+                }
+            })?;
         }
         self.worker.refresh();
         self.worker.machine.frame.affected = 0;
@@ -114,10 +123,8 @@ impl Session {
 
     /// Rolls a change of definitions back.
     pub(super) fn definitions_failed(&mut self) {
-        // Definitions read rows without adding them to the read set. Those that were cancelled while they
-        // waited for open transactions have read none, and must not wait for a batch to become durable.
-        if self.worker.workspace.rollback_if_running() {
-            self.shows_everything();
-        }
+        self.worker.workspace.rollback_if_running();
+        // Definitions read rows without adding them to the read set.
+        self.shows_everything();
     }
 }

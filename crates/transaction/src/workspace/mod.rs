@@ -340,13 +340,11 @@ impl Workspace {
         !self.bin.is_empty() || self.worker.retired() > 0
     }
 
-    /// Gives up the transaction, if one runs. Returns whether one did.
-    pub fn rollback_if_running(&mut self) -> bool {
-        let is_running = self.worker.is_active();
-        if is_running {
+    /// Gives up the transaction, if one runs.
+    pub fn rollback_if_running(&mut self) {
+        if self.worker.is_active() {
             self.rollback();
         }
-        is_running
     }
 
     /// Whether the transaction has written rows of a table.
