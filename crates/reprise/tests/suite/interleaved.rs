@@ -153,6 +153,7 @@ impl Run {
         }
         let mut commits = Vec::new();
         for client in &mut clients {
+            client.gives_up();
             client.session.rollback();
             client.end(Outcome::Aborted, None);
             commits.append(&mut client.commits);

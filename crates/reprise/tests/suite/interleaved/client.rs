@@ -60,6 +60,8 @@ pub struct Client {
     /// How many statements there were when each savepoint was set.
     savepoints: Vec<usize>,
     pending: Option<Asked>,
+    /// What that waits for.
+    waits: Option<Busy>,
     /// What is to be durable of each transaction, by its place in the history.
     pub commits: Vec<(usize, CommitPoint)>,
     pub meanwhile: Meanwhile,
@@ -115,6 +117,7 @@ impl Client {
             transaction: None,
             savepoints: Vec::new(),
             pending: None,
+            waits: None,
             commits: Vec::new(),
             meanwhile: Arc::new(|| {}),
         })
@@ -137,7 +140,9 @@ impl Client {
     /// Ends the transaction.
     pub fn end(&mut self, outcome: Outcome, commit: Option<CommitPoint>) {
         let Some(mut transaction) = self.transaction.take() else { return };
-        (transaction.ended, transaction.outcome) = (self.world.now(), outcome);
+        // One of unknown outcome may still run.
+        let ended = if outcome == Outcome::Unknown { u64::MAX } else { self.world.now() };
+        (transaction.ended, transaction.outcome) = (ended, outcome);
         transaction.is_acknowledged = outcome == Outcome::Committed && commit.is_none();
         let mut history = self.world.history.lock().unwrap();
         self.commits.extend(commit.map(|commit| (history.len(), commit)));
@@ -146,12 +151,26 @@ impl Client {
         self.pending = None;
     }
 
-    /// It has given up the statement that waited.
+    /// Gives up the statement that waits, if there is one.
     pub fn gives_up(&mut self) {
-        self.pending = None;
-        if !self.in_block() {
+        let Some(asked) = self.pending.take() else { return };
+        // A call that its batch runs already may commit.
+        let is_undone = self.waits.take().is_none_or(|busy| busy.withdraw());
+        if self.session.is_waiting() {
+            self.session.stop_waiting();
+        }
+        if !is_undone {
+            self.is_unknown(&asked, Vec::new());
+        } else if !self.in_block() {
             self.end(Outcome::Aborted, None);
         }
+    }
+
+    /// Ends the transaction with a statement that may have committed; then its rows tell.
+    fn is_unknown(&mut self, asked: &Asked, seen: Vec<Seen>) {
+        let statement = asked.answered(seen, u64::MAX, vec![asked.token]);
+        self.begin().statements.push(statement);
+        self.end(Outcome::Unknown, None);
     }
 
     /// Does one thing.
@@ -236,9 +255,13 @@ impl Client {
         let rows = Arc::new(Mutex::new(Vec::new()));
         let meanwhile = asked.is_slow.then(|| Arc::clone(&self.meanwhile));
         let sink = Box::new(Rows { rows: Arc::clone(&rows), meanwhile });
+        self.waits = None;
         let attempted = self.run(&asked, sink);
         match attempted {
-            Ok(Attempt::Busy(busy)) => return Step::Waits(busy),
+            Ok(Attempt::Busy(busy)) => {
+                self.waits = Some(busy.clone());
+                return Step::Waits(busy);
+            }
             Ok(Attempt::Done(completion)) => {
                 let seen = std::mem::take(&mut *rows.lock().unwrap());
                 let in_block = self.in_block();
@@ -261,11 +284,13 @@ impl Client {
             }
             Err(_) => {
                 self.pending = None;
-                // It may have committed before the log failed; then its rows tell.
-                let (seen, in_block) = (std::mem::take(&mut *rows.lock().unwrap()), self.in_block());
-                let statement = asked.answered(seen, u64::MAX, vec![asked.token]);
-                self.begin().statements.push(statement);
-                self.end(if in_block { Outcome::Aborted } else { Outcome::Unknown }, None);
+                let seen = std::mem::take(&mut *rows.lock().unwrap());
+                if self.in_block() {
+                    self.end(Outcome::Aborted, None);
+                } else {
+                    // The log may have failed after its commit.
+                    self.is_unknown(&asked, seen);
+                }
                 return Step::Broken;
             }
         }

@@ -89,7 +89,6 @@ impl Schedule {
         let Some(chosen) = chosen.or_else(|| all.clone().find(waits)) else { return };
         let Some((mut client, waited)) = self.clients[chosen].lock().unwrap().take() else { return };
         if waited.is_some_and(|flag| !flag.0.load(Ordering::SeqCst)) {
-            client.session.stop_waiting();
             client.gives_up();
         }
         let mut waits = None;
@@ -151,7 +150,6 @@ pub fn run_on_thread(client: &mut Client, transactions: usize) {
             Step::Waits(busy) => {
                 let since = *waits_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= PATIENCE {
-                    client.session.stop_waiting();
                     client.gives_up();
                 } else if !begins_to_wait(client, &busy, &waker) {
                     std::thread::park_timeout(PATIENCE);
