@@ -312,17 +312,27 @@ pub fn read<'a>(reader: &mut Reader<'a>) -> Result<(Stamp, RecordKind, Record<'a
 pub fn read_again<'a>(reader: &mut Reader<'a>) -> Result<(CommitOrder, Record<'a>), DecodeError> {
     let length = u32::from_le_bytes(reader.array()?) as usize;
     let mut reader = Reader::new(reader.take(length)?.get(4..).ok_or(DecodeError)?);
-    let (stamp, _, record) = read_body(&mut reader)?;
+    let (stamp, kind) = read_head(&mut reader)?;
+    let record = match kind {
+        RecordKind::Writes | RecordKind::BatchWrites => {
+            Record::Writes(WritesRecord::read_again(&mut reader)?)
+        }
+        kind => read_as(kind, &mut reader)?,
+    };
     Ok((stamp.order, record))
 }
 
-fn read_body<'a>(reader: &mut Reader<'a>) -> Result<(Stamp, RecordKind, Record<'a>), DecodeError> {
+fn read_head(reader: &mut Reader<'_>) -> Result<(Stamp, RecordKind), DecodeError> {
     let [kind] = reader.array()?;
     let stamp = Stamp::of(u64::from_le_bytes(reader.array()?));
     if stamp.order.epoch().0 >= CommitOrder::EPOCH_LIMIT {
         return Err(DecodeError);
     }
-    let kind = RecordKind::of(kind)?;
+    Ok((stamp, RecordKind::of(kind)?))
+}
+
+fn read_body<'a>(reader: &mut Reader<'a>) -> Result<(Stamp, RecordKind, Record<'a>), DecodeError> {
+    let (stamp, kind) = read_head(reader)?;
     Ok((stamp, kind, read_as(kind, reader)?))
 }
 

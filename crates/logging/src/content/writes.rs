@@ -195,8 +195,13 @@ impl WritesBuilder {
 }
 
 impl<'a> WritesRecord<'a> {
+    /// Reads a record that was read before, without checking its writes again.
+    pub(super) fn read_again(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self { writes: reader.take(reader.remaining())? })
+    }
+
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let record = Self { writes: reader.take(reader.remaining())? };
+        let record = Self::read_again(reader)?;
         let mut reader = Reader::new(record.writes);
         while reader.remaining() > 0 {
             Write::read(&mut reader)?;
@@ -221,6 +226,11 @@ impl<'a> WritesRecord<'a> {
 }
 
 impl<'a> Write<'a> {
+    /// Returns the size of its columns or of its image, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.body.len()
+    }
+
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let [kind] = reader.array()?;
         let (change, images) = match kind {
