@@ -7,6 +7,8 @@
 //! stays complete until then.
 //! After a crash: the manifest names a complete checkpoint; parts that it does not name are removed.
 
+mod block;
+mod directory;
 mod error;
 mod loader;
 mod manifest;
@@ -16,5 +18,5 @@ mod writer;
 pub use error::CheckpointError;
 pub use loader::{Check, Discard, Indexes, Load, Rows};
 pub use manifest::{Consistency, Definitions, Manifest, NeededLogs, Part};
-pub use part::PartRow;
+pub use part::{PartBlocks, PartRow};
 pub use writer::{CheckpointSummary, Contents, Destination, Log, Shadow, write};

@@ -1,17 +1,22 @@
 //! Part files: rows of one table, in blocks.
 //!
-//! Layout: magic (8 bytes), format version (u32: 5, 6 where rows have slots, 7 where they have numbers, 8
+//! Layout: magic (8 bytes), format version (u32: 9, 10 where rows have slots, 11 where they have numbers, 12
 //! with both), table (u32), database (16 bytes), number of the checkpoint (u64), index of the part (u32),
-//! zeros (4 bytes), then blocks: length of the rows (u32), their CRC-32C (u32), the rows. A row is its length
-//! in words (u32), its slot where rows have them (u32), its number where rows have them (u64), and its words,
-//! little-endian, as `catalog::RowLayout` lays them out. This is the only description of that layout.
-//! Versions 1 to 4 are like 5 to 8, but nothing stands between the table and the blocks.
+//! zeros (4 bytes), then blocks, then the directory (`directory`). A block is the length of the rows (u32),
+//! their CRC-32C (u32), and the rows, ascending by primary key. A row is its length in words (u32), its slot
+//! where rows have them (u32), its number where rows have them (u64), and its words, little-endian, as
+//! `catalog::RowLayout` lays them out. This is the only description of that layout.
+//! Versions 5 to 8 are like 9 to 12, but have no directory. Versions 1 to 4 are like 5 to 8, but nothing
+//! stands between the table and the blocks.
 
+use crate::block::{BLOCK_HEADER, open_block, seal_block};
+use crate::directory::{BlockEntry, Directory, DirectoryBuilder, TRAILER, directory_at};
 use crate::manifest::Part;
 use crate::{CheckpointError, Manifest};
 use catalog::{CommitOrder, TableId};
 use logging::disk::{DiskFile, SharedDisk, seen_from};
 use logging::{CorruptionKind, DatabaseId, LogError, UnprovenKind};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"RPRSPRT\n";
@@ -20,9 +25,10 @@ const HEADER: usize = 48;
 const OLD_HEADER: usize = 16;
 /// Number of row forms that the versions of a generation distinguish.
 const FORMS: u32 = 4;
-const BLOCK_HEADER: usize = 8;
-/// A block is written once it has this many bytes.
-const BLOCK: usize = 1 << 20;
+/// A block ends once it has this many bytes. A row that is loaded on demand costs its block.
+const BLOCK: usize = 32 << 10;
+/// Blocks are written once they have this many bytes together.
+const WRITE: usize = 1 << 20;
 
 /// A row of a part.
 #[derive(Clone, Copy, Debug)]
@@ -44,13 +50,14 @@ pub(crate) struct Form {
 
 impl Form {
     fn version(self) -> u32 {
-        1 + FORMS + u32::from(self.has_slots) + 2 * u32::from(self.has_orders)
+        1 + 2 * FORMS + u32::from(self.has_slots) + 2 * u32::from(self.has_orders)
     }
 
-    /// Returns the form of a version, and whether the header names the checkpoint.
-    fn of_version(version: u32) -> Option<(Self, bool)> {
-        let flags = version.checked_sub(1).filter(|flags| *flags < 2 * FORMS)?;
-        Some((Self { has_slots: flags & 1 != 0, has_orders: flags & 2 != 0 }, flags >= FORMS))
+    /// Returns the form of a version, and its generation: 0, 1 where the header names the checkpoint, or 2
+    /// where the part also has a directory.
+    fn of_version(version: u32) -> Option<(Self, u32)> {
+        let flags = version.checked_sub(1).filter(|flags| *flags < 3 * FORMS)?;
+        Some((Self { has_slots: flags & 1 != 0, has_orders: flags & 2 != 0 }, flags / FORMS))
     }
 }
 
@@ -77,7 +84,12 @@ impl PartId {
 pub(crate) struct PartWriter {
     file: Box<dyn DiskFile>,
     path: PathBuf,
-    block: Vec<u8>,
+    /// Blocks that are not written yet; the last one is open, and its header is still empty.
+    blocks: Vec<u8>,
+    /// Where the open block begins in `blocks`.
+    open: usize,
+    rows_of_block: u64,
+    directory: DirectoryBuilder,
     form: Form,
     pub(crate) bytes: u64,
     pub(crate) rows: u64,
@@ -96,7 +108,10 @@ impl PartWriter {
         Ok(Self {
             file,
             path,
-            block: vec![0; BLOCK_HEADER],
+            blocks: vec![0; BLOCK_HEADER],
+            open: 0,
+            rows_of_block: 0,
+            directory: DirectoryBuilder::default(),
             form,
             bytes: HEADER as u64,
             rows: 0,
@@ -104,41 +119,71 @@ impl PartWriter {
         })
     }
 
-    pub(crate) fn add(&mut self, PartRow { slot, order, words }: PartRow<'_>) -> Result<(), LogError> {
-        self.block.extend_from_slice(&(words.len() as u32).to_le_bytes());
-        if self.form.has_slots {
-            let slot = slot.expect("each record of a table with slots has one");
-            self.block.extend_from_slice(&slot.to_le_bytes());
-        }
-        if self.form.has_orders {
-            self.block.extend_from_slice(&order.unwrap_or_default().0.to_le_bytes());
-        }
-        for word in words {
-            self.block.extend_from_slice(&word.to_le_bytes());
-        }
-        self.rows += 1;
-        if self.block.len() >= BLOCK { self.flush() } else { Ok(()) }
+    /// Returns whether the next row is the first one of its block.
+    pub(crate) fn begins_block(&self) -> bool {
+        self.rows_of_block == 0
     }
 
-    fn flush(&mut self) -> Result<(), LogError> {
-        if self.block.len() == BLOCK_HEADER {
+    /// Adds a row. `key` is its primary key, if it is the first row of its block.
+    pub(crate) fn add(
+        &mut self,
+        PartRow { slot, order, words }: PartRow<'_>,
+        key: &[u8],
+    ) -> Result<(), LogError> {
+        if self.begins_block() {
+            self.directory.begin_block(key);
+        }
+        self.blocks.extend_from_slice(&(words.len() as u32).to_le_bytes());
+        if self.form.has_slots {
+            let slot = slot.expect("each record of a table with slots has one");
+            self.blocks.extend_from_slice(&slot.to_le_bytes());
+        }
+        if self.form.has_orders {
+            self.blocks.extend_from_slice(&order.unwrap_or_default().0.to_le_bytes());
+        }
+        for word in words {
+            self.blocks.extend_from_slice(&word.to_le_bytes());
+        }
+        self.rows += 1;
+        self.rows_of_block += 1;
+        if self.blocks.len() - self.open < BLOCK {
             return Ok(());
         }
-        let length = (self.block.len() - BLOCK_HEADER) as u32;
-        let checksum = crc32c::crc32c(&self.block[BLOCK_HEADER..]);
-        self.block[..4].copy_from_slice(&length.to_le_bytes());
-        self.block[4..BLOCK_HEADER].copy_from_slice(&checksum.to_le_bytes());
-        self.file
-            .write_at(self.bytes, &self.block)
-            .map_err(|error| LogError::io("write", &self.path, error))?;
-        self.bytes += self.block.len() as u64;
-        self.checksum = crc32c::crc32c_append(self.checksum, &self.block);
-        self.block.truncate(BLOCK_HEADER);
+        self.end_block();
+        if self.blocks.len() >= WRITE { self.flush() } else { Ok(()) }
+    }
+
+    /// Completes the open block, and begins the next one.
+    fn end_block(&mut self) {
+        if self.begins_block() {
+            return;
+        }
+        seal_block(&mut self.blocks[self.open..]);
+        self.directory.end_block(self.rows_of_block, (self.blocks.len() - self.open) as u64);
+        self.rows_of_block = 0;
+        self.open = self.blocks.len();
+        self.blocks.resize(self.open + BLOCK_HEADER, 0);
+    }
+
+    /// Writes the complete blocks.
+    fn flush(&mut self) -> Result<(), LogError> {
+        let complete = &self.blocks[..self.open];
+        self.file.write_at(self.bytes, complete).map_err(|error| LogError::io("write", &self.path, error))?;
+        self.bytes += complete.len() as u64;
+        self.checksum = crc32c::crc32c_append(self.checksum, complete);
+        self.blocks.drain(..self.open);
+        self.open = 0;
         Ok(())
     }
 
+    /// Writes the rest of the rows and the directory, and makes the file durable.
     pub(crate) fn finish(&mut self) -> Result<(), LogError> {
+        self.end_block();
         self.flush()?;
+        let directory = std::mem::take(&mut self.directory).finish(self.bytes);
+        let io = |error| LogError::io("write", &self.path, error);
+        self.file.write_at(self.bytes, &directory).map_err(io)?;
+        self.bytes += directory.len() as u64;
         self.file.sync().map_err(|error| LogError::io("sync", &self.path, error))
     }
 }
@@ -147,8 +192,10 @@ impl PartWriter {
 struct OpenPart {
     file: Box<dyn DiskFile>,
     form: Form,
-    /// Offset of the first block, in bytes.
-    start: u64,
+    /// Where the blocks lie in the file.
+    blocks: Range<u64>,
+    /// `None` in parts of older formats.
+    directory: Option<Directory>,
 }
 
 /// A part file of a checkpoint.
@@ -185,14 +232,14 @@ impl PartFile<'_> {
         let mut header = [0; HEADER];
         file.read_at(0, &mut header).map_err(io)?;
         let form = Form::of_version(u32::from_le_bytes([header[8], header[9], header[10], header[11]]));
-        let (Some((form, has_id)), true) =
+        let (Some((form, generation)), true) =
             (form, header[..8] == *MAGIC && header[12..OLD_HEADER] == part.table.0.to_le_bytes())
         else {
             let kind = CorruptionKind::Malformed("the file is not a part of this checkpoint");
             return Err(LogError::corrupt(path, 0, kind));
         };
-        if !has_id {
-            return Ok(OpenPart { file, form, start: OLD_HEADER as u64 });
+        if generation == 0 {
+            return Ok(OpenPart { file, form, blocks: OLD_HEADER as u64..length, directory: None });
         }
         let (database, checkpoint) = (manifest.parts_of, manifest.number);
         let found = header[OLD_HEADER..OLD_HEADER + DatabaseId::BYTES].try_into();
@@ -201,7 +248,19 @@ impl PartFile<'_> {
         if expected.encode() != header[OLD_HEADER..] {
             return Err(unproven(UnprovenKind::OtherCheckpoint { by: by() }));
         }
-        Ok(OpenPart { file, form, start: HEADER as u64 })
+        let first = HEADER as u64;
+        if generation == 1 {
+            return Ok(OpenPart { file, form, blocks: first..length, directory: None });
+        }
+        let damaged = || LogError::corrupt(path, 0, CorruptionKind::Malformed("its directory is damaged"));
+        let end = length.checked_sub(TRAILER as u64).ok_or_else(damaged)?;
+        let mut trailer = [0; TRAILER];
+        file.read_at(end, &mut trailer).map_err(io)?;
+        let at = directory_at(trailer).filter(|at| (first..=end).contains(at)).ok_or_else(damaged)?;
+        let mut directory = vec![0; (end - at) as usize];
+        file.read_at(at, &mut directory).map_err(io)?;
+        let directory = Some(Directory::read(directory, first..at).ok_or_else(damaged)?);
+        Ok(OpenPart { file, form, blocks: first..at, directory })
     }
 
     /// Runs `row` on every row.
@@ -216,15 +275,15 @@ impl PartFile<'_> {
         let path = &seen_from(folder, &part.path);
         let corrupt = |offset: u64, kind| CheckpointError::from(LogError::corrupt(path, offset, kind));
         let io = |error| LogError::io("read", path, error);
-        let OpenPart { file, form, start } = self.open(path)?;
-        let (mut checksum, mut offset) = (0, start);
+        let OpenPart { file, form, blocks, .. } = self.open(path)?;
+        let (mut checksum, mut offset) = (0, blocks.start);
         let (mut block, mut words) = (Vec::new(), Vec::new());
-        while offset < part.bytes {
+        while offset < blocks.end {
             let mut head = [0; BLOCK_HEADER];
             let read = file.read_at(offset, &mut head).map_err(io)?;
             let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
             let end = offset + (BLOCK_HEADER as u64) + u64::from(length);
-            if read < BLOCK_HEADER || end > part.bytes {
+            if read < BLOCK_HEADER || end > blocks.end {
                 return Err(corrupt(offset, CorruptionKind::Malformed("a block is longer than its file")));
             }
             block.resize(length as usize, 0);
@@ -233,15 +292,8 @@ impl PartFile<'_> {
                 return Err(corrupt(offset, CorruptionKind::Checksum));
             }
             checksum = crc32c::crc32c_append(crc32c::crc32c_append(checksum, &head), &block);
-            let mut rows = block.as_slice();
-            while let Some((count, fields)) = rows.split_first_chunk::<4>() {
-                let too_long =
-                    || corrupt(offset, CorruptionKind::Malformed("a row is longer than its block"));
-                let bytes = u32::from_le_bytes(*count) as usize * 8;
-                let found;
-                (found, rows) = form.split_row(fields, bytes, &mut words).ok_or_else(too_long)?;
-                row(found)?;
-            }
+            let too_long = || corrupt(offset, CorruptionKind::Malformed("a row is longer than its block"));
+            form.for_each_row(&block, &mut words, too_long, &mut row)?;
             offset = end;
         }
         if part.checksum.is_some_and(|expected| expected != checksum) {
@@ -252,7 +304,123 @@ impl PartFile<'_> {
     }
 }
 
+/// The blocks of a part, each of which can be read alone.
+#[derive(Debug)]
+pub struct PartBlocks {
+    disk: SharedDisk,
+    path: PathBuf,
+    /// The table of the rows.
+    pub table: TableId,
+    form: Form,
+    directory: Directory,
+}
+
+impl PartBlocks {
+    /// Opens all parts of a checkpoint, and reads their directories, but no row. Returns `None` if the format
+    /// of a part has no directory.
+    ///
+    /// # Errors
+    /// The disk fails; a part is damaged, missing, or of another checkpoint.
+    pub fn of(
+        disk: &SharedDisk,
+        folder: &Path,
+        manifest: &Manifest,
+    ) -> Result<Option<Vec<Self>>, CheckpointError> {
+        let parts = manifest.parts.iter().enumerate();
+        parts.map(|(index, part)| PartFile { disk, folder, manifest, index, part }.blocks()).collect()
+    }
+
+    /// Returns the number of blocks.
+    pub fn count(&self) -> usize {
+        self.directory.blocks.len()
+    }
+
+    /// Returns the first primary key of a block. Blocks are ascending by it.
+    pub fn first_key(&self, block: usize) -> &[u8] {
+        self.directory.first_key(block)
+    }
+
+    /// Returns the size of a block, in bytes.
+    pub fn bytes(&self, block: usize) -> u64 {
+        self.directory.blocks[block].length.into()
+    }
+
+    /// Returns the error of a block that is damaged.
+    pub fn malformed(&self, block: usize, what: &'static str) -> CheckpointError {
+        let offset = self.directory.blocks[block].offset;
+        LogError::corrupt(&self.path, offset, CorruptionKind::Malformed(what)).into()
+    }
+
+    /// Runs `row` on every row of a block, ascending by primary key.
+    ///
+    /// # Errors
+    /// The disk fails; the file is damaged; `row` fails.
+    pub fn read<E: From<CheckpointError>>(
+        &self,
+        block: usize,
+        mut row: impl FnMut(PartRow<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let BlockEntry { offset, length, rows, .. } = self.directory.blocks[block];
+        let failed = |error: LogError| E::from(error.into());
+        let io = |error| failed(LogError::io("read", &self.path, error));
+        let file = self.disk.open(&self.path).map_err(io)?;
+        let mut bytes = vec![0; length as usize];
+        file.read_at(offset, &mut bytes).map_err(io)?;
+        let Some(contents) = open_block(&bytes) else {
+            return Err(failed(LogError::corrupt(&self.path, offset, CorruptionKind::Checksum)));
+        };
+        let (mut words, mut count) = (Vec::new(), 0);
+        let too_long = || self.malformed(block, "a row is longer than its block").into();
+        self.form.for_each_row(contents, &mut words, too_long, |found| {
+            count += 1;
+            row(found)
+        })?;
+        if count == rows { Ok(()) } else { Err(self.malformed(block, "rows are missing").into()) }
+    }
+}
+
+impl PartFile<'_> {
+    /// Opens the file, and checks that it belongs to the checkpoint, but not its rows. Returns `None` if its
+    /// format has no directory.
+    ///
+    /// # Errors
+    /// The disk fails; the file is damaged, missing, or of another checkpoint.
+    fn blocks(&self) -> Result<Option<PartBlocks>, CheckpointError> {
+        let Self { disk, folder, part, .. } = *self;
+        let path = seen_from(folder, &part.path);
+        let OpenPart { form, directory, .. } = self.open(&path)?;
+        let Some(directory) = directory else { return Ok(None) };
+        let rows: u64 = directory.blocks.iter().map(|block| u64::from(block.rows)).sum();
+        if rows != part.rows {
+            let kind =
+                CorruptionKind::Malformed("its directory has another number of rows than the manifest");
+            return Err(LogError::corrupt(&path, 0, kind).into());
+        }
+        Ok(Some(PartBlocks { disk: disk.clone(), path, table: part.table, form, directory }))
+    }
+}
+
 impl Form {
+    /// Runs `row` on every row of a block, whose words go through a buffer.
+    ///
+    /// # Errors
+    /// That of `too_long` if the bytes end within a row; `row` fails.
+    fn for_each_row<E>(
+        self,
+        mut rows: &[u8],
+        words: &mut Vec<u64>,
+        too_long: impl Fn() -> E,
+        mut row: impl FnMut(PartRow<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while let Some((count, fields)) = rows.split_first_chunk::<4>() {
+            let bytes = u32::from_le_bytes(*count) as usize * 8;
+            let found;
+            (found, rows) = self.split_row(fields, bytes, words).ok_or_else(&too_long)?;
+            row(found)?;
+        }
+        Ok(())
+    }
+
     /// Splits a row from the fields behind its length, and copies its words; `None` when it is too long.
     #[inline]
     fn split_row<'b, 'w>(

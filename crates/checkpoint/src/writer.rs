@@ -335,6 +335,7 @@ fn write_range(
     cursor.open(&range.lower, range.upper.as_deref(), Direction::Forward);
     let (mut image, mut last): (Vec<u64>, _) = (Vec::new(), CommitOrder(0));
     let (mut digest, mut arena, mut scratch) = (0u128, Arena::default(), Vec::new());
+    let mut key = Vec::new();
     loop {
         // A record is valid only while the worker is active, so the leaf is finished before the worker
         // leaves.
@@ -359,7 +360,10 @@ fn write_range(
                 let definition = range.store.definition();
                 let hash = TableDigest::hash_image(definition, &image, &mut arena, &mut scratch);
                 digest = digest.wrapping_add(hash);
-                result = writer.add(PartRow { slot: record.slot(), order, words: &image });
+                if writer.begins_block() {
+                    range.store.key_of_image(&image, &mut arena, &mut key);
+                }
+                result = writer.add(PartRow { slot: record.slot(), order, words: &image }, &key);
             }
         }
         drop(guard);

@@ -1,6 +1,6 @@
 //! `reprise serve`: runs the server until it is told to stop.
 
-use crate::options::DatabaseOptions;
+use crate::options::{DatabaseOptions, on_or_off};
 use crate::{control, numbers, progress};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -58,6 +58,15 @@ pub struct Arguments {
     /// lost, too.
     #[arg(long)]
     accept_data_loss: bool,
+    /// Whether clients are served before all rows are recovered: on, off. A transaction brings back the rows
+    /// that it looks for: those of the checkpoint, after the commands of the log are executed; and what a
+    /// logical log, or a fine log of batches, leaves of them.
+    #[arg(long, default_value = "off", action = clap::ArgAction::Set, value_parser = on_or_off)]
+    on_demand: bool,
+    /// With --on-demand on: threads that bring back the rows that no transaction looks for.
+    #[arg(long, default_value_t = Config::default().drain_threads.min(64))]
+    #[arg(value_parser = numbers::from::<usize>(1, 64))]
+    drain_threads: usize,
     /// The folder for backups that clients make by `CALL reprise_backup('NAME')`. [default: none]
     #[arg(long, value_name = "FOLDER")]
     backups: Option<PathBuf>,
@@ -214,6 +223,7 @@ impl Arguments {
     fn database_config(&self) -> Config {
         let mut config = self.database.config();
         config.accept_data_loss = self.accept_data_loss;
+        (config.on_demand, config.drain_threads) = (self.on_demand, self.drain_threads);
         config.workers = self.workers;
         config
     }

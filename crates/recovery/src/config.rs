@@ -23,6 +23,9 @@ pub struct RecoveryConfig {
     pub latches: Latches,
     /// Whether the rows of the checkpoint are compared with the digest in its manifest.
     pub verify: bool,
+    /// Whether rows are brought back when they are first looked for, where the method allows it and nothing
+    /// asks for the digest of the checkpoint.
+    pub on_demand: bool,
     /// The kind of the log devices.
     pub device: DeviceOptions,
     /// The devices of a folder that does not exist yet. Files on them, without a pepoch file in the folder,
@@ -47,6 +50,7 @@ impl Default for RecoveryConfig {
             batch: REPLAY_BATCH,
             latches: Latches::On,
             verify: false,
+            on_demand: false,
             device: DeviceOptions::default(),
             new_devices: Vec::new(),
             accept_data_loss: false,

@@ -12,6 +12,7 @@ use logging::disk::SharedDisk;
 use logging::{LogEnd, LogError, PepochFile, UnprovenKind};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The files of a database.
 pub(crate) struct Found<'a> {
@@ -23,7 +24,7 @@ pub(crate) struct Found<'a> {
     /// The checkpoint, if there is one.
     pub(crate) manifest: Option<Manifest>,
     /// The records that count.
-    pub(crate) log: LogContents,
+    pub(crate) log: Arc<LogContents>,
 }
 
 /// Reads the files of a data folder, and proves that they are complete.
@@ -48,7 +49,7 @@ pub(crate) fn find<'a>(
     let evidence = Evidence { folder, devices: &devices, pepoch: &pepoch, manifest: manifest.as_ref() };
     evidence.check_manifest()?;
     let log = load_logs(&disk, evidence, config.accept_data_loss)?;
-    Ok(Found { disk, folder, devices, pepoch, manifest, log })
+    Ok(Found { disk, folder, devices, pepoch, manifest, log: Arc::new(log) })
 }
 
 impl Found<'_> {

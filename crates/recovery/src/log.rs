@@ -415,6 +415,15 @@ impl LogContents {
         self.addresses.iter().enumerate().filter(move |(_, address)| is_one(address)).map(|(index, _)| index)
     }
 
+    /// Returns a definition, or a statement that may be one, with its order.
+    pub(crate) fn statement(&self, index: usize) -> (CommitOrder, content::StatementRecord<'_>) {
+        let (order, record) = self.record(index);
+        let (Record::Definition(statement) | Record::Statement(statement)) = record else {
+            unreachable!("`statements` returns the indexes of statements");
+        };
+        (order, statement)
+    }
+
     /// Returns the logs, one for each incarnation and logger.
     pub fn logs(&self) -> &[LoggerLog] {
         &self.logs

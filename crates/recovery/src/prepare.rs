@@ -1,7 +1,8 @@
 //! Prepares replay: memory, definitions, and the rows of the checkpoint.
 
 use crate::find::Found;
-use crate::replay::{Replay, ReplayContext};
+use crate::on_demand::PendingRows;
+use crate::replay::{OnDemand, Replay, ReplayContext};
 use crate::{Progress, RecoveryConfig, RecoveryError, Stage};
 use catalog::{CommitOrder, Epoch};
 use checkpoint::{Check, Definitions, Load, Manifest};
@@ -21,7 +22,8 @@ pub(crate) fn empty_tables(config: &RecoveryConfig) -> Tables {
     Tables::new(epochs, memory)
 }
 
-/// Applies the definitions of the checkpoint, and loads its rows as the method asks.
+/// Applies the definitions of the checkpoint, and loads its rows as the method asks. Returns the rows that
+/// are brought back when a transaction looks for them.
 ///
 /// # Errors
 /// A definition is refused; the checkpoint is damaged; memory is short.
@@ -31,16 +33,32 @@ pub(crate) fn prepare<'a>(
     replay: &mut dyn Replay,
     config: &'a RecoveryConfig,
     progress: &'a Progress,
-) -> Result<ReplayContext<'a>, RecoveryError> {
+) -> Result<(ReplayContext<'a>, Option<Arc<PendingRows>>), RecoveryError> {
     // Two threads a device at least: one of them works while the other waits for the device.
     let threads = config.threads.max(2 * found.devices.len());
     // Each thread that loads or replays, and the thread that applies definitions.
     tables.memory.allow_beyond_limit(2 * threads + 1);
     let (log, from, schema) = (&found.log, found.bound(), Schema::default());
     let mut context = ReplayContext { log, from, schema, tables, config, progress };
-    let Some(manifest) = &found.manifest else { return Ok(context) };
-    progress.begin(Stage::Checkpoint, manifest.bytes());
-    define(manifest, &mut context)?;
+    if let Some(manifest) = &found.manifest {
+        progress.begin(Stage::Checkpoint, manifest.bytes());
+        define(manifest, &mut context)?;
+    }
+    let on_demand = if config.on_demand && !config.verify { replay.on_demand() } else { OnDemand::Nothing };
+    let rows = match on_demand {
+        OnDemand::Nothing => None,
+        OnDemand::Checkpoint if found.manifest.is_none() => None,
+        OnDemand::Checkpoint => PendingRows::of_checkpoint(found, &context)?,
+        OnDemand::Writes { needs_whole_rows } => {
+            PendingRows::of_writes(found, needs_whole_rows, &mut context)?
+        }
+    };
+    if let Some(rows) = rows.map(Arc::new) {
+        context.tables = context.tables.recovered_on_demand(rows.clone());
+        context.tables.epochs.advance_to(from.epoch());
+        return Ok((context, Some(rows)));
+    }
+    let Some(manifest) = &found.manifest else { return Ok((context, None)) };
     let check = if config.verify { Check::Digests } else { Check::Checksums };
     let (disk, folder) = (&found.disk, found.folder);
     let load = Load {
@@ -54,7 +72,7 @@ pub(crate) fn prepare<'a>(
     };
     replay.load(&load)?;
     context.tables.epochs.advance_to(from.epoch());
-    Ok(context)
+    Ok((context, None))
 }
 
 /// Makes the empty tables of a checkpoint.

@@ -1,8 +1,9 @@
 //! Recovery of a data folder: find, prepare, replay.
 
 use crate::find::{Found, find};
+use crate::on_demand::PendingRows;
 use crate::prepare::{empty_tables, prepare};
-use crate::replay::ReplayContext;
+use crate::replay::{ReplayContext, Replayed};
 use crate::{Progress, RecoveryConfig, RecoveryError, RecoveryReport, Stage};
 use catalog::{CommitOrder, Epoch};
 use checkpoint::Consistency;
@@ -12,6 +13,7 @@ use logging::disk::SharedDisk;
 use sql::Schema;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 use transaction::Tables;
 
@@ -24,6 +26,9 @@ pub struct Recovered {
     pub tables: Tables,
     /// The pepoch file that was found, with the cuts of all incarnations filled in.
     pub pepoch: PepochFile,
+    /// The rows that are brought back when a transaction looks for them. Until all are, the memory limit
+    /// allows for them.
+    pub rows: Option<Arc<PendingRows>>,
     /// The log files by device, each with an upper bound of the orders in it.
     pub log_files: Vec<Vec<(PathBuf, CommitOrder)>>,
     /// The incarnations with log files that have no batch, and that no other file names.
@@ -68,20 +73,25 @@ pub fn recover(
     let mut found = find(disk, folder, config)?;
     let log_load_s = begun.elapsed().as_secs_f64();
     let method = config.method.chosen(&found.log.kinds, found.consistency())?;
-    found.log.arrange(method.is_by_device());
+    Arc::get_mut(&mut found.log).expect("nothing else has it").arrange(method.is_by_device());
     let mut report = found.report(config);
     (report.method, report.log_load_s) = (method, log_load_s);
 
     let loading = Instant::now();
     let mut replay = method.replay(&found.log.kinds);
     let tables = if method.has_slots() { tables.slotted() } else { tables };
-    let mut context = prepare(&found, tables, &mut *replay, config, progress)?;
+    let (mut context, rows) = prepare(&found, tables, &mut *replay, config, progress)?;
+    report.on_demand = rows.is_some() && found.manifest.is_some();
+    report.replays_on_demand = rows.as_ref().is_some_and(|rows| rows.has_writes());
     report.checkpoint_load_s = loading.elapsed().as_secs_f64();
 
     let replaying = Instant::now();
-    let replayed = replay.run_all(&mut context)?;
+    let replayed =
+        if report.replays_on_demand { Replayed::default() } else { replay.run_all(&mut context)? };
     let ReplayContext { schema, tables, .. } = context;
-    tables.memory.allow_beyond_limit(0);
+    if rows.is_none() {
+        tables.memory.allow_beyond_limit(0);
+    }
     report.replay_s = replaying.elapsed().as_secs_f64();
     report.breakdown = replayed.breakdown;
     report.mode = replayed.mode;
@@ -91,14 +101,14 @@ pub fn recover(
     tables.epochs.advance_to(Epoch(found.last().epoch().0 + 1));
     let (empty, consistency) = (found.incarnations_without_batches(), found.consistency());
     let (checkpoint, lacks_proof) = (found.checkpoint(), found.lacks_proof());
-    let Found { mut log, mut pepoch, .. } = found;
+    let Found { log, mut pepoch, .. } = found;
     for incarnation in &mut pepoch.incarnations {
         let cut = log.cuts.get(&incarnation.number).copied();
         incarnation.cut = incarnation.cut.or(cut).or(Some(CommitOrder(0))).map(|cut| cut.min(log.complete));
         if !incarnation.is_over()
-            && let Some(ends) = log.ends.remove(&incarnation.number)
+            && let Some(ends) = log.ends.get(&incarnation.number)
         {
-            incarnation.ends = ends;
+            incarnation.ends.clone_from(ends);
         }
     }
     progress.begin(Stage::Done, 0);
@@ -106,11 +116,12 @@ pub fn recover(
     Ok(Recovered {
         schema,
         tables,
+        rows,
         pepoch,
-        log_files: log.files,
+        log_files: log.files.clone(),
         empty,
-        large_files: log.large_files,
-        kinds: log.kinds,
+        large_files: log.large_files.clone(),
+        kinds: log.kinds.clone(),
         consistency,
         checkpoint,
         lacks_proof,

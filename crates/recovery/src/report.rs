@@ -20,11 +20,15 @@ pub struct RecoveryReport {
     pub checkpoint_rows: u64,
     /// Size of the checkpoint's parts, in bytes.
     pub checkpoint_bytes: u64,
+    /// Whether rows of the checkpoint are brought back when they are looked for.
+    pub on_demand: bool,
+    /// Whether the log is replayed then, too.
+    pub replays_on_demand: bool,
     /// Size of the log files, in bytes.
     pub log_bytes: u64,
     /// Size of the replayed records, in bytes.
     pub record_bytes: u64,
-    /// Number of replayed transactions.
+    /// Number of transactions that are replayed.
     pub transactions: u64,
     /// Number of transactions past the cut; none of them was acknowledged.
     pub discarded: u64,
@@ -36,7 +40,7 @@ pub struct RecoveryReport {
     pub torn: Vec<(PathBuf, u64)>,
     /// The missing files that were accepted; all transactions after the cut are lost then.
     pub losses: Vec<String>,
-    /// Duration of loading the checkpoint, in seconds.
+    /// Duration of loading the checkpoint, or of finding the rows that come on demand, in seconds.
     pub checkpoint_load_s: f64,
     /// Duration of reading the log, in seconds.
     pub log_load_s: f64,
@@ -53,30 +57,42 @@ impl RecoveryReport {
     pub fn replay_tps(&self) -> f64 {
         if self.replay_s > 0.0 { self.transactions as f64 / self.replay_s } else { 0.0 }
     }
+
+    /// Writes how the threads of a parallel replay spent their time.
+    fn fmt_breakdown(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of_threads = self.breakdown.as_ref().filter(|breakdown| !breakdown.threads.is_empty());
+        let Some(breakdown) = of_threads else { return Ok(()) };
+        let ThreadTimes { planning_s, execution_s, waiting_s } = breakdown.sum();
+        let all = (planning_s + execution_s + waiting_s).max(f64::MIN_POSITIVE) / 100.0;
+        let [executing, planning, waiting] =
+            [execution_s, planning_s, waiting_s].map(|seconds| seconds / all);
+        write!(f, "; {} threads: {executing:.0} % executing, ", breakdown.threads.len())?;
+        write!(f, "{planning:.0} % planning, {waiting:.0} % waiting")
+    }
 }
 
 impl fmt::Display for RecoveryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "recovered in {:.2} s: ", self.total_s)?;
         match self.checkpoint {
-            Some(bound) => write!(f, "checkpoint before {bound} ({} rows), ", self.checkpoint_rows)?,
+            Some(bound) => {
+                let how = if self.on_demand { ", on demand" } else { "" };
+                write!(f, "checkpoint before {bound} ({} rows{how}), ", self.checkpoint_rows)?;
+            }
             None => f.write_str("no checkpoint, ")?,
         }
-        write!(f, "{} transactions replayed by {} ", self.transactions, self.method)?;
-        write!(f, "({:.0} a second", self.replay_tps())?;
-        if let Some(breakdown) = self.breakdown.as_ref().filter(|breakdown| !breakdown.threads.is_empty()) {
-            let ThreadTimes { planning_s, execution_s, waiting_s } = breakdown.sum();
-            let all = (planning_s + execution_s + waiting_s).max(f64::MIN_POSITIVE) / 100.0;
-            let percent = [execution_s, planning_s, waiting_s].map(|seconds| seconds / all);
-            let [executing, planning, waiting] = percent;
-            write!(f, "; {} threads: {executing:.0} % executing, ", breakdown.threads.len())?;
-            write!(f, "{planning:.0} % planning, {waiting:.0} % waiting")?;
+        let how = if self.replays_on_demand { "to replay on demand" } else { "replayed" };
+        write!(f, "{} transactions {how} by {}", self.transactions, self.method)?;
+        if !self.replays_on_demand {
+            write!(f, " ({:.0} a second", self.replay_tps())?;
+            self.fmt_breakdown(f)?;
+            f.write_str(")")?;
         }
         match self.cut {
             cut if cut == CommitOrder::last_of(cut.epoch()) => {
-                write!(f, "), log cut after epoch {}", cut.epoch())?;
+                write!(f, ", log cut after epoch {}", cut.epoch())?;
             }
-            cut => write!(f, "), log cut after {cut}")?,
+            cut => write!(f, ", log cut after {cut}")?,
         }
         for (file, offset) in &self.torn {
             write!(f, ", torn at byte {offset} of {}", file.display())?;

@@ -110,6 +110,7 @@ impl Database {
         let _definitions_stay = inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
         inner.definitions.check_saved()?;
         let version = inner.definitions.current();
+        version.tables.recover_all()?;
         let source = Source {
             disk: &inner.config.disk,
             tables: &version.tables,

@@ -63,6 +63,13 @@ pub struct Config {
     /// Whether to open the newest provable state when files are missing or damaged, without everything after
     /// it. Each loss is in the report and in a log message.
     pub accept_data_loss: bool,
+    /// Whether the database opens before all rows are recovered. A transaction that looks for rows which are
+    /// not there yet brings them back first: from the checkpoint, and from a log of writes by value. Commands
+    /// are executed before the database opens, over the rows that they look for.
+    pub on_demand: bool,
+    /// Threads that bring back the rows that no transaction looks for. Zero: until a checkpoint or digest
+    /// needs them, nothing does.
+    pub drain_threads: usize,
     /// Most sessions at one time. Checkpoints, sequences and loaders use further workers.
     pub workers: usize,
     /// Memory limit of the database, in bytes. It covers rows and indexes, and all other allocations if the
@@ -92,7 +99,12 @@ impl Config {
             device: self.device,
             new_devices: self.new_devices(),
             accept_data_loss: self.accept_data_loss,
-            workers: self.workers + self.checkpoint_threads + self.batch_workers() + FURTHER_WORKERS,
+            on_demand: self.on_demand,
+            workers: self.workers
+                + self.drain_threads
+                + self.checkpoint_threads
+                + self.batch_workers()
+                + FURTHER_WORKERS,
             memory_bytes: self.memory_bytes,
             memory_ahead_bytes: self.ahead_bytes(),
             ..RecoveryConfig::default()
@@ -156,6 +168,8 @@ impl Default for Config {
             method: Method::default(),
             mode: ReplayMode::default(),
             accept_data_loss: false,
+            on_demand: false,
+            drain_threads: recovery.threads.div_ceil(2),
             workers: recovery.workers,
             memory_bytes: recovery.memory_bytes,
             statement_bytes: None,

@@ -4,6 +4,7 @@
 
 use crate::batches::Batches;
 use crate::definitions::{Definitions, Version};
+use crate::drain::Drain;
 use crate::inner::Inner;
 use crate::maintenance::Checkpointer;
 use crate::opening;
@@ -35,6 +36,8 @@ pub struct Statistics {
     pub aborts: Aborts,
     /// Bytes of rows and indexes.
     pub memory_bytes: usize,
+    /// Bytes of the checkpoint and of the log whose rows are not back yet (`Config::on_demand`).
+    pub bytes_to_recover: u64,
     /// Bytes and batches of the log, without shadow logs.
     pub log: LogStatistics,
 }
@@ -45,6 +48,7 @@ pub struct Database {
     pub(crate) inner: Arc<Inner>,
     report: Arc<RecoveryReport>,
     batches: Option<Arc<Batches>>,
+    drain: Option<Arc<Drain>>,
     _checkpointer: Option<Arc<Checkpointer>>,
 }
 
@@ -104,6 +108,7 @@ impl Database {
         let is_scattered = opening::is_scattered(&recovered);
         let database = recovered.pepoch.database;
         let undone = std::mem::take(&mut recovered.undone);
+        let rows = recovered.rows.take();
         let version = Version::new(1, recovered.schema, recovered.tables);
         let RecoveryReport { threads, replay_s, checkpoint_bytes, .. } = recovered.report;
         let adaptive = Adaptive::new(
@@ -141,7 +146,8 @@ impl Database {
         inner.definitions.current().tables.memory.count_all();
         let checkpointer = Checkpointer::start(&inner).map(Arc::new);
         let batches = Batches::start(&inner)?;
-        Ok(Self { inner, report: Arc::new(recovered.report), batches, _checkpointer: checkpointer })
+        let drain = rows.map(|rows| Drain::start(&inner, rows)).transpose()?.map(Arc::new);
+        Ok(Self { inner, report: Arc::new(recovered.report), batches, drain, _checkpointer: checkpointer })
     }
 
     /// Returns the report of the recovery at the opening.
@@ -259,10 +265,11 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Error::TooManySessions`: all workers are in use.
+    /// `Error::TooManySessions`: all workers are in use. `58030`, `XX001`, `53200`: rows cannot be recovered.
     pub fn digest(&self) -> Result<Digest, Error> {
         let _alone = self.inner.maintenance.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let tables = self.inner.definitions.current().tables.clone();
+        tables.recover_all()?;
         tables.digest().ok_or(Error::TooManySessions(self.inner.config.workers))
     }
 
@@ -399,6 +406,7 @@ impl Database {
             conflicts: self.inner.conflicts.load(Ordering::Relaxed),
             aborts: tables.aborts.get(),
             memory_bytes: tables.memory.used_bytes(),
+            bytes_to_recover: self.drain.as_ref().map_or(0, |drain| drain.bytes_left()),
             log: self.inner.logs.statistics().next().map(|(_, own)| own).unwrap_or_default(),
         }
     }

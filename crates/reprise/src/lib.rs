@@ -32,6 +32,7 @@ mod commit;
 mod config;
 mod database;
 mod definitions;
+mod drain;
 mod error;
 mod inner;
 mod load;

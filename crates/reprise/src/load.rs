@@ -46,6 +46,7 @@ impl Loader {
         // A checkpoint in progress could miss rows that are loaded from now on, so this waits for it.
         let _alone = inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
         let version = inner.definitions.current();
+        version.tables.recover_all()?;
         let (epochs, memory) = (version.tables.epochs.clone(), version.tables.memory.clone());
         let order = CommitOrder::first_of(epochs.current());
         let worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(inner.config.workers))?;

@@ -26,6 +26,8 @@ impl Inner {
         let holds_loaded_rows = self.loaders.load(Ordering::Acquire) == 0;
         let version = self.definitions.current();
         Taking { inner: self, tables: &version.tables }.give_back()?;
+        // A checkpoint holds all rows, those of the last one included.
+        version.tables.recover_all()?;
         let logged_ns = self.adaptive.logged_ns();
         // A transaction may log operations before it draws its order. Their epoch may be earlier than the
         // epoch of the order, but it is not complete.

@@ -93,6 +93,7 @@ pub(crate) fn suit(
         recovered.tables = recovered.tables.unslotted();
     }
     if lacks_slots {
+        recovered.tables.recover_all()?;
         let (epochs, memory) = (recovered.tables.epochs.clone(), recovered.tables.memory.clone());
         let mut worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(config.workers))?;
         recovered.tables = recovered.tables.with_slots(&mut worker);

@@ -27,6 +27,7 @@ pub(crate) struct Metrics {
     log_batches: Counter,
     log_seconds: Gauge,
     memory: Gauge,
+    recovery: Gauge,
 }
 
 struct Register(PrometheusRecorder);
@@ -87,6 +88,10 @@ impl Metrics {
             log_batches: all.counter("reprise_log_flushes_total", "Durable batches of the log"),
             log_seconds: all.gauge("reprise_log_flush_seconds", "Seconds that the log's devices were busy"),
             memory: all.gauge("reprise_memory_bytes", "Bytes of rows and indexes"),
+            recovery: all.gauge(
+                "reprise_recovery_bytes",
+                "Bytes of the checkpoint and of the log whose rows are not back yet",
+            ),
             handle,
         })
     }
@@ -120,6 +125,7 @@ impl Metrics {
             self.log_batches.absolute(counts.log.batches);
             self.log_seconds.set(counts.log.flush_us as f64 / 1e6);
             self.memory.set(counts.memory_bytes as f64);
+            self.recovery.set(counts.bytes_to_recover as f64);
         }
         self.handle.render()
     }

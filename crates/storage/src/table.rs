@@ -393,7 +393,7 @@ impl TableStore {
     }
 
     /// Writes the primary key of a row image.
-    fn key_of_image(&self, image: &[u64], arena: &mut Arena, key: &mut Vec<u8>) {
+    pub fn key_of_image(&self, image: &[u64], arena: &mut Arena, key: &mut Vec<u8>) {
         key.clear();
         for column in &self.key_columns[0] {
             let slot = self.definition.layout.slots()[*column];

@@ -11,6 +11,7 @@ mod garbage;
 mod gate;
 mod heat;
 mod holds;
+mod on_demand;
 mod record;
 mod tables;
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub use commit::{CommitError, CommitPipeline, Committed, LoggedBy, Outcome};
 pub use concurrency::{Concurrency, Optimistic, Reader, Scheme, TwoPhase};
 pub use gate::{BlocksBy, Gate, Passed};
 pub use holds::{AwaitsAll, Blocker, DeadlockPolicy, Holds, Mode, Refusal};
+pub use on_demand::{Place, RowsOnDemand};
 pub use record::{Adaptive, EndedBatch, Recovered};
 pub use tables::{Applying, Counters, Tables, check_bounds, exhausted};
 pub use workspace::{

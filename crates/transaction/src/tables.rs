@@ -9,9 +9,10 @@ use crate::aborts::AbortCounters;
 use crate::concurrency::{Concurrency, Optimistic, Scheme};
 use crate::garbage::Garbage;
 use crate::holds::Holds;
+use crate::on_demand::{Place, RowsOnDemand};
 use catalog::{Arena, CommitOrder, Table, TableId};
 use logging::{AccessNumbers, Numbering, Readable};
-use procedure::{Effect, SqlError};
+use procedure::{Effect, Interrupts, SqlError};
 use std::sync::{Arc, Mutex};
 use storage::{
     DuplicateKey, Epochs, Guard, LeafChange, Memory, Record, RowWords, Slots, Snapshots, TableStore, Worker,
@@ -55,6 +56,8 @@ pub struct Tables {
     pub aborts: Arc<AbortCounters>,
     /// What workers that are gone have left to clean up.
     pub(crate) orphans: Arc<Mutex<Vec<Garbage>>>,
+    /// The rows that recovery has still to bring back; `None` where it has brought back all.
+    on_demand: Option<Arc<dyn RowsOnDemand>>,
 }
 
 impl Tables {
@@ -72,7 +75,54 @@ impl Tables {
             holds,
             aborts: Arc::default(),
             orphans: Arc::default(),
+            on_demand: None,
         }
+    }
+
+    /// Says which rows are brought back when an access looks for them.
+    #[must_use]
+    pub fn recovered_on_demand(self, rows: Arc<dyn RowsOnDemand>) -> Self {
+        Self { on_demand: Some(rows), ..self }
+    }
+
+    /// Returns once recovery has brought back the rows of a place.
+    ///
+    /// # Errors
+    /// As `RowsOnDemand::recover`.
+    #[inline]
+    pub fn recover(
+        &self,
+        table: TableId,
+        place: Place<'_>,
+        guard: &Guard,
+        interrupts: &Interrupts,
+    ) -> Result<(), SqlError> {
+        match &self.on_demand {
+            None => Ok(()),
+            Some(rows) => rows.recover(table, place, guard, interrupts),
+        }
+    }
+
+    /// Returns whether recovery has still to bring back rows.
+    #[inline]
+    pub(crate) fn has_pending_rows(&self) -> bool {
+        self.on_demand.as_ref().is_some_and(|rows| rows.is_pending())
+    }
+
+    /// Returns once recovery has brought back all rows of a table, which a definition changes.
+    fn recover_table(&self, table: TableId, guard: &Guard) -> Result<(), SqlError> {
+        self.recover(table, Place::Table, guard, &Interrupts::default())
+    }
+
+    /// Returns once recovery has brought back all rows.
+    ///
+    /// # Errors
+    /// As `RowsOnDemand::recover`; `53300`: all workers are in use.
+    pub fn recover_all(&self) -> Result<(), SqlError> {
+        let Some(rows) = &self.on_demand else { return Ok(()) };
+        let worker = Worker::new(self.epochs.clone(), self.memory.clone());
+        let no_worker = || SqlError::new("53300", "all workers are in use");
+        rows.recover_all(&mut worker.ok_or_else(no_worker)?)
     }
 
     /// Says where the numbers of transactions come from.
@@ -153,14 +203,24 @@ impl Tables {
                 self.set(TableStore::new(Arc::clone(table), slots, memory, guard).map_err(out_of_memory)?);
             }
             Effect::Redefine(table) => {
+                self.recover_table(table.id, guard)?;
                 let changed = self.store(table.id).with_definition(Arc::clone(table), guard);
                 match changed.map_err(out_of_memory)? {
                     Ok(store) => self.set(store),
                     Err(duplicate) => return Err(duplicate_in(table, duplicate)),
                 }
             }
-            Effect::Rebuild(rebuild) => rebuild::apply(self, rebuild, how, guard)?,
-            Effect::DropTable(table) => self.remove(table.id),
+            Effect::Rebuild(rebuild) => {
+                let parents = rebuild.references.iter().map(|reference| reference.parent.id);
+                let read = std::iter::once(rebuild.old.id).chain(rebuild.sequences()).chain(parents);
+                read.into_iter().try_for_each(|table| self.recover_table(table, guard))?;
+                rebuild::apply(self, rebuild, how, guard)?;
+            }
+            Effect::DropTable(table) => {
+                // The definitions may still fail, and the table stays.
+                self.recover_table(table.id, guard)?;
+                self.remove(table.id);
+            }
             Effect::All(effects) => effects.iter().try_for_each(|effect| self.apply(effect, how, guard))?,
         }
         Ok(())

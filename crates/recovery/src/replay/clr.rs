@@ -2,7 +2,7 @@
 //! Paper: PACMAN §2.3 (CLR); command logging §III. The reference for every other method.
 //! Not here: the execution of a call (`reexecution`).
 
-use super::context::{Replay, ReplayContext, Replayed, statements_of};
+use super::context::{OnDemand, Replay, ReplayContext, Replayed, statements_of};
 use super::divergence::unknown_record;
 use super::reexecution::{Reexecution, execute_statement};
 use crate::{RecoveryError, Stage};
@@ -19,6 +19,10 @@ pub(super) struct Clr;
 impl Replay for Clr {
     fn load(&mut self, checkpoint: &Load<'_>) -> Result<(), CheckpointError> {
         checkpoint.rows(&Indexes::All)
+    }
+
+    fn on_demand(&self) -> OnDemand {
+        OnDemand::Checkpoint
     }
 
     fn run_all(&mut self, context: &mut ReplayContext<'_>) -> Result<Replayed, RecoveryError> {

@@ -6,7 +6,7 @@ use super::divergence::statement_diverged;
 use crate::{LogContents, Progress, RecoveryConfig, RecoveryError};
 use catalog::CommitOrder;
 use checkpoint::{CheckpointError, Load};
-use logging::content::StatementRecord;
+use logging::content::{RecordKind, StatementRecord};
 use procedure::{Effect, Procedure};
 use schedule::{Breakdown, Mode};
 use sql::Schema;
@@ -22,11 +22,30 @@ pub(crate) trait Replay {
     /// The disk fails; the checkpoint is damaged; memory is short.
     fn load(&mut self, checkpoint: &Load<'_>) -> Result<(), CheckpointError>;
 
+    /// Returns what may be left for the first access that looks for it.
+    fn on_demand(&self) -> OnDemand {
+        OnDemand::Nothing
+    }
+
     /// Replays the whole log over the tables of the context.
     ///
     /// # Errors
     /// A transaction diverges; the method does not replay a record; memory is short.
     fn run_all(&mut self, context: &mut ReplayContext<'_>) -> Result<Replayed, RecoveryError>;
+}
+
+/// What may be left for the first access that looks for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OnDemand {
+    /// Nothing: the method needs all rows.
+    Nothing,
+    /// The rows of the checkpoint: the method reads and writes rows through accesses that ask for them.
+    Checkpoint,
+    /// The rows of the checkpoint and the writes of the log.
+    Writes {
+        /// Whether every write must be of a whole row.
+        needs_whole_rows: bool,
+    },
 }
 
 /// The result of a replay, beside the tables.
@@ -89,6 +108,50 @@ impl ReplayContext<'_> {
         self.change_tables(order, record, &effect, worker)?;
         self.schema = schema;
         Ok(None)
+    }
+
+    /// Returns what the definitions of the log do, each with the index of its record. Nothing is applied.
+    ///
+    /// # Errors
+    /// A statement is refused.
+    pub(crate) fn effects_of_definitions(&self) -> Result<Vec<(usize, Effect)>, RecoveryError> {
+        let (mut schema, mut effects) = (self.schema.clone(), Vec::new());
+        for index in self.log.statements() {
+            for text in statements_of(&self.log.statement(index).1)? {
+                let (changed, effect) = schema.apply(&text).map_err(RecoveryError::Definition)?;
+                schema = changed;
+                effects.push((index, effect));
+            }
+        }
+        Ok(effects)
+    }
+
+    /// Applies all definitions of the log.
+    ///
+    /// # Errors
+    /// As `apply_definition`; a statement is no definition.
+    pub(crate) fn apply_definitions(&mut self) -> Result<(), RecoveryError> {
+        let (log, mut worker) = (self.log, self.worker()?);
+        log.statements().try_for_each(|index| self.apply_definitions_at(index, &mut worker))
+    }
+
+    /// Applies the definitions of a record.
+    ///
+    /// # Errors
+    /// As `apply_definition`; a statement is no definition.
+    pub(crate) fn apply_definitions_at(
+        &mut self,
+        index: usize,
+        worker: &mut Worker,
+    ) -> Result<(), RecoveryError> {
+        let (order, statement) = self.log.statement(index);
+        for text in statements_of(&statement)? {
+            let statement = StatementRecord { text: &text, ..statement };
+            if self.apply_definition(order, &statement, worker)?.is_some() {
+                return Err(RecoveryError::holds(RecordKind::Statement));
+            }
+        }
+        Ok(())
     }
 
     /// Applies all definitions of an image, to no tables.

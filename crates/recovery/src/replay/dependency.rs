@@ -14,7 +14,7 @@
 //! Not here: incomplete batches, which are past the cut, or refused (`crate::log`).
 
 use super::clr_p::run_statement;
-use super::context::{Replay, ReplayContext, Replayed, statements_of};
+use super::context::{OnDemand, Replay, ReplayContext, Replayed, statements_of};
 use super::divergence::{unfit, unknown_record};
 use super::llr_p::LlrP;
 use super::reexecution::Reexecution;
@@ -41,6 +41,10 @@ struct Coarse;
 impl Replay for Coarse {
     fn load(&mut self, checkpoint: &Load<'_>) -> Result<(), CheckpointError> {
         checkpoint.rows(&Indexes::All)
+    }
+
+    fn on_demand(&self) -> OnDemand {
+        OnDemand::Checkpoint
     }
 
     fn run_all(&mut self, context: &mut ReplayContext<'_>) -> Result<Replayed, RecoveryError> {

@@ -33,17 +33,17 @@ pub(super) fn undefined(order: CommitOrder, procedure: ProcedureId, version: u32
 }
 
 /// Returns the error of a record of a kind that the method does not replay.
-pub(super) fn unknown_record(order: CommitOrder) -> RecoveryError {
+pub(crate) fn unknown_record(order: CommitOrder) -> RecoveryError {
     let error = "this method does not replay this kind of record".into();
     Divergence { order, what: "a record".into(), error }.into()
 }
 
 /// Returns the error of a transaction logged by value whose writes do not fit the tables.
-pub(super) fn unfit(order: CommitOrder) -> RecoveryError {
+pub(crate) fn unfit(order: CommitOrder) -> RecoveryError {
     schedule::malformed_writes(order).into()
 }
 
 /// Returns the error of a transaction logged by value that cannot make its writes.
-pub(super) fn writes_diverged(order: CommitOrder, error: &dyn fmt::Display) -> RecoveryError {
+pub(crate) fn writes_diverged(order: CommitOrder, error: &dyn fmt::Display) -> RecoveryError {
     schedule::writes_diverged(order, error).into()
 }

@@ -4,7 +4,7 @@
 //!
 //! The last writer of a row wins in any order of the writes, so every write must be of a whole row.
 
-use super::context::{Replay, ReplayContext, Replayed};
+use super::context::{OnDemand, Replay, ReplayContext, Replayed};
 use super::divergence::{unfit, unknown_record, writes_diverged};
 use super::tuples::{
     Latches, Tombstones, TupleWrite, build_indexes, each_segment, newest_first, rewrite, state_at, sweep,
@@ -24,6 +24,10 @@ pub(super) struct Llr;
 impl Replay for Llr {
     fn load(&mut self, checkpoint: &Load<'_>) -> Result<(), CheckpointError> {
         checkpoint.rows(&Indexes::Primary)
+    }
+
+    fn on_demand(&self) -> OnDemand {
+        OnDemand::Writes { needs_whole_rows: true }
     }
 
     fn run_all(&mut self, context: &mut ReplayContext<'_>) -> Result<Replayed, RecoveryError> {

@@ -1,7 +1,7 @@
 //! `llr-p`: a logical log replayed without latches, its writes shuffled by table and primary key.
 //! Paper: PACMAN §4.5, §6.2 (LLR-P).
 
-use super::context::{Replay, ReplayContext, Replayed};
+use super::context::{OnDemand, Replay, ReplayContext, Replayed};
 use super::divergence::unknown_record;
 use super::tuples::{Select, Shuffle, Shuffled, TupleWrite, build_indexes, each_segment, sweep};
 use crate::RecoveryError;
@@ -15,6 +15,10 @@ pub(super) struct LlrP;
 impl Replay for LlrP {
     fn load(&mut self, checkpoint: &Load<'_>) -> Result<(), CheckpointError> {
         checkpoint.rows(&Indexes::Primary)
+    }
+
+    fn on_demand(&self) -> OnDemand {
+        OnDemand::Writes { needs_whole_rows: false }
     }
 
     fn run_all(&mut self, context: &mut ReplayContext<'_>) -> Result<Replayed, RecoveryError> {

@@ -16,8 +16,10 @@ mod reexecution;
 mod tests;
 mod tuples;
 
-pub(crate) use context::{Replay, ReplayContext};
+pub(crate) use context::{OnDemand, Replay, ReplayContext, Replayed};
+pub(crate) use divergence::{unfit, unknown_record, writes_diverged};
 pub use tuples::Latches;
+pub(crate) use tuples::{run_on, table_of};
 
 use crate::RecoveryError;
 use checkpoint::Consistency;

@@ -4,7 +4,7 @@
 //! alone past that (`crate::log`). Differs: records are taken from a device's end backwards, because the last
 //! writer then mostly comes first.
 
-use super::context::{Replay, ReplayContext, Replayed};
+use super::context::{OnDemand, Replay, ReplayContext, Replayed};
 use super::llr;
 use crate::RecoveryError;
 use checkpoint::{CheckpointError, Indexes, Load};
@@ -16,6 +16,10 @@ impl Replay for Poplar {
     /// Loads a fuzzy checkpoint or a consistent one.
     fn load(&mut self, checkpoint: &Load<'_>) -> Result<(), CheckpointError> {
         checkpoint.rows(&Indexes::Primary)
+    }
+
+    fn on_demand(&self) -> OnDemand {
+        OnDemand::Writes { needs_whole_rows: true }
     }
 
     fn run_all(&mut self, context: &mut ReplayContext<'_>) -> Result<Replayed, RecoveryError> {

@@ -170,6 +170,7 @@ impl Worker {
     pub(crate) fn execute(&mut self, call: Call<'_>) -> Result<(), Failure> {
         let arguments = self.arguments.iter().copied();
         let witnesses = &mut self.pipeline.witnesses;
+        self.workspace.interrupted_by(self.machine.interrupts());
         execute(call, arguments, &mut self.machine, &mut self.workspace, witnesses)
     }
 
@@ -232,6 +233,7 @@ impl Worker {
         snapshot: &Snapshot,
     ) -> (Result<(), Failure>, CommitOrder) {
         let arguments = self.arguments.iter().copied();
+        self.workspace.interrupted_by(self.machine.interrupts());
         let mut reader = self.workspace.reader(snapshot);
         let ran = execute(call, arguments, &mut self.machine, &mut reader, &mut self.pipeline.witnesses);
         let last = reader.last();

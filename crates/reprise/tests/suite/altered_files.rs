@@ -25,12 +25,21 @@ fn open_on(shape: &Shape, disk: &CrashingDisk, accept_data_loss: bool) -> Result
     config.accept_data_loss = accept_data_loss;
     let db = Database::open(folders::FOLDER, config)?;
     assert!(accept_data_loss || db.recovery_report().losses.is_empty());
-    Ok(db.digest().unwrap())
+    db.digest()
 }
 
 /// What an altered folder opens to.
 fn open(shape: &Shape, files: &folders::Files) -> Result<Digest, Error> {
     open_on(shape, &CrashingDisk::holding(files.clone()), false)
+}
+
+/// What an altered folder opens to where rows are loaded when they are looked for: that, or the rows that
+/// cannot be loaded are an error.
+fn open_on_demand(shape: &Shape, files: &folders::Files) -> Result<Digest, Error> {
+    let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::holding(files.clone()));
+    let mut config = shape.config(&disk);
+    (config.on_demand, config.drain_threads) = (true, 0);
+    Database::open(folders::FOLDER, config)?.digest()
 }
 
 /// Opens a refused folder with what is left. That is a state which was, and the database goes on from it.
@@ -82,6 +91,16 @@ fn check(shape: Shape) -> (usize, usize) {
             Ok(_) => Err("accepted in silence: a state that never was".into()),
         };
         faults.extend(fault.err().map(|fault| format!("{}: {fault}", altered.what)));
+        let (loaded, on_demand) = (open(&shape, &altered.files), open_on_demand(&shape, &altered.files));
+        let fault = match (loaded, on_demand) {
+            (Ok(loaded), Ok(on_demand)) if loaded != on_demand => "another state",
+            (Ok(_), Err(_)) => "refused",
+            (Err(_), Ok(_)) => "accepted",
+            (Err(_), Err(error)) if !error.to_string().contains(folders::FOLDER) => "the error names no file",
+            (Err(_), Err(error)) if error.hint().is_none() => "the error has no remedy",
+            _ => continue,
+        };
+        faults.push(format!("{}, on demand: {fault}", altered.what));
     }
     let (count, all) = (faults.len(), all.len());
     assert!(faults.is_empty(), "{shape:?}: {count} of {all} alterations:\n{}", faults.join("\n"));

@@ -30,6 +30,7 @@ mod locking;
 mod losers;
 mod memory;
 mod nesting;
+mod on_demand;
 mod parallel_replay;
 mod queries;
 mod read_only;

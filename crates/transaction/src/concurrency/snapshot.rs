@@ -9,10 +9,12 @@
 
 use crate::Tables;
 use crate::Workspace;
+use crate::on_demand::Place;
 use crate::workspace::Scans;
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use procedure::{
-    DataAccess, Failure, KeptRows, LookAhead, NestedScans, ScanRange, SqlError, TransactionControl,
+    DataAccess, Failure, Interrupts, KeptRows, LookAhead, NestedScans, ScanRange, SqlError,
+    TransactionControl,
 };
 use storage::{Handle, Record, Snapshot, Worker};
 
@@ -22,6 +24,7 @@ pub struct Reader<'a> {
     worker: &'a mut Worker,
     scans: &'a mut Scans,
     kept: &'a mut KeptRows<Handle>,
+    interrupts: &'a Interrupts,
     snapshot: &'a Snapshot,
     /// Where scans were when parts of procedures began.
     parts: Vec<usize>,
@@ -39,9 +42,9 @@ impl std::fmt::Debug for Reader<'_> {
 impl Workspace {
     /// A reader for the transaction in hand, which has read nothing.
     pub fn reader<'a>(&'a mut self, snapshot: &'a Snapshot) -> Reader<'a> {
-        let Self { tables, worker, scans, kept, .. } = self;
+        let Self { tables, worker, scans, kept, interrupts, .. } = self;
         let (parts, last) = (Vec::new(), CommitOrder(0));
-        Reader { tables, worker, scans, kept, snapshot, parts, last, key: Vec::new() }
+        Reader { tables, worker, scans, kept, interrupts, snapshot, parts, last, key: Vec::new() }
     }
 }
 
@@ -80,6 +83,7 @@ impl DataAccess for Reader<'_> {
     type Row = Handle;
 
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Handle>, Failure> {
+        self.tables.recover(table.id, Place::Key(key), self.worker.guard(), self.interrupts)?;
         let found = self.tables.store(table.id).find(key, self.worker.guard()).0.map(Record::handle);
         if found.is_none() {
             self.looks_at(table.id);
@@ -88,6 +92,7 @@ impl DataAccess for Reader<'_> {
     }
 
     fn open_scan(&mut self, table: &Table, range: ScanRange<'_>) -> Result<(), Failure> {
+        self.tables.recover(table.id, Place::Range(range), self.worker.guard(), self.interrupts)?;
         // The client may rest at any row, and the scan finds its place again by the key.
         self.scans.current.open(table, range, true);
         Ok(())

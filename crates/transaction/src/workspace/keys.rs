@@ -4,6 +4,7 @@
 
 use super::Workspace;
 use super::write_set::{Action, Link};
+use crate::on_demand::Place;
 use catalog::{Arena, Datum, Table, TableId, value_from_datum};
 use procedure::{Conflict, DataAccess, Failure, NestedScans, ScanRange, SqlError};
 use storage::{Added, Change, Finger, Handle, Linked, NewState, OutOfMemory};
@@ -84,7 +85,8 @@ impl Workspace {
     /// Adds a record of `image` under its primary key; or the record that is there already. Whether it was
     /// added.
     pub(super) fn add(&mut self, table: TableId, key: &[u8]) -> Result<(Handle, bool), Failure> {
-        let Self { tables, worker, leaves, inserted, image, .. } = self;
+        let Self { tables, worker, leaves, inserted, image, interrupts, .. } = self;
+        tables.recover(table, Place::Key(key), worker.guard(), interrupts)?;
         let finger = inserted.finger_of(table, 0);
         let mut on_change = |change| {
             leaves.follow(&change);

@@ -31,7 +31,7 @@ use holding::Held;
 use keys::{LastInsert, out_of_memory};
 use leaves::Leaves;
 use logging::Observed;
-use procedure::{Conflict, DataAccess, Failure, KeptRows};
+use procedure::{Conflict, DataAccess, Failure, Interrupts, KeptRows};
 use storage::{Handle, LeafObservation, Record, RecordState, Slot, Worker};
 use write_set::WriteSet;
 
@@ -57,6 +57,8 @@ pub struct Workspace {
     is_locking: bool,
     pub(crate) tables: Tables,
     pub(crate) worker: Worker,
+    /// What interrupts a wait for rows that recovery has still to bring back.
+    pub(crate) interrupts: Interrupts,
     pub(crate) reads: Vec<(Handle, RecordState)>,
     /// How many of `reads` have been looked through for `last_read`.
     looked_through: usize,
@@ -119,6 +121,7 @@ impl Workspace {
             is_locking: tables.discipline.is_locking(),
             tables,
             worker,
+            interrupts: Interrupts::default(),
             reads: Vec::new(),
             looked_through: 0,
             last_read: CommitOrder(0),
@@ -148,6 +151,14 @@ impl Workspace {
             is_committing: false,
             is_in_batches: false,
             end_transaction: None,
+        }
+    }
+
+    /// Says what interrupts a wait for rows that recovery has still to bring back.
+    #[inline]
+    pub fn interrupted_by(&mut self, interrupts: &Interrupts) {
+        if self.tables.has_pending_rows() {
+            self.interrupts.clone_from(interrupts);
         }
     }
 

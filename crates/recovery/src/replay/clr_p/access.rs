@@ -7,12 +7,12 @@
 //! `crates/reprise/tests/suite/parallel_replay`, which reads the tables through their indexes afterwards.
 
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
-use procedure::{DataAccess, Failure, LookAhead, ScanRange, SqlError};
+use procedure::{DataAccess, Failure, Interrupts, LookAhead, ScanRange, SqlError};
 use schedule::Access;
 use storage::{
     Added, Change, Cursor, Direction, Finger, Handle, Linked, NewState, OutOfMemory, RecordState, Worker,
 };
-use transaction::{Expectations, Tables};
+use transaction::{Expectations, Place, Tables};
 
 /// The access of one thread.
 pub(in crate::replay) struct Direct {
@@ -112,6 +112,7 @@ impl DataAccess for Direct {
     #[inline]
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Handle>, Failure> {
         let guard = self.worker.guard();
+        self.tables.recover(table.id, Place::Key(key), guard, &Interrupts::default())?;
         // The record that was found ahead may be deleted by now, and another record may have its key.
         let is_there = |found: &Handle| !guard.record(*found).locked_state().is_dead();
         if let Some(found) = self.expected.take(table.id, key).filter(is_there) {
@@ -125,6 +126,7 @@ impl DataAccess for Direct {
     }
 
     fn open_scan(&mut self, table: &Table, range: ScanRange<'_>) -> Result<(), Failure> {
+        self.tables.recover(table.id, Place::Range(range), self.worker.guard(), &Interrupts::default())?;
         let direction = if range.backward { Direction::Backward } else { Direction::Forward };
         self.cursor.open(range.lower, range.upper, direction);
         self.scanned = Some((table.id, range.index));

@@ -7,7 +7,7 @@
 mod access;
 mod source;
 
-use super::context::{Replay, ReplayContext, Replayed, statements_of, worker_of};
+use super::context::{OnDemand, Replay, ReplayContext, Replayed, statements_of, worker_of};
 use super::divergence::{unfit, unknown_record};
 use super::reexecution::execute_statement;
 use crate::{RecoveryError, Stage};
@@ -41,6 +41,10 @@ struct Segment {
 impl Replay for ClrP {
     fn load(&mut self, checkpoint: &Load<'_>) -> Result<(), CheckpointError> {
         checkpoint.rows(&Indexes::All)
+    }
+
+    fn on_demand(&self) -> OnDemand {
+        OnDemand::Checkpoint
     }
 
     fn run_all(&mut self, context: &mut ReplayContext<'_>) -> Result<Replayed, RecoveryError> {

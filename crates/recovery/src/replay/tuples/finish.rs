@@ -19,7 +19,7 @@ fn out_of_memory(error: OutOfMemory) -> RecoveryError {
 }
 
 /// Runs a number of jobs on the threads of replay, each with a worker.
-pub(in crate::replay) fn run_on(
+pub(crate) fn run_on(
     context: &ReplayContext<'_>,
     jobs: usize,
     work: impl Fn(usize, &mut Worker) -> Result<(), RecoveryError> + Sync,

@@ -10,18 +10,18 @@ mod shuffle;
 mod write;
 mod writer;
 
-pub(super) use finish::{Tombstones, build_indexes, run_on, sweep};
+pub(crate) use finish::run_on;
+pub(super) use finish::{Tombstones, build_indexes, sweep};
 pub use latched::Latches;
 pub(super) use latched::{newest_first, rewrite, state_at};
 pub(super) use shuffle::{Select, Shuffle, Shuffled};
 pub(super) use write::TupleWrite;
 pub(super) use writer::TupleWriter;
 
-use super::context::{ReplayContext, statements_of};
+use super::context::ReplayContext;
 use super::divergence::unfit;
 use crate::{RecoveryError, Stage};
 use catalog::{CommitOrder, Table, TableId};
-use logging::content::{Record, RecordKind, StatementRecord};
 use std::ops::Range;
 use transaction::Tables;
 
@@ -42,21 +42,12 @@ pub(super) fn each_segment(
         if index == log.len() {
             break;
         }
-        let (order, record) = log.record(index);
-        let (Record::Definition(statement) | Record::Statement(statement)) = record else {
-            unreachable!("`statements` returns the indexes of statements");
-        };
-        for text in statements_of(&statement)? {
-            let statement = StatementRecord { text: &text, ..statement };
-            if context.apply_definition(order, &statement, &mut worker)?.is_some() {
-                return Err(RecoveryError::holds(RecordKind::Statement));
-            }
-        }
+        context.apply_definitions_at(index, &mut worker)?;
     }
     Ok(())
 }
 
 /// Returns the definition of a write's table.
-pub(super) fn table_of(tables: &Tables, table: TableId, order: CommitOrder) -> Result<&Table, RecoveryError> {
+pub(crate) fn table_of(tables: &Tables, table: TableId, order: CommitOrder) -> Result<&Table, RecoveryError> {
     Ok(tables.by_id(table).ok_or_else(|| unfit(order))?.definition())
 }

@@ -1,6 +1,10 @@
 //! What the tests of the database share.
 
+use catalog::TableId;
 use checkpoint::{Consistency, Manifest};
+use procedure::Interrupts;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use recovery::{Recovered, RecoveryConfig, recover};
 use reprise::{
     Arena, Column, Config, Content, Database, Digest, Error, Executed, Method, Progress, ReplayMode, Row,
@@ -11,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::{Cursor, Direction, Worker};
-use transaction::Tables;
+use transaction::{Place, Tables};
 
 /// A configuration for small databases.
 pub fn small() -> Config {
@@ -154,6 +158,10 @@ pub fn recovered_digest_on(disk: &Arc<dyn Disk>, folder: &Path) -> Digest {
         let digest = digest_by(disk, folder, Method::ClrP, mode, threads);
         assert_eq!(digest, reference, "clr-p ({mode}, {threads} threads) against clr");
     }
+    for (method, threads) in [(Method::Clr, 1), (Method::ClrP, 1), (Method::ClrP, 3)] {
+        let digest = on_demand_digest(disk, folder, method, threads);
+        assert_eq!(digest, reference, "{method} over rows on demand ({threads} threads) against clr");
+    }
     for (_, content) in Content::NAMES {
         let shadow = folder.join(format!("shadow-{content}"));
         // A crash may have come before it was a data folder.
@@ -163,6 +171,8 @@ pub fn recovered_digest_on(disk: &Arc<dyn Disk>, folder: &Path) -> Digest {
         for (method, threads) in Method::of(content).iter().flat_map(|own| [1, 2, 8].map(|n| (*own, n))) {
             let digest = digest_by(disk, &shadow, method, ReplayMode::default(), threads);
             assert_eq!(digest, reference, "{method} of the {content} log ({threads} threads) against clr");
+            let digest = on_demand_digest(disk, &shadow, method, threads);
+            assert_eq!(digest, reference, "{method} of the {content} log on demand against clr");
         }
     }
     reference
@@ -186,6 +196,8 @@ pub fn recovered_digest_of(content: Content, folder: &Path) -> Digest {
             let digest = digest_by(disk, &folder, method, ReplayMode::default(), threads);
             let reference = reference.get_or_insert_with(|| digest.clone());
             assert_eq!(digest, *reference, "{method} of the {content} log with {threads} threads");
+            let digest = on_demand_digest(disk, &folder, method, threads);
+            assert_eq!(digest, *reference, "{method} of the {content} log on demand");
         }
     }
     reference.expect("there is a method for every content")
@@ -202,6 +214,40 @@ pub fn digest_by(
     recovered_by(disk, folder, method, mode, threads).tables.digest().expect("a worker")
 }
 
+/// The digest of what a folder recovers to by one method on demand: the replay of commands brings back the
+/// rows of the checkpoint that it looks for; the rest, and what a log by value leaves, come afterwards.
+pub fn on_demand_digest(disk: &Arc<dyn Disk>, folder: &Path, method: Method, threads: usize) -> Digest {
+    let settings = RecoveryConfig { method, threads, on_demand: true, ..settings() };
+    let recovered = recover(disk, folder, &settings, &Progress::default());
+    let recovered = recovered.unwrap_or_else(|error| panic!("{method} recovers on demand: {error}"));
+    let tables = &recovered.tables;
+    std::thread::scope(|scope| {
+        scope.spawn(|| tables.recover_all().expect("all rows come back"));
+        // Meanwhile places are looked at, here and there.
+        let mut worker = Worker::new(tables.epochs.clone(), tables.memory.clone()).expect("a worker");
+        let mut random = SmallRng::seed_from_u64(threads as u64);
+        for table in tables.iter().map(|store| store.definition().id).chain(std::iter::once(TableId(999))) {
+            let key: [u8; 6] = random.random();
+            let place = if random.random() { Place::Key(&key) } else { Place::Table };
+            tables
+                .recover(table, place, &worker.enter(), &Interrupts::default())
+                .expect("all rows come back");
+        }
+    });
+    check_indexes(&recovered.tables);
+    recovered.tables.digest().expect("a worker")
+}
+
+fn settings() -> RecoveryConfig {
+    RecoveryConfig {
+        // Small, so that short histories have several.
+        batch: 16,
+        memory_bytes: small().memory_bytes,
+        memory_ahead_bytes: 0,
+        ..RecoveryConfig::default()
+    }
+}
+
 /// Recovers a folder by a method, a mode and a number of threads, and checks its indexes.
 pub fn recovered_by(
     disk: &Arc<dyn Disk>,
@@ -210,16 +256,7 @@ pub fn recovered_by(
     mode: ReplayMode,
     threads: usize,
 ) -> Recovered {
-    let settings = RecoveryConfig {
-        method,
-        mode,
-        threads,
-        // Small, so that short histories have several.
-        batch: 16,
-        memory_bytes: small().memory_bytes,
-        memory_ahead_bytes: 0,
-        ..RecoveryConfig::default()
-    };
+    let settings = RecoveryConfig { method, mode, threads, ..settings() };
     let recovered = recover(disk, folder, &settings, &Progress::default());
     let recovered =
         recovered.unwrap_or_else(|error| panic!("{method} recovers ({mode}, {threads}): {error}"));

@@ -15,7 +15,7 @@ mod rules;
 mod steps;
 mod tables;
 
-use crate::common::{PARALLEL_REPLAYS, SHADOWS, digest_by, on, recovered_by};
+use crate::common::{PARALLEL_REPLAYS, SHADOWS, digest_by, on, on_demand_digest, recovered_by};
 use printing::Procedure;
 use proptest::prelude::*;
 use reprise::disk::{CrashingDisk, Disk};
@@ -93,10 +93,14 @@ impl Recoveries {
             DEFERRED.fetch_add(deferred, Ordering::Relaxed);
         }
         let (content, threads) = self.shadow;
+        let on_demand = on_demand_digest(disk, folder, Method::ClrP, threads);
+        assert_eq!(on_demand, clr, "clr-p over rows on demand ({threads} threads) against clr");
         let shadow = folder.join(format!("shadow-{content}"));
         for &method in Method::of(content) {
             let digest = digest_by(disk, &shadow, method, ReplayMode::default(), threads);
             assert_eq!(digest, clr, "{method} of the {content} log ({threads} threads) against clr");
+            let digest = on_demand_digest(disk, &shadow, method, threads);
+            assert_eq!(digest, clr, "{method} of the {content} log on demand against clr");
         }
     }
 }

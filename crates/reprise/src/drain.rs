@@ -1,0 +1,85 @@
+//! The threads that bring back the rows that no transaction looks for.
+
+use crate::Error;
+use crate::inner::Inner;
+use recovery::PendingRows;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use storage::{Memory, Worker};
+
+/// Time until blocks are tried again that could not be loaded.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The rows that are still to be loaded, and the threads that load them.
+pub(crate) struct Drain {
+    rows: Arc<PendingRows>,
+    stops: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Drain {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// `TooManySessions`: all workers are in use.
+    pub(crate) fn start(inner: &Inner, rows: Arc<PendingRows>) -> Result<Self, Error> {
+        let tables = &inner.definitions.current().tables;
+        let stops = Arc::new(AtomicBool::new(false));
+        let mut threads = Vec::new();
+        for number in 0..inner.config.drain_threads {
+            let worker = Worker::new(tables.epochs.clone(), tables.memory.clone())
+                .ok_or(Error::TooManySessions(inner.config.workers))?;
+            let (rows, stops, memory) = (Arc::clone(&rows), Arc::clone(&stops), Arc::clone(&tables.memory));
+            let run = move || drain(&rows, worker, &stops, &memory);
+            threads.extend(std::thread::Builder::new().name(format!("drain {number}")).spawn(run));
+        }
+        Ok(Self { rows, stops, threads })
+    }
+
+    /// Returns the bytes whose rows are not loaded.
+    pub(crate) fn bytes_left(&self) -> u64 {
+        self.rows.bytes_left()
+    }
+}
+
+impl Drop for Drain {
+    fn drop(&mut self) {
+        self.stops.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Loads rows until all are loaded, or the database closes.
+fn drain(rows: &PendingRows, mut worker: Worker, stops: &AtomicBool, memory: &Memory) {
+    let (begun, bytes, mut failed) = (Instant::now(), rows.bytes_left(), None);
+    while !rows.is_done() {
+        if stops.load(Ordering::Relaxed) {
+            return;
+        }
+        match rows.load_next(&mut worker) {
+            Ok(true) => {}
+            Ok(false) => {
+                // What is left is being loaded by transactions, or has failed.
+                let pause = if failed.is_some() { RETRY_AFTER } else { Duration::from_millis(1) };
+                std::thread::park_timeout(pause);
+            }
+            Err(error) => {
+                let error = error.to_string();
+                if failed.as_ref() != Some(&error) {
+                    tracing::error!(%error, "rows cannot be recovered: {error}");
+                    failed = Some(error);
+                }
+            }
+        }
+    }
+    if rows.finish() {
+        memory.allow_beyond_limit(0);
+        let seconds = begun.elapsed().as_secs_f64();
+        tracing::info!(seconds, bytes, "all rows are recovered, {seconds:.2} s after the opening");
+    }
+}

@@ -1,0 +1,515 @@
+//! Rows that are brought back when a transaction looks for them: every statement has the result that it has
+//! once all rows are back, whatever it looks for and in whichever order.
+
+use crate::common::{digest_by, recovered_digest, recovered_digest_of, small};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use recovery::{RecoveryConfig, recover};
+use reprise::{
+    Access, Config, Content, Database, Digest, Images, Method, Progress, ReplayMode, Scheme, Sequencing,
+    Session, Value, params,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const SCHEMA: &str = "
+    CREATE TABLE kinds (kind INT PRIMARY KEY, about TEXT NOT NULL);
+    CREATE TABLE items (
+        id INT PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind INT REFERENCES kinds, price NUMERIC(8, 2),
+        pad TEXT NOT NULL);
+    CREATE INDEX items_kind ON items (kind);
+    CREATE TABLE sales (shop INT, day DATE, number BIGINT, item INT, PRIMARY KEY (shop, day, number));
+    CREATE TABLE empty (id INT PRIMARY KEY);
+    CREATE SEQUENCE numbers START 17;
+    CREATE TABLE numbered (id INT PRIMARY KEY DEFAULT nextval('numbers'), about TEXT);
+    INSERT INTO numbered (about) SELECT 'row ' || n FROM generate_series(1, 500) AS n;
+    INSERT INTO kinds SELECT n, 'kind ' || n FROM generate_series(0, 39) AS n;
+    INSERT INTO items SELECT 2 * n, 'item ' || 2 * n, CASE WHEN n % 7 = 0 THEN NULL ELSE n % 37 END,
+        n / 4.0, repeat('p', n % 200) FROM generate_series(1, 3000) AS n;
+    INSERT INTO sales SELECT n % 5, DATE '2026-01-01' + n % 30, n, 2 * n
+        FROM generate_series(1, 6000) AS n;
+    CREATE PROCEDURE sell(at INT, item INT, sale BIGINT, OUT paid NUMERIC) LANGUAGE plpgsql AS $$
+    BEGIN
+        SELECT price INTO paid FROM items WHERE id = item;
+        INSERT INTO sales VALUES (at, DATE '2026-01-07', sale, item);
+        UPDATE sales SET item = 0 WHERE shop = at AND day = DATE '2026-01-03' AND number = sale % 100;
+    END $$;
+    CREATE PROCEDURE next(at INT, OUT next BIGINT) LANGUAGE plpgsql AS $$ BEGIN
+        SELECT max(number) + 1 INTO next FROM sales WHERE shop = at;
+        INSERT INTO sales VALUES (at, DATE '2026-01-08', next, 0);
+    END $$;
+    CREATE PROCEDURE forget(item INT) LANGUAGE plpgsql AS $$ BEGIN
+        DELETE FROM items WHERE id = item;
+        INSERT INTO items VALUES (item, 'again ' || item, item % 40, 1, '');
+    END $$;";
+
+/// The kinds of statements, of which some look by primary key alone: they bring back few rows.
+const ANY: &[u32] = &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20];
+const BY_KEY: &[u32] = &[0, 1, 2, 3, 6, 7, 19];
+
+/// A statement of the workload, over keys that exist, keys between them, and keys beside them.
+fn statement(kinds: &[u32], random: &mut SmallRng) -> String {
+    let id = random.random_range(-2..6010);
+    let (other, kind) = (random.random_range(1..6000), random.random_range(0..41));
+    let (shop, day) = (random.random_range(0..6), random.random_range(1..=31));
+    match kinds[random.random_range(0..kinds.len())] {
+        0 | 1 => format!("SELECT * FROM items WHERE id = {id}"),
+        2 => format!("SELECT id, price FROM items WHERE id BETWEEN {id} AND {} ORDER BY id", id + 40),
+        3 => format!("SELECT id FROM items WHERE id < {id} ORDER BY id DESC LIMIT 3"),
+        4 => format!("SELECT id FROM items WHERE name = 'item {id}'"),
+        5 => format!("SELECT count(*), sum(price) FROM items WHERE kind = {kind}"),
+        6 => format!(
+            "SELECT * FROM sales WHERE shop = {shop} AND day = DATE '2026-01-{day:02}' ORDER BY number"
+        ),
+        7 => format!("SELECT count(*) FROM sales WHERE shop = {shop}"),
+        8 => format!("INSERT INTO items VALUES ({id}, 'item {other}', {kind}, 3, '')"),
+        9 => format!("INSERT INTO items VALUES ({id}, 'new {id}', NULL, 3, 'x')"),
+        10 => {
+            format!("INSERT INTO items VALUES ({id}, 'or {id}', {kind}, 3, 'x') ON CONFLICT (id) DO NOTHING")
+        }
+        11 => format!("UPDATE items SET price = price + 1, kind = {kind} WHERE id = {id}"),
+        12 => format!("UPDATE items SET name = 'item {other}' WHERE id = {id}"),
+        13 => format!("DELETE FROM items WHERE id = {id}"),
+        14 => format!("DELETE FROM kinds WHERE kind = {kind}"),
+        15 => format!("CALL sell({shop}, {id}, {other}, NULL)"),
+        16 => format!("CALL forget({id})"),
+        17 => format!("CALL next({shop}, NULL)"),
+        19 => {
+            let (shop, day) = (other % 5, other % 30 + 1);
+            format!("INSERT INTO sales VALUES ({shop}, DATE '2026-01-{day:02}', {other}, 1)")
+        }
+        18 => format!("INSERT INTO numbered (about) VALUES ('{id}') RETURNING id"),
+        _ => format!("INSERT INTO empty VALUES ({id})"),
+    }
+}
+
+/// How a folder is written, and opened again.
+#[derive(Clone, Copy, Debug)]
+struct Setup {
+    scheme: Scheme,
+    content: Content,
+    images: Option<Images>,
+    sequencing: Sequencing,
+    has_checkpoint: bool,
+}
+
+/// Commands over a checkpoint.
+const COMMANDS: Setup = Setup {
+    scheme: Scheme::Optimistic,
+    content: Content::Command,
+    images: None,
+    sequencing: Sequencing::Epoch,
+    has_checkpoint: true,
+};
+
+/// Writes by value over a checkpoint.
+const WRITES: Setup = Setup { content: Content::Logical, ..COMMANDS };
+
+/// Every scheme, and logs by value with and without a checkpoint.
+fn setups() -> impl Iterator<Item = Setup> {
+    let by_scheme = Scheme::all().flat_map(|scheme| [COMMANDS, WRITES].map(|own| Setup { scheme, ..own }));
+    let columns = Setup { images: Some(Images::Columns), ..WRITES };
+    let (content, scheme) = (Content::DependencyFine, Scheme::DependencyGraph);
+    let fine = Setup { content, scheme, ..COMMANDS };
+    let ssn = Setup { sequencing: Sequencing::Ssn, ..WRITES };
+    let by_value = [columns, fine, ssn];
+    let all = by_scheme
+        .chain(by_value)
+        .chain([WRITES, columns, fine].map(|own| Setup { has_checkpoint: false, ..own }));
+    all.collect::<Vec<_>>().into_iter()
+}
+
+impl Setup {
+    fn config(self) -> Config {
+        let mut config = small();
+        (config.concurrency, config.content, config.images) = (self.scheme, self.content, self.images);
+        config.sequencing = self.sequencing;
+        config
+    }
+
+    /// A folder with the schema, and with calls behind it in the log.
+    fn folder(self, calls: u64) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let db = Database::open(folder.path(), self.config()).unwrap();
+        let mut session = db.session().unwrap();
+        session.execute_script(SCHEMA).unwrap();
+        if self.has_checkpoint {
+            db.checkpoint().unwrap();
+        }
+        let mut random = SmallRng::seed_from_u64(7);
+        for sale in 0..calls {
+            let (shop, item) = (random.random_range(0..5), random.random_range(1..3000) * 2);
+            let called = session.call("sell", params![shop, item, 10_000 + sale as i64]);
+            called.unwrap().commit.wait().unwrap();
+            if sale % 5 == 0 {
+                session.call("forget", params![item]).unwrap().commit.wait().unwrap();
+            }
+        }
+        folder
+    }
+
+    /// Opens a folder, whose rows some threads bring back; without any, only transactions do.
+    fn open(self, folder: &Path, drain_threads: usize) -> Database {
+        let mut config = self.config();
+        (config.on_demand, config.drain_threads) = (true, drain_threads);
+        let db = Database::open(folder, config).unwrap();
+        assert!(
+            drain_threads > 0 || db.statistics().bytes_to_recover > 0,
+            "no row is there before it is looked for: {self:?}, {}",
+            db.recovery_report()
+        );
+        db
+    }
+
+    /// The state that every method recovers.
+    fn recovered_digest(self, folder: &Path) -> Digest {
+        match (self.content, self.images) {
+            (Content::Command, _) => recovered_digest(folder),
+            // Of the methods for such logs only this one replays changed columns.
+            (_, Some(Images::Columns)) => {
+                digest_by(&small().disk, folder, Method::LlrP, ReplayMode::default(), 2)
+            }
+            (content, _) => recovered_digest_of(content, folder),
+        }
+    }
+}
+
+/// A copy of a folder.
+fn copy_of(folder: &Path) -> tempfile::TempDir {
+    fn copy(from: &Path, to: &Path) {
+        std::fs::create_dir_all(to).unwrap();
+        for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+            let (from, to) = (entry.path(), to.join(entry.file_name()));
+            if from.is_dir() {
+                copy(&from, &to);
+            } else {
+                std::fs::copy(from, to).unwrap();
+            }
+        }
+    }
+    let target = tempfile::tempdir().unwrap();
+    copy(folder, target.path());
+    target
+}
+
+/// The answer of a statement: its rows and the number of rows that it wrote, or the error.
+fn answer(session: &mut Session, text: &str) -> Result<(Vec<Vec<Value>>, u64), String> {
+    let done = session.execute(text, params![]).map_err(|error| format!("{} {error}", error.sqlstate()))?;
+    Ok((done.rows.into_iter().map(reprise::Row::into_values).collect(), done.affected))
+}
+
+/// Random statements have the same answers, one after the other, where rows are loaded on demand and where
+/// they were loaded before; and both databases come to one state, which is also what is recovered.
+#[test]
+fn rows_are_there_when_they_are_looked_for() {
+    for (seed, setup) in setups().enumerate() {
+        let own = setup.folder(if setup.content == Content::Command { 20 * (seed as u64 % 2) } else { 50 });
+        let other = copy_of(own.path());
+        let db = setup.open(own.path(), 0);
+        let loaded = Database::open(other.path(), setup.config()).unwrap();
+        let (mut session, mut reference) = (db.session().unwrap(), loaded.session().unwrap());
+        let mut random = SmallRng::seed_from_u64(seed as u64);
+        for number in 0..300 {
+            let text = statement(if number < 100 { BY_KEY } else { ANY }, &mut random);
+            let is_on_snapshot = number % 3 == 0 && text.starts_with("SELECT");
+            let ask = |session: &mut Session| {
+                session.set_access(if is_on_snapshot { Access::ReadOnly } else { Access::ReadWrite });
+                answer(session, &text)
+            };
+            assert_eq!(ask(&mut session), ask(&mut reference), "{setup:?}, statement {number}: {text}");
+        }
+        let live = db.digest().unwrap();
+        assert_eq!(db.statistics().bytes_to_recover, 0);
+        assert_eq!(live, loaded.digest().unwrap(), "{setup:?}");
+        drop((session, db));
+        assert_eq!(setup.recovered_digest(own.path()), live, "{setup:?}");
+    }
+}
+
+/// A read by key loads the block of the key, not the table.
+#[test]
+fn a_row_costs_its_block() {
+    let folder = COMMANDS.folder(0);
+    let db = COMMANDS.open(folder.path(), 0);
+    let (before, mut session) = (db.statistics().bytes_to_recover, db.session().unwrap());
+    assert_eq!(answer(&mut session, "SELECT id FROM items WHERE id = 3000").unwrap().0.len(), 1);
+    let after = db.statistics().bytes_to_recover;
+    assert!(before - after < 80_000 && after > 0, "of {before} bytes {after} are left");
+    assert_eq!(answer(&mut session, "SELECT id FROM items WHERE id = 3000").unwrap().0.len(), 1);
+    assert_eq!(db.statistics().bytes_to_recover, after, "a block is loaded once");
+}
+
+/// A statement that waits for many rows of a slow disk ends at its deadline, or when it is cancelled.
+#[test]
+fn a_statement_that_waits_for_rows_is_interrupted() {
+    let folder = COMMANDS.folder(0);
+    let mut config = COMMANDS.config();
+    (config.on_demand, config.drain_threads, config.device.rate) = (true, 1, Some(128 << 10));
+    let db = Database::open(folder.path(), config).unwrap();
+    let mut session = db.session().unwrap();
+    let statement = "SELECT count(*) FROM items";
+    for access in [Access::ReadOnly, Access::ReadWrite] {
+        session.set_access(access);
+        let begun = Instant::now();
+        session.ends_at(Some(begun + Duration::from_millis(50)));
+        let error = answer(&mut session, statement).unwrap_err();
+        assert!(error.starts_with("57014"), "{error}");
+        session.ends_at(None);
+        let flag = Arc::new(AtomicBool::new(false));
+        session.cancelled_by(Arc::clone(&flag));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(50));
+                flag.store(true, Ordering::Relaxed);
+            });
+            let error = answer(&mut session, statement).unwrap_err();
+            assert!(error.starts_with("57014"), "{error}");
+        });
+        session.cancelled_by(Arc::default());
+    }
+    assert!(db.statistics().bytes_to_recover > 0, "the disk is slow");
+    assert_eq!(answer(&mut session, statement).unwrap().0, [[Value::Int(3000)]]);
+}
+
+/// Transactions run while threads load the rest: nothing is lost, and what is recovered is what was there.
+#[test]
+fn transactions_run_while_rows_are_loaded() {
+    for setup in setups() {
+        let folder = setup.folder(30);
+        let db = setup.open(folder.path(), 2);
+        std::thread::scope(|scope| {
+            for seed in 0..3 {
+                let mut session = db.session().unwrap();
+                scope.spawn(move || {
+                    let mut random = SmallRng::seed_from_u64(seed);
+                    for _ in 0..150 {
+                        let text = statement(ANY, &mut random);
+                        if let Err(error) = answer(&mut session, &text) {
+                            let states = ["23502", "23503", "23505", "40001", "40P01"];
+                            assert!(
+                                states.iter().any(|own| error.starts_with(own)),
+                                "{setup:?}: {text}: {error}"
+                            );
+                        }
+                    }
+                });
+            }
+        });
+        let begun = Instant::now();
+        while db.statistics().bytes_to_recover > 0 {
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "{} bytes are left",
+                db.statistics().bytes_to_recover
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let live = db.digest().unwrap();
+        drop(db);
+        assert_eq!(setup.recovered_digest(folder.path()), live, "{setup:?}");
+        assert_eq!(setup.open(folder.path(), 1).digest().unwrap(), live, "{setup:?}, on demand");
+    }
+}
+
+/// Definitions, checkpoints and backups see all rows, loaded or not.
+#[test]
+fn definitions_and_checkpoints_see_all_rows() {
+    let definitions = [
+        "CREATE INDEX ON sales (item)",
+        "ALTER TABLE items ADD COLUMN more INT NOT NULL DEFAULT 3",
+        "ALTER TABLE sales ADD CONSTRAINT few CHECK (number < 5000)",
+        "CREATE UNIQUE INDEX ON items (kind)",
+        "DROP TABLE sales",
+        "ALTER TABLE sales ADD FOREIGN KEY (item) REFERENCES items",
+        "ALTER TABLE sales ADD FOREIGN KEY (shop) REFERENCES kinds",
+        "ALTER TABLE kinds ADD COLUMN number SERIAL",
+        "ALTER TABLE kinds ADD COLUMN number INT NOT NULL DEFAULT nextval('numbers')",
+        "BEGIN; CREATE INDEX ON sales (item); SELECT count(*) FROM sales WHERE item = 30; ROLLBACK",
+    ];
+    for (text, setup) in definitions.iter().flat_map(|text| [(*text, COMMANDS), (*text, WRITES)]) {
+        let own = setup.folder(5);
+        let other = copy_of(own.path());
+        let (db, loaded) = (setup.open(own.path(), 0), Database::open(other.path(), setup.config()).unwrap());
+        let run = |db: &Database| {
+            let mut session = db.session().unwrap();
+            let run = |text: &str| session.execute(text, params![]).map_err(|error| error.to_string());
+            let answers: Vec<_> =
+                text.split("; ").map(run).map(|done| done.map(|done| done.affected)).collect();
+            answers
+        };
+        assert_eq!(run(&db), run(&loaded), "{text}");
+        let backup = tempfile::tempdir().unwrap();
+        db.backup(backup.path().join("copy")).unwrap();
+        let live = db.digest().unwrap();
+        assert_eq!(live, loaded.digest().unwrap(), "{text}");
+        db.checkpoint().unwrap();
+        drop((db, loaded));
+        assert_eq!(setup.recovered_digest(own.path()), live, "{text}");
+        assert_eq!(setup.recovered_digest(&backup.path().join("copy")), live, "{text}: the backup");
+    }
+}
+
+/// Definitions in a log by value: those that leave all rows alone are applied at the opening, and the rows
+/// still come on demand; those that change rows are replayed where they stand.
+#[test]
+fn definitions_in_the_log_are_applied() {
+    let leave_rows_alone = [
+        "CREATE TABLE more (id INT PRIMARY KEY, kind INT, about TEXT); CREATE INDEX ON more (kind);
+         ALTER TABLE more ADD COLUMN n INT DEFAULT 4; INSERT INTO more VALUES (1, 2, 'x')",
+        "CREATE PROCEDURE add(at INT) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO empty VALUES (at); END $$;
+         CALL add(5); DROP PROCEDURE add; CREATE SEQUENCE further",
+        "CREATE TABLE gone (id INT PRIMARY KEY); DROP TABLE gone; DELETE FROM items WHERE id < 100",
+    ];
+    let change_rows = [
+        "ALTER TABLE items ADD COLUMN more INT NOT NULL DEFAULT 3; UPDATE items SET more = 4 WHERE id < 40",
+        "CREATE INDEX ON sales (item); DELETE FROM sales WHERE item = 30",
+        "ALTER TABLE numbered DROP COLUMN about; INSERT INTO numbered DEFAULT VALUES",
+        "ALTER TABLE sales ADD CHECK (number < 50000)",
+        "DROP TABLE numbered; CREATE TABLE numbered (id TEXT PRIMARY KEY); INSERT INTO numbered VALUES ('a')",
+        "INSERT INTO empty VALUES (4); ALTER TABLE empty ADD COLUMN n INT NOT NULL DEFAULT 2",
+        "CREATE TABLE late (id INT PRIMARY KEY); INSERT INTO late VALUES (1), (2);
+         ALTER TABLE late ADD COLUMN n INT NOT NULL DEFAULT 2",
+    ];
+    let both = leave_rows_alone.map(|text| (text, true)).into_iter();
+    let both = both.chain(change_rows.map(|text| (text, false)));
+    let of_rows = Setup { has_checkpoint: false, ..WRITES };
+    let columns = Setup { images: Some(Images::Columns), ..WRITES };
+    for ((text, is_on_demand), setup) in
+        both.flat_map(|own| [WRITES, of_rows, columns].map(|setup| (own, setup)))
+    {
+        let folder = setup.folder(7);
+        let db = Database::open(folder.path(), setup.config()).unwrap();
+        let mut session = db.session().unwrap();
+        session.execute_script(text).unwrap();
+        session
+            .execute("UPDATE items SET price = 7 WHERE id < 600", params![])
+            .unwrap()
+            .commit
+            .wait()
+            .unwrap();
+        let live = db.digest().unwrap();
+        // What is closed leaves a checkpoint of its definitions.
+        let killed = copy_of(folder.path());
+        drop((session, db));
+        let mut config = setup.config();
+        (config.on_demand, config.drain_threads) = (true, 0);
+        let db = Database::open(killed.path(), config).unwrap();
+        assert_eq!(db.recovery_report().replays_on_demand, is_on_demand, "{setup:?}: {text}");
+        assert_eq!(db.digest().unwrap(), live, "{setup:?}: {text}");
+    }
+}
+
+/// Returns the largest part of the checkpoint.
+fn largest_part(folder: &Path) -> PathBuf {
+    let checkpoint = std::fs::read_dir(folder.join("log")).unwrap().map(|entry| entry.unwrap().path());
+    let mut folders =
+        checkpoint.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("checkpoint"));
+    let parts = std::fs::read_dir(folders.next().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+    parts.max_by_key(|path| path.metadata().unwrap().len()).unwrap()
+}
+
+/// A damaged block fails what looks for its rows, with an error that names the file, and nothing else. Once
+/// it is repaired, the rows are there.
+#[test]
+fn a_damaged_block_fails_its_own_rows() {
+    let folder = COMMANDS.folder(0);
+    let part = largest_part(folder.path());
+    let bytes = std::fs::read(&part).unwrap();
+    let mut damaged = bytes.clone();
+    damaged[200] ^= 1;
+    std::fs::write(&part, &damaged).unwrap();
+    let db = COMMANDS.open(folder.path(), 0);
+    let mut session = db.session().unwrap();
+    let of_items = (1..=3000).map(|n| format!("SELECT price FROM items WHERE id = {}", 2 * n));
+    let of_sales = (1..=6000).map(|n| {
+        let (shop, day) = (n % 5, n % 30 + 1);
+        format!(
+            "SELECT item FROM sales WHERE shop = {shop} AND day = DATE '2026-01-{day:02}' AND number = {n}"
+        )
+    });
+    let found: Vec<_> = of_items.chain(of_sales).map(|text| answer(&mut session, &text)).collect();
+    let failed: Vec<_> = found.iter().filter_map(|found| found.as_ref().err()).collect();
+    assert!(!failed.is_empty() && failed.len() < 1500, "{} rows cannot be read", failed.len());
+    let name = part.file_name().unwrap().to_string_lossy();
+    assert!(failed.iter().all(|error| error.starts_with("XX001") && error.contains(&*name)), "{}", failed[0]);
+    assert!(found.iter().flatten().all(|(rows, _)| rows.len() == 1), "the other rows are there");
+    let error = db.checkpoint().unwrap_err();
+    assert_eq!(error.sqlstate(), "XX001", "{error}");
+    std::fs::write(&part, &bytes).unwrap();
+    db.checkpoint().unwrap();
+    assert_eq!(answer(&mut session, "SELECT count(*) FROM sales").unwrap().0[0][0], Value::Int(6000));
+}
+
+/// Rows that do not fit the memory fail what looks for them. Once there is room, the rest of a granule
+/// follows behind the rows that are there.
+#[test]
+fn a_shortage_of_memory_leaves_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut roomy = small();
+    roomy.memory_bytes = 1 << 30;
+    let db = Database::open(folder.path(), roomy).unwrap();
+    let mut session = db.session().unwrap();
+    let fill = "CREATE TABLE wide (id INT PRIMARY KEY, about TEXT);
+        INSERT INTO wide SELECT n, repeat('x', 4000) FROM generate_series(1, 30000) AS n";
+    session.execute_script(fill).unwrap();
+    db.checkpoint().unwrap();
+    let live = db.digest().unwrap();
+    drop((session, db));
+    let memory_bytes = 64 << 20;
+    let settings =
+        RecoveryConfig { on_demand: true, memory_bytes, memory_ahead_bytes: 0, ..RecoveryConfig::default() };
+    let tables = recover(&small().disk, folder.path(), &settings, &Progress::default()).unwrap().tables;
+    tables.memory.allow_beyond_limit(0);
+    let error = tables.recover_all().unwrap_err();
+    assert_eq!(error.sqlstate, "53200", "{error}");
+    tables.memory.allow_beyond_limit(100);
+    tables.recover_all().unwrap();
+    assert_eq!(tables.digest().unwrap(), live);
+}
+
+/// A procedure that handles a row's damage is logged by value, as all that handle errors: its replay meets no
+/// damage.
+#[test]
+fn handled_damage_is_no_part_of_a_replay() {
+    let folder = COMMANDS.folder(0);
+    let part = largest_part(folder.path());
+    let bytes = std::fs::read(&part).unwrap();
+    let db = COMMANDS.open(folder.path(), 0);
+    let mut session = db.session().unwrap();
+    let define = "CREATE PROCEDURE look(at INT) LANGUAGE plpgsql AS $$ DECLARE n BIGINT; BEGIN
+            FOR i IN 1..6000 LOOP SELECT id INTO n FROM items WHERE id = i; END LOOP;
+            INSERT INTO empty VALUES (at);
+        EXCEPTION WHEN OTHERS THEN INSERT INTO empty VALUES (at + 1); END $$;";
+    session.execute_script(define).unwrap();
+    let mut damaged = bytes.clone();
+    damaged[200] ^= 1;
+    std::fs::write(&part, &damaged).unwrap();
+    session.call("look", params![10]).unwrap().commit.wait().unwrap();
+    std::fs::write(&part, &bytes).unwrap();
+    session.call("look", params![20]).unwrap().commit.wait().unwrap();
+    let found = answer(&mut session, "SELECT id FROM empty ORDER BY id").unwrap().0;
+    assert_eq!(found, [[Value::Int(11)], [Value::Int(20)]]);
+    let live = db.digest().unwrap();
+    drop((session, db));
+    for method in [Method::Clr, Method::ClrP] {
+        let digest = digest_by(&small().disk, folder.path(), method, ReplayMode::default(), 2);
+        assert_eq!(digest, live, "{method}");
+    }
+}
+
+/// A database that closes while rows are loaded opens again, on demand or not, as often as one likes.
+#[test]
+fn a_database_closes_while_rows_are_loaded() {
+    for setup in [COMMANDS, WRITES, Setup { has_checkpoint: false, ..WRITES }] {
+        let folder = setup.folder(10);
+        let expected = setup.recovered_digest(folder.path());
+        for drain_threads in [0, 1, 2, 1] {
+            drop(setup.open(folder.path(), drain_threads));
+            assert_eq!(setup.recovered_digest(folder.path()), expected);
+        }
+        let db = Setup { scheme: Scheme::TwoPhase, ..setup }.open(folder.path(), 1);
+        assert_eq!(db.digest().unwrap(), expected);
+    }
+}
