@@ -89,8 +89,9 @@ pub fn recover(
     let replayed =
         if report.replays_on_demand { Replayed::default() } else { replay.run_all(&mut context)? };
     let ReplayContext { schema, tables, .. } = context;
-    if rows.is_none() {
-        tables.memory.allow_beyond_limit(0);
+    match &rows {
+        Some(rows) => rows.limit_at_end(&tables.memory),
+        None => tables.memory.allow_beyond_limit(0),
     }
     report.replay_s = replaying.elapsed().as_secs_f64();
     report.breakdown = replayed.breakdown;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use storage::{Memory, Worker};
+use storage::Worker;
 
 /// Time until blocks are tried again that could not be loaded.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -31,8 +31,8 @@ impl Drain {
         for number in 0..inner.config.drain_threads {
             let worker = Worker::new(tables.epochs.clone(), tables.memory.clone())
                 .ok_or(Error::TooManySessions(inner.config.workers))?;
-            let (rows, stops, memory) = (Arc::clone(&rows), Arc::clone(&stops), Arc::clone(&tables.memory));
-            let run = move || drain(&rows, worker, &stops, &memory);
+            let (rows, stops) = (Arc::clone(&rows), Arc::clone(&stops));
+            let run = move || drain(&rows, worker, &stops, number == 0);
             threads.extend(std::thread::Builder::new().name(format!("drain {number}")).spawn(run));
         }
         Ok(Self { rows, stops, threads })
@@ -54,8 +54,8 @@ impl Drop for Drain {
     }
 }
 
-/// Loads rows until all are loaded, or the database closes.
-fn drain(rows: &PendingRows, mut worker: Worker, stops: &AtomicBool, memory: &Memory) {
+/// Brings back rows until all are back, or the database closes. One thread says when that is.
+fn drain(rows: &PendingRows, mut worker: Worker, stops: &AtomicBool, says_so: bool) {
     let (begun, bytes, mut failed) = (Instant::now(), rows.bytes_left(), None);
     while !rows.is_done() {
         if stops.load(Ordering::Relaxed) {
@@ -77,8 +77,7 @@ fn drain(rows: &PendingRows, mut worker: Worker, stops: &AtomicBool, memory: &Me
             }
         }
     }
-    if rows.finish() {
-        memory.allow_beyond_limit(0);
+    if says_so {
         let seconds = begun.elapsed().as_secs_f64();
         tracing::info!(seconds, bytes, "all rows are recovered, {seconds:.2} s after the opening");
     }

@@ -30,10 +30,10 @@ use merge::GranuleWrites;
 use procedure::{Effect, Interrupts, ScanRange, SqlError};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
-use storage::{Guard, Linker, TableStore, Worker};
+use storage::{Guard, Linker, Memory, TableStore, Worker};
 use transaction::{Place, RowsOnDemand};
 use writes::LogWrites;
 
@@ -70,7 +70,8 @@ impl Granule {
 /// The granules of a table.
 #[derive(Debug)]
 struct PendingTable {
-    store: Arc<TableStore>,
+    /// The table, until all its granules are loaded: it may be dropped afterwards.
+    store: Mutex<Option<Arc<TableStore>>>,
     bounds: Bounds,
     granules: Vec<Granule>,
     /// The number of granules that are not loaded.
@@ -95,7 +96,8 @@ pub struct PendingRows {
     queue: Vec<(TableId, usize)>,
     /// The next one in that order.
     next: AtomicUsize,
-    is_finished: AtomicBool,
+    /// The memory whose limit holds once all rows are loaded.
+    memory: Mutex<Option<Arc<Memory>>>,
     /// Held while a thread begins to wait for a granule that another one loads.
     waiting: Mutex<()>,
     /// Signalled when a granule is no longer being loaded.
@@ -178,6 +180,7 @@ impl PendingRows {
             }
             queue.extend((0..granules.len()).map(|granule| (id, granule)));
             let left = AtomicUsize::new(granules.len());
+            let store = Mutex::new(Some(store));
             tables.insert(id, PendingTable { store, bounds, granules, left });
         }
         // File after file, as the disk reads them fastest.
@@ -192,7 +195,7 @@ impl PendingRows {
             bytes_left: AtomicU64::new(bytes_left),
             queue,
             next: AtomicUsize::new(0),
-            is_finished: AtomicBool::new(false),
+            memory: Mutex::default(),
             waiting: Mutex::default(),
             changed: Condvar::new(),
         })
@@ -208,13 +211,20 @@ impl PendingRows {
         self.left.load(Ordering::Acquire) == 0
     }
 
-    /// Frees the log once all rows are loaded. Returns true to the first caller.
-    pub fn finish(&self) -> bool {
-        let is_first = self.is_done() && !self.is_finished.swap(true, Ordering::Relaxed);
-        if is_first {
-            self.writes.lock().unwrap_or_else(PoisonError::into_inner).take();
+    /// Makes the limit of memory hold once all rows are loaded. Replay must have ended.
+    pub(crate) fn limit_at_end(&self, memory: &Arc<Memory>) {
+        *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(memory));
+        if self.is_done() {
+            self.end();
         }
-        is_first
+    }
+
+    /// Frees the log, and makes the limit of memory hold.
+    fn end(&self) {
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(memory) = self.memory.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            memory.allow_beyond_limit(0);
+        }
     }
 
     /// Returns the bytes of the checkpoint and of the log whose rows are not loaded.
@@ -249,8 +259,12 @@ impl PendingRows {
         self.bytes_left.fetch_sub(granule.bytes, Ordering::Relaxed);
         // ORDERING: Release pairs with the Acquire of `is_done` and `recover`: who sees that nothing is left
         // sees all rows.
-        table.left.fetch_sub(1, Ordering::Release);
-        self.left.fetch_sub(1, Ordering::Release);
+        if table.left.fetch_sub(1, Ordering::Release) == 1 {
+            table.store.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
+        if self.left.fetch_sub(1, Ordering::Release) == 1 {
+            self.end();
+        }
         Ok(())
     }
 
@@ -284,8 +298,10 @@ impl PendingRows {
     }
 
     fn load_rows(&self, table: &PendingTable, number: usize, guard: &Guard) -> Result<(), RecoveryError> {
-        let (granule, definition) = (&table.granules[number], table.store.definition());
-        let mut filling = Filling::new(&table.store, granule, guard);
+        let store = table.store.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let store = store.expect("it has a granule that is not loaded");
+        let (granule, definition) = (&table.granules[number], store.definition());
+        let mut filling = Filling::new(&store, granule, guard);
         let writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let written = writes.iter().flat_map(|own| own.newest_first(own.number_of(definition.id, number)));
         let mut written = GranuleWrites::of(definition, written)?;

@@ -469,6 +469,36 @@ fn a_shortage_of_memory_leaves_the_rest() {
     assert_eq!(tables.digest().unwrap(), live);
 }
 
+/// A table that was brought back and then dropped leaves its memory to the next one.
+#[test]
+fn a_dropped_table_leaves_its_memory() {
+    let (folder, mut config) = (tempfile::tempdir().unwrap(), WRITES.config());
+    config.memory_bytes = 64 << 20;
+    let fill = |table: &str| {
+        format!(
+            "CREATE TABLE {table} (id INT PRIMARY KEY, about TEXT);
+             INSERT INTO {table} SELECT n, repeat('x', 4000) FROM generate_series(1, 12000) AS n"
+        )
+    };
+    let db = Database::open(folder.path(), config.clone()).unwrap();
+    db.session().unwrap().execute_script(&fill("first")).unwrap();
+    drop(db);
+    (config.on_demand, config.drain_threads) = (true, 0);
+    let db = Database::open(folder.path(), config).unwrap();
+    assert!(db.recovery_report().replays_on_demand);
+    let mut session = db.session().unwrap();
+    assert_eq!(answer(&mut session, "SELECT count(*) FROM first").unwrap().0, [[Value::Int(12000)]]);
+    let error = session.execute_script(&fill("second")).unwrap_err();
+    assert_eq!(error.sqlstate(), "53200", "both do not fit: {error}");
+    session.execute_script("DROP TABLE first; DROP TABLE IF EXISTS second").unwrap();
+    let begun = Instant::now();
+    while let Err(error) = session.execute_script(&fill("third")) {
+        assert_eq!(error.sqlstate(), "53200", "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{error}");
+        session.execute_script("DROP TABLE IF EXISTS third").unwrap();
+    }
+}
+
 /// A procedure that handles a row's damage is logged by value, as all that handle errors: its replay meets no
 /// damage.
 #[test]
