@@ -7,12 +7,13 @@ use postgres::{Client, NoTls};
 use reprise::{Config, Database, Scheme, Session, StartedCall, Value, params};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const COUNTERS: &str = "
 CREATE TABLE counters (id INT PRIMARY KEY, n INT NOT NULL);
 INSERT INTO counters VALUES (1, 0), (2, 0);
 CREATE TABLE numbers (n BIGINT PRIMARY KEY);
+CREATE TABLE beside (n BIGINT PRIMARY KEY);
 CREATE SEQUENCE given;
 CREATE PROCEDURE count_one(p INT) LANGUAGE plpgsql AS $$
 BEGIN UPDATE counters SET n = n + 1 WHERE id = p; END $$;
@@ -88,6 +89,16 @@ impl Endless {
         let (mut session, flag) = (served.database.session().unwrap(), Arc::new(AtomicBool::new(false)));
         session.cancelled_by(Arc::clone(&flag));
         let call = session.begin_call("forever", params![]).unwrap();
+        // Its batch has begun once commits wait for it.
+        let mut beside = served.database.session().unwrap();
+        for number in 0.. {
+            beside.ends_at(Some(Instant::now() + Duration::from_millis(200)));
+            match beside.execute("INSERT INTO beside VALUES ($1)", params![number]) {
+                Ok(_) => {}
+                Err(error) if error.sqlstate() == "57014" => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
         Self { session, call, flag: Flag(flag) }
     }
 
