@@ -20,7 +20,7 @@ mod merge;
 mod writes;
 
 use crate::find::Found;
-use crate::replay::ReplayContext;
+use crate::replay::{PlannedStatements, ReplayContext};
 use crate::{RecoveryError, Stage};
 use bounds::Bounds;
 use catalog::{CommitOrder, TableId};
@@ -133,12 +133,16 @@ impl PendingRows {
         context: &mut ReplayContext<'_>,
     ) -> Result<Option<Self>, RecoveryError> {
         let log = &found.log;
-        if !writes::are_writes(log.kinds.iter()) || changes_rows(found, context)? {
+        if !writes::are_writes(log.kinds.iter()) {
+            return Ok(None);
+        }
+        let planned = context.plan_statements()?;
+        if changes_rows(found, &planned)? {
             return Ok(None);
         }
         let Some(parts) = parts_of(found)? else { return Ok(None) };
         context.progress.begin(Stage::Replay, log.len() as u64);
-        context.apply_definitions()?;
+        context.apply_planned(planned)?;
         let bounds = bounds_of(&parts, writes::sampled_keys(log, &context.tables)?, found, context)?;
         let writes = LogWrites::sort(log, &bounds, needs_whole_rows, context)?;
         context.tables.epochs.advance_to(log.last_order().epoch());
@@ -422,15 +426,15 @@ fn bounds_of(
 }
 
 /// Returns whether a definition of the log changes a table that has rows by then, or runs a statement.
-fn changes_rows(found: &Found<'_>, context: &ReplayContext<'_>) -> Result<bool, RecoveryError> {
+fn changes_rows(found: &Found<'_>, planned: &PlannedStatements) -> Result<bool, RecoveryError> {
     let parts = found.manifest.iter().flat_map(|manifest| &manifest.parts);
     let mut filled: BTreeSet<TableId> = parts.map(|part| part.table).collect();
     let mut read = 0;
-    for (index, effect) in context.effects_of_definitions()? {
-        let Some(tables) = tables_of(&effect) else { return Ok(true) };
+    for (index, _, effect) in &planned.effects {
+        let Some(tables) = tables_of(effect) else { return Ok(true) };
         if !tables.is_empty() {
-            filled.extend(writes::written_in(&found.log, read..index)?);
-            read = index;
+            filled.extend(writes::written_in(&found.log, read..*index)?);
+            read = *index;
         }
         if tables.iter().any(|table| filled.contains(table)) {
             return Ok(true);

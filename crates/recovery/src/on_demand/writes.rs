@@ -13,7 +13,7 @@ use logging::content::{Record, RecordKind, Write};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use transaction::Tables;
 
 /// Records that are read for the bounds of granules.
@@ -139,11 +139,11 @@ impl LogWrites {
         }
         let width = granules.div_ceil(PARTITIONS).max(1);
         let sorting = Sorting { log, bounds, first: &first, width, needs_whole_rows, context };
-        let chunks: Vec<RwLock<Vec<Vec<Sorted>>>> =
-            (0..log.len().div_ceil(CHUNK)).map(|_| RwLock::default()).collect();
+        let chunks: Vec<Mutex<Vec<Vec<Sorted>>>> =
+            (0..log.len().div_ceil(CHUNK)).map(|_| Mutex::default()).collect();
         run_on(context, chunks.len(), |chunk, _| {
             let records = chunk * CHUNK..((chunk + 1) * CHUNK).min(log.len());
-            *chunks[chunk].write().unwrap_or_else(PoisonError::into_inner) = sorting.chunk(records)?;
+            *chunks[chunk].lock().unwrap_or_else(PoisonError::into_inner) = sorting.chunk(records)?;
             Ok(())
         })?;
         let partitions: Vec<Mutex<(Partition, Vec<u64>)>> =
@@ -227,13 +227,13 @@ impl Sorting<'_, '_> {
 /// Lists the writes of the granules of a partition, and counts their bytes.
 fn list(
     granules: Range<usize>,
-    chunks: &[RwLock<Vec<Vec<Sorted>>>],
+    chunks: &[Mutex<Vec<Vec<Sorted>>>],
     partition: usize,
 ) -> (Partition, Vec<u64>) {
     let sorted: Vec<Vec<Sorted>> = chunks
         .iter()
         .map(|chunk| {
-            let mut chunk = chunk.write().unwrap_or_else(PoisonError::into_inner);
+            let mut chunk = chunk.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::take(&mut chunk[partition])
         })
         .collect();

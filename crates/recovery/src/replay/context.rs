@@ -1,6 +1,6 @@
 //! The interface of the methods of replay, and the database that they work on.
-//! Invariant: the schema and the tables of a context are of the same moment. Held by:
-//! `ReplayContext::apply_definition`, the only function that changes them.
+//! Invariant: the schema and the tables of a context are of the same moment. Held by: `apply_definition`,
+//! `apply_planned` and `apply_image`, the only functions that change them.
 
 use super::divergence::statement_diverged;
 use crate::{LogContents, Progress, RecoveryConfig, RecoveryError};
@@ -59,6 +59,14 @@ pub(crate) struct Replayed {
     pub(crate) undone: Vec<CommitOrder>,
 }
 
+/// The statements of a log under the definitions before them.
+pub(crate) struct PlannedStatements {
+    /// The definitions after all of them.
+    schema: Schema,
+    /// The index of the record of each, its text, and what it does.
+    pub(crate) effects: Vec<(usize, String, Effect)>,
+}
+
 /// A database while its log is replayed.
 pub(crate) struct ReplayContext<'a> {
     /// The log, arranged as the method asks.
@@ -110,29 +118,35 @@ impl ReplayContext<'_> {
         Ok(None)
     }
 
-    /// Returns what the definitions of the log do, each with the index of its record. Nothing is applied.
+    /// Plans all statements of the log. Nothing is applied.
     ///
     /// # Errors
     /// A statement is refused.
-    pub(crate) fn effects_of_definitions(&self) -> Result<Vec<(usize, Effect)>, RecoveryError> {
-        let (mut schema, mut effects) = (self.schema.clone(), Vec::new());
+    pub(crate) fn plan_statements(&self) -> Result<PlannedStatements, RecoveryError> {
+        let mut planned = PlannedStatements { schema: self.schema.clone(), effects: Vec::new() };
         for index in self.log.statements() {
             for text in statements_of(&self.log.statement(index).1)? {
-                let (changed, effect) = schema.apply(&text).map_err(RecoveryError::Definition)?;
-                schema = changed;
-                effects.push((index, effect));
+                let (schema, effect) = planned.schema.apply(&text).map_err(RecoveryError::Definition)?;
+                planned.schema = schema;
+                planned.effects.push((index, text, effect));
             }
         }
-        Ok(effects)
+        Ok(planned)
     }
 
-    /// Applies all definitions of the log.
+    /// Applies all statements of the log, which are definitions.
     ///
     /// # Errors
-    /// As `apply_definition`; a statement is no definition.
-    pub(crate) fn apply_definitions(&mut self) -> Result<(), RecoveryError> {
-        let (log, mut worker) = (self.log, self.worker()?);
-        log.statements().try_for_each(|index| self.apply_definitions_at(index, &mut worker))
+    /// The effect of a definition fails.
+    pub(crate) fn apply_planned(&mut self, planned: PlannedStatements) -> Result<(), RecoveryError> {
+        let mut worker = self.worker()?;
+        for (index, text, effect) in &planned.effects {
+            let (order, statement) = self.log.statement(*index);
+            self.tables.epochs.advance_to(order.epoch());
+            self.change_tables(order, &StatementRecord { text, ..statement }, effect, &mut worker)?;
+        }
+        self.schema = planned.schema;
+        Ok(())
     }
 
     /// Applies the definitions of a record.

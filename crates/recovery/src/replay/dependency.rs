@@ -59,10 +59,7 @@ impl Replay for Coarse {
             if index == log.len() {
                 break;
             }
-            let (order, record) = log.record(index);
-            let (Record::Definition(statement) | Record::Statement(statement)) = record else {
-                unreachable!("`statements` returns the indexes of statements");
-            };
+            let (order, statement) = log.statement(index);
             for text in statements_of(&statement)? {
                 run_statement(order, &StatementRecord { text: &text, ..statement }, context)?;
             }

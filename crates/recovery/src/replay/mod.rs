@@ -16,7 +16,7 @@ mod reexecution;
 mod tests;
 mod tuples;
 
-pub(crate) use context::{OnDemand, Replay, ReplayContext, Replayed};
+pub(crate) use context::{OnDemand, PlannedStatements, Replay, ReplayContext, Replayed};
 pub(crate) use divergence::{unfit, unknown_record, writes_diverged};
 pub use tuples::Latches;
 pub(crate) use tuples::{run_on, table_of};
