@@ -87,6 +87,39 @@ pub fn datum_length(ty: ScalarType, nullable: bool, key: &[u8]) -> Option<usize>
     (bytes.len() >= length).then_some(flag + length)
 }
 
+/// Reads the first column of a key whose bytes are complete, as `datum_length` tells.
+pub fn decode_datum(ty: ScalarType, nullable: bool, key: &[u8], arena: &mut Arena) -> Datum {
+    if is_null(nullable, key) {
+        return Datum::Null;
+    }
+    let bytes = &key[usize::from(nullable)..];
+    let word = |length: usize| bytes[..length].iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    match ty {
+        ScalarType::Boolean => Datum::Int(i64::from(bytes[0])),
+        ScalarType::SmallInt => Datum::Int(i64::from((word(2) as u16 ^ 1 << 15) as i16)),
+        ScalarType::Integer | ScalarType::Date => Datum::Int(i64::from((word(4) as u32 ^ 1 << 31) as i32)),
+        ScalarType::Double => {
+            let ordered = word(8);
+            Datum::Double(f64::from_bits(if ordered >> 63 == 1 { ordered & !(1 << 63) } else { !ordered }))
+        }
+        ScalarType::Uuid => arena.push_bytes(&bytes[..16]),
+        ScalarType::Bytea => {
+            // Behind each zero byte that is not the end stands another byte.
+            let (mut value, mut at) = (Vec::new(), 0);
+            while bytes[at] != 0 || bytes[at + 1] != 0 {
+                value.push(bytes[at]);
+                at += if bytes[at] == 0 { 2 } else { 1 };
+            }
+            arena.push_bytes(&value)
+        }
+        ty if ty.is_bytes() => {
+            let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+            arena.push_bytes(&bytes[..end])
+        }
+        _ => Datum::Int((word(8) ^ 1 << 63) as i64),
+    }
+}
+
 /// Replaces a key by the least key above all keys that begin with it; by the empty key when there is none.
 pub fn successor(key: &mut Vec<u8>) {
     while let Some(last) = key.last_mut() {
@@ -139,10 +172,10 @@ mod tests {
         let uuid = [arena.push_bytes(&[7; 16])];
         let columns: [(&[Datum], ScalarType); 8] = [
             (&[Datum::Int(1), Datum::Int(0)], ScalarType::Boolean),
-            (&[Datum::Int(-3)], ScalarType::SmallInt),
-            (&[Datum::Int(256)], ScalarType::Integer),
-            (&[Datum::Int(1 << 40)], ScalarType::BigInt),
-            (&[Datum::Double(0.5)], ScalarType::Double),
+            (&[Datum::Int(-3), Datum::Int(3)], ScalarType::SmallInt),
+            (&[Datum::Int(256), Datum::Int(-1)], ScalarType::Integer),
+            (&[Datum::Int(1 << 40), Datum::Int(i64::MIN)], ScalarType::BigInt),
+            (&[Datum::Double(0.5), Datum::Double(-1e9)], ScalarType::Double),
             (&texts, ScalarType::Text),
             (&bytes, ScalarType::Bytea),
             (&uuid, ScalarType::Uuid),
@@ -161,6 +194,11 @@ mod tests {
                         key.truncate(length);
                         encode_datum(next, ScalarType::BigInt, false, &arena, &mut key);
                         assert_eq!(datum_length(ty, nullable, &key), Some(length), "{ty:?} {value:?}");
+                        let decoded = decode_datum(ty, nullable, &key, &mut arena);
+                        let mut again = Vec::new();
+                        encode_datum(decoded, ty, nullable, &arena, &mut again);
+                        assert_eq!(again, key[..length], "{ty:?} {value:?}: {decoded:?}");
+                        assert_eq!(decoded.is_null(), value.is_null());
                     }
                 }
             }

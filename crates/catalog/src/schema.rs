@@ -301,6 +301,24 @@ impl Table {
         write_canonical(datum, self.columns[column].ty.fixed_scale().unwrap_or(0), arena, out);
     }
 
+    /// Takes the column at the beginning of a key's bytes, and appends its canonical form. Returns false, and
+    /// takes nothing, if its type has no family, or if the bytes end within the column.
+    pub fn take_canonical_column(
+        &self,
+        column: usize,
+        key: &mut &[u8],
+        arena: &mut Arena,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let Column { ty, nullable, .. } = self.columns[column];
+        let length = ty.family().and_then(|_| crate::key::datum_length(ty, nullable, key));
+        let Some(length) = length else { return false };
+        let value = crate::key::decode_datum(ty, nullable, key, arena);
+        self.write_canonical_column(column, value, arena, out);
+        *key = &key[length..];
+        true
+    }
+
     /// Returns the row layout for a set of columns.
     pub fn layout_of(columns: &[Column]) -> RowLayout {
         let shapes: Vec<_> = columns.iter().map(|column| (column.ty, column.nullable)).collect();

@@ -24,7 +24,7 @@ pub struct RecoveryConfig {
     /// Whether the rows of the checkpoint are compared with the digest in its manifest.
     pub verify: bool,
     /// Whether rows are brought back when they are first looked for, where the method allows it and nothing
-    /// asks for the digest of the checkpoint.
+    /// asks for the digest of the checkpoint. Up to `threads` workers then execute commands of the log.
     pub on_demand: bool,
     /// The kind of the log devices.
     pub device: DeviceOptions,

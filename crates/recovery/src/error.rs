@@ -4,7 +4,9 @@ use crate::Method;
 use checkpoint::CheckpointError;
 use logging::LogError;
 use logging::content::RecordKind;
+use procedure::SqlError;
 use schedule::Divergence;
+use schedule::closures::ClosureError;
 use sql::{ImageError, StatementError};
 use thiserror::Error;
 
@@ -76,9 +78,21 @@ pub enum RecoveryError {
     /// Rows and indexes do not fit the configured memory.
     #[error(transparent)]
     OutOfMemory(storage::OutOfMemory),
+    /// Rows that a logged transaction reads or writes cannot be brought back now.
+    #[error(transparent)]
+    Unreachable(SqlError),
     /// All worker slots are taken.
     #[error("all workers are in use")]
     NoWorker,
+}
+
+impl From<ClosureError> for RecoveryError {
+    fn from(error: ClosureError) -> Self {
+        match error {
+            ClosureError::Diverged(divergence) => Self::Diverged(divergence),
+            ClosureError::Unreachable(error) => Self::Unreachable(error),
+        }
+    }
 }
 
 impl RecoveryError {

@@ -42,7 +42,7 @@ mod report;
 pub use config::{REPLAY_BATCH, RecoveryConfig};
 pub use error::RecoveryError;
 pub use log::LogContents;
-pub use on_demand::PendingRows;
+pub use on_demand::Pending;
 pub use progress::{Progress, Stage};
 pub use recover::{Recovered, recover};
 pub use replay::{Latches, Method};

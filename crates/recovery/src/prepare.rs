@@ -22,8 +22,8 @@ pub(crate) fn empty_tables(config: &RecoveryConfig) -> Tables {
     Tables::new(epochs, memory)
 }
 
-/// Applies the definitions of the checkpoint, and loads its rows as the method asks. Returns the rows that
-/// are brought back when a transaction looks for them.
+/// Applies the definitions of the checkpoint, and loads its rows as the method asks, or leaves them to be
+/// brought back when a transaction looks for them.
 ///
 /// # Errors
 /// A definition is refused; the checkpoint is damaged; memory is short.
@@ -33,13 +33,14 @@ pub(crate) fn prepare<'a>(
     replay: &mut dyn Replay,
     config: &'a RecoveryConfig,
     progress: &'a Progress,
-) -> Result<(ReplayContext<'a>, Option<Arc<PendingRows>>), RecoveryError> {
+) -> Result<ReplayContext<'a>, RecoveryError> {
     // Two threads a device at least: one of them works while the other waits for the device.
     let threads = config.threads.max(2 * found.devices.len());
     // Each thread that loads or replays, and the thread that applies definitions.
     tables.memory.allow_beyond_limit(2 * threads + 1);
     let (log, from, schema) = (&found.log, found.bound(), Schema::default());
-    let mut context = ReplayContext { log, from, schema, tables, config, progress };
+    let (rows, defers_commands) = (None, false);
+    let mut context = ReplayContext { log, from, schema, tables, config, progress, rows, defers_commands };
     if let Some(manifest) = &found.manifest {
         progress.begin(Stage::Checkpoint, manifest.bytes());
         define(manifest, &mut context)?;
@@ -47,18 +48,20 @@ pub(crate) fn prepare<'a>(
     let on_demand = if config.on_demand && !config.verify { replay.on_demand() } else { OnDemand::Nothing };
     let rows = match on_demand {
         OnDemand::Nothing => None,
-        OnDemand::Checkpoint if found.manifest.is_none() => None,
-        OnDemand::Checkpoint => PendingRows::of_checkpoint(found, &context)?,
+        OnDemand::Checkpoint | OnDemand::Commands if found.manifest.is_none() => None,
+        OnDemand::Checkpoint | OnDemand::Commands => PendingRows::of_checkpoint(found, &context)?,
         OnDemand::Writes { needs_whole_rows } => {
             PendingRows::of_writes(found, needs_whole_rows, &mut context)?
         }
     };
+    context.defers_commands = on_demand == OnDemand::Commands;
     if let Some(rows) = rows.map(Arc::new) {
+        context.rows = Some(Arc::clone(&rows));
         context.tables = context.tables.recovered_on_demand(rows.clone());
         context.tables.epochs.advance_to(from.epoch());
-        return Ok((context, Some(rows)));
+        return Ok(context);
     }
-    let Some(manifest) = &found.manifest else { return Ok((context, None)) };
+    let Some(manifest) = &found.manifest else { return Ok(context) };
     let check = if config.verify { Check::Digests } else { Check::Checksums };
     let (disk, folder) = (&found.disk, found.folder);
     let load = Load {
@@ -72,7 +75,7 @@ pub(crate) fn prepare<'a>(
     };
     replay.load(&load)?;
     context.tables.epochs.advance_to(from.epoch());
-    Ok((context, None))
+    Ok(context)
 }
 
 /// Makes the empty tables of a checkpoint.

@@ -1,10 +1,10 @@
 //! Recovery of a data folder: find, prepare, replay.
 
 use crate::find::{Found, find};
-use crate::on_demand::PendingRows;
+use crate::on_demand::Pending;
 use crate::prepare::{empty_tables, prepare};
 use crate::replay::{ReplayContext, Replayed};
-use crate::{Progress, RecoveryConfig, RecoveryError, RecoveryReport, Stage};
+use crate::{LogContents, Progress, RecoveryConfig, RecoveryError, RecoveryReport, Stage};
 use catalog::{CommitOrder, Epoch};
 use checkpoint::Consistency;
 use logging::PepochFile;
@@ -28,7 +28,7 @@ pub struct Recovered {
     pub pepoch: PepochFile,
     /// The rows that are brought back when a transaction looks for them. Until all are, the memory limit
     /// allows for them.
-    pub rows: Option<Arc<PendingRows>>,
+    pub rows: Option<Arc<dyn Pending>>,
     /// The log files by device, each with an upper bound of the orders in it.
     pub log_files: Vec<Vec<(PathBuf, CommitOrder)>>,
     /// The incarnations with log files that have no batch, and that no other file names.
@@ -80,19 +80,24 @@ pub fn recover(
     let loading = Instant::now();
     let mut replay = method.replay(&found.log.kinds);
     let tables = if method.has_slots() { tables.slotted() } else { tables };
-    let (mut context, rows) = prepare(&found, tables, &mut *replay, config, progress)?;
-    report.on_demand = rows.is_some() && found.manifest.is_some();
-    report.replays_on_demand = rows.as_ref().is_some_and(|rows| rows.has_writes());
+    let mut context = prepare(&found, tables, &mut *replay, config, progress)?;
+    report.on_demand = context.rows.is_some() && found.manifest.is_some();
     report.checkpoint_load_s = loading.elapsed().as_secs_f64();
 
     let replaying = Instant::now();
-    let replayed =
-        if report.replays_on_demand { Replayed::default() } else { replay.run_all(&mut context)? };
-    let ReplayContext { schema, tables, .. } = context;
+    let has_writes = context.rows.as_ref().is_some_and(|rows| rows.replays());
+    let replayed = if has_writes { Replayed::default() } else { replay.run_all(&mut context)? };
+    let ReplayContext { schema, mut tables, rows, .. } = context;
+    let mut rows = rows.map(|rows| rows as Arc<dyn Pending>);
+    if let Some(commands) = replayed.commands {
+        tables = tables.recovered_on_demand(commands.clone());
+        rows = Some(commands);
+    }
     match &rows {
         Some(rows) => rows.limit_at_end(&tables.memory),
         None => tables.memory.allow_beyond_limit(0),
     }
+    report.replays_on_demand = rows.as_ref().is_some_and(|rows| rows.replays());
     report.replay_s = replaying.elapsed().as_secs_f64();
     report.breakdown = replayed.breakdown;
     report.mode = replayed.mode;
@@ -102,16 +107,8 @@ pub fn recover(
     tables.epochs.advance_to(Epoch(found.last().epoch().0 + 1));
     let (empty, consistency) = (found.incarnations_without_batches(), found.consistency());
     let (checkpoint, lacks_proof) = (found.checkpoint(), found.lacks_proof());
-    let Found { log, mut pepoch, .. } = found;
-    for incarnation in &mut pepoch.incarnations {
-        let cut = log.cuts.get(&incarnation.number).copied();
-        incarnation.cut = incarnation.cut.or(cut).or(Some(CommitOrder(0))).map(|cut| cut.min(log.complete));
-        if !incarnation.is_over()
-            && let Some(ends) = log.ends.get(&incarnation.number)
-        {
-            incarnation.ends.clone_from(ends);
-        }
-    }
+    let Found { log, pepoch, .. } = found;
+    let pepoch = with_cuts(pepoch, &log);
     progress.begin(Stage::Done, 0);
     report.total_s = begun.elapsed().as_secs_f64();
     Ok(Recovered {
@@ -129,4 +126,18 @@ pub fn recover(
         undone: replayed.undone,
         report,
     })
+}
+
+/// Fills in the cuts and ends of the incarnations.
+fn with_cuts(mut pepoch: PepochFile, log: &LogContents) -> PepochFile {
+    for incarnation in &mut pepoch.incarnations {
+        let cut = log.cuts.get(&incarnation.number).copied();
+        incarnation.cut = incarnation.cut.or(cut).or(Some(CommitOrder(0))).map(|cut| cut.min(log.complete));
+        if !incarnation.is_over()
+            && let Some(ends) = log.ends.get(&incarnation.number)
+        {
+            incarnation.ends.clone_from(ends);
+        }
+    }
+    pepoch
 }

@@ -102,7 +102,7 @@ impl Config {
             on_demand: self.on_demand,
             workers: self.workers
                 + self.drain_threads
-                + self.checkpoint_threads
+                + self.checkpoint_threads * if self.on_demand { 2 } else { 1 }
                 + self.batch_workers()
                 + FURTHER_WORKERS,
             memory_bytes: self.memory_bytes,

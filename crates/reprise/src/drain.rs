@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::inner::Inner;
-use recovery::PendingRows;
+use recovery::Pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -14,7 +14,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The rows that are still to be loaded, and the threads that load them.
 pub(crate) struct Drain {
-    rows: Arc<PendingRows>,
+    rows: Arc<dyn Pending>,
     stops: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -24,7 +24,7 @@ impl Drain {
     ///
     /// # Errors
     /// `TooManySessions`: all workers are in use.
-    pub(crate) fn start(inner: &Inner, rows: Arc<PendingRows>) -> Result<Self, Error> {
+    pub(crate) fn start(inner: &Inner, rows: Arc<dyn Pending>) -> Result<Self, Error> {
         let tables = &inner.definitions.current().tables;
         let stops = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
@@ -32,7 +32,7 @@ impl Drain {
             let worker = Worker::new(tables.epochs.clone(), tables.memory.clone())
                 .ok_or(Error::TooManySessions(inner.config.workers))?;
             let (rows, stops) = (Arc::clone(&rows), Arc::clone(&stops));
-            let run = move || drain(&rows, worker, &stops, number == 0);
+            let run = move || drain(&*rows, worker, &stops, number == 0);
             threads.extend(std::thread::Builder::new().name(format!("drain {number}")).spawn(run));
         }
         Ok(Self { rows, stops, threads })
@@ -55,13 +55,13 @@ impl Drop for Drain {
 }
 
 /// Brings back rows until all are back, or the database closes. One thread says when that is.
-fn drain(rows: &PendingRows, mut worker: Worker, stops: &AtomicBool, says_so: bool) {
+fn drain(rows: &dyn Pending, mut worker: Worker, stops: &AtomicBool, says_so: bool) {
     let (begun, bytes, mut failed) = (Instant::now(), rows.bytes_left(), None);
-    while !rows.is_done() {
+    while rows.is_pending() {
         if stops.load(Ordering::Relaxed) {
             return;
         }
-        match rows.load_next(&mut worker) {
+        match rows.recover_next(&mut worker) {
             Ok(true) => {}
             Ok(false) => {
                 // What is left is being loaded by transactions, or has failed.

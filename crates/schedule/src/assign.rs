@@ -21,7 +21,7 @@ use crate::tape::Received;
 use crate::unit::Unit;
 use crate::{Batch, Body};
 
-impl Programs<'_> {
+impl Programs {
     /// Assigns the units of a deferred block to partitions.
     pub(crate) fn assign<B: Batch>(
         &self,
@@ -68,7 +68,7 @@ impl Programs<'_> {
 /// operation that never ran stay NULL: then what they tell never ran, either.
 fn load_received<B: Batch>(
     batch: &PlannedBatch<B>,
-    facts: &PieceFacts<'_>,
+    facts: &PieceFacts,
     transaction: u32,
     planner: &mut Planner,
 ) {

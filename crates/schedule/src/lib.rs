@@ -15,6 +15,8 @@
 //! 6. Once all partitions of a batch are done, the writes of each call are compared with its record
 //!    (`written`), and the source is told.
 //!
+//! `closures` runs the transactions of a log in another way: those first whose rows are wanted.
+//!
 //! The source may be a log, a queue or a stream: the run ends when the source says so.
 //!
 //! Invariant: two units that touch the same row, one of them writing, run in commit order. Held by: the
@@ -22,6 +24,7 @@
 //! Not here: where transactions come from (`recovery` reads logs); how rows are read and written (`Access`).
 
 mod assign;
+pub mod closures;
 mod definitions;
 mod divergence;
 pub mod graph;

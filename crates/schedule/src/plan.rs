@@ -10,7 +10,7 @@ use crate::{Batch, Body};
 use catalog::{Arena, CommitOrder, Datum, Table, Written};
 use logging::content::WritesRecord;
 use petgraph::unionfind::UnionFind;
-use procedure::analysis::{PartitionValue, Piece, Rounds};
+use procedure::analysis::{KeyWitness, PartitionValue, Piece, Rounds};
 use procedure::{Machine, WitnessValues};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -97,7 +97,7 @@ pub(crate) struct Planner {
     changed: Vec<usize>,
 }
 
-impl Programs<'_> {
+impl Programs {
     /// Sorts the transactions of a batch into the partitions of blocks.
     pub(crate) fn plan<B: Batch>(
         &self,
@@ -199,8 +199,17 @@ impl Programs<'_> {
     /// Puts a call's arguments, and the witness values that keys follow from, into the registers of the
     /// planner.
     pub(crate) fn load_for_planning(&self, call: Call<'_>, planner: &mut Planner) -> Result<(), Divergence> {
+        self.load_with(call, self.pieces.key_witnesses(call.program), planner)
+    }
+
+    /// Puts a call's arguments, and the values of some witnesses, into the registers of the planner.
+    pub(crate) fn load_with(
+        &self,
+        call: Call<'_>,
+        known: &[KeyWitness],
+        planner: &mut Planner,
+    ) -> Result<(), Divergence> {
         let inputs = &self.pieces.programs[call.program].inputs;
-        let known = self.pieces.key_witnesses(call.program);
         let Planner { machine, witnesses, .. } = planner;
         self.load_inputs(call, inputs, machine, (!known.is_empty()).then_some(&mut *witnesses))?;
         known.iter().for_each(|witness| witness.load(witnesses, machine));

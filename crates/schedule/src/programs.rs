@@ -1,12 +1,13 @@
 //! The programs that the transactions of a run call: their pieces, and the partitions of each block.
 
 use crate::divergence::{Divergence, RecordedCall};
-use crate::{Definitions, Settings, Transaction};
+use crate::{Definitions, Mode, Settings, Transaction};
 use catalog::{CommitOrder, Reader, decode_value, skip_value};
 use logging::content::CallRecord;
-use procedure::analysis::{Cuts, Piece, Pieces, Rounds};
+use procedure::analysis::{Cuts, Piece, Pieces};
 use procedure::{Machine, OperationId, Procedure, Register, WitnessValues};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// How a block is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,10 +39,10 @@ pub(crate) enum Cut {
 }
 
 /// A program's piece of a block.
-pub(crate) struct PieceFacts<'s> {
-    pub(crate) piece: &'s Piece,
-    /// The rounds, where they run as units of their own.
-    pub(crate) rounds: Option<&'s Rounds>,
+pub(crate) struct PieceFacts {
+    pub(crate) piece: Arc<Piece>,
+    /// Whether its rounds run as units of their own.
+    pub(crate) is_in_rounds: bool,
     /// Whether the rows that it looks for are announced before it runs.
     pub(crate) announces: bool,
     /// What it receives from other pieces.
@@ -89,14 +90,14 @@ pub(crate) struct Call<'b> {
 pub(crate) type TapeNumbers = Vec<Vec<Option<(usize, usize)>>>;
 
 /// The programs of a run, under definitions that do not change.
-pub struct Programs<'s> {
-    pub(crate) pieces: &'s Pieces,
+pub struct Programs {
+    pub(crate) pieces: Pieces,
     /// By program, its procedure.
-    pub(crate) procedures: Vec<&'s Procedure>,
-    pub(crate) definitions: &'s Definitions,
+    pub(crate) procedures: Vec<Arc<Procedure>>,
+    pub(crate) definitions: Definitions,
     pub(crate) settings: Settings,
     /// By program and block.
-    facts: Vec<Vec<Option<PieceFacts<'s>>>>,
+    facts: Vec<Vec<Option<PieceFacts>>>,
     /// By block.
     pub(crate) partitions: Vec<Partitions>,
     pub(crate) tapes: TapeNumbers,
@@ -104,39 +105,60 @@ pub struct Programs<'s> {
     pub(crate) tape_counts: Vec<usize>,
 }
 
-impl<'s> Programs<'s> {
+impl Programs {
     /// Cuts blocks into partitions. `pieces` are those of the procedures' programs, and `sample` holds
     /// transactions of the run, at most `SAMPLED`.
     ///
     /// # Errors
     /// The arguments of a sampled call do not fit its procedure.
     pub fn new<'b>(
-        pieces: &'s Pieces,
-        procedures: Vec<&'s Procedure>,
-        definitions: &'s Definitions,
+        pieces: Pieces,
+        procedures: Vec<Arc<Procedure>>,
+        definitions: Definitions,
         settings: Settings,
         sample: impl Iterator<Item = Transaction<'b>>,
     ) -> Result<Self, Divergence> {
         let most = settings.most_partitions();
         let whole = |cuts: &Cuts| Partitions::of_pieces(if cuts.whole { most } else { 1 });
         let partitions: Vec<Partitions> = pieces.cuts.iter().map(whole).collect();
-        let (tapes, tape_counts) = number_tapes(pieces);
+        let (tapes, tape_counts) = number_tapes(&pieces);
         let facts = Vec::new();
         let mut programs =
             Self { pieces, procedures, definitions, settings, facts, partitions, tapes, tape_counts };
         let weights = programs.sample(sample)?;
-        let facts = (0..pieces.programs.len()).map(|program| programs.facts_of(program, &weights[program]));
+        let facts = weights.iter().enumerate().map(|(program, weights)| programs.facts_of(program, weights));
         programs.facts = facts.collect();
         Ok(programs)
     }
 
+    /// Makes every piece, or every round of a piece that has rounds, a unit by itself.
+    pub(crate) fn of_units(
+        pieces: Pieces,
+        procedures: Vec<Arc<Procedure>>,
+        definitions: Definitions,
+    ) -> Self {
+        let cut = |cuts: &Cuts| if cuts.rounds { Cut::Rounds } else { Cut::Pieces };
+        let partitions = pieces.cuts.iter();
+        let partitions = partitions.map(|own| Partitions { cut: cut(own), ..Partitions::of_pieces(1) });
+        let partitions: Vec<Partitions> = partitions.collect();
+        let (tapes, tape_counts) = number_tapes(&pieces);
+        let settings = Settings { mode: Mode::default(), threads: 1 };
+        let weights = vec![1.0; partitions.len()];
+        let facts = Vec::new();
+        let mut programs =
+            Self { pieces, procedures, definitions, settings, facts, partitions, tapes, tape_counts };
+        let facts = 0..programs.pieces.programs.len();
+        programs.facts = facts.map(|program| programs.facts_of(program, &weights)).collect();
+        programs
+    }
+
     /// Describes the pieces of a program, by block. `weights` has the average number of operations of a whole
     /// piece, by block.
-    fn facts_of(&self, program: usize, weights: &[f64]) -> Vec<Option<PieceFacts<'s>>> {
+    fn facts_of(&self, program: usize, weights: &[f64]) -> Vec<Option<PieceFacts>> {
         let mut facts: Vec<_> = self.partitions.iter().map(|_| None).collect();
         let witnesses = &self.pieces.programs[program].witnesses;
         for piece in &self.pieces.pieces[program] {
-            let rounds = piece.rounds.as_ref().filter(|_| self.partitions[piece.block].cut == Cut::Rounds);
+            let is_in_rounds = piece.rounds.is_some() && self.partitions[piece.block].cut == Cut::Rounds;
             let tape = |id: &OperationId| {
                 let (block, tape) = self.tapes[program][id.0 as usize]?;
                 Some(TapeSource { operation: *id, block, tape })
@@ -150,13 +172,13 @@ impl<'s> Programs<'s> {
                 Some(WitnessSource { operation: *id, index: *index, values: registers.len() })
             };
             facts[piece.block] = Some(PieceFacts {
-                piece,
-                rounds,
-                announces: !piece.looks_up_in_loops(rounds.is_some()),
+                piece: Arc::clone(piece),
+                is_in_rounds,
+                announces: !piece.looks_up_in_loops(is_in_rounds),
                 receives: piece.receives.iter().filter_map(tape).collect(),
                 witnesses: piece.receives.iter().filter_map(witness).collect(),
                 keys: piece.key_sources.iter().filter_map(key).collect(),
-                operations: if rounds.is_some() { piece.executes.len() as f64 } else { weights[piece.block] },
+                operations: if is_in_rounds { piece.executes.len() as f64 } else { weights[piece.block] },
             });
         }
         facts
@@ -172,7 +194,7 @@ impl<'s> Programs<'s> {
         blocks.collect::<BTreeSet<usize>>().into_iter().collect()
     }
 
-    pub(crate) fn facts(&self, program: usize, block: usize) -> &PieceFacts<'s> {
+    pub(crate) fn facts(&self, program: usize, block: usize) -> &PieceFacts {
         self.facts[program][block].as_ref().expect("a unit of a call has a piece")
     }
 
@@ -185,7 +207,7 @@ impl<'s> Programs<'s> {
         witnesses: Option<&mut WitnessValues>,
     ) -> Result<(), Divergence> {
         let Call { order, program, record } = call;
-        let procedure = self.procedures[program];
+        let procedure = &self.procedures[program];
         machine.begin_piece(self.pieces.programs[program].registers, record.timestamp_us, record.seed);
         let mut reader = Reader::new(record.arguments);
         let failed =

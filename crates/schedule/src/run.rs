@@ -9,7 +9,7 @@ use crate::unit::Unit;
 use crate::{Batch, Body, ValueWriter};
 use catalog::{CommitOrder, Written};
 use logging::content::{Write, WritesRecord};
-use procedure::{DataAccess, LookAhead, Machine, WitnessValues, announce_piece, execute_piece};
+use procedure::{DataAccess, LookAhead, Machine, SqlError, WitnessValues, announce_piece, execute_piece};
 
 /// The rows of this many units are looked up at once, so that their cache misses overlap.
 const GROUP: usize = 16;
@@ -26,13 +26,25 @@ pub trait Access: DataAccess + LookAhead {
 
     /// Says to which transaction the next operations belong.
     fn begin(&mut self, order: CommitOrder);
+
+    /// Returns why the last operation that failed could not reach its rows, if that was the reason. A unit
+    /// that has written nothing may then be tried again.
+    fn take_unreachable(&mut self) -> Option<SqlError> {
+        None
+    }
 }
 
 /// The registers of one unit of a group.
 #[derive(Default)]
-struct Lane {
-    machine: Machine,
-    witnesses: WitnessValues,
+pub(crate) struct Lane {
+    pub(crate) machine: Machine,
+    pub(crate) witnesses: WitnessValues,
+}
+
+/// What a unit receives, by operation, and the tapes of its block, on which it sends.
+pub(crate) struct UnitTapes<'p, 't> {
+    pub(crate) received: &'p mut [Option<Received<'t>>],
+    pub(crate) sent: &'p mut [Tape],
 }
 
 /// What one thread runs units with.
@@ -59,7 +71,7 @@ impl<A: Access> Executor<A> {
     }
 }
 
-impl Programs<'_> {
+impl Programs {
     /// Runs the units of a partition.
     pub(crate) fn run_partition<B: Batch, A: Access>(
         &self,
@@ -114,7 +126,7 @@ impl Programs<'_> {
                     let count = left.iter().take_while(|next| next.transaction == unit.transaction).count();
                     let of_units =
                         writes_at(writes, &left[..count]).ok_or_else(|| malformed_writes(order))?;
-                    writer.write(order, &of_units, self.definitions, access)?;
+                    writer.write(order, &of_units, &self.definitions, access)?;
                     running.written.extend(std::iter::repeat_n(Written::default(), count));
                     index += count;
                 }
@@ -149,13 +161,14 @@ impl Programs<'_> {
                     let machine = &mut lanes[lane].machine;
                     facts.begin_round(*unit, machine);
                     if facts.announces {
-                        let code = self.pieces.code(program, facts.piece, facts.rounds.is_some());
+                        let code = self.pieces.code(program, &facts.piece, facts.is_in_rounds);
                         announce_piece(code, machine, access);
                     }
                 }
                 Body::Writes(writes) => {
                     let write = writes.write_at(unit.index as usize);
-                    let announced = write.and_then(|write| writer.announce(&write, self.definitions, access));
+                    let announced =
+                        write.and_then(|write| writer.announce(&write, &self.definitions, access));
                     announced.ok_or_else(|| malformed_writes(order))?;
                 }
             }
@@ -165,7 +178,12 @@ impl Programs<'_> {
     }
 
     /// Loads the registers of a piece.
-    fn load_piece(&self, call: Call<'_>, facts: &PieceFacts<'_>, lane: &mut Lane) -> Result<(), Divergence> {
+    pub(crate) fn load_piece(
+        &self,
+        call: Call<'_>,
+        facts: &PieceFacts,
+        lane: &mut Lane,
+    ) -> Result<(), Divergence> {
         let Lane { machine, witnesses } = lane;
         let witnesses = (!facts.witnesses.is_empty()).then_some(witnesses);
         self.load_inputs(call, &facts.piece.inputs, machine, witnesses)
@@ -181,12 +199,8 @@ impl Programs<'_> {
         access: &mut A,
     ) -> Result<Written, Divergence> {
         let Running { batch, block, sent, received, .. } = running;
-        let Call { order, program, record } = call;
-        let call = || RecordedCall { order, procedure: self.procedures[program], record };
-        let facts = self.facts(program, *block);
-        facts.begin_round(unit, &mut lane.machine);
-        let operations = &self.pieces.programs[program].operations;
-        received.resize_with(operations.len(), || None);
+        let facts = self.facts(call.program, *block);
+        received.resize_with(self.pieces.programs[call.program].operations.len(), || None);
         for source in &facts.receives {
             let batch: &'b PlannedBatch<B> = batch;
             let units = batch.partitions_of(source.block, unit.transaction);
@@ -194,14 +208,33 @@ impl Programs<'_> {
                 Received::from_tapes(&batch.tapes[source.block], units, source.tape, unit.transaction);
             received[source.operation.0 as usize] = Some(tapes);
         }
+        self.execute_unit(call, facts, unit, lane, UnitTapes { received, sent }, access)
+    }
+
+    /// Executes a unit of a call, whose registers are loaded, with what it receives on tapes; returns its
+    /// writes.
+    pub(crate) fn execute_unit<A: Access>(
+        &self,
+        call: Call<'_>,
+        facts: &PieceFacts,
+        unit: Unit,
+        lane: &mut Lane,
+        tapes: UnitTapes<'_, '_>,
+        access: &mut A,
+    ) -> Result<Written, Divergence> {
+        let Call { order, program, record } = call;
+        let call = || RecordedCall { order, procedure: &self.procedures[program], record };
+        let UnitTapes { received, sent } = tapes;
+        let operations = &self.pieces.programs[program].operations;
+        facts.begin_round(unit, &mut lane.machine);
         for witness in &facts.witnesses {
             let (start, _) = facts.witness_range(witness, unit, &lane.witnesses);
             received[witness.operation.0 as usize] = Some(Received::from_witness(start));
         }
         let numbers = &self.tapes[program];
-        let (piece, witnesses) = (facts.piece, &lane.witnesses);
+        let (piece, witnesses) = (&*facts.piece, &lane.witnesses);
         let mut tapes = PieceTapes { unit, piece, numbers, sent, received, witnesses, is_broken: false };
-        let code = self.pieces.code(program, piece, facts.rounds.is_some());
+        let code = self.pieces.code(program, piece, facts.is_in_rounds);
         let before = lane.machine.written();
         let executed = execute_piece(code, &mut lane.machine, access, &mut tapes);
         let is_broken = tapes.is_broken;
@@ -232,17 +265,17 @@ fn writes_at<'l>(writes: WritesRecord<'l>, units: &[Unit]) -> Option<Vec<Write<'
     units.iter().map(|unit| writes.write_at(unit.index as usize)).collect()
 }
 
-impl PieceFacts<'_> {
+impl PieceFacts {
     /// Returns the indexes of the first witness value that a unit takes, and of the value behind its last.
     fn witness_range(&self, witness: &WitnessSource, unit: Unit, values: &WitnessValues) -> (usize, usize) {
         let start = values.start(witness.index) + unit.index as usize * witness.values;
-        let end = if self.rounds.is_some() { start + witness.values } else { values.end(witness.index) };
+        let end = if self.is_in_rounds { start + witness.values } else { values.end(witness.index) };
         (start, end)
     }
 
     /// Sets the loop variable of a unit that is a round.
-    fn begin_round(&self, unit: Unit, machine: &mut Machine) {
-        if let Some(rounds) = self.rounds {
+    pub(crate) fn begin_round(&self, unit: Unit, machine: &mut Machine) {
+        if let Some(rounds) = self.piece.rounds.as_ref().filter(|_| self.is_in_rounds) {
             let value = rounds.value(unit.index, machine);
             machine.set(rounds.variable, value);
         }

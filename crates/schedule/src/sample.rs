@@ -14,7 +14,7 @@ pub const SAMPLED: usize = 512;
 /// memory.
 const MOST_ROUNDS: u64 = 256;
 
-impl Programs<'_> {
+impl Programs {
     /// Decides which blocks are cut finer than by whole pieces and records: those with a partition that has
     /// more than a thread's share of the work. Returns the average number of operations of a whole piece,
     /// by program and block.

@@ -4,10 +4,10 @@ use crate::unit::Unit;
 use catalog::{Arena, Datum};
 use procedure::analysis::Piece;
 use procedure::{OperationId, Part, Tapes, WitnessValues};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// The results of one operation, sent by the units of a partition.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub(crate) struct Tape {
     /// Keys of units, ascending, with the index of the first value of each.
     starts: Vec<(u64, u32)>,
@@ -45,6 +45,15 @@ pub(crate) enum Received<'t> {
         /// The tape that is being read, the index of its next value, and that behind its last.
         now: Option<(&'t Tape, usize, usize)>,
     },
+    /// The tapes of the units of another piece, each unit with tapes of its own.
+    Units {
+        /// The tapes of each unit, by number.
+        units: Vec<Arc<Vec<Tape>>>,
+        /// The number of the tape.
+        tape: usize,
+        /// The unit that is being read, and the index of its next value.
+        next: (usize, usize),
+    },
 }
 
 impl<'t> Received<'t> {
@@ -58,6 +67,11 @@ impl<'t> Received<'t> {
         transaction: u32,
     ) -> Self {
         Self::Tapes { partitions, tape, units, next: Unit { transaction, index: 0 }, now: None }
+    }
+
+    /// Begins to receive the results on a tape of units that have tapes of their own.
+    pub(crate) fn from_units(units: Vec<Arc<Vec<Tape>>>, tape: usize) -> Self {
+        Self::Units { units, tape, next: (0, 0) }
     }
 
     /// Begins to receive witness values.
@@ -76,6 +90,14 @@ impl<'t> Received<'t> {
                 *at += 1;
                 witnesses.get(*at - 1)
             }
+            Self::Units { units, tape, next: (unit, at) } => loop {
+                let of = units.get(*unit)?.get(*tape)?;
+                if let Some(value) = of.values.get(*at) {
+                    *at += 1;
+                    return Some(arena.adopt(*value, &of.arena));
+                }
+                (*unit, *at) = (*unit + 1, 0);
+            },
             Self::Tapes { partitions, tape, units, next, now } => loop {
                 if let Some((of, at, end)) = now
                     && at < end

@@ -69,6 +69,21 @@ impl ValueWriter {
         Some(())
     }
 
+    /// Finds the row of a write, whether it is there or not, so that a disk or memory that fails does so
+    /// before anything is written. Returns `None` when the write does not fit its table.
+    pub(crate) fn reach<D: DataAccess>(
+        &mut self,
+        write: &Write<'_>,
+        definitions: &Definitions,
+        data: &mut D,
+    ) -> Option<Result<(), Failure>> {
+        let table = definitions.get(write.table)?;
+        self.arena.clear();
+        self.key.clear();
+        write.key(table, (&mut self.arena, &mut self.row), &mut self.key).ok()?;
+        Some(data.find(table, &self.key).map(|_| ()))
+    }
+
     fn write_all<D: DataAccess>(
         &mut self,
         writes: &[Write<'_>],

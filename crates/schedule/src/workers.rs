@@ -25,7 +25,7 @@ pub enum RunError<E> {
 }
 
 struct Run<'r, S: Source> {
-    programs: &'r Programs<'r>,
+    programs: &'r Programs,
     source: &'r S,
     schedule: Schedule<PlannedBatch<S::Batch>>,
     measures: Measures,
@@ -41,7 +41,7 @@ impl<B> Drop for Stop<'_, B> {
     }
 }
 
-impl Programs<'_> {
+impl Programs {
     /// Runs the transactions of a source to its end, with one thread for each access. `names` describes each
     /// block in the measures.
     ///
@@ -166,7 +166,7 @@ impl<S: Source> Run<'_, S> {
     }
 }
 
-impl Programs<'_> {
+impl Programs {
     /// Estimates the number of operations of units.
     fn operations_of<B: Batch>(&self, planned: &PlannedBatch<B>, block: usize, units: &[Unit]) -> u64 {
         let operations =

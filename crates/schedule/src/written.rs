@@ -14,7 +14,7 @@ use crate::programs::Programs;
 use crate::{Batch, Body};
 use catalog::Written;
 
-impl Programs<'_> {
+impl Programs {
     /// Compares the writes of a batch's calls with their records. `sums` is a buffer.
     pub(crate) fn check_written<B: Batch>(
         &self,
@@ -51,7 +51,7 @@ impl Programs<'_> {
         let Body::Call { program, record } = of.body else {
             unreachable!("only the records of calls summarize their writes")
         };
-        let call = RecordedCall { order: of.order, procedure: self.procedures[program], record: &record };
+        let call = RecordedCall { order: of.order, procedure: &self.procedures[program], record: &record };
         let operations = &self.pieces.programs[program].operations;
         let written = self.pieces.pieces[program].iter().map(|piece| {
             let executed = piece.executes.iter().map(|id| &operations[id.0 as usize]);

@@ -23,7 +23,7 @@ pub use commit::{CommitError, CommitPipeline, Committed, LoggedBy, Outcome};
 pub use concurrency::{Concurrency, Optimistic, Reader, Scheme, TwoPhase};
 pub use gate::{BlocksBy, Gate, Passed};
 pub use holds::{AwaitsAll, Blocker, DeadlockPolicy, Holds, Mode, Refusal};
-pub use on_demand::{Place, RowsOnDemand};
+pub use on_demand::{Intent, Place, RowsOnDemand};
 pub use record::{Adaptive, EndedBatch, Recovered};
 pub use tables::{Applying, Counters, Tables, check_bounds, exhausted};
 pub use workspace::{

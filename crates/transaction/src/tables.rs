@@ -9,7 +9,7 @@ use crate::aborts::AbortCounters;
 use crate::concurrency::{Concurrency, Optimistic, Scheme};
 use crate::garbage::Garbage;
 use crate::holds::Holds;
-use crate::on_demand::{Place, RowsOnDemand};
+use crate::on_demand::{Intent, Place, RowsOnDemand};
 use catalog::{Arena, CommitOrder, Table, TableId};
 use logging::{AccessNumbers, Numbering, Readable};
 use procedure::{Effect, Interrupts, SqlError};
@@ -99,7 +99,25 @@ impl Tables {
     ) -> Result<(), SqlError> {
         match &self.on_demand {
             None => Ok(()),
-            Some(rows) => rows.recover(table, place, guard, interrupts),
+            Some(rows) => rows.recover(table, place, Intent::Read, guard, interrupts),
+        }
+    }
+
+    /// Returns once recovery has brought back the rows of a place, and reads them no more.
+    ///
+    /// # Errors
+    /// As `RowsOnDemand::recover`.
+    #[inline]
+    pub(crate) fn recover_to_write(
+        &self,
+        table: TableId,
+        place: Place<'_>,
+        guard: &Guard,
+        interrupts: &Interrupts,
+    ) -> Result<(), SqlError> {
+        match &self.on_demand {
+            None => Ok(()),
+            Some(rows) => rows.recover(table, place, Intent::Write, guard, interrupts),
         }
     }
 
@@ -111,7 +129,7 @@ impl Tables {
 
     /// Returns once recovery has brought back all rows of a table, which a definition changes.
     fn recover_table(&self, table: TableId, guard: &Guard) -> Result<(), SqlError> {
-        self.recover(table, Place::Table, guard, &Interrupts::default())
+        self.recover_to_write(table, Place::Table, guard, &Interrupts::default())
     }
 
     /// Returns once recovery has brought back all rows.

@@ -132,6 +132,14 @@ pub fn granule_columns(table: &Table, index: usize) -> Vec<usize> {
     if index == 0 || own.unique { own.columns.clone() } else { table.key_columns(own) }
 }
 
+/// Returns the columns of these whose values have canonical forms, up to the first that has none.
+pub fn key_columns(table: &Table, index: usize) -> Vec<usize> {
+    let mut columns = granule_columns(table, index);
+    let end = columns.iter().position(|column| table.columns[*column].ty.family().is_none());
+    columns.truncate(end.unwrap_or(columns.len()));
+    columns
+}
+
 /// The value of a column in all rows that an operation may touch.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CanonicalValue {

@@ -26,12 +26,12 @@ mod witness;
 
 pub use blocks::Cuts;
 pub use explain::{ReplaySummary, describe};
-pub use granules::{CanonicalValue, Extent, Footprint, Granule, GranuleKind, Known};
+pub use granules::{CanonicalValue, Extent, Footprint, Granule, GranuleKind, Known, key_columns};
 pub use graphs::{Block, GlobalGraph, LocalGraph, Slice};
 pub use partition::PartitionValue;
 pub use pieces::{KeyWitness, Piece, Pieces, ValueBlock};
 pub use program::Program;
-pub use reservations::{Reservation, ReservationMode, Reservations, ReservedKey, Updated};
+pub use reservations::{PieceReservations, Reservation, ReservationMode, Reservations, ReservedKey, Updated};
 pub use rounds::Rounds;
 pub use step::Step;
 pub use weight::Weight;

@@ -13,6 +13,7 @@ use crate::ir::visit::Role;
 use crate::{Code, Machine, OperationId, Part, Register, WitnessValues};
 use catalog::{Datum, TableId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A slice as a program that runs alone.
 #[derive(Clone, Debug)]
@@ -88,7 +89,7 @@ pub struct Pieces {
     /// The programs.
     pub programs: Vec<Program>,
     /// For each program, its pieces, in an order in which they can run.
-    pub pieces: Vec<Vec<Piece>>,
+    pub pieces: Vec<Vec<Arc<Piece>>>,
     /// For each block, the blocks that must run directly before it.
     pub before: Vec<Vec<usize>>,
     /// For each block, the ways in which it may be cut.
@@ -111,6 +112,10 @@ pub struct KeyWitness {
 }
 
 impl KeyWitness {
+    pub(super) fn of((index, registers): &(usize, Vec<Register>)) -> Self {
+        Self { index: *index, registers: registers.clone() }
+    }
+
     /// Copies the values of a call into registers. Sets no register if the call did not execute the read.
     pub fn load(&self, values: &WitnessValues, machine: &mut Machine) {
         let start = values.start(self.index);
@@ -175,7 +180,7 @@ impl Pieces {
                     further.flat_map(|other| other.need.sources.iter().copied()).collect();
                 let resolver = &resolvers[index];
                 let partition = Partition::of(program, resolver, current, &positions[current.block]);
-                piece(program, resolver, current, &wanted, partition)
+                Arc::new(piece(program, resolver, current, &wanted, partition))
             };
             pieces.push(own.iter().map(make).collect());
         }
@@ -240,11 +245,7 @@ impl Pieces {
         let sources = self.pieces[program].iter().flat_map(|piece| &piece.key_sources);
         let sources: BTreeSet<OperationId> = sources.copied().collect();
         let witnesses = sources.iter().filter_map(|id| self.programs[program].witnesses.get(id));
-        let known = |(index, registers): &(usize, Vec<Register>)| KeyWitness {
-            index: *index,
-            registers: registers.clone(),
-        };
-        witnesses.map(known).collect()
+        witnesses.map(KeyWitness::of).collect()
     }
 
     /// Returns the witnesses that keys of a program's pieces follow from.

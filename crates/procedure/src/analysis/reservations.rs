@@ -8,6 +8,9 @@
 //! a read, the granule ends before it, and covers more. Conditions are taken for true. So a call reserves all
 //! that it may touch, and usually more.
 //!
+//! A replay has the reservations of pieces instead ([`PieceReservations`]). There keys follow from witness
+//! values, too, and from the variable of a round.
+//!
 //! Most columns of most tables never change once their row is there. A call that reads only such columns may
 //! run beside a call that updates the row. So the reservations of procedures are found together.
 //!
@@ -15,16 +18,20 @@
 //! its reservations. Held by: `every_touched_row_is_reserved`.
 //! Not here: the order of calls whose reservations conflict (`schedule::graph`).
 
+use super::Analysis;
+use super::blocks::Needed;
 use super::granules::{Footprint, Granule};
+use super::pieces::{KeyWitness, Piece, Pieces};
 use super::program::Program;
 use super::resolve::{Given, Resolver};
 use super::rounds::Rounds;
 use super::step::Step;
 use crate::{
-    ByValueCause, Call, Expression, Machine, Operation, OperationId, OperationKind, Procedure, Register,
+    ByValueCause, Call, Expression, Machine, Operation, OperationId, OperationKind, Part, Procedure, Register,
 };
-use catalog::{Datum, DecodeError, Reader, Table, TableId, decode_value};
+use catalog::{Arena, Datum, DecodeError, Reader, Table, TableId, decode_value};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A loop of more rounds reserves what its operations may touch in any round.
 const MOST_ROUNDS: u32 = 1 << 12;
@@ -273,6 +280,16 @@ impl ReservedKey {
         &self.bytes[..end]
     }
 
+    /// Takes the values of the key of a row in an index; none of the whole table.
+    pub fn take_row(&mut self, columns: &[usize], table: &Table, row: &[Datum], arena: &Arena) {
+        self.bytes.clear();
+        self.ends.clear();
+        for column in columns {
+            table.write_canonical_column(*column, row[*column], arena, &mut self.bytes);
+            self.ends.push(self.bytes.len() as u32);
+        }
+    }
+
     /// Takes the values of a granule of the call whose inputs are in the registers. Returns false when a
     /// value cannot be computed: then the operation never runs.
     fn take(&mut self, granule: &Granule, machine: &mut Machine) -> bool {
@@ -304,14 +321,26 @@ impl Reservations {
     }
 
     fn of(program: &Program) -> Self {
+        Self::of_steps(program, &program.body, &|_| true, Given::ARGUMENTS)
+    }
+
+    /// Finds the reservations of those operations of some steps that `runs` names.
+    fn of_steps(
+        program: &Program,
+        steps: &[Step],
+        runs: &dyn Fn(OperationId) -> bool,
+        given: Given<'_>,
+    ) -> Self {
         let mut finder = Finder {
             resolver: Resolver::new(program),
             operations: &program.operations,
+            runs,
+            given,
             around: Vec::new(),
             once: Vec::new(),
             loops: Vec::new(),
         };
-        finder.add_steps(&program.body);
+        finder.add_steps(steps);
         let Finder { once, mut loops, .. } = finder;
         loops.retain(|own| !own.each.is_empty());
         let mut updated = Updated::default();
@@ -387,10 +416,60 @@ impl Reservations {
     }
 }
 
+/// What the pieces of a replay may touch.
+#[derive(Clone, Debug)]
+pub struct PieceReservations {
+    /// By program and piece, in the order of `Pieces::pieces`: of a whole piece, or of one of its rounds
+    /// where it has rounds. The variable's register holds the value of the round.
+    pub units: Vec<Vec<Reservations>>,
+    /// By program, the witnesses whose values they use.
+    pub witnesses: Vec<Vec<KeyWitness>>,
+}
+
+impl PieceReservations {
+    /// Finds the reservations of the pieces of an analysis for replay.
+    pub fn of(analysis: &Analysis, pieces: &Pieces) -> Self {
+        let resolvers: Vec<Resolver<'_>> = analysis.programs.iter().map(Resolver::new).collect();
+        let needed = analysis.needed(&resolvers);
+        let mut updated = Updated::default();
+        analysis.programs.iter().for_each(|program| updated.add(&program.operations));
+        for table in analysis.written_by_value.values() {
+            let all = updated.columns.entry(table.id).or_default();
+            add_columns(all, 0..table.columns.len());
+        }
+        let of_piece = |(own, piece): (&Needed<'_>, &Arc<Piece>)| {
+            let program = &analysis.programs[own.slice.program];
+            let results = |id: OperationId, register: Register| {
+                program.witnesses.get(&id).is_some_and(|(_, recorded)| recorded.contains(&register))
+            };
+            let rounds = piece.rounds.as_ref();
+            let given = Given { variable: rounds.map(|rounds| rounds.variable), results: &results };
+            let steps = rounds.map_or(&own.need.body, |rounds| &rounds.body);
+            let runs = |id: OperationId| piece.part(id) != Part::Receive && own.need.executed.contains(&id);
+            let mut found = Reservations::of_steps(program, steps, &runs, given);
+            found.narrow(&updated);
+            found
+        };
+        let of_program = |(program, pieces): (usize, &Vec<Arc<Piece>>)| {
+            let own = needed.iter().filter(|own| own.slice.program == program);
+            own.zip(pieces).map(of_piece).collect()
+        };
+        let witnesses = |program: &Program| program.witnesses.values().map(KeyWitness::of).collect();
+        Self {
+            units: pieces.pieces.iter().enumerate().map(of_program).collect(),
+            witnesses: analysis.programs.iter().map(witnesses).collect(),
+        }
+    }
+}
+
 /// Finds the reservations of a program.
 struct Finder<'p> {
     resolver: Resolver<'p>,
     operations: &'p [Operation],
+    /// The operations whose reservations are wanted.
+    runs: &'p dyn Fn(OperationId) -> bool,
+    /// What is known outside of all loops.
+    given: Given<'p>,
     /// The loops around a step whose values are known, as indexes in `loops`.
     around: Vec<usize>,
     once: Vec<Reservation>,
@@ -400,7 +479,7 @@ struct Finder<'p> {
 impl Finder<'_> {
     fn add_steps(&mut self, steps: &[Step]) {
         for step in steps {
-            if let Some(id) = step.operation() {
+            if let Some(id) = step.operation().filter(|id| (self.runs)(*id)) {
                 self.add_operation(id);
             }
             let values = self.values_of(step);
@@ -434,7 +513,7 @@ impl Finder<'_> {
     fn add_operation(&mut self, id: OperationId) {
         let operation = &self.operations[id.0 as usize];
         let reserved = |variable: Option<Register>| {
-            let given = Given { variable, ..Given::ARGUMENTS };
+            let given = Given { variable: variable.or(self.given.variable), ..self.given };
             Reservation::of(Footprint::of(&self.resolver, operation, given), operation)
         };
         let in_loops: Vec<Vec<Reservation>> =

@@ -8,16 +8,20 @@
 //! 2. A thread that looks for a row brings back its granule, unless another one does: then it waits for that
 //!    one. A row goes into the table once, as the block and all writes leave it. A look into a secondary
 //!    index needs the whole table, because any row may belong there.
-//! 3. Background threads bring back the granules in which no transaction looks (`PendingRows::load_next`).
+//! 3. Background threads bring back the granules in which no transaction looks (`Pending::recover_next`).
 //!
 //! Invariant: the rows of a granule go into their table once, by one thread at a time, each into all indexes.
 //! A thread that fails leaves the granule to the next one, which goes on behind the rows that are there.
 //! Held by: `crates/reprise/tests/suite/on_demand.rs`.
-//! Not here: commands, which are executed before the database opens (`crate::replay`).
+//! Commands are executed on demand (`commands`), by `clr-p`; other methods execute them before the database
+//! opens.
 
 mod bounds;
+mod commands;
 mod merge;
 mod writes;
+
+pub(crate) use commands::PendingCommands;
 
 use crate::find::Found;
 use crate::replay::{PlannedStatements, ReplayContext};
@@ -34,7 +38,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use storage::{Guard, Linker, Memory, TableStore, Worker};
-use transaction::{Place, RowsOnDemand};
+use transaction::{Intent, Place, RowsOnDemand};
 use writes::LogWrites;
 
 /// The states of a granule: it has rows that are not loaded; a thread loads it; all its rows are loaded.
@@ -78,9 +82,27 @@ struct PendingTable {
     left: AtomicUsize,
 }
 
+/// What recovery has still to do.
+pub trait Pending: RowsOnDemand {
+    /// Returns the bytes of the checkpoint and of the log that are not recovered.
+    fn bytes_left(&self) -> u64;
+
+    /// Recovers a part that is not recovered. Returns false at the end of a round over all parts.
+    ///
+    /// # Errors
+    /// The disk fails; a file is damaged; memory is short. The round goes on with the next part.
+    fn recover_next(&self, worker: &mut Worker) -> Result<bool, RecoveryError>;
+
+    /// Makes the limit of memory hold once all is recovered. Called once.
+    fn limit_at_end(&self, memory: &Arc<Memory>);
+
+    /// Returns whether the log is replayed on demand, too.
+    fn replays(&self) -> bool;
+}
+
 /// The rows that recovery has still to bring back.
 #[derive(Debug)]
-pub struct PendingRows {
+pub(crate) struct PendingRows {
     parts: Vec<PartBlocks>,
     tables: HashMap<TableId, PendingTable>,
     /// The writes of the log, until all rows are loaded; `None` where the log is replayed before the database
@@ -205,22 +227,9 @@ impl PendingRows {
         })
     }
 
-    /// Returns whether the writes of the log are among them.
-    pub(crate) fn has_writes(&self) -> bool {
-        self.writes.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-    }
-
     /// Returns whether all rows are loaded.
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.left.load(Ordering::Acquire) == 0
-    }
-
-    /// Makes the limit of memory hold once all rows are loaded. Replay must have ended.
-    pub(crate) fn limit_at_end(&self, memory: &Arc<Memory>) {
-        *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(memory));
-        if self.is_done() {
-            self.end();
-        }
     }
 
     /// Frees the log, and makes the limit of memory hold.
@@ -229,28 +238,6 @@ impl PendingRows {
         if let Some(memory) = self.memory.lock().unwrap_or_else(PoisonError::into_inner).take() {
             memory.allow_beyond_limit(0);
         }
-    }
-
-    /// Returns the bytes of the checkpoint and of the log whose rows are not loaded.
-    pub fn bytes_left(&self) -> u64 {
-        self.bytes_left.load(Ordering::Relaxed)
-    }
-
-    /// Loads the next granule that is not loaded. Returns false at the end of a round over all of them.
-    ///
-    /// # Errors
-    /// The disk fails; a file is damaged; memory is short. The round goes on with the next granule.
-    pub fn load_next(&self, worker: &mut Worker) -> Result<bool, RecoveryError> {
-        let Some((table, granule)) = self.queue.get(self.next.fetch_add(1, Ordering::Relaxed)) else {
-            self.next.store(0, Ordering::Relaxed);
-            return Ok(false);
-        };
-        let table = &self.tables[table];
-        if table.granules[*granule].try_claim().is_ok() {
-            self.load(table, *granule, &worker.enter())?;
-            worker.reclaim();
-        }
-        Ok(true)
     }
 
     /// Loads a granule that the caller has claimed.
@@ -350,6 +337,36 @@ impl PendingRows {
     }
 }
 
+impl Pending for PendingRows {
+    fn bytes_left(&self) -> u64 {
+        self.bytes_left.load(Ordering::Relaxed)
+    }
+
+    fn recover_next(&self, worker: &mut Worker) -> Result<bool, RecoveryError> {
+        let Some((table, granule)) = self.queue.get(self.next.fetch_add(1, Ordering::Relaxed)) else {
+            self.next.store(0, Ordering::Relaxed);
+            return Ok(false);
+        };
+        let table = &self.tables[table];
+        if table.granules[*granule].try_claim().is_ok() {
+            self.load(table, *granule, &worker.enter())?;
+            worker.reclaim();
+        }
+        Ok(true)
+    }
+
+    fn limit_at_end(&self, memory: &Arc<Memory>) {
+        *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(memory));
+        if self.is_done() {
+            self.end();
+        }
+    }
+
+    fn replays(&self) -> bool {
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+}
+
 impl RowsOnDemand for PendingRows {
     fn is_pending(&self) -> bool {
         !self.is_done()
@@ -359,10 +376,15 @@ impl RowsOnDemand for PendingRows {
         &self,
         table: TableId,
         place: Place<'_>,
+        intent: Intent,
         guard: &Guard,
         interrupts: &Interrupts,
     ) -> Result<(), SqlError> {
         if self.is_done() {
+            return Ok(());
+        }
+        // Who adds a unique key has looked for it before; any entry beside it may come later.
+        if intent == Intent::Write && matches!(place, Place::Range(ScanRange { index: 1.., .. })) {
             return Ok(());
         }
         // Nothing is pending in other tables.
@@ -501,6 +523,9 @@ impl<'f> Filling<'f> {
 
 /// Returns the error of an access whose rows cannot be recovered now.
 fn not_recovered(error: RecoveryError) -> SqlError {
+    if let RecoveryError::Unreachable(error) = error {
+        return error;
+    }
     let (sqlstate, hint) = match &error {
         RecoveryError::Checkpoint(CheckpointError::Disk(LogError::Io { .. })) => {
             ("58030", "Repair the disk; the rows are then loaded.")

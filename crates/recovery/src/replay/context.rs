@@ -3,6 +3,7 @@
 //! `apply_planned` and `apply_image`, the only functions that change them.
 
 use super::divergence::statement_diverged;
+use crate::on_demand::{PendingCommands, PendingRows};
 use crate::{LogContents, Progress, RecoveryConfig, RecoveryError};
 use catalog::CommitOrder;
 use checkpoint::{CheckpointError, Load};
@@ -41,6 +42,8 @@ pub(crate) enum OnDemand {
     Nothing,
     /// The rows of the checkpoint: the method reads and writes rows through accesses that ask for them.
     Checkpoint,
+    /// The rows of the checkpoint, and the commands of the log.
+    Commands,
     /// The rows of the checkpoint and the writes of the log.
     Writes {
         /// Whether every write must be of a whole row.
@@ -57,6 +60,8 @@ pub(crate) struct Replayed {
     pub(crate) mode: Option<Mode>,
     /// The transactions that had not committed, in the order in which they were undone.
     pub(crate) undone: Vec<CommitOrder>,
+    /// The transactions that are executed when a transaction looks for their rows.
+    pub(crate) commands: Option<Arc<PendingCommands>>,
 }
 
 /// The statements of a log under the definitions before them.
@@ -70,7 +75,7 @@ pub(crate) struct PlannedStatements {
 /// A database while its log is replayed.
 pub(crate) struct ReplayContext<'a> {
     /// The log, arranged as the method asks.
-    pub(crate) log: &'a LogContents,
+    pub(crate) log: &'a Arc<LogContents>,
     /// The bound of the checkpoint; the first of all orders where there is none.
     pub(crate) from: CommitOrder,
     /// The definitions so far.
@@ -81,6 +86,11 @@ pub(crate) struct ReplayContext<'a> {
     pub(crate) config: &'a RecoveryConfig,
     /// The counters of progress.
     pub(crate) progress: &'a Progress,
+    /// The rows that are brought back when a transaction looks for them, the writes of the log included if
+    /// these are.
+    pub(crate) rows: Option<Arc<PendingRows>>,
+    /// Whether the method may leave commands to be executed when a transaction looks for their rows.
+    pub(crate) defers_commands: bool,
 }
 
 impl ReplayContext<'_> {

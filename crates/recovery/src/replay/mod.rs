@@ -16,6 +16,7 @@ mod reexecution;
 mod tests;
 mod tuples;
 
+pub(crate) use clr_p::{Direct, LogTransactions};
 pub(crate) use context::{OnDemand, PlannedStatements, Replay, ReplayContext, Replayed};
 pub(crate) use divergence::{unfit, unknown_record, writes_diverged};
 pub use tuples::Latches;

@@ -134,7 +134,8 @@ impl Log {
     }
 
     fn replayed(&self, method: Method, threads: usize) -> Result<Digest, RecoveryError> {
-        let (log, progress) = (LogContents::of_records(self.records.clone()), Progress::default());
+        let log = Arc::new(LogContents::of_records(self.records.clone()));
+        let progress = Progress::default();
         let config = RecoveryConfig { method, threads, ..RecoveryConfig::default() };
         let tables = Tables::new(Arc::new(Epochs::new(Epoch(1), 16)), Arc::new(Memory::new(1 << 28)));
         let mut context = context_of(&log, tables, &config, &progress);
@@ -156,13 +157,13 @@ impl Log {
 
 /// A context over tables without definitions.
 fn context_of<'a>(
-    log: &'a LogContents,
+    log: &'a Arc<LogContents>,
     tables: Tables,
     config: &'a RecoveryConfig,
     progress: &'a Progress,
 ) -> ReplayContext<'a> {
-    let (from, schema) = (CommitOrder(0), Schema::default());
-    ReplayContext { log, from, schema, tables, config, progress }
+    let (from, schema, rows) = (CommitOrder(0), Schema::default(), None);
+    ReplayContext { log, from, schema, tables, config, progress, rows, defers_commands: false }
 }
 
 fn order(index: usize) -> CommitOrder {

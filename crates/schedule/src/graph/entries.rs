@@ -13,15 +13,15 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// How a vertex uses what belongs to a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Use {
-    pub(super) mode: ReservationMode,
+pub(crate) struct Use {
+    pub(crate) mode: ReservationMode,
     /// Whether it uses the whole granule of the node. Otherwise it uses a granule inside, which has a node of
     /// its own.
-    pub(super) is_whole: bool,
+    pub(crate) is_whole: bool,
 }
 
 /// A set of uses: a bit for each, by number.
-pub(super) type Uses = u16;
+pub(crate) type Uses = u16;
 
 impl Use {
     /// Number of uses.
@@ -62,18 +62,18 @@ impl Use {
     };
 
     /// Returns the use with a number.
-    const fn of(number: usize) -> Self {
+    pub(crate) const fn of(number: usize) -> Self {
         let modes = ReservationMode::ALL.len();
         Self { mode: ReservationMode::ALL[number % modes], is_whole: number < modes }
     }
 
     /// Returns its number.
-    pub(super) fn number(self) -> usize {
+    pub(crate) fn number(self) -> usize {
         self.mode as usize + if self.is_whole { 0 } else { ReservationMode::ALL.len() }
     }
 
     /// Returns whether a set has this use.
-    pub(super) fn is_in(self, uses: Uses) -> bool {
+    pub(crate) fn is_in(self, uses: Uses) -> bool {
         uses >> self.number() & 1 == 1
     }
 
@@ -83,7 +83,7 @@ impl Use {
     }
 
     /// Returns the uses of a node that need an order with this one.
-    pub(super) fn conflicting(self) -> Uses {
+    pub(crate) fn conflicting(self) -> Uses {
         Self::CONFLICTING[self.number()]
     }
 
@@ -95,11 +95,11 @@ impl Use {
 
 /// A use of a node by a vertex.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// The hash of the node's granule.
-    pub(super) node: u64,
-    pub(super) vertex: Vertex,
-    pub(super) of: Use,
+    pub(crate) node: u64,
+    pub(crate) vertex: Vertex,
+    pub(crate) of: Use,
 }
 
 /// An index of a table, as far as a graph needs it.
@@ -109,6 +109,12 @@ pub(super) struct Index<'l> {
     pub(super) number: u64,
     /// The lengths of the prefixes that some call reserves, ascending.
     pub(super) lengths: &'l [usize],
+}
+
+/// Returns the hash of a granule of an index: of the canonical forms of its first values.
+pub(crate) fn node_of(index: u64, values: usize, prefix: &[u8]) -> u64 {
+    let space = index << 8 | values as u64;
+    xxh3_64(prefix) ^ space.wrapping_mul(SPREAD)
 }
 
 /// The entries of consecutive vertices, by shard.
@@ -137,8 +143,7 @@ impl Entries {
         prefix: impl Fn(usize) -> &'k [u8],
     ) {
         for length in index.lengths.iter().copied().take_while(|length| *length <= values) {
-            let space = index.number << 8 | length as u64;
-            let node = xxh3_64(prefix(length)) ^ space.wrapping_mul(SPREAD);
+            let node = node_of(index.number, length, prefix(length));
             // The shard's hash map takes its bucket from the low bits, and its tag from the seven high ones.
             let middle = node >> 16 & u64::from(u32::MAX);
             let shard = ((middle * self.shards.len() as u64) >> 32) as usize;

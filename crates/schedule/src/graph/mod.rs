@@ -18,7 +18,7 @@
 //! Held by: `conflicting_calls_are_ordered`, `every_touched_row_is_reserved`.
 //! Not here: what a call may touch (`procedure::analysis::Reservations`).
 
-mod entries;
+pub(crate) mod entries;
 mod run;
 mod shard;
 #[cfg(test)]

@@ -209,6 +209,7 @@ impl DataAccess for Workspace {
         let entry = match self.writes.find(record) {
             Some(entry) => entry,
             None => {
+                self.recover_row(table, record)?;
                 self.discipline.write(self, table.id, record)?;
                 self.writes.add(record, table.id, Action::Update)
             }
@@ -237,6 +238,7 @@ impl DataAccess for Workspace {
                 self.writes.set_action(entry, after);
             }
             None => {
+                self.recover_row(table, record)?;
                 self.discipline.write(self, table.id, record)?;
                 self.writes.add(record, table.id, Action::Delete);
             }

@@ -86,7 +86,7 @@ impl Workspace {
     /// added.
     pub(super) fn add(&mut self, table: TableId, key: &[u8]) -> Result<(Handle, bool), Failure> {
         let Self { tables, worker, leaves, inserted, image, interrupts, .. } = self;
-        tables.recover(table, Place::Key(key), worker.guard(), interrupts)?;
+        tables.recover_to_write(table, Place::Key(key), worker.guard(), interrupts)?;
         let finger = inserted.finger_of(table, 0);
         let mut on_change = |change| {
             leaves.follow(&change);
@@ -116,10 +116,38 @@ impl Workspace {
         if table.indexes[index].unique && self.violates_unique(table, index, row, record)? {
             return Err(duplicate(table, index, row));
         }
+        self.recover_entry(table.id, index, key)?;
         match self.link(table.id, index, key, record)? {
             Some(other) if other != record => Err(Conflict::Insert.into()),
             existing => Ok(existing.is_none()),
         }
+    }
+
+    /// Returns once recovery does not look for an entry of an index any more, which is about to be written.
+    fn recover_entry(&self, table: TableId, index: usize, key: &[u8]) -> Result<(), Failure> {
+        if !self.tables.has_pending_rows() {
+            return Ok(());
+        }
+        let mut upper = key.to_vec();
+        catalog::successor(&mut upper);
+        let upper = (!upper.is_empty()).then_some(upper.as_slice());
+        let place = Place::Range(ScanRange { index, lower: key, upper, backward: false });
+        Ok(self.tables.recover_to_write(table, place, self.worker.guard(), &self.interrupts)?)
+    }
+
+    /// Returns once recovery does not read a row any more, which is about to be changed or removed.
+    pub(super) fn recover_row(&mut self, table: &Table, record: Handle) -> Result<(), Failure> {
+        if !self.tables.has_pending_rows() {
+            return Ok(());
+        }
+        let mut key = Vec::new();
+        for index in 0..table.indexes.len() {
+            self.scratch.clear();
+            let row = self.worker.guard().record(record).row();
+            self.tables.store(table.id).key_of_row(index, row, &mut self.scratch, &mut key);
+            self.recover_entry(table.id, index, &key)?;
+        }
+        Ok(())
     }
 
     /// Whether another row has the same columns of a unique index.

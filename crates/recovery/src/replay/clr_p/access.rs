@@ -6,6 +6,8 @@
 //! Invariant: every record is in each index exactly under the key of its row. Held by: the digests of
 //! `crates/reprise/tests/suite/parallel_replay`, which reads the tables through their indexes afterwards.
 
+use crate::RecoveryError;
+use crate::replay::context::worker_of;
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use procedure::{DataAccess, Failure, Interrupts, LookAhead, ScanRange, SqlError};
 use schedule::Access;
@@ -15,7 +17,7 @@ use storage::{
 use transaction::{Expectations, Place, Tables};
 
 /// The access of one thread.
-pub(in crate::replay) struct Direct {
+pub(crate) struct Direct {
     tables: Tables,
     pub(super) worker: Worker,
     /// The order of the transaction that is replayed.
@@ -28,6 +30,8 @@ pub(in crate::replay) struct Direct {
     image: Vec<u64>,
     key: Vec<u8>,
     scratch: Arena,
+    /// Why rows of the checkpoint could not be brought back.
+    unreachable: Option<SqlError>,
 }
 
 fn out_of_memory(error: OutOfMemory) -> Failure {
@@ -35,7 +39,7 @@ fn out_of_memory(error: OutOfMemory) -> Failure {
 }
 
 impl Direct {
-    pub(super) fn new(tables: Tables, worker: Worker) -> Self {
+    fn new(tables: Tables, worker: Worker) -> Self {
         Self {
             tables,
             worker,
@@ -48,7 +52,25 @@ impl Direct {
             image: Vec::new(),
             key: Vec::new(),
             scratch: Arena::default(),
+            unreachable: None,
         }
+    }
+
+    /// Returns the access of one thread to tables.
+    ///
+    /// # Errors
+    /// `NoWorker`.
+    pub(crate) fn of(tables: &Tables) -> Result<Self, RecoveryError> {
+        Ok(Self::new(tables.clone(), worker_of(tables)?))
+    }
+
+    /// Returns once the rows of a place of the checkpoint are in their table.
+    fn recover(&mut self, table: &Table, place: Place<'_>) -> Result<(), Failure> {
+        let recovered = self.tables.recover(table.id, place, self.worker.guard(), &Interrupts::default());
+        recovered.map_err(|error| {
+            self.unreachable = Some(error.clone());
+            error.into()
+        })
     }
 
     /// Resets the finger when inserts go to another index.
@@ -104,6 +126,10 @@ impl Access for Direct {
     fn begin(&mut self, order: CommitOrder) {
         self.order = order;
     }
+
+    fn take_unreachable(&mut self) -> Option<SqlError> {
+        self.unreachable.take()
+    }
 }
 
 impl DataAccess for Direct {
@@ -111,8 +137,8 @@ impl DataAccess for Direct {
 
     #[inline]
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Handle>, Failure> {
+        self.recover(table, Place::Key(key))?;
         let guard = self.worker.guard();
-        self.tables.recover(table.id, Place::Key(key), guard, &Interrupts::default())?;
         // The record that was found ahead may be deleted by now, and another record may have its key.
         let is_there = |found: &Handle| !guard.record(*found).locked_state().is_dead();
         if let Some(found) = self.expected.take(table.id, key).filter(is_there) {
@@ -126,7 +152,7 @@ impl DataAccess for Direct {
     }
 
     fn open_scan(&mut self, table: &Table, range: ScanRange<'_>) -> Result<(), Failure> {
-        self.tables.recover(table.id, Place::Range(range), self.worker.guard(), &Interrupts::default())?;
+        self.recover(table, Place::Range(range))?;
         let direction = if range.backward { Direction::Backward } else { Direction::Forward };
         self.cursor.open(range.lower, range.upper, direction);
         self.scanned = Some((table.id, range.index));

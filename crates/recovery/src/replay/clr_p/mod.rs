@@ -7,23 +7,27 @@
 mod access;
 mod source;
 
-use super::context::{OnDemand, Replay, ReplayContext, Replayed, statements_of, worker_of};
+use super::context::{OnDemand, Replay, ReplayContext, Replayed, statements_of};
 use super::divergence::{unfit, unknown_record};
 use super::reexecution::execute_statement;
+use crate::on_demand::PendingCommands;
 use crate::{RecoveryError, Stage};
-use access::Direct;
+pub(crate) use access::Direct;
+pub(crate) use source::LogTransactions;
+
 use catalog::{CommitOrder, Table, TableId};
 use checkpoint::{CheckpointError, Indexes, Load};
 use logging::content::{Record, StatementRecord};
-use procedure::analysis::{Analysis, LogFacts, Pieces};
+use procedure::analysis::{Analysis, Decomposition, LogFacts, PieceReservations, Pieces};
 use procedure::{Machine, Procedure};
+use schedule::closures::{ClosureParts, Closures};
 use schedule::{Breakdown, Definitions, Programs, RunError, Settings};
 use source::{LogSource, ProgramKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
-use transaction::{Tables, Workspace};
+use transaction::Workspace;
 
 /// The method.
 pub(super) struct ClrP;
@@ -44,13 +48,13 @@ impl Replay for ClrP {
     }
 
     fn on_demand(&self) -> OnDemand {
-        OnDemand::Checkpoint
+        OnDemand::Commands
     }
 
     fn run_all(&mut self, context: &mut ReplayContext<'_>) -> Result<Replayed, RecoveryError> {
         let log = context.log;
         context.progress.begin(Stage::Replay, log.len() as u64);
-        let mut breakdown = Breakdown::default();
+        let (mut breakdown, mut commands) = (Breakdown::default(), None);
         let mut index = 0;
         while index < log.len() {
             if let (order, Record::Definition(record) | Record::Statement(record)) = log.record(index) {
@@ -62,10 +66,15 @@ impl Replay for ClrP {
             }
             let segment = Segment::from(index, context)?;
             index = segment.range.end;
-            segment.replay(context, &mut breakdown)?;
+            if context.defers_commands && index == log.len() {
+                commands = segment.defer(context)?;
+            }
+            if commands.is_none() {
+                segment.replay(context, &mut breakdown)?;
+            }
         }
         let mode = Some(context.config.mode);
-        Ok(Replayed { breakdown: Some(breakdown), mode, undone: Vec::new() })
+        Ok(Replayed { breakdown: Some(breakdown), mode, undone: Vec::new(), commands })
     }
 }
 
@@ -88,14 +97,6 @@ pub(super) fn run_statement(
         }
     }
     Ok(())
-}
-
-/// Returns the access of one thread.
-///
-/// # Errors
-/// `NoWorker`.
-pub(super) fn direct(tables: &Tables) -> Result<Direct, RecoveryError> {
-    Ok(Direct::new(tables.clone(), worker_of(tables)?))
 }
 
 impl Segment {
@@ -127,29 +128,19 @@ impl Segment {
     /// Replays the transactions of the segment.
     fn replay(self, context: &ReplayContext<'_>, breakdown: &mut Breakdown) -> Result<(), RecoveryError> {
         let begun = Instant::now();
-        let ReplayContext { log, schema, tables, config, .. } = context;
+        let ReplayContext { log, tables, config, .. } = context;
         let settings = Settings { mode: config.mode, threads: context.threads() };
-        let defined = |key: &ProgramKey| {
-            let is_called = |procedure: &&Arc<Procedure>| {
-                procedure.id == key.procedure
-                    && procedure.version == key.version
-                    && procedure.by_value.is_none()
-            };
-            schema.procedures().find(is_called).map(|procedure| &**procedure)
-        };
-        // A call of a procedure that is not defined is refused when its batch is read.
-        let known = self.programs.iter().filter_map(|key| Some((*key, defined(key)?)));
-        let (keys, procedures): (Vec<ProgramKey>, Vec<&Procedure>) = known.unzip();
+        let (keys, procedures) = self.procedures(context);
         let facts = LogFacts { written_by_value: self.written_by_value };
-        let programs = procedures.iter().copied().zip(keys.iter().map(|key| key.is_witnessed));
+        let programs = procedures.iter().map(|own| &**own).zip(keys.iter().map(|key| key.is_witnessed));
         let analysis = Analysis::for_replay(programs, facts, settings.decomposition());
         let pieces = Pieces::of(&analysis);
         let definitions = Definitions::new(tables.iter().map(|store| store.definition()));
         let last = log.order(self.range.end - 1);
         let source = LogSource::new(context, self.range, &keys);
-        let programs = Programs::new(&pieces, procedures, &definitions, settings, source.sample())?;
+        let programs = Programs::new(pieces, procedures, definitions, settings, source.sample())?;
         breakdown.analysis_s += begun.elapsed().as_secs_f64();
-        let accesses = (0..settings.threads).map(|_| direct(tables)).collect::<Result<_, _>>()?;
+        let accesses = (0..settings.threads).map(|_| Direct::of(tables)).collect::<Result<_, _>>()?;
         let measured = programs.run(&source, accesses, &analysis.block_names());
         breakdown.add(measured.map_err(|error| match error {
             RunError::Source(error) => error,
@@ -157,5 +148,47 @@ impl Segment {
         })?);
         tables.epochs.advance_to(last.epoch());
         Ok(())
+    }
+
+    /// Lists the transactions of the segment, to be executed when their rows are wanted. Returns `None`,
+    /// and has done nothing, if one of them calls a procedure that is not defined, or if they are too many.
+    fn defer(&self, context: &ReplayContext<'_>) -> Result<Option<Arc<PendingCommands>>, RecoveryError> {
+        let ReplayContext { log, tables, rows, .. } = context;
+        let (keys, procedures) = self.procedures(context);
+        if keys.len() < self.programs.len() {
+            return Ok(None);
+        }
+        let by_value = self.written_by_value.clone();
+        let programs = procedures.iter().map(|own| &**own).zip(keys.iter().map(|key| key.is_witnessed));
+        let facts = LogFacts { written_by_value: by_value.clone() };
+        let analysis = Analysis::for_replay(programs, facts, Decomposition::Slices);
+        let pieces = Pieces::of(&analysis);
+        let parts = ClosureParts {
+            reservations: PieceReservations::of(&analysis, &pieces),
+            pieces,
+            procedures,
+            definitions: Definitions::new(tables.iter().map(|store| store.definition())),
+            by_value,
+        };
+        let transactions = LogTransactions::new(log, self.range.clone(), &keys);
+        let Some(calls) = Closures::new(parts, transactions, context.threads())? else { return Ok(None) };
+        tables.epochs.advance_to(log.order(self.range.end - 1).epoch());
+        let (tables, rows) = (tables.clone(), rows.clone());
+        let commands = PendingCommands::new(calls, rows, tables, context.threads(), log.record_bytes);
+        Ok(Some(Arc::new(commands)))
+    }
+
+    /// Returns the programs whose procedures are defined, and the procedures. A call of any other one is
+    /// refused when its batch is read.
+    fn procedures(&self, context: &ReplayContext<'_>) -> (Vec<ProgramKey>, Vec<Arc<Procedure>>) {
+        let defined = |key: &ProgramKey| {
+            let is_called = |procedure: &&Arc<Procedure>| {
+                procedure.id == key.procedure
+                    && procedure.version == key.version
+                    && procedure.by_value.is_none()
+            };
+            context.schema.procedures().find(is_called)
+        };
+        self.programs.iter().filter_map(|key| Some((*key, Arc::clone(defined(key)?)))).unzip()
     }
 }

@@ -1,13 +1,14 @@
 //! A segment of the log as a source of transactions.
 
-use crate::RecoveryError;
 use crate::replay::context::ReplayContext;
 use crate::replay::divergence::{undefined, unknown_record};
+use crate::{LogContents, RecoveryError};
 use catalog::{CommitOrder, ProcedureId};
 use logging::content::{CallRecord, Record};
-use schedule::{Body, Next, SAMPLED, Source, Transaction};
+use schedule::{Batch, Body, Next, SAMPLED, Source, Transaction};
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The program of a call.
@@ -41,7 +42,7 @@ pub(super) struct LogSource<'c> {
 
 impl<'c> LogSource<'c> {
     pub(super) fn new(context: &'c ReplayContext<'c>, range: Range<usize>, programs: &[ProgramKey]) -> Self {
-        let programs = programs.iter().enumerate().map(|(program, key)| (*key, program)).collect();
+        let programs = numbered(programs);
         let (next, replayed) = (AtomicUsize::new(range.start), AtomicU64::new(range.start as u64));
         Self { context, range, batch: context.config.batch.max(1), programs, next, replayed }
     }
@@ -55,20 +56,56 @@ impl<'c> LogSource<'c> {
 
     fn transaction(&self, index: usize) -> Result<Transaction<'c>, RecoveryError> {
         let (order, record) = self.context.log.record(index);
-        Ok(Transaction { order, body: self.body(order, record)? })
+        Ok(Transaction { order, body: body_of(order, record, &self.programs)? })
+    }
+}
+
+/// Returns what a transaction of the log does.
+fn body_of<'l>(
+    order: CommitOrder,
+    record: Record<'l>,
+    programs: &HashMap<ProgramKey, usize>,
+) -> Result<Body<'l>, RecoveryError> {
+    match record {
+        Record::Call(record) => {
+            let program = programs.get(&ProgramKey::of(&record));
+            let program = *program.ok_or_else(|| undefined(order, record.procedure, record.version))?;
+            Ok(Body::Call { program, record })
+        }
+        Record::Writes(writes) => Ok(Body::Writes(writes)),
+        _ => Err(unknown_record(order)),
+    }
+}
+
+/// The transactions of a segment, in any order.
+#[derive(Debug)]
+pub(crate) struct LogTransactions {
+    log: Arc<LogContents>,
+    range: Range<usize>,
+    programs: HashMap<ProgramKey, usize>,
+}
+
+impl LogTransactions {
+    /// `programs` has those of all calls of the range.
+    pub(super) fn new(log: &Arc<LogContents>, range: Range<usize>, programs: &[ProgramKey]) -> Self {
+        Self { log: Arc::clone(log), range, programs: numbered(programs) }
+    }
+}
+
+impl Batch for LogTransactions {
+    fn len(&self) -> usize {
+        self.range.len()
     }
 
-    fn body(&self, order: CommitOrder, record: Record<'c>) -> Result<Body<'c>, RecoveryError> {
-        match record {
-            Record::Call(record) => {
-                let program = self.programs.get(&ProgramKey::of(&record));
-                let program = *program.ok_or_else(|| undefined(order, record.procedure, record.version))?;
-                Ok(Body::Call { program, record })
-            }
-            Record::Writes(writes) => Ok(Body::Writes(writes)),
-            _ => Err(unknown_record(order)),
-        }
+    fn get(&self, index: usize) -> Transaction<'_> {
+        let (order, record) = self.log.record(self.range.start + index);
+        let body = body_of(order, record, &self.programs);
+        Transaction { order, body: body.expect("the records of the range were looked at before") }
     }
+}
+
+fn numbered(programs: &[ProgramKey]) -> HashMap<ProgramKey, usize> {
+    programs.iter().enumerate().map(|(program, key)| (*key, program)).collect()
 }
 
 impl<'c> Source for LogSource<'c> {

@@ -1,7 +1,7 @@
 //! A queue as a source of transactions: the schedule does not know how many will come.
 
 use super::{Log, context_of, order};
-use crate::replay::clr_p::direct;
+use crate::replay::clr_p::Direct;
 use crate::{LogContents, Method};
 use catalog::{CommitOrder, Epoch, Reader};
 use logging::content::{Record, RecordKind, read_as};
@@ -113,7 +113,7 @@ fn a_queue_gives_the_state_of_serial_execution() {
     assert_eq!(order(first), log.records[first].0);
 
     for (mode, threads) in [(Mode::Pipelined, 3), (Mode::Pipelined, 1), (Mode::Synchronous, 2)] {
-        let before = LogContents::of_records(log.records[..first].to_vec());
+        let before = Arc::new(LogContents::of_records(log.records[..first].to_vec()));
         let (config, progress) = Default::default();
         let tables = Tables::new(Arc::new(Epochs::new(Epoch(1), 16)), Arc::new(Memory::new(1 << 28)));
         let mut state = context_of(&before, tables, &config, &progress);
@@ -124,8 +124,8 @@ fn a_queue_gives_the_state_of_serial_execution() {
         let pieces = Pieces::of(&analysis);
         let definitions = Definitions::new(state.tables.iter().map(|store| store.definition()));
         let programs =
-            Programs::new(&pieces, vec![&**pay], &definitions, settings, std::iter::empty()).unwrap();
-        let accesses = (0..threads).map(|_| direct(&state.tables).unwrap()).collect();
+            Programs::new(pieces, vec![Arc::clone(pay)], definitions, settings, std::iter::empty()).unwrap();
+        let accesses = (0..threads).map(|_| Direct::of(&state.tables).unwrap()).collect();
         let queue = Queue::default();
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -195,8 +195,8 @@ fn a_panic_of_one_thread_ends_the_run() {
         let pieces = Pieces::of(&analysis);
         let definitions = Definitions::default();
         let settings = Settings { mode: Mode::Pipelined, threads: 3 };
-        let programs = Programs::new(&pieces, Vec::new(), &definitions, settings, std::iter::empty());
-        let accesses = (0..3).map(|_| direct(&tables).unwrap()).collect();
+        let programs = Programs::new(pieces, Vec::new(), definitions, settings, std::iter::empty());
+        let accesses = (0..3).map(|_| Direct::of(&tables).unwrap()).collect();
         let _ = programs.unwrap().run(&Once::default(), accesses, &analysis.block_names());
     });
     let waited = is_ended.recv_timeout(Duration::from_secs(60));

@@ -1,20 +1,23 @@
 //! What the tests of the database share.
 
-use catalog::TableId;
+use catalog::{TableId, value_from_datum};
 use checkpoint::{Consistency, Manifest};
 use procedure::Interrupts;
+use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use rand::{Rng, SeedableRng};
+use rand::seq::SliceRandom;
 use recovery::{Recovered, RecoveryConfig, recover};
 use reprise::{
     Arena, Column, Config, Content, Database, Digest, Error, Executed, Method, Progress, ReplayMode, Row,
     Scheme, Session, Value, disk::Disk, params,
 };
+use std::convert::Infallible;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use storage::{Cursor, Direction, Worker};
+use storage::{Cursor, Direction, Record, TableStore, Worker};
 use transaction::{Place, Tables};
 
 /// A configuration for small databases.
@@ -214,28 +217,94 @@ pub fn digest_by(
     recovered_by(disk, folder, method, mode, threads).tables.digest().expect("a worker")
 }
 
-/// The digest of what a folder recovers to by one method on demand: the replay of commands brings back the
-/// rows of the checkpoint that it looks for; the rest, and what a log by value leaves, come afterwards.
+/// A row: its table, its primary key, and its values in words.
+type KeyedRow = (TableId, Vec<u8>, String);
+
+/// Most rows that are looked for while they come back.
+const LOOKED_FOR: usize = 200;
+
+/// The digest of what a folder recovers to by one method on demand. While threads recover what is left, rows
+/// are looked for in a random order; each must be as a closed recovery leaves it.
 pub fn on_demand_digest(disk: &Arc<dyn Disk>, folder: &Path, method: Method, threads: usize) -> Digest {
+    let closed =
+        recover(disk, folder, &RecoveryConfig { method, threads, ..settings() }, &Progress::default());
+    let mut rows = rows_of(&closed.unwrap_or_else(|error| panic!("{method} recovers: {error}")).tables);
+    let mut random = SmallRng::seed_from_u64(rows.len() as u64 ^ threads as u64);
+    rows.shuffle(&mut random);
+    rows.truncate(LOOKED_FOR);
     let settings = RecoveryConfig { method, threads, on_demand: true, ..settings() };
     let recovered = recover(disk, folder, &settings, &Progress::default());
     let recovered = recovered.unwrap_or_else(|error| panic!("{method} recovers on demand: {error}"));
     let tables = &recovered.tables;
+    let worker = || Worker::new(tables.epochs.clone(), tables.memory.clone()).expect("a worker");
+    let looked_for = AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        scope.spawn(|| tables.recover_all().expect("all rows come back"));
-        // Meanwhile places are looked at, here and there.
-        let mut worker = Worker::new(tables.epochs.clone(), tables.memory.clone()).expect("a worker");
-        let mut random = SmallRng::seed_from_u64(threads as u64);
-        for table in tables.iter().map(|store| store.definition().id).chain(std::iter::once(TableId(999))) {
-            let key: [u8; 6] = random.random();
-            let place = if random.random() { Place::Key(&key) } else { Place::Table };
-            tables
-                .recover(table, place, &worker.enter(), &Interrupts::default())
-                .expect("all rows come back");
+        for _ in 0..2 {
+            scope.spawn(|| look_for(tables, &rows, &looked_for, &mut worker()));
         }
+        scope.spawn(|| {
+            // The second half of the rows is looked for beside it.
+            while looked_for.load(Ordering::Relaxed) < rows.len() / 2 {
+                std::thread::yield_now();
+            }
+            let mut worker = worker();
+            if let Some(pending) = &recovered.rows {
+                while pending.is_pending() && pending.recover_next(&mut worker).expect("all rows come back") {
+                }
+            }
+        });
     });
+    tables.recover_all().expect("all rows come back");
+    assert!(recovered.rows.as_ref().is_none_or(|pending| !pending.is_pending()), "all rows are back");
     check_indexes(&recovered.tables);
     recovered.tables.digest().expect("a worker")
+}
+
+/// Looks for rows that come back, and compares them; `looked_for` is the number of rows that threads have
+/// claimed. Also looks for keys and in tables that are not there.
+fn look_for(tables: &Tables, rows: &[KeyedRow], looked_for: &AtomicUsize, worker: &mut Worker) {
+    let no_interrupts = Interrupts::default();
+    let missing: [(TableId, &[u8]); 2] = [(TableId(999), b"key"), (TableId(0), b"")];
+    for (table, key) in missing {
+        let found = tables.recover(table, Place::Key(key), &worker.enter(), &no_interrupts);
+        found.expect("nothing is there");
+    }
+    while let Some((table, key, values)) = rows.get(looked_for.fetch_add(1, Ordering::Relaxed)) {
+        let guard = worker.enter();
+        tables.recover(*table, Place::Key(key), &guard, &no_interrupts).expect("the row comes back");
+        let store = tables.by_id(*table).expect("the table is there");
+        let (record, _) = store.find(key, &guard);
+        let found = record.map(|record| values_of(store, record));
+        assert_eq!(found.as_ref(), Some(values), "a row of {}, as it comes back", store.definition().name);
+    }
+}
+
+/// All rows of tables.
+fn rows_of(tables: &Tables) -> Vec<KeyedRow> {
+    let mut worker = Worker::new(tables.epochs.clone(), tables.memory.clone()).expect("a worker");
+    let guard = worker.enter();
+    let mut rows = Vec::new();
+    for store in tables.iter() {
+        let each = |record: Record<'_>| {
+            let (mut arena, mut key) = (Arena::default(), Vec::new());
+            store.key_of_row(0, record.row(), &mut arena, &mut key);
+            rows.push((store.definition().id, key, values_of(store, record)));
+            Ok::<_, Infallible>(())
+        };
+        store.for_each_row(&guard, each).unwrap_or_else(|never| match never {});
+    }
+    rows
+}
+
+/// The values of a record's row, in words.
+fn values_of(store: &TableStore, record: Record<'_>) -> String {
+    let (mut arena, mut values) = (Arena::default(), Vec::new());
+    let definition = store.definition();
+    for (column, slot) in definition.columns.iter().zip(definition.layout.slots()) {
+        let datum = record.row().column(*slot, &mut arena);
+        values.push(value_from_datum(datum, column.ty.into(), &arena).to_string());
+    }
+    values.join(", ")
 }
 
 fn settings() -> RecoveryConfig {

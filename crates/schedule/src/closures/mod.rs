@@ -1,0 +1,262 @@
+//! Closures: the transactions of a log in any order in which their rows are wanted.
+//! Paper: DistDGCC §4.1 (on-demand recovery: a record is recovered with those that it depends on). Differs:
+//! there the log holds dependencies; here they follow from the analysis of the procedures, as far as a call's
+//! record tells its keys.
+//!
+//! A unit is a piece of a call, a round of a piece, or all writes of a transaction that was logged by value.
+//!
+//! 1. `Closures::new` goes over the transactions once, evaluates which granules each unit may touch, and
+//!    lists the units of each granule in commit order (`nodes`). It executes nothing.
+//! 2. A thread that is about to use a place of a table calls `Closures::require`. It runs the units that use
+//!    the place in a way that matters, each after the earlier units that it meets in its granules, and after the
+//!    units of its own transaction whose results it receives.
+//! 3. `Closures::run_next` runs the units that are not wanted yet, in commit order.
+//!
+//! Several threads do this at the same time. A unit is claimed by one of them once nothing before it is left,
+//! and a thread waits only for units that run. So no two threads wait for each other.
+//!
+//! Invariant: two units that touch one row, one of them writing, run in commit order; a place has its final
+//! rows once it was required. Held by: `on_demand.rs` and every random test of the log of commands, which
+//! recovers on demand, too (crates/reprise/tests/suite/common).
+
+mod indexes;
+mod nodes;
+mod reserve;
+mod run;
+
+pub use run::{ClosureError, Runner};
+
+use crate::divergence::Divergence;
+use crate::graph::entries::Use;
+use crate::programs::Programs;
+use crate::run::Access;
+use crate::{Batch, Definitions};
+use catalog::{Table, TableId};
+use indexes::Indexes;
+use nodes::Nodes;
+use procedure::analysis::{PieceReservations, Pieces, ReservationMode};
+use procedure::{Interrupts, Procedure};
+use run::Sent;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// The states of a unit: no thread runs it; a thread runs it; it has run; it cannot run.
+const WAITING: u8 = 0;
+const RUNNING: u8 = 1;
+const DONE: u8 = 2;
+const FAILED: u8 = 3;
+
+/// Number of transactions that a thread claims at a time.
+const CLAIMED: usize = 64;
+
+/// Transactions whose units run when their rows are wanted.
+pub struct Closures<B> {
+    programs: Programs,
+    reservations: PieceReservations,
+    transactions: B,
+    indexes: Indexes,
+    nodes: Nodes,
+    /// By transaction, its first unit; last the number of units.
+    firsts: Vec<u32>,
+    states: Vec<AtomicU8>,
+    sent: Sent,
+    /// Number of units that are not done.
+    left: AtomicUsize,
+    /// The first transaction that `run_next` has not claimed.
+    next: AtomicUsize,
+    /// Why a unit cannot run.
+    failed: Mutex<Option<Divergence>>,
+}
+
+/// A part of a table that a thread is about to use.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted<'a> {
+    /// A primary key.
+    Key(&'a [u8]),
+    /// The keys of an index from the first one on, up to one behind the last.
+    Range {
+        /// Position among the table's indexes.
+        index: usize,
+        /// The first bytes of the first key.
+        lower: &'a [u8],
+        /// The first key behind; `None` for all keys.
+        upper: Option<&'a [u8]>,
+    },
+    /// All rows.
+    Table,
+}
+
+impl<B> fmt::Debug for Closures<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let left = self.left.load(Ordering::Relaxed);
+        f.debug_struct("Closures")
+            .field("units", &self.states.len())
+            .field("left", &left)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the transactions of `Closures` run with.
+#[derive(Debug)]
+pub struct ClosureParts {
+    /// The pieces of the procedures.
+    pub pieces: Pieces,
+    /// What they may touch.
+    pub reservations: PieceReservations,
+    /// By program, the procedure.
+    pub procedures: Vec<Arc<Procedure>>,
+    /// The definitions of all tables.
+    pub definitions: Definitions,
+    /// The tables that transactions logged by value write.
+    pub by_value: BTreeMap<TableId, Arc<Table>>,
+}
+
+impl<B: Batch> Closures<B> {
+    /// Lists the units of transactions by what they may touch, on a number of threads. Returns `None` if
+    /// they have more units than can be numbered.
+    ///
+    /// # Errors
+    /// The arguments of a call, or writes by value, do not fit.
+    pub fn new(parts: ClosureParts, transactions: B, threads: usize) -> Result<Option<Self>, Divergence> {
+        let ClosureParts { pieces, reservations, procedures, definitions, by_value } = parts;
+        let programs = Programs::of_units(pieces, procedures, definitions);
+        let indexes = Indexes::of(reservations.units.iter().flatten(), &by_value);
+        let listed = reserve::list(&programs, &reservations, &indexes, &transactions, threads)?;
+        let Some((nodes, firsts)) = listed else { return Ok(None) };
+        let units = firsts.last().map_or(0, |units| *units as usize);
+        Ok(Some(Self {
+            programs,
+            reservations,
+            transactions,
+            indexes,
+            nodes,
+            firsts,
+            states: (0..units).map(|_| AtomicU8::new(WAITING)).collect(),
+            sent: Sent::default(),
+            left: AtomicUsize::new(units),
+            next: AtomicUsize::new(0),
+            failed: Mutex::default(),
+        }))
+    }
+
+    /// Returns whether all units have run.
+    pub fn is_done(&self) -> bool {
+        // ORDERING: Acquire pairs with the Release of the last unit: who sees that nothing is left sees all
+        // rows.
+        self.left.load(Ordering::Acquire) == 0
+    }
+
+    /// Returns the definition of a table.
+    pub fn table(&self, id: TableId) -> Option<&Table> {
+        self.programs.definitions.get(id)
+    }
+
+    /// Returns the number of units, and of those that have not run.
+    pub fn units(&self) -> (usize, usize) {
+        (self.states.len(), self.left.load(Ordering::Relaxed))
+    }
+
+    /// Returns once all units have run that use a part of a table, as far as their order and the use matter.
+    ///
+    /// # Errors
+    /// A unit cannot run; interrupted.
+    pub fn require<A: Access>(
+        &self,
+        table: &Table,
+        wanted: Wanted<'_>,
+        writes: bool,
+        runner: &mut Runner<A>,
+        interrupts: &Interrupts,
+    ) -> Result<(), ClosureError> {
+        if self.is_done() {
+            return Ok(());
+        }
+        let mode = if writes { ReservationMode::Write } else { ReservationMode::Read };
+        if self.indexes.is_constant(table.id) {
+            // Any unit may read it, at any time.
+            return if writes { self.run_all(runner, interrupts) } else { Ok(()) };
+        }
+        let mut units = Vec::new();
+        match self.nodes_of(table, wanted, writes) {
+            Some(nodes) => {
+                for (index, node, is_whole) in nodes {
+                    let Some(entries) = self.nodes.entries(index, node) else { continue };
+                    let of = Use { mode, is_whole };
+                    entries.before(u32::MAX, of, |unit| self.is_unit_done(unit), |unit| units.push(unit));
+                }
+                units.sort_unstable();
+            }
+            None => units = self.nodes.units_of(&self.indexes, table.id),
+        }
+        self.run(units, runner, interrupts)
+    }
+
+    /// Returns the nodes whose units may meet a use of a part of a table; `None` for all of the table.
+    fn nodes_of(&self, table: &Table, wanted: Wanted<'_>, writes: bool) -> Option<Vec<(u32, u64, bool)>> {
+        let (index, lower, upper) = match wanted {
+            Wanted::Key(key) => (0, key, Some(key)),
+            Wanted::Range { index, lower, upper } => (index, lower, upper),
+            Wanted::Table => return None,
+        };
+        let Some(number) = self.indexes.number(table.id, index) else {
+            // Rows may come into an index in which units do not look; none comes where nothing is written.
+            let is_met = self.indexes.of_table(table.id).next().is_some();
+            return if is_met && !writes { None } else { Some(Vec::new()) };
+        };
+        let around = self.indexes.nodes_around(number, table, index, lower, upper);
+        let nodes: Vec<_> = around.into_iter().map(|(node, is_whole)| (number, node, is_whole)).collect();
+        (!nodes.is_empty()).then_some(nodes)
+    }
+
+    /// Returns once all units have run.
+    ///
+    /// # Errors
+    /// As `require`.
+    pub fn run_all<A: Access>(
+        &self,
+        runner: &mut Runner<A>,
+        interrupts: &Interrupts,
+    ) -> Result<(), ClosureError> {
+        for unit in 0..self.states.len() as u32 {
+            self.run_closure(unit, runner, interrupts)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the units of the next transactions that no thread has claimed. Returns false at the end of a
+    /// round over all of them.
+    ///
+    /// # Errors
+    /// As `require`. The round goes on with the next transactions.
+    pub fn run_next<A: Access>(&self, runner: &mut Runner<A>) -> Result<bool, ClosureError> {
+        let transactions = self.firsts.len() - 1;
+        let first = self.next.fetch_add(CLAIMED, Ordering::Relaxed);
+        if first >= transactions {
+            self.next.store(0, Ordering::Relaxed);
+            return Ok(false);
+        }
+        let end = (first + CLAIMED).min(transactions);
+        let units = self.firsts[first]..self.firsts[end];
+        self.run(units, runner, &Interrupts::default())?;
+        Ok(true)
+    }
+
+    fn run<A: Access>(
+        &self,
+        units: impl IntoIterator<Item = u32>,
+        runner: &mut Runner<A>,
+        interrupts: &Interrupts,
+    ) -> Result<(), ClosureError> {
+        for unit in units {
+            self.run_closure(unit, runner, interrupts)?;
+        }
+        Ok(())
+    }
+
+    fn is_unit_done(&self, unit: u32) -> bool {
+        // ORDERING: Acquire pairs with the Release of the thread that ran it.
+        self.states[unit as usize].load(Ordering::Acquire) == DONE
+    }
+}

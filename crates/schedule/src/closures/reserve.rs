@@ -1,0 +1,228 @@
+//! What units may touch: evaluated for all of them when the nodes are made, and for one before it runs.
+
+use super::indexes::Indexes;
+use super::nodes::{BUCKETS, Bucket, Nodes, bucket_of};
+use crate::divergence::{Divergence, malformed_writes};
+use crate::graph::entries::{Entry, Use};
+use crate::plan::Planner;
+use crate::programs::{Call, Programs};
+use crate::{Batch, Body, Transaction};
+use catalog::{Arena, CommitOrder, Datum, RowChange, Table};
+use logging::content::{Write, WritesRecord};
+use procedure::Machine;
+use procedure::analysis::{
+    Piece, PieceReservations, Reservation, ReservationMode, Reservations, ReservedKey, key_columns,
+};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The buffers of evaluation.
+#[derive(Default)]
+pub(super) struct Reserver {
+    pub(super) planner: Planner,
+    key: ReservedKey,
+    arena: Arena,
+    row: Vec<Datum>,
+    changed: Vec<usize>,
+}
+
+/// A use of a node: the number of the index, the node, and the use.
+pub(super) type NodeUse = (u32, u64, Use);
+
+/// Returns the number of units of a piece whose call is loaded: of its rounds, or one.
+pub(super) fn units_of(piece: &Piece, machine: &mut Machine) -> u32 {
+    piece.rounds.as_ref().map_or(1, |rounds| rounds.count(machine))
+}
+
+impl Reserver {
+    /// Loads a call, as far as keys follow from its record.
+    pub(super) fn load(
+        &mut self,
+        programs: &Programs,
+        reservations: &PieceReservations,
+        call: Call<'_>,
+    ) -> Result<(), Divergence> {
+        programs.load_with(call, &reservations.witnesses[call.program], &mut self.planner)
+    }
+
+    /// Visits what a unit of a piece of the loaded call uses.
+    pub(super) fn visit_unit(
+        &mut self,
+        piece: &Piece,
+        reservations: &Reservations,
+        round: u32,
+        indexes: &Indexes,
+        mut visit: impl FnMut(NodeUse),
+    ) {
+        let machine = &mut self.planner.machine;
+        if let Some(rounds) = &piece.rounds {
+            let value = rounds.value(round, machine);
+            machine.set(rounds.variable, value);
+        }
+        reservations.for_each(machine, &mut self.key, |Reservation { granule, mode, .. }, key| {
+            let Some(number) = indexes.number(granule.table.id, granule.index) else { return };
+            indexes.for_each_node(number, key, |node, is_whole| {
+                visit((number, node, Use { mode: *mode, is_whole }));
+            });
+        });
+    }
+
+    /// Visits what the writes of a transaction that was logged by value use.
+    pub(super) fn visit_writes(
+        &mut self,
+        programs: &Programs,
+        order: CommitOrder,
+        writes: WritesRecord<'_>,
+        indexes: &Indexes,
+        mut visit: impl FnMut(NodeUse),
+    ) -> Result<(), Divergence> {
+        for (_, write) in writes.writes() {
+            let malformed = || malformed_writes(order);
+            let table = programs.definitions.get(write.table).ok_or_else(malformed)?;
+            self.arena.clear();
+            write
+                .decode(table, &mut self.arena, &mut self.row, &mut self.changed)
+                .map_err(|_| malformed())?;
+            for index in 0..table.indexes.len() {
+                let Some(number) = indexes.number(table.id, index) else { continue };
+                let mode = self.mode_of(&write, table, index);
+                // What an update or a delete leaves behind in other indexes is not in the record.
+                let is_known = index == 0 || write.change == RowChange::Insert;
+                let columns = if is_known { key_columns(table, index) } else { Vec::new() };
+                self.key.take_row(&columns, table, &self.row, &self.arena);
+                indexes.for_each_node(number, &self.key, |node, is_whole| {
+                    visit((number, node, Use { mode, is_whole }));
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn mode_of(&self, write: &Write<'_>, table: &Table, index: usize) -> ReservationMode {
+        let moves =
+            |index: usize| table.indexes[index].columns.iter().any(|column| self.changed.contains(column));
+        let unique = |index: usize| index == 0 || table.indexes[index].unique;
+        // A row whose unique keys change leaves its table for a moment.
+        let leaves = write.change != RowChange::Update
+            || (0..table.indexes.len()).any(|index| unique(index) && moves(index));
+        match (index, leaves) {
+            (0, true) => ReservationMode::Write,
+            (0, false) => ReservationMode::Update,
+            (_, true) if unique(index) => ReservationMode::Write,
+            (_, true) => ReservationMode::Touch,
+            (_, false) if moves(index) => ReservationMode::Touch,
+            (_, false) => ReservationMode::Change,
+        }
+    }
+}
+
+/// The entries of consecutive transactions, with units numbered from 0.
+#[derive(Default)]
+struct Chunk {
+    /// By transaction, its number of units.
+    units: Vec<u32>,
+    /// By bucket.
+    entries: Vec<Vec<Entry>>,
+}
+
+impl Chunk {
+    fn of<B: Batch>(
+        programs: &Programs,
+        reservations: &PieceReservations,
+        indexes: &Indexes,
+        transactions: &B,
+        range: std::ops::Range<usize>,
+    ) -> Result<Option<Self>, Divergence> {
+        let mut reserver = Reserver::default();
+        let mut chunk = Self { units: Vec::new(), entries: vec![Vec::new(); indexes.count() * BUCKETS] };
+        let mut unit = 0_u32;
+        for index in range {
+            let Transaction { order, body } = transactions.get(index);
+            let first = unit;
+            let mut add = |vertex: u32, (index, node, of): NodeUse| {
+                chunk.entries[bucket_of(index, node)].push(Entry { node, vertex, of });
+            };
+            match body {
+                Body::Call { program, record } => {
+                    reserver.load(programs, reservations, Call { order, program, record: &record })?;
+                    let pieces = programs.pieces.pieces[program].iter();
+                    for (piece, own) in pieces.zip(&reservations.units[program]) {
+                        for round in 0..units_of(piece, &mut reserver.planner.machine) {
+                            reserver.visit_unit(piece, own, round, indexes, |of| add(unit, of));
+                            let Some(next) = unit.checked_add(1) else { return Ok(None) };
+                            unit = next;
+                        }
+                    }
+                }
+                Body::Writes(writes) => {
+                    reserver.visit_writes(programs, order, writes, indexes, |of| add(unit, of))?;
+                    let Some(next) = unit.checked_add(1) else { return Ok(None) };
+                    unit = next;
+                }
+            }
+            chunk.units.push(unit - first);
+        }
+        Ok(Some(chunk))
+    }
+}
+
+/// Lists the units of all transactions by node; also returns, by transaction, its first unit, and last their
+/// number. `None` if they are too many to be numbered.
+pub(super) fn list<B: Batch>(
+    programs: &Programs,
+    reservations: &PieceReservations,
+    indexes: &Indexes,
+    transactions: &B,
+    threads: usize,
+) -> Result<Option<(Nodes, Vec<u32>)>, Divergence> {
+    let threads = threads.max(1);
+    let size = transactions.len().div_ceil(threads).max(1);
+    let chunks: Vec<Result<Option<Chunk>, Divergence>> = std::thread::scope(|scope| {
+        let chunk = |thread: usize| {
+            let range =
+                (thread * size).min(transactions.len())..((thread + 1) * size).min(transactions.len());
+            scope.spawn(move || Chunk::of(programs, reservations, indexes, transactions, range))
+        };
+        let running: Vec<_> = (0..threads).map(chunk).collect();
+        running.into_iter().map(|thread| thread.join().expect("a listing thread does not panic")).collect()
+    });
+    let (mut firsts, mut unit) = (vec![0_u32], 0_u32);
+    let mut by_bucket: Vec<Unsorted> = vec![Vec::new(); indexes.count() * BUCKETS];
+    for chunk in chunks {
+        let Some(Chunk { units, entries }) = chunk? else { return Ok(None) };
+        let base = unit;
+        for count in units {
+            let Some(next) = unit.checked_add(count) else { return Ok(None) };
+            unit = next;
+            firsts.push(unit);
+        }
+        by_bucket.iter_mut().zip(entries).for_each(|(all, own)| all.push((base, own)));
+    }
+    // `u32::MAX` is behind all units.
+    if unit == u32::MAX {
+        return Ok(None);
+    }
+    Ok(Some((Nodes { buckets: sorted(by_bucket, threads) }, firsts)))
+}
+
+/// The entries of a bucket, by chunk, each with the first unit of the chunk.
+type Unsorted = Vec<(u32, Vec<Entry>)>;
+
+/// Sorts the entries of each bucket.
+fn sorted(by_bucket: Vec<Unsorted>, threads: usize) -> Vec<Bucket> {
+    let slots: Vec<Mutex<(Unsorted, Bucket)>> =
+        by_bucket.into_iter().map(|chunks| Mutex::new((chunks, Bucket::default()))).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(slot) = slots.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut slot = slot.lock().expect("a sorting thread does not panic");
+            let mut all = Vec::new();
+            for (base, entries) in std::mem::take(&mut slot.0) {
+                all.extend(entries.into_iter().map(|own| Entry { vertex: base + own.vertex, ..own }));
+            }
+            slot.1 = Bucket::of(all);
+        }
+    };
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    slots.into_iter().map(|slot| slot.into_inner().expect("a sorting thread does not panic").1).collect()
+}
