@@ -7,6 +7,7 @@ use checkpoint::Manifest;
 use clap::Args;
 use logging::content::{self, Outcome, Record, Side};
 use logging::{LogTail, PepochFile, read_device};
+use procedure::Witnessed;
 use reprise::Config;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -97,7 +98,7 @@ fn dump(order: reprise::CommitOrder, record: &Record<'_>) {
             call.procedure.0,
             call.version,
             call.arguments.len(),
-            if call.witnessed { " and witness values" } else { "" },
+            if call.witnessed == Witnessed::Nothing { "" } else { " and witness values" },
             call.written.map_or(String::new(), |written| format!(", {written}"))
         ),
         Record::Statement(statement) | Record::Definition(statement) => {

@@ -36,7 +36,9 @@ pub use ir::operation::{
     Access, Aggregate, AggregateFunction, Bound, Check, Choice, Operation, OperationId, OperationKind, Path,
     Select, SortKey,
 };
-pub use ir::program::{Guarded, Handler, Label, Mode, Parameter, Procedure, Raise, Statement};
+pub use ir::program::{
+    Guarded, Handler, Label, Mode, Parameter, Procedure, Raise, Statement, Witnessed, Witnesses,
+};
 pub use ir::query::{ProcedureQuery, QueryId, QueryTarget};
 pub use values::bits::{BitOperator, ShiftWidth};
 pub use values::cast::Cast;

@@ -223,7 +223,7 @@ impl Programs {
             machine.set(*register, value.map_err(|error| failed(&error))?);
         }
         if let Some(witnesses) = witnesses {
-            let count = procedure.witnesses.iter().filter(|registers| !registers.is_empty()).count();
+            let count = procedure.witnesses.count(record.witnessed);
             witnesses.read(&mut reader, count).map_err(|error| failed(&error))?;
         }
         Ok(())

@@ -11,6 +11,7 @@ use crate::types::without_limits;
 use catalog::{Datum, ProcedureId, Type, value_from_datum};
 use procedure::{
     Accesses, ByValueCause, Expression, Machine, Mode, Parameter, Procedure, Register, SqlError, Statement,
+    Witnesses,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -282,7 +283,7 @@ fn finish(
         by_value: binder.by_value,
         ends_transactions: binder.ends_transactions && !is_function,
         callees: binder.callees,
-        witnesses: Vec::new(),
+        witnesses: Witnesses::default(),
         source: source.text_of(node).into(),
     };
     procedure.witnesses = procedure::analysis::witnesses(&procedure);

@@ -113,7 +113,7 @@ mod tests {
             version: 1,
             timestamp_us: 9,
             seed: 0,
-            witnessed: false,
+            witnessed: procedure::Witnessed::Nothing,
             arguments: &[4, 5],
             written: Some(written),
             later: Later::default(),

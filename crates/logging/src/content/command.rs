@@ -4,7 +4,8 @@
 //! the procedure was replaced.
 //!
 //! A call's payload: procedure (varint), version (varint), flags (u8: 1 = a time follows, 2 = a seed follows,
-//! 4 = witness values follow the arguments, 8 = a write summary ends the record), time (i64, microseconds
+//! 4 = witness values follow the arguments, 8 = a write summary ends the record, 16 = these are the values of
+//! `Witnessed::Keys`), time (i64, microseconds
 //! since 2000), seed (u64), then the arguments as `catalog::encode_value` writes them, then for each witness
 //! of the procedure the number of its values (varint) and the values; last the write summary.
 //! A statement's payload: time (i64), seed (u64), its text, the byte 255, which no UTF-8 text contains, the
@@ -18,11 +19,13 @@
 
 use super::{CHECKED_FROM, Later, RecordKind, begin};
 use catalog::{CHECKSUM_BITS, DecodeError, ProcedureId, Reader, Written, put_varint};
+use procedure::Witnessed;
 
 const HAS_TIMESTAMP: u8 = 1;
 const HAS_SEED: u8 = 2;
 const HAS_WITNESSES: u8 = 4;
 const HAS_WRITTEN: u8 = 8;
+const HAS_KEYS: u8 = 16;
 
 /// Separates the text of a statement from its write summary; no UTF-8 text contains this byte.
 const END_OF_TEXT: u8 = u8::MAX;
@@ -67,8 +70,8 @@ pub struct CallRecord<'a> {
     pub timestamp_us: i64,
     /// The seed of `random()`; 0 when the procedure does not use it.
     pub seed: u64,
-    /// Whether witness values follow the arguments.
-    pub witnessed: bool,
+    /// Which witness values follow the arguments.
+    pub witnessed: Witnessed,
     /// The encoded arguments, and the witness values.
     pub arguments: &'a [u8],
     /// The write summary; `None` in logs of format version 3 and before.
@@ -86,7 +89,11 @@ impl<'a> CallRecord<'a> {
         put_varint(self.version.into(), buffer);
         let has_timestamp = if self.timestamp_us == 0 { 0 } else { HAS_TIMESTAMP };
         let has_seed = if self.seed == 0 { 0 } else { HAS_SEED };
-        let has_witnesses = if self.witnessed { HAS_WITNESSES } else { 0 };
+        let has_witnesses = match self.witnessed {
+            Witnessed::Nothing => 0,
+            Witnessed::Scans => HAS_WITNESSES,
+            Witnessed::Keys => HAS_WITNESSES | HAS_KEYS,
+        };
         buffer.push(has_timestamp | has_seed | has_witnesses | HAS_WRITTEN);
         if self.timestamp_us != 0 {
             buffer.extend_from_slice(&self.timestamp_us.to_le_bytes());
@@ -104,7 +111,11 @@ impl<'a> CallRecord<'a> {
         let [flags] = reader.array()?;
         let timestamp_us = if flags & HAS_TIMESTAMP == 0 { 0 } else { i64::from_le_bytes(reader.array()?) };
         let seed = if flags & HAS_SEED == 0 { 0 } else { u64::from_le_bytes(reader.array()?) };
-        let witnessed = flags & HAS_WITNESSES != 0;
+        let witnessed = match (flags & HAS_WITNESSES != 0, flags & HAS_KEYS != 0) {
+            (false, _) => Witnessed::Nothing,
+            (true, false) => Witnessed::Scans,
+            (true, true) => Witnessed::Keys,
+        };
         let mut arguments = reader.take(reader.remaining())?;
         let mut written = None;
         if flags & HAS_WRITTEN != 0 {
@@ -185,7 +196,7 @@ mod tests {
                 version: 7,
                 timestamp_us: -5,
                 seed: 0,
-                witnessed: true,
+                witnessed: Witnessed::Keys,
                 arguments: &[1, 2, 3],
                 written: Some(written),
                 later: Later::default(),
@@ -220,7 +231,7 @@ mod tests {
             version: 7,
             timestamp_us: 0,
             seed: 0,
-            witnessed: true,
+            witnessed: Witnessed::Keys,
             arguments: &[1, 2, 255],
             written: None,
             later: Later::default(),

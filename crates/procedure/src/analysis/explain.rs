@@ -4,7 +4,7 @@ use super::{
     Analysis, Granule, GranuleKind, Known, LocalGraph, Program, Reservation, ReservationMode, Reservations,
     Slice,
 };
-use crate::{Access, ByValueCause, Operation, OperationId, OperationKind, Path, Procedure};
+use crate::{Access, ByValueCause, Operation, OperationId, OperationKind, Path, Procedure, Witnessed};
 use catalog::{Table, TableId};
 use std::fmt;
 
@@ -113,14 +113,14 @@ pub struct ReplaySummary {
     pub kept: usize,
     /// Number of operations that replay executes of a call with recorded witness values.
     pub kept_with_witnesses: usize,
-    /// The reads that are witnesses, each with its number of recorded values.
+    /// The operations that are witnesses, each with its number of recorded values.
     pub witnesses: Vec<(String, usize)>,
 }
 
 impl ReplaySummary {
     /// Compares a procedure with its replay form.
     pub fn of(procedure: &Procedure) -> Self {
-        match Program::new(procedure, false) {
+        match Program::new(procedure, Witnessed::Nothing) {
             Ok(program) => Self::of_program(procedure, &program),
             Err(cause) => Self {
                 name: procedure.name.clone(),
@@ -137,9 +137,9 @@ impl ReplaySummary {
     fn of_program(procedure: &Procedure, program: &Program) -> Self {
         let kept = |program: &Program| {
             let form = program.replay_form();
-            form.operations.len() - form.witnesses.len()
+            form.operation_ids().filter(|id| form.is_sliced(*id, &|_| false)).count()
         };
-        let witnesses = procedure.operations.iter().zip(&procedure.witnesses);
+        let witnesses = procedure.operations.iter().zip(&procedure.witnesses.keys);
         let witnesses = witnesses.filter(|(_, registers)| !registers.is_empty());
         Self {
             name: procedure.name.clone(),
@@ -147,7 +147,8 @@ impl ReplaySummary {
             by_value: None,
             operations: program.operations.len(),
             kept: kept(program),
-            kept_with_witnesses: Program::new(procedure, true).map_or(0, |witnessed| kept(&witnessed)),
+            kept_with_witnesses: Program::new(procedure, Witnessed::Keys)
+                .map_or(0, |witnessed| kept(&witnessed)),
             witnesses: witnesses.map(|(own, registers)| (describe(own), registers.len())).collect(),
         }
     }

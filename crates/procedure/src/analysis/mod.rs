@@ -31,13 +31,15 @@ pub use graphs::{Block, GlobalGraph, LocalGraph, Slice};
 pub use partition::PartitionValue;
 pub use pieces::{KeyWitness, Piece, Pieces, ValueBlock};
 pub use program::Program;
-pub use reservations::{PieceReservations, Reservation, ReservationMode, Reservations, ReservedKey, Updated};
+pub use reservations::{
+    PieceReservations, Reservation, ReservationMode, Reservations, ReservedKey, UnitReservations, Updated,
+};
 pub use rounds::Rounds;
 pub use step::Step;
 pub use weight::Weight;
 pub use witness::witnesses;
 
-use crate::{OperationId, Procedure, Register};
+use crate::{OperationId, Procedure, Register, Witnessed};
 
 use catalog::{Table, TableId};
 use resolve::{Given, Resolver};
@@ -83,15 +85,16 @@ impl Analysis {
     /// whose calls are logged by value.
     pub fn of<'p>(procedures: impl IntoIterator<Item = &'p Procedure>) -> Self {
         let writing = procedures.into_iter().filter(|own| !own.read_only);
-        let programs = writing.flat_map(|own| Program::new(own, false)).map(|own| own.replay_form());
+        let programs =
+            writing.flat_map(|own| Program::new(own, Witnessed::Nothing)).map(|own| own.replay_form());
         let programs = programs.collect();
         Self::with(programs, BTreeMap::new(), None, Decomposition::Slices)
     }
 
-    /// Analyses the procedures of a log for its replay, each with or without recorded witness values. None of
+    /// Analyses the procedures of a log for its replay, each with what its calls have recorded. None of
     /// them may be logged by value. Any piece may read tables that the log does not modify.
     pub fn for_replay<'p>(
-        procedures: impl IntoIterator<Item = (&'p Procedure, bool)>,
+        procedures: impl IntoIterator<Item = (&'p Procedure, Witnessed)>,
         facts: LogFacts,
         decomposition: Decomposition,
     ) -> Self {

@@ -116,6 +116,16 @@ impl KeyWitness {
         Self { index: *index, registers: registers.clone() }
     }
 
+    /// Copies the values that a round receives into registers, if every round receives some.
+    pub fn load_round(&self, values: &WitnessValues, round: u32, machine: &mut Machine) {
+        let start = values.start(self.index) + round as usize * self.registers.len();
+        if start + self.registers.len() <= values.end(self.index) {
+            for (offset, register) in self.registers.iter().enumerate() {
+                machine.set(*register, values.get(start + offset).unwrap_or(Datum::Null));
+            }
+        }
+    }
+
     /// Copies the values of a call into registers. Sets no register if the call did not execute the read.
     pub fn load(&self, values: &WitnessValues, machine: &mut Machine) {
         let start = values.start(self.index);
@@ -176,8 +186,9 @@ impl Pieces {
             sent.push(sent_registers(program, &own));
             let make = |current: &&Needed<'_>| {
                 let further = own.iter().filter(|other| other.block != current.block);
-                let wanted: BTreeSet<OperationId> =
-                    further.flat_map(|other| other.need.sources.iter().copied()).collect();
+                let wanted = further.flat_map(|other| other.need.sources.iter().copied());
+                let is_sent = |id: &OperationId| !program.witnesses.contains_key(id);
+                let wanted: BTreeSet<OperationId> = wanted.filter(is_sent).collect();
                 let resolver = &resolvers[index];
                 let partition = Partition::of(program, resolver, current, &positions[current.block]);
                 Arc::new(piece(program, resolver, current, &wanted, partition))

@@ -8,9 +8,10 @@
 
 use super::draws::replace_draws;
 use super::step::Step;
-use super::witness::originals;
 use crate::ir::visit::Role;
-use crate::{ByValueCause, Cast, Expression, Label, Operation, OperationId, Procedure, Register, Statement};
+use crate::{
+    ByValueCause, Cast, Expression, Label, Operation, OperationId, Procedure, Register, Statement, Witnessed,
+};
 use catalog::ProcedureId;
 use petgraph::unionfind::UnionFind;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -199,7 +200,7 @@ impl Program {
     ///
     /// # Errors
     /// The cause for which calls of the procedure are logged by value.
-    pub fn new(procedure: &Procedure, witnessed: bool) -> Result<Self, ByValueCause> {
+    pub fn new(procedure: &Procedure, witnessed: Witnessed) -> Result<Self, ByValueCause> {
         if let Some(cause) = &procedure.by_value {
             return Err(cause.clone());
         }
@@ -219,14 +220,17 @@ impl Program {
         };
         program.whole = procedure.uses_seed && !replace_draws(&mut program);
         Webs::split(&mut program);
-        if witnessed {
-            program.witnesses = program.witnesses_of(procedure);
-        }
+        program.witnesses = program.witnesses_of(procedure, procedure.witnesses.of(witnessed));
         Ok(program)
     }
 
-    fn witnesses_of(&self, procedure: &Procedure) -> BTreeMap<OperationId, (usize, Vec<Register>)> {
-        let witnesses = procedure.witnesses.iter().enumerate().filter(|(_, registers)| !registers.is_empty());
+    /// Returns the operations whose results are recorded, from those of its procedure.
+    pub(super) fn witnesses_of(
+        &self,
+        procedure: &Procedure,
+        recorded: &[Vec<Register>],
+    ) -> BTreeMap<OperationId, (usize, Vec<Register>)> {
+        let witnesses = recorded.iter().enumerate().filter(|(_, registers)| !registers.is_empty());
         let placed = witnesses.enumerate().map(|(place, (own, registers))| {
             let own = OperationId(own as u32);
             let id = self.origins.iter().position(|origin| *origin == Some(own));
@@ -237,10 +241,10 @@ impl Program {
         placed.collect()
     }
 
-    /// Returns whether an operation belongs to a slice: it is not free to run anywhere, and its results are
-    /// not recorded.
+    /// Returns whether an operation belongs to a slice: it writes, or it is not free to run anywhere, and its
+    /// results are not recorded.
     pub(super) fn is_sliced(&self, id: OperationId, free: &dyn Fn(OperationId) -> bool) -> bool {
-        !self.witnesses.contains_key(&id) && !free(id)
+        self.operations[id.0 as usize].writes() || !self.witnesses.contains_key(&id) && !free(id)
     }
 
     /// Returns its operations that write.
@@ -510,4 +514,24 @@ fn visit_statements(statements: &mut [Step], visit: &mut impl FnMut(Role, &mut R
         statement.visit_definitions(visit);
         statement.bodies_mut().into_iter().for_each(|body| visit_statements(body, visit));
     }
+}
+
+/// Returns the registers that an operation defines, in order.
+pub(super) fn definitions(operation: &Operation) -> Vec<Register> {
+    let mut defined = Vec::new();
+    operation.clone().visit_registers(&mut |role, register| {
+        if role == Role::Define {
+            defined.push(*register);
+        }
+    });
+    defined
+}
+
+/// Returns the registers of `other` at the positions that the given registers have in `of`. Both are forms of
+/// one operation.
+pub(super) fn originals(registers: &[Register], of: &Operation, other: &Operation) -> Vec<Register> {
+    let (from, to) = (definitions(of), definitions(other));
+    // If a register is defined twice, its last value counts.
+    let place = |register: &Register| from.iter().rposition(|defined| defined == register);
+    registers.iter().map(|register| to[place(register).expect("it is defined there")]).collect()
 }

@@ -27,7 +27,8 @@ use super::resolve::{Given, Resolver};
 use super::rounds::Rounds;
 use super::step::Step;
 use crate::{
-    ByValueCause, Call, Expression, Machine, Operation, OperationId, OperationKind, Part, Procedure, Register,
+    ByValueCause, Call, Expression, Machine, Operation, OperationId, OperationKind, Part, Procedure,
+    Register, Witnessed,
 };
 use catalog::{Arena, Datum, DecodeError, Reader, Table, TableId, decode_value};
 use std::collections::HashMap;
@@ -307,7 +308,7 @@ impl Reservations {
     /// Analyses procedures whose calls may be in one batch. Returns for each the reservations, or the cause
     /// for which nothing is known of its calls before they run.
     pub fn of_all<'p>(procedures: impl Iterator<Item = &'p Procedure>) -> Vec<Result<Self, ByValueCause>> {
-        let of = |procedure| Program::new(procedure, false).map(|program| Self::of(&program));
+        let of = |procedure| Program::new(procedure, Witnessed::Nothing).map(|program| Self::of(&program));
         let mut all: Vec<_> = procedures.map(of).collect();
         let mut updated = Updated::default();
         all.iter().flatten().for_each(|own: &Self| updated.add_all(&own.updated));
@@ -332,7 +333,7 @@ impl Reservations {
         given: Given<'_>,
     ) -> Self {
         let mut finder = Finder {
-            resolver: Resolver::new(program),
+            resolver: Resolver::of_round(program, given.variable),
             operations: &program.operations,
             runs,
             given,
@@ -419,11 +420,20 @@ impl Reservations {
 /// What the pieces of a replay may touch.
 #[derive(Clone, Debug)]
 pub struct PieceReservations {
-    /// By program and piece, in the order of `Pieces::pieces`: of a whole piece, or of one of its rounds
-    /// where it has rounds. The variable's register holds the value of the round.
-    pub units: Vec<Vec<Reservations>>,
+    /// By program and piece, in the order of `Pieces::pieces`.
+    pub units: Vec<Vec<UnitReservations>>,
     /// By program, the witnesses whose values they use.
     pub witnesses: Vec<Vec<KeyWitness>>,
+}
+
+/// What a unit of a piece may touch: the whole piece, or one of its rounds where it has rounds. The
+/// variable's register then holds the value of the round.
+#[derive(Clone, Debug)]
+pub struct UnitReservations {
+    /// The reservations.
+    pub own: Reservations,
+    /// The witnesses that every round receives once, whose values they use.
+    pub of_round: Vec<KeyWitness>,
 }
 
 impl PieceReservations {
@@ -439,16 +449,22 @@ impl PieceReservations {
         }
         let of_piece = |(own, piece): (&Needed<'_>, &Arc<Piece>)| {
             let program = &analysis.programs[own.slice.program];
-            let results = |id: OperationId, register: Register| {
-                program.witnesses.get(&id).is_some_and(|(_, recorded)| recorded.contains(&register))
-            };
             let rounds = piece.rounds.as_ref();
-            let given = Given { variable: rounds.map(|rounds| rounds.variable), results: &results };
+            // Rounds receive only what each of them receives once.
+            let is_known = |id: &OperationId| rounds.is_none() || own.need.sources.contains(id);
+            let results = |id: OperationId, register: Register| {
+                let recorded = program.witnesses.get(&id);
+                is_known(&id) && recorded.is_some_and(|(_, registers)| registers.contains(&register))
+            };
+            let variable = rounds.map(|rounds| rounds.variable);
+            let given = Given { variable, results: &results };
             let steps = rounds.map_or(&own.need.body, |rounds| &rounds.body);
             let runs = |id: OperationId| piece.part(id) != Part::Receive && own.need.executed.contains(&id);
             let mut found = Reservations::of_steps(program, steps, &runs, given);
             found.narrow(&updated);
-            found
+            let received = program.witnesses.iter().filter(|(id, _)| own.need.sources.contains(id));
+            let of_round = received.filter(|_| rounds.is_some()).map(|(_, witness)| KeyWitness::of(witness));
+            UnitReservations { own: found, of_round: of_round.collect() }
         };
         let of_program = |(program, pieces): (usize, &Vec<Arc<Piece>>)| {
             let own = needed.iter().filter(|own| own.slice.program == program);

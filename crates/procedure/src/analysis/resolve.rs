@@ -2,8 +2,8 @@
 //! and seed, the variable of a round, and results of operations that run before.
 //!
 //! Invariant: a resolved expression has the value of the original one wherever the program evaluates that. A
-//! result counts only when its operation runs at most once a call, and is the only definition of its
-//! register.
+//! result counts only when its operation runs at most once a call, or once a round, and is the only
+//! definition of its register.
 //! Held by: `every_row_lies_in_its_granule`, `parallel_replay_equals_serial_replay`.
 
 use super::program::Program;
@@ -54,9 +54,14 @@ pub(super) struct Resolver<'p> {
 
 impl<'p> Resolver<'p> {
     pub(super) fn new(program: &'p Program) -> Self {
+        Self::of_round(program, None)
+    }
+
+    /// As `new`, for one round of the loop with a variable: what runs at most once a round counts.
+    pub(super) fn of_round(program: &'p Program, variable: Option<Register>) -> Self {
         let mut resolver = Self { program, definitions: BTreeMap::new() };
         let mut once = BTreeSet::new();
-        resolver.add_steps(&program.body, false, &mut once);
+        resolver.add_steps(&program.body, variable, false, &mut once);
         for (id, operation) in program.operation_ids().zip(&program.operations) {
             operation.clone().visit_registers(&mut |role, register| {
                 if role == Role::Define {
@@ -83,7 +88,13 @@ impl<'p> Resolver<'p> {
     }
 
     /// Adds the definitions of steps, and collects the operations that run at most once.
-    fn add_steps(&mut self, steps: &'p [Step], is_in_loop: bool, once: &mut BTreeSet<OperationId>) {
+    fn add_steps(
+        &mut self,
+        steps: &'p [Step],
+        round: Option<Register>,
+        is_in_loop: bool,
+        once: &mut BTreeSet<OperationId>,
+    ) {
         for step in steps {
             match step {
                 Step::Assign { target, value } => self.add(*target, Definition::Assigned(value)),
@@ -94,9 +105,13 @@ impl<'p> Resolver<'p> {
                     self.add(*register, Definition::Other);
                 }),
             }
-            let is_loop = !matches!(step, Step::If { .. } | Step::Block { .. });
+            let is_loop = match step {
+                Step::If { .. } | Step::Block { .. } => false,
+                Step::ForRange { variable, .. } => Some(*variable) != round,
+                _ => true,
+            };
             let bodies = step.bodies();
-            bodies.into_iter().for_each(|body| self.add_steps(body, is_in_loop || is_loop, once));
+            bodies.into_iter().for_each(|body| self.add_steps(body, round, is_in_loop || is_loop, once));
         }
     }
 

@@ -1,32 +1,74 @@
 //! Witness values: results of reads that are recorded with a call, so that its replay need not read them
 //! again. Not in the papers.
 //!
-//! A read is a witness when replay needs its results, it searches a range (so it costs more than a lookup),
-//! and the results are few machine words. Example: among customers with one name, the record tells which of
-//! them paid. Two scans and a sort are gone, and the key of the update is known ahead.
+//! Two kinds of operations are witnesses, if replay needs their results and these are few machine words:
 //!
-//! Which reads are witnesses follows from the procedure alone. Replay must make the same choice as the logged
-//! execution did, so the rule belongs to the log format: a change of the rule needs a new format version.
+//! * A read that searches a range, because it costs more than a lookup. Example: among customers with one
+//!   name, the record tells which of them paid. Two scans and a sort are gone, and the key of the update is
+//!   known ahead.
+//! * An operation whose results are keys of other operations. Example: the order number that a new order
+//!   takes from its district. Replay knows all keys ahead, so it need not execute one order after the other
+//!   (`schedule::closures`). An operation that writes is executed all the same.
+//!
+//! Which operations are witnesses follows from the procedure alone. Replay must make the same choice as the
+//! logged execution did, so the rules belong to the log format, and a record says which of them it follows
+//! (`Witnessed`).
 
+use super::granules::Footprint;
 use super::need::Need;
-use super::program::Program;
+use super::program::{Program, definitions, originals};
+use super::resolve::{Given, Resolver};
 use super::step::Step;
-use crate::ir::visit::Role;
-use crate::{Operation, OperationId, OperationKind, Path, Procedure, Register};
+use crate::{Operation, OperationId, OperationKind, Path, Procedure, Register, Witnessed, Witnesses};
 use catalog::{ScalarType, Type};
 use std::collections::BTreeSet;
 
 /// Maximum number of values of a witness.
 const MOST_VALUES: usize = 3;
 
-/// Returns, for each operation of a procedure, the registers whose values are recorded with a call. Empty if
-/// the procedure has no witnesses.
-pub fn witnesses(procedure: &Procedure) -> Vec<Vec<Register>> {
+/// Returns the results that calls of a procedure may record.
+pub fn witnesses(procedure: &Procedure) -> Witnesses {
     if procedure.read_only || procedure.uses_seed {
-        return Vec::new();
+        return Witnesses::default();
     }
-    let Ok(program) = Program::new(procedure, false) else { return Vec::new() };
-    let all = Need::of_all(&program, program.writes(), &|_| true);
+    let Ok(mut program) = Program::new(procedure, Witnessed::Nothing) else { return Witnesses::default() };
+    let scans = scans(procedure, &program);
+    program.witnesses = program.witnesses_of(procedure, &scans);
+    let mut keys = scans.clone();
+    add_keys(procedure, &program, &mut keys);
+    Witnesses { scans, keys }
+}
+
+/// Adds the operations whose results are keys of other operations, and are not recorded yet.
+fn add_keys(procedure: &Procedure, program: &Program, recorded: &mut Vec<Vec<Register>>) {
+    let need = Need::of_all(program, program.writes(), &|_| true);
+    let resolver = Resolver::new(program);
+    let given = Given { variable: None, results: &|_, _| true };
+    let operations = need.executed.iter().map(|id| &program.operations[id.0 as usize]);
+    let granules = operations.map(|operation| Footprint::of(&resolver, operation, given));
+    let sources: BTreeSet<OperationId> = granules
+        .flat_map(|footprint| {
+            let values = footprint.iter().flat_map(|granule| &granule.prefix);
+            values.flat_map(|value| value.after().clone()).collect::<Vec<_>>()
+        })
+        .collect();
+    for id in sources.into_iter().filter(|id| !program.witnesses.contains_key(id)) {
+        let operation = &program.operations[id.0 as usize];
+        let Some(own) = program.origins[id.0 as usize] else { continue };
+        let needed = needed_of(operation, &need.registers);
+        let registers = originals(&needed, operation, &procedure.operations[own.0 as usize]);
+        let are_words = registers.iter().all(|register| is_word(procedure.registers[register.0 as usize]));
+        if !needed.is_empty() && needed.len() <= MOST_VALUES && are_words {
+            recorded.resize(procedure.operations.len(), Vec::new());
+            recorded[own.0 as usize] = registers;
+        }
+    }
+}
+
+/// Returns, for each operation of a procedure, the registers whose values are recorded because it is a scan;
+/// empty if none is.
+fn scans(procedure: &Procedure, program: &Program) -> Vec<Vec<Register>> {
+    let all = Need::of_all(program, program.writes(), &|_| true);
     let mut executed = BTreeSet::new();
     collect_executed(&program.body, &mut executed);
     let is_witness = |id: OperationId| {
@@ -40,7 +82,7 @@ pub fn witnesses(procedure: &Procedure) -> Vec<Vec<Register>> {
             && needed.len() <= MOST_VALUES
             && registers.iter().all(|register| is_word(procedure.registers[register.0 as usize]))
     };
-    let need = Need::of_all(&program, program.writes(), &|id| !is_witness(id));
+    let need = Need::of_all(program, program.writes(), &|id| !is_witness(id));
     let mut chosen = Vec::new();
     for id in &need.sources {
         let operation = &program.operations[id.0 as usize];
@@ -64,17 +106,6 @@ fn is_word(ty: Type) -> bool {
     !scalar.is_bytes() && (!wide || scalar.is_machine_numeric())
 }
 
-/// Returns the registers that an operation defines, in order.
-pub(super) fn definitions(operation: &Operation) -> Vec<Register> {
-    let mut defined = Vec::new();
-    operation.clone().visit_registers(&mut |role, register| {
-        if role == Role::Define {
-            defined.push(*register);
-        }
-    });
-    defined
-}
-
 fn needed_of(operation: &Operation, needed: &BTreeSet<Register>) -> Vec<Register> {
     let mut found: Vec<Register> = Vec::new();
     for register in definitions(operation) {
@@ -83,15 +114,6 @@ fn needed_of(operation: &Operation, needed: &BTreeSet<Register>) -> Vec<Register
         }
     }
     found
-}
-
-/// Returns the registers of `other` at the positions that the given registers have in `of`. Both are forms of
-/// one operation.
-pub(super) fn originals(registers: &[Register], of: &Operation, other: &Operation) -> Vec<Register> {
-    let (from, to) = (definitions(of), definitions(other));
-    // If a register is defined twice, its last value counts.
-    let place = |register: &Register| from.iter().rposition(|defined| defined == register);
-    registers.iter().map(|register| to[place(register).expect("it is defined there")]).collect()
 }
 
 fn collect_executed(statements: &[Step], executed: &mut BTreeSet<OperationId>) {

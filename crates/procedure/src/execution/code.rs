@@ -19,7 +19,7 @@ pub struct Code<'a> {
 impl<'a> From<&'a Procedure> for Code<'a> {
     fn from(procedure: &'a Procedure) -> Self {
         let Procedure { body, operations, ahead, witnesses, .. } = procedure;
-        Self { body, operations, ahead, sent: witnesses }
+        Self { body, operations, ahead, sent: &witnesses.keys }
     }
 }
 

@@ -82,11 +82,49 @@ pub struct Procedure {
     pub ends_transactions: bool,
     /// The names of the routines that it calls, in statements, queries, views and defaults.
     pub callees: BTreeSet<String>,
-    /// For each operation, the registers whose values the call records each time the operation runs. Most
-    /// operations have none.
-    pub witnesses: Vec<Vec<Register>>,
+    /// The results that its calls may record.
+    pub witnesses: Witnesses,
     /// The text of its CREATE statement.
     pub source: Arc<str>,
+}
+
+/// Which results of a call are in its record. The rules belong to the log format: replay must make the same
+/// choice as the logged execution did.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Witnessed {
+    /// None.
+    #[default]
+    Nothing,
+    /// Small results of scans.
+    Scans,
+    /// These, and small results that keys follow from.
+    Keys,
+}
+
+/// The results of operations that calls of a procedure may record.
+#[derive(Clone, Debug, Default)]
+pub struct Witnesses {
+    /// For each operation, the registers whose values are recorded each time the operation runs, if scans are
+    /// recorded. Most operations have none.
+    pub scans: Vec<Vec<Register>>,
+    /// The same, if results that keys follow from are recorded, too.
+    pub keys: Vec<Vec<Register>>,
+}
+
+impl Witnesses {
+    /// Returns the registers of each operation; none at all if the procedure has no witnesses.
+    pub fn of(&self, witnessed: Witnessed) -> &[Vec<Register>] {
+        match witnessed {
+            Witnessed::Nothing => &[],
+            Witnessed::Scans => &self.scans,
+            Witnessed::Keys => &self.keys,
+        }
+    }
+
+    /// Returns the number of operations whose results are recorded.
+    pub fn count(&self, witnessed: Witnessed) -> usize {
+        self.of(witnessed).iter().filter(|registers| !registers.is_empty()).count()
+    }
 }
 
 impl Procedure {

@@ -8,7 +8,9 @@ use super::divergence::{check_statement, statement_diverged, undefined, writes_d
 use crate::RecoveryError;
 use catalog::{Arena, CommitOrder, Datum, Epoch, ProcedureId, Reader};
 use logging::content::{CallRecord, StatementRecord, WritesRecord};
-use procedure::{Call, Machine, OperationId, Part, Procedure, Tapes, Whole, WitnessRecorder, execute};
+use procedure::{
+    Call, Machine, OperationId, Part, Procedure, Tapes, Whole, WitnessRecorder, Witnessed, execute,
+};
 use schedule::{Definitions, RecordedCall, ValueWriter, in_words};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -107,7 +109,7 @@ impl Reexecution {
         procedure
             .read_arguments(&mut reader, &mut self.machine.frame.arena, &mut self.arguments)
             .map_err(|error| recorded.diverged(&error))?;
-        self.checks.witnesses.begin(if record.witnessed { &procedure.witnesses } else { &[] });
+        self.checks.witnesses.begin(procedure.witnesses.of(record.witnessed));
         self.checks.rows.clear();
         self.checks.rows.resize(procedure.operations.len(), 0);
         self.workspace.begin();
@@ -130,7 +132,7 @@ impl Reexecution {
     /// Compares the reads and writes of a call with its record, whose witness values are `witnesses`.
     fn check(&self, call: RecordedCall<'_>, witnesses: &[u8]) -> Result<(), RecoveryError> {
         let operations = &call.procedure.operations;
-        if call.record.witnessed
+        if call.record.witnessed != Witnessed::Nothing
             && let Some(id) = self.checks.witnesses.first_difference(witnesses)
         {
             let operation = in_words(&operations[id.0 as usize]);

@@ -6,7 +6,7 @@ use super::ReplayContext;
 use crate::{LogContents, Method, Progress, RecoveryConfig, RecoveryError};
 use catalog::{Arena, CommitOrder, Datum, Epoch, ScalarType, Written, encode_value, put_varint};
 use logging::content::{BODY_FROM, CallRecord, Later, RecordKind, StatementRecord, put_written};
-use procedure::{Call, Effect, Machine, Procedure, Whole, execute};
+use procedure::{Call, Effect, Machine, Procedure, Whole, Witnessed, execute};
 use sql::Schema;
 use std::sync::Arc;
 use storage::{Digest, Epochs, Memory};
@@ -113,7 +113,7 @@ impl Log {
             version: procedure.version,
             timestamp_us: 0,
             seed: 0,
-            witnessed: witness.is_some(),
+            witnessed: if witness.is_some() { Witnessed::Keys } else { Witnessed::Nothing },
             arguments: &encoded,
             written: None,
             later: Later::default(),

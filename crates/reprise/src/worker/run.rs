@@ -9,7 +9,7 @@ use crate::Error;
 use catalog::{CommitOrder, Reader};
 use logging::content::{CallRecord, Later, StatementRecord};
 use logging::{Commit, LogError};
-use procedure::{Call, Conflict, Failure, SqlError, execute};
+use procedure::{Call, Conflict, Failure, SqlError, Witnessed, execute};
 use std::sync::Arc;
 use storage::Snapshot;
 use transaction::{CommitError, Committed, LoggedBy, Outcome};
@@ -139,11 +139,12 @@ impl Worker {
         match request.recorded {
             Recorded::Call => {
                 let is_logged = pipeline.records_calls();
-                let witnessed = self.inner.config.record_witnesses
+                let is_witnessed = self.inner.config.record_witnesses
                     && is_logged
                     && !(pipeline.by_value || procedure.by_value.is_some())
-                    && !procedure.witnesses.is_empty();
-                pipeline.witnesses.begin(if witnessed { &procedure.witnesses } else { &[] });
+                    && !procedure.witnesses.keys.is_empty();
+                let witnessed = if is_witnessed { Witnessed::Keys } else { Witnessed::Nothing };
+                pipeline.witnesses.begin(procedure.witnesses.of(witnessed));
                 let record = CallRecord {
                     procedure: procedure.id,
                     version: procedure.version,

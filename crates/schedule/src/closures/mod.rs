@@ -8,8 +8,8 @@
 //! 1. `Closures::new` goes over the transactions once, evaluates which granules each unit may touch, and
 //!    lists the units of each granule in commit order (`nodes`). It executes nothing.
 //! 2. A thread that is about to use a place of a table calls `Closures::require`. It runs the units that use
-//!    the place in a way that matters, each after the earlier units that it meets in its granules, and after the
-//!    units of its own transaction whose results it receives.
+//!    the place in a way that matters, each after the earlier units that it meets in its granules, and after
+//!    the units of its own transaction whose results it receives.
 //! 3. `Closures::run_next` runs the units that are not wanted yet, in commit order.
 //!
 //! Several threads do this at the same time. A unit is claimed by one of them once nothing before it is left,
@@ -122,7 +122,7 @@ impl<B: Batch> Closures<B> {
     pub fn new(parts: ClosureParts, transactions: B, threads: usize) -> Result<Option<Self>, Divergence> {
         let ClosureParts { pieces, reservations, procedures, definitions, by_value } = parts;
         let programs = Programs::of_units(pieces, procedures, definitions);
-        let indexes = Indexes::of(reservations.units.iter().flatten(), &by_value);
+        let indexes = Indexes::of(reservations.units.iter().flatten().map(|unit| &unit.own), &by_value);
         let listed = reserve::list(&programs, &reservations, &indexes, &transactions, threads)?;
         let Some((nodes, firsts)) = listed else { return Ok(None) };
         let units = firsts.last().map_or(0, |units| *units as usize);
@@ -238,8 +238,7 @@ impl<B: Batch> Closures<B> {
             return Ok(false);
         }
         let end = (first + CLAIMED).min(transactions);
-        let units = self.firsts[first]..self.firsts[end];
-        self.run(units, runner, &Interrupts::default())?;
+        (first..end).try_for_each(|transaction| self.run_transaction(transaction as u32, runner))?;
         Ok(true)
     }
 

@@ -4,25 +4,33 @@ use super::indexes::Indexes;
 use crate::graph::entries::{Entry, Use, Uses};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// The first bits of a node, which tell its bucket.
+const BUCKET_BITS: u32 = 6;
 /// Buckets of an index. Their nodes are sorted at the same time.
-pub(super) const BUCKETS: usize = 64;
+pub(super) const BUCKETS: usize = 1 << BUCKET_BITS;
 
 /// Returns the bucket of a node of an index.
 pub(super) fn bucket_of(index: u32, node: u64) -> usize {
-    index as usize * BUCKETS + (node >> 58) as usize
+    index as usize * BUCKETS + (node >> (u64::BITS - BUCKET_BITS)) as usize
+}
+
+/// A node: a granule of an index.
+#[derive(Debug)]
+struct Node {
+    hash: u64,
+    /// The place of its first entry. Its last one stands before the first one of the next node.
+    start: u32,
+    /// The place of the first entry whose unit may not be done.
+    next: AtomicU32,
+    /// The uses of all its entries.
+    uses: Uses,
 }
 
 /// The nodes of a bucket.
 #[derive(Default, Debug)]
 pub(super) struct Bucket {
-    /// The nodes, ascending.
-    nodes: Vec<u64>,
-    /// By node, the place of its first entry; last the number of entries.
-    starts: Vec<u32>,
-    /// By node, the uses of all its entries.
-    uses_of: Vec<Uses>,
-    /// By node, the place of the first entry whose unit may not be done.
-    next: Vec<AtomicU32>,
+    /// The nodes, ascending by hash; last one that has no entries.
+    nodes: Vec<Node>,
     /// By entry: its unit, and the number of the use. The entries of a node are in commit order.
     units: Vec<u32>,
     uses: Vec<u8>,
@@ -40,25 +48,37 @@ impl Bucket {
     pub(super) fn of(mut entries: Vec<Entry>) -> Self {
         entries.sort_unstable_by_key(|entry| (entry.node, entry.vertex, entry.of.number()));
         let mut bucket = Self::default();
-        for entry in &entries {
-            if bucket.nodes.last() != Some(&entry.node) {
-                bucket.nodes.push(entry.node);
-                bucket.starts.push(bucket.units.len() as u32);
-                bucket.next.push(AtomicU32::new(bucket.units.len() as u32));
-                bucket.uses_of.push(0);
+        let node = |hash, start| Node { hash, start, next: AtomicU32::new(start), uses: 0 };
+        for Entry { node: hash, vertex, of } in entries {
+            if bucket.nodes.last().is_none_or(|last| last.hash != hash) {
+                bucket.nodes.push(node(hash, bucket.units.len() as u32));
             }
-            *bucket.uses_of.last_mut().expect("the node of the entry") |= 1 << entry.of.number();
-            bucket.units.push(entry.vertex);
-            bucket.uses.push(entry.of.number() as u8);
+            bucket.nodes.last_mut().expect("the node of the entry").uses |= 1 << of.number();
+            bucket.units.push(vertex);
+            bucket.uses.push(of.number() as u8);
         }
-        bucket.starts.push(bucket.units.len() as u32);
+        bucket.nodes.push(node(u64::MAX, bucket.units.len() as u32));
         bucket
     }
 
     /// Returns the entries of a node, if it has any.
-    pub(super) fn entries(&self, node: u64) -> Option<NodeEntries<'_>> {
-        let node = self.nodes.binary_search(&node).ok()?;
+    pub(super) fn entries(&self, hash: u64) -> Option<NodeEntries<'_>> {
+        let node = self.place_of(hash)?;
         Some(NodeEntries { bucket: self, node })
+    }
+
+    /// Returns the place of a node. Nodes are hashes, so it is near where their share of the space says.
+    fn place_of(&self, hash: u64) -> Option<usize> {
+        let nodes = self.nodes.split_last()?.1;
+        let share = u128::from(hash << BUCKET_BITS) * nodes.len() as u128;
+        let mut place = (share >> u64::BITS) as usize;
+        while nodes.get(place)?.hash < hash {
+            place += 1;
+        }
+        while place > 0 && nodes[place - 1].hash >= hash {
+            place -= 1;
+        }
+        (nodes[place].hash == hash).then_some(place)
     }
 
     /// Returns the units of all entries.
@@ -67,7 +87,7 @@ impl Bucket {
     }
 }
 
-impl<'b> NodeEntries<'b> {
+impl NodeEntries<'_> {
     /// Calls `found` with the units before `unit` that a use has to come after and that are not done, in
     /// descending order. `is_done` tells of a unit.
     pub(super) fn before(
@@ -77,20 +97,24 @@ impl<'b> NodeEntries<'b> {
         is_done: impl Fn(u32) -> bool,
         mut found: impl FnMut(u32),
     ) {
-        let Self { bucket: Bucket { starts, uses_of, next, units, uses, .. }, node } = self;
-        let conflicting = of.conflicting();
-        if uses_of[node] & conflicting == 0 {
+        let Self { bucket: Bucket { nodes, units, uses }, node } = self;
+        let (Node { next, uses: all, .. }, conflicting) = (&nodes[node], of.conflicting());
+        if all & conflicting == 0 {
             return;
         }
         // ORDERING: Acquire pairs with the Release below: who sees that units are done sees their rows.
-        let first = next[node].load(Ordering::Acquire) as usize;
-        let end = starts[node + 1] as usize;
+        let first = next.load(Ordering::Acquire) as usize;
+        let end = nodes[node + 1].start as usize;
         let mut at = first;
         while at < end && units[at] < unit && is_done(units[at]) {
             at += 1;
         }
         if at > first {
-            next[node].fetch_max(at as u32, Ordering::Release);
+            next.fetch_max(at as u32, Ordering::Release);
+        }
+        // Where units run in commit order, nothing before this one is left.
+        if at == end || units[at] >= unit {
+            return;
         }
         let behind = at + units[at..end].partition_point(|own| *own < unit);
         for place in (at..behind).rev() {

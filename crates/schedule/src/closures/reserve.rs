@@ -11,7 +11,7 @@ use catalog::{Arena, CommitOrder, Datum, RowChange, Table};
 use logging::content::{Write, WritesRecord};
 use procedure::Machine;
 use procedure::analysis::{
-    Piece, PieceReservations, Reservation, ReservationMode, Reservations, ReservedKey, key_columns,
+    Piece, PieceReservations, Reservation, ReservationMode, ReservedKey, UnitReservations, key_columns,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +20,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Default)]
 pub(super) struct Reserver {
     pub(super) planner: Planner,
+    /// The transaction whose call is loaded.
+    loaded: Option<u32>,
     key: ReservedKey,
     arena: Arena,
     row: Vec<Datum>,
@@ -40,26 +42,34 @@ impl Reserver {
         &mut self,
         programs: &Programs,
         reservations: &PieceReservations,
+        transaction: u32,
         call: Call<'_>,
     ) -> Result<(), Divergence> {
-        programs.load_with(call, &reservations.witnesses[call.program], &mut self.planner)
+        if self.loaded == Some(transaction) {
+            return Ok(());
+        }
+        self.loaded = None;
+        programs.load_with(call, &reservations.witnesses[call.program], &mut self.planner)?;
+        self.loaded = Some(transaction);
+        Ok(())
     }
 
     /// Visits what a unit of a piece of the loaded call uses.
     pub(super) fn visit_unit(
         &mut self,
         piece: &Piece,
-        reservations: &Reservations,
+        reservations: &UnitReservations,
         round: u32,
         indexes: &Indexes,
         mut visit: impl FnMut(NodeUse),
     ) {
-        let machine = &mut self.planner.machine;
+        let Planner { machine, witnesses, .. } = &mut self.planner;
         if let Some(rounds) = &piece.rounds {
             let value = rounds.value(round, machine);
             machine.set(rounds.variable, value);
+            reservations.of_round.iter().for_each(|own| own.load_round(witnesses, round, machine));
         }
-        reservations.for_each(machine, &mut self.key, |Reservation { granule, mode, .. }, key| {
+        reservations.own.for_each(machine, &mut self.key, |Reservation { granule, mode, .. }, key| {
             let Some(number) = indexes.number(granule.table.id, granule.index) else { return };
             indexes.for_each_node(number, key, |node, is_whole| {
                 visit((number, node, Use { mode: *mode, is_whole }));
@@ -144,7 +154,8 @@ impl Chunk {
             };
             match body {
                 Body::Call { program, record } => {
-                    reserver.load(programs, reservations, Call { order, program, record: &record })?;
+                    let call = Call { order, program, record: &record };
+                    reserver.load(programs, reservations, index as u32, call)?;
                     let pieces = programs.pieces.pieces[program].iter();
                     for (piece, own) in pieces.zip(&reservations.units[program]) {
                         for round in 0..units_of(piece, &mut reserver.planner.machine) {

@@ -10,7 +10,7 @@ use crate::unit::Unit;
 use crate::{Batch, Body, Transaction, ValueWriter};
 use catalog::{CommitOrder, Written};
 use logging::content::WritesRecord;
-use procedure::{Interrupts, SqlError};
+use procedure::{Interrupts, SqlError, announce_piece};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +20,10 @@ use thiserror::Error;
 const SHARDS: usize = 64;
 /// A thread gives memory back after this many units.
 const RECLAIM_EVERY: u32 = 256;
+/// The rows of this many units of a transaction are looked up at once, so that their cache misses overlap.
+const AHEAD: usize = 16;
+/// No unit.
+const NONE: u32 = u32::MAX;
 /// A thread that waits for a unit lets other threads run after this many looks.
 const LOOKS: u32 = 64;
 
@@ -49,15 +53,22 @@ pub struct Runner<A> {
     writer: ValueWriter,
     /// The units that are to run, the next one last.
     stack: Vec<u32>,
+    /// The transaction of the last unit.
+    transaction: u32,
     /// Number of units since memory was given back.
     ran: u32,
+    /// Units of one transaction whose registers are loaded, and whose rows are looked up ahead; `NONE` where
+    /// a lane is free.
+    ahead: Vec<(u32, Lane)>,
 }
 
 impl<A: Access> Runner<A> {
     /// Runs units through an access.
     pub fn new(access: A) -> Self {
         let (reserver, lane, writer) = (Reserver::default(), Lane::default(), ValueWriter::default());
-        Self { access, reserver, lane, writer, stack: Vec::new(), ran: 0 }
+        let stack = Vec::new();
+        let ahead = (0..AHEAD).map(|_| (NONE, Lane::default())).collect();
+        Self { access, reserver, lane, writer, stack, transaction: 0, ran: 0, ahead }
     }
 }
 
@@ -123,6 +134,7 @@ impl Sent {
 
 /// A unit of a transaction.
 struct Place {
+    unit: u32,
     transaction: u32,
     /// The position of its piece among those of the call; 0 for writes by value.
     piece: usize,
@@ -131,8 +143,14 @@ struct Place {
 }
 
 impl<B: Batch> Closures<B> {
-    /// Returns the transaction of a unit.
-    fn transaction_of(&self, unit: u32) -> u32 {
+    /// Returns the transaction of a unit. `near` is the one of the last unit.
+    fn transaction_of(&self, unit: u32, near: u32) -> u32 {
+        for near in [near, near + 1] {
+            let range = self.firsts.get(near as usize).zip(self.firsts.get(near as usize + 1));
+            if range.is_some_and(|(first, end)| (*first..*end).contains(&unit)) {
+                return near;
+            }
+        }
         self.firsts.partition_point(|first| *first <= unit) as u32 - 1
     }
 
@@ -147,22 +165,80 @@ impl<B: Batch> Closures<B> {
             return Ok(());
         }
         runner.access.stay();
+        let result = self.run_staying(unit, runner, interrupts);
+        runner.access.leave();
+        result
+    }
+
+    /// Runs the units of a transaction, with their rows looked up ahead.
+    pub(super) fn run_transaction<A: Access>(
+        &self,
+        transaction: u32,
+        runner: &mut Runner<A>,
+    ) -> Result<(), ClosureError> {
+        let units = self.firsts[transaction as usize]..self.firsts[transaction as usize + 1];
+        if units.clone().all(|unit| self.is_unit_done(unit)) {
+            return Ok(());
+        }
+        runner.access.stay();
+        let announced = self.announce(transaction, runner);
+        let no_interrupts = Interrupts::default();
+        let run = |()| units.into_iter().try_for_each(|unit| self.run_staying(unit, runner, &no_interrupts));
+        let result = announced.map_err(ClosureError::from).and_then(run);
+        runner.access.leave();
+        runner.ahead.iter_mut().for_each(|(unit, _)| *unit = NONE);
+        result
+    }
+
+    /// Loads the registers of the units of a transaction that are left, and begins to load the rows that
+    /// they will look for.
+    fn announce<A: Access>(&self, transaction: u32, runner: &mut Runner<A>) -> Result<(), Divergence> {
+        let Transaction { order, body } = self.transactions.get(transaction as usize);
+        let Body::Call { program, record } = body else { return Ok(()) };
+        let call = Call { order, program, record: &record };
+        let Runner { access, reserver, ahead, .. } = runner;
+        reserver.load(&self.programs, &self.reservations, transaction, call)?;
+        access.expect_nothing();
+        let (mut unit, mut lanes) = (self.firsts[transaction as usize], ahead.iter_mut());
+        for piece in &self.programs.pieces.pieces[program] {
+            let facts = self.programs.facts(program, piece.block);
+            for index in 0..units_of(piece, &mut reserver.planner.machine) {
+                unit += 1;
+                if self.is_unit_done(unit - 1) {
+                    continue;
+                }
+                let Some((of, lane)) = lanes.next() else { break };
+                *of = unit - 1;
+                self.programs.load_piece(call, facts, lane)?;
+                if facts.announces {
+                    facts.begin_round(Unit { transaction, index }, &mut lane.machine);
+                    let code = self.programs.pieces.code(program, piece, facts.is_in_rounds);
+                    announce_piece(code, &mut lane.machine, access);
+                }
+            }
+        }
+        access.load_expected();
+        Ok(())
+    }
+
+    /// As `run_closure`, by a runner whose access stays.
+    fn run_staying<A: Access>(
+        &self,
+        unit: u32,
+        runner: &mut Runner<A>,
+        interrupts: &Interrupts,
+    ) -> Result<(), ClosureError> {
         runner.stack.clear();
         runner.stack.push(unit);
-        let mut result = Ok(());
         while let Some(unit) = runner.stack.last().copied() {
-            result = self.step(unit, runner, interrupts);
-            if result.is_err() {
-                break;
-            }
+            self.step(unit, runner, interrupts)?;
             if runner.ran >= RECLAIM_EVERY {
                 runner.ran = 0;
                 runner.access.leave();
                 runner.access.stay();
             }
         }
-        runner.access.leave();
-        result
+        Ok(())
     }
 
     /// Runs the unit on top of the stack, waits for it, or puts what comes before it on top.
@@ -183,7 +259,8 @@ impl<B: Batch> Closures<B> {
             _ => {}
         }
         interrupts.check()?;
-        let transaction = self.transaction_of(unit);
+        let transaction = self.transaction_of(unit, runner.transaction);
+        runner.transaction = transaction;
         let Transaction { order, body } = self.transactions.get(transaction as usize);
         let above = runner.stack.len();
         let place = match body {
@@ -192,7 +269,7 @@ impl<B: Batch> Closures<B> {
             }
             Body::Writes(writes) => {
                 self.find_before_writes(unit, order, writes, runner)?;
-                Place { transaction, piece: 0, round: 0 }
+                Place { unit, transaction, piece: 0, round: 0 }
             }
         };
         if runner.stack.len() > above {
@@ -256,7 +333,7 @@ impl<B: Batch> Closures<B> {
     ) -> Result<Place, ClosureError> {
         let Runner { reserver, stack, .. } = runner;
         let pieces = &self.programs.pieces.pieces[call.program];
-        reserver.load(&self.programs, &self.reservations, call)?;
+        reserver.load(&self.programs, &self.reservations, transaction, call)?;
         let above = stack.len();
         let mut first = self.firsts[transaction as usize];
         let mut ranges = Vec::with_capacity(pieces.len());
@@ -283,7 +360,7 @@ impl<B: Batch> Closures<B> {
             }
         });
         stack[above..].sort_unstable_by(|a, b| b.cmp(a));
-        Ok(Place { transaction, piece: position, round })
+        Ok(Place { unit, transaction, piece: position, round })
     }
 
     /// As `find_before`, for writes by value.
@@ -311,9 +388,9 @@ impl<B: Batch> Closures<B> {
         call: Call<'_>,
         runner: &mut Runner<A>,
     ) -> Result<(), ClosureError> {
-        let Runner { access, lane, .. } = runner;
+        let Runner { access, lane, ahead, .. } = runner;
         let Call { order, program, .. } = call;
-        let Place { transaction, piece, round } = *place;
+        let Place { unit, transaction, piece, round } = *place;
         let block = self.programs.pieces.pieces[program][piece].block;
         let facts = self.programs.facts(program, block);
         let operations = self.programs.pieces.programs[program].operations.len();
@@ -326,7 +403,13 @@ impl<B: Batch> Closures<B> {
         let sends = !facts.piece.sends.is_empty();
         let tapes = if sends { self.programs.tape_counts[block] } else { 0 };
         let mut sent: Vec<Tape> = std::iter::repeat_with(Tape::default).take(tapes).collect();
-        self.programs.load_piece(call, facts, lane)?;
+        let lane = match ahead.iter_mut().find(|(of, _)| *of == unit) {
+            Some((_, lane)) => lane,
+            None => {
+                self.programs.load_piece(call, facts, lane)?;
+                lane
+            }
+        };
         access.begin(order);
         let unit = Unit { transaction, index: round };
         let before = lane.machine.written();

@@ -2,6 +2,7 @@
 //! With `REPRISE_WRITE_EXPECTED=1` the expected files are written instead; look at the difference.
 
 use procedure::OperationId;
+use procedure::Witnessed;
 use procedure::analysis::{Analysis, Decomposition, LogFacts, Pieces, Program, ReplaySummary};
 use sql::Schema;
 use std::fmt::Write;
@@ -203,7 +204,7 @@ fn an_insert_names_the_row_that_it_references() {
     );
     let procedure = schema.procedures().next().unwrap();
     let mut analysis = Analysis::of([&**procedure]);
-    analysis.programs = vec![Program::new(procedure, false).unwrap()];
+    analysis.programs = vec![Program::new(procedure, Witnessed::Nothing).unwrap()];
     let footprint = analysis.footprint(0, OperationId(0));
     let named: Vec<String> =
         footprint.references.iter().map(|own| own.describe(&analysis.local[0])).collect();
@@ -222,7 +223,7 @@ fn falls_apart(a: &str, b: &str, body: &str) -> bool {
         END $$;"
     );
     let schema = schema(&script);
-    let procedures = schema.procedures().map(|own| (&**own, false));
+    let procedures = schema.procedures().map(|own| (&**own, Witnessed::Nothing));
     let analysis = Analysis::for_replay(procedures, LogFacts::default(), Decomposition::Chopping);
     let pieces = Pieces::of(&analysis);
     assert_eq!(pieces.cuts.len(), 1, "{body} is one block");

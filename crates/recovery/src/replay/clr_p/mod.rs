@@ -132,7 +132,7 @@ impl Segment {
         let settings = Settings { mode: config.mode, threads: context.threads() };
         let (keys, procedures) = self.procedures(context);
         let facts = LogFacts { written_by_value: self.written_by_value };
-        let programs = procedures.iter().map(|own| &**own).zip(keys.iter().map(|key| key.is_witnessed));
+        let programs = procedures.iter().map(|own| &**own).zip(keys.iter().map(|key| key.witnessed));
         let analysis = Analysis::for_replay(programs, facts, settings.decomposition());
         let pieces = Pieces::of(&analysis);
         let definitions = Definitions::new(tables.iter().map(|store| store.definition()));
@@ -159,7 +159,7 @@ impl Segment {
             return Ok(None);
         }
         let by_value = self.written_by_value.clone();
-        let programs = procedures.iter().map(|own| &**own).zip(keys.iter().map(|key| key.is_witnessed));
+        let programs = procedures.iter().map(|own| &**own).zip(keys.iter().map(|key| key.witnessed));
         let facts = LogFacts { written_by_value: by_value.clone() };
         let analysis = Analysis::for_replay(programs, facts, Decomposition::Slices);
         let pieces = Pieces::of(&analysis);

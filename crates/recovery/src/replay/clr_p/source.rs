@@ -5,6 +5,7 @@ use crate::replay::divergence::{undefined, unknown_record};
 use crate::{LogContents, RecoveryError};
 use catalog::{CommitOrder, ProcedureId};
 use logging::content::{CallRecord, Record};
+use procedure::Witnessed;
 use schedule::{Batch, Body, Next, SAMPLED, Source, Transaction};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,13 +17,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub(super) struct ProgramKey {
     pub(super) procedure: ProcedureId,
     pub(super) version: u32,
-    /// Whether the call's record has witness values.
-    pub(super) is_witnessed: bool,
+    /// The witness values that the call's record has.
+    pub(super) witnessed: Witnessed,
 }
 
 impl ProgramKey {
     pub(super) fn of(call: &CallRecord<'_>) -> Self {
-        Self { procedure: call.procedure, version: call.version, is_witnessed: call.witnessed }
+        Self { procedure: call.procedure, version: call.version, witnessed: call.witnessed }
     }
 }
 

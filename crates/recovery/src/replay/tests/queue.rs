@@ -5,6 +5,7 @@ use crate::replay::clr_p::Direct;
 use crate::{LogContents, Method};
 use catalog::{CommitOrder, Epoch, Reader};
 use logging::content::{Record, RecordKind, read_as};
+use procedure::Witnessed;
 use procedure::analysis::{Analysis, Decomposition, LogFacts, Pieces};
 use schedule::{Batch, Body, Definitions, Mode, Next, Programs, Settings, Source, Transaction};
 use std::collections::BTreeSet;
@@ -120,7 +121,11 @@ fn a_queue_gives_the_state_of_serial_execution() {
         Method::Clr.replay(&BTreeSet::new()).run_all(&mut state).unwrap();
         let pay = state.schema.procedures().find(|procedure| procedure.name == "pay").unwrap();
         let settings = Settings { mode, threads };
-        let analysis = Analysis::for_replay([(&**pay, false)], LogFacts::default(), Decomposition::default());
+        let analysis = Analysis::for_replay(
+            [(&**pay, Witnessed::Nothing)],
+            LogFacts::default(),
+            Decomposition::default(),
+        );
         let pieces = Pieces::of(&analysis);
         let definitions = Definitions::new(state.tables.iter().map(|store| store.definition()));
         let programs =
