@@ -64,8 +64,8 @@ pub struct Config {
     /// it. Each loss is in the report and in a log message.
     pub accept_data_loss: bool,
     /// Whether the database opens before all rows are recovered. A transaction that looks for rows which are
-    /// not there yet brings them back first: from the checkpoint, and from a log of writes by value. Commands
-    /// are executed before the database opens, over the rows that they look for.
+    /// not there yet brings them back first: from the checkpoint, and from a log of writes by value or of
+    /// commands. Other logs are replayed before the database opens.
     pub on_demand: bool,
     /// Threads that bring back the rows that no transaction looks for. Zero: until a checkpoint or digest
     /// needs them, nothing does.
