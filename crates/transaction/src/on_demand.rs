@@ -6,7 +6,7 @@
 //! and not yet in another one, until the call has returned.
 //! Recovery may execute calls of the log later than transactions that have nothing to do with them. So an
 //! access also asks before it writes: what it changes must be read by no such call.
-//! Held by: `rows_are_there_when_they_are_looked_for` (crates/reprise/tests/suite/on_demand.rs).
+//! Held by: `rows_are_there_when_they_are_looked_for` (crates/reprise/tests/suite/on_demand).
 
 use catalog::TableId;
 use procedure::{Interrupts, ScanRange, SqlError};

@@ -12,7 +12,7 @@
 //!
 //! Invariant: the rows of a granule go into their table once, by one thread at a time, each into all indexes.
 //! A thread that fails leaves the granule to the next one, which goes on behind the rows that are there.
-//! Held by: `crates/reprise/tests/suite/on_demand.rs`.
+//! Held by: `crates/reprise/tests/suite/on_demand`.
 //! Commands are executed on demand (`commands`), by `clr-p`; other methods execute them before the database
 //! opens.
 

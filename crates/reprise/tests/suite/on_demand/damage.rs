@@ -47,8 +47,8 @@ fn a_damaged_block_fails_its_own_rows() {
     assert_eq!(answer(&mut session, "SELECT count(*) FROM sales").unwrap().0[0][0], Value::Int(6000));
 }
 
-/// A damaged block fails what needs the calls of the log that need its rows, and nothing else; the rest is as a
-/// closed recovery leaves it. Opened again with the repaired block, all is there.
+/// A damaged block fails what needs the calls of the log that need its rows, and nothing else; the rest is as
+/// a closed recovery leaves it. Opened again with the repaired block, all is there.
 #[test]
 fn a_damaged_block_fails_the_calls_that_need_it() {
     let folder = COMMANDS.folder(250);

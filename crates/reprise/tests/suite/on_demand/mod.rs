@@ -120,7 +120,7 @@ fn statement(kinds: &[u32], random: &mut SmallRng) -> String {
         24 => format!("UPDATE kinds SET about = 'new {id}' WHERE kind = {kind}"),
         25 => format!("INSERT INTO kinds VALUES ({}, 'added')", kind + 30),
         26 => format!("UPDATE shops SET sold = 0 WHERE shop = {shop}"),
-        27 => format!("SELECT count(*), sum(found), max(about) FROM labels"),
+        27 => "SELECT count(*), sum(found), max(about) FROM labels".into(),
         18 => format!("INSERT INTO numbered (about) VALUES ('{id}') RETURNING id"),
         _ => format!("INSERT INTO empty VALUES ({id})"),
     }
