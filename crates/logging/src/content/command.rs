@@ -231,7 +231,7 @@ mod tests {
             version: 7,
             timestamp_us: 0,
             seed: 0,
-            witnessed: Witnessed::Keys,
+            witnessed: Witnessed::Scans,
             arguments: &[1, 2, 255],
             written: None,
             later: Later::default(),
