@@ -260,9 +260,19 @@ pub fn on_demand_digest(disk: &Arc<dyn Disk>, folder: &Path, method: Method, thr
     recovered.tables.digest().expect("a worker")
 }
 
+/// Lets no thread wait for one that has ended, however it did.
+struct Ended<'c>(&'c AtomicUsize);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(LOOKED_FOR, Ordering::Relaxed);
+    }
+}
+
 /// Looks for rows that come back, and compares them; `looked_for` is the number of rows that threads have
 /// claimed. Also looks for keys and in tables that are not there.
 fn look_for(tables: &Tables, rows: &[KeyedRow], looked_for: &AtomicUsize, worker: &mut Worker) {
+    let _ended = Ended(looked_for);
     let no_interrupts = Interrupts::default();
     let missing: [(TableId, &[u8]); 2] = [(TableId(999), b"key"), (TableId(0), b"")];
     for (table, key) in missing {

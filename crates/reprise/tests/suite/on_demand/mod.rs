@@ -65,6 +65,10 @@ const SCHEMA: &str = "
         UPDATE stock SET left_over = left_over + 1 WHERE id = item;
         UPDATE stock SET left_over = left_over + 1 WHERE id = item;
     END $$;
+    CREATE PROCEDURE note(number BIGINT, item INT) LANGUAGE plpgsql AS $$ DECLARE own BIGINT; BEGIN
+        SELECT left_over INTO own FROM stock WHERE id = item;
+        INSERT INTO labels VALUES (number, 'stock', own);
+    END $$;
     CREATE PROCEDURE renew(item INT) LANGUAGE plpgsql AS $$ DECLARE own BIGINT; BEGIN
         SELECT left_over INTO own FROM stock WHERE id = item;
         DELETE FROM stock WHERE id = item;
@@ -212,7 +216,8 @@ impl Setup {
                 3 => session.call("reprice", params![item % 40]),
                 4 => session.call("rename", params![item, format!("called {item} {sale}")]),
                 6 => session.call("move", params![item, item % 40]),
-                7 | 8 => session.call("label", params![number, item % 40]),
+                7 => session.call("label", params![number, item % 40]),
+                8 => session.call("note", params![number, item % 100]),
                 9 => session.call("order_all", params![shop, vec![item, item % 100 * 2, 8, item]]),
                 // Logged by value, as are those that write a table with a foreign key.
                 _ => session.execute(
