@@ -48,6 +48,7 @@ const SCHEMA: &str = "
     CREATE TABLE shops (shop INT PRIMARY KEY, next BIGINT NOT NULL, sold BIGINT NOT NULL);
     INSERT INTO shops SELECT n, 20000, 0 FROM generate_series(0, 4) AS n;
     CREATE TABLE labels (id BIGINT PRIMARY KEY, about TEXT, found INT);
+    CREATE INDEX labels_found ON labels (found);
     CREATE PROCEDURE order_one(at INT, wanted INT, OUT number BIGINT) LANGUAGE plpgsql AS $$ BEGIN
         UPDATE shops SET next = next + 1 WHERE shop = at RETURNING next - 1 INTO number;
         INSERT INTO sales VALUES (at, DATE '2026-01-09', number, wanted);
@@ -99,7 +100,8 @@ const ANY: &[u32] = &[
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28,
 ];
 const BY_KEY: &[u32] = &[0, 1, 2, 3, 6, 7, 19, 21, 22, 26, 28, 28];
-const POINTS: &[u32] = &[0, 21, 22, 28, 28, 29];
+const POINTS: &[u32] = &[0, 21, 22, 28, 28, 29, 30, 31];
+const BY_SECONDARY: &[u32] = &[32, 32, 28];
 
 /// A statement of the workload, over keys that exist, keys between them, and keys beside them.
 fn statement(kinds: &[u32], random: &mut SmallRng) -> String {
@@ -142,6 +144,11 @@ fn statement(kinds: &[u32], random: &mut SmallRng) -> String {
         26 => format!("UPDATE shops SET sold = 0 WHERE shop = {shop}"),
         27 => "SELECT count(*), sum(found), max(about) FROM labels".into(),
         28 => format!("RAISE {id}"),
+        30 => {
+            format!("INSERT INTO items VALUES ({}, 'added {id} {other}', {}, 3, '')", id + 7001, other % 37)
+        }
+        31 => format!("UPDATE items SET name = 'much longer name {id} {other}' WHERE id = {id}"),
+        32 => format!("SELECT count(*) FROM labels WHERE found = {}", 100 + other % 3),
         18 => format!("INSERT INTO numbered (about) VALUES ('{id}') RETURNING id"),
         _ => format!("INSERT INTO empty VALUES ({id})"),
     }
@@ -301,7 +308,8 @@ fn rows_are_there_when_they_are_looked_for() {
         let (mut session, mut reference) = (db.session().unwrap(), loaded.session().unwrap());
         let mut random = SmallRng::seed_from_u64(seed as u64);
         for number in 0..300 {
-            let kinds = [POINTS, BY_KEY, ANY][(number / 60).min(2)];
+            let first = if seed % 3 == 0 { BY_SECONDARY } else { POINTS };
+            let kinds = [first, POINTS, BY_KEY, ANY][(number / 40).min(3)];
             let text = statement(kinds, &mut random);
             let is_on_snapshot = number % 3 == 0 && text.starts_with("SELECT");
             let ask = |session: &mut Session| {
