@@ -85,7 +85,8 @@ impl Tables {
         Self { on_demand: Some(rows), ..self }
     }
 
-    /// Returns once recovery has brought back the rows of a place.
+    /// Returns once recovery has brought back the rows of a place; before a write, once it also reads them no
+    /// more.
     ///
     /// # Errors
     /// As `RowsOnDemand::recover`.
@@ -94,30 +95,13 @@ impl Tables {
         &self,
         table: TableId,
         place: Place<'_>,
+        intent: Intent,
         guard: &Guard,
         interrupts: &Interrupts,
     ) -> Result<(), SqlError> {
         match &self.on_demand {
             None => Ok(()),
-            Some(rows) => rows.recover(table, place, Intent::Read, guard, interrupts),
-        }
-    }
-
-    /// Returns once recovery has brought back the rows of a place, and reads them no more.
-    ///
-    /// # Errors
-    /// As `RowsOnDemand::recover`.
-    #[inline]
-    pub(crate) fn recover_to_write(
-        &self,
-        table: TableId,
-        place: Place<'_>,
-        guard: &Guard,
-        interrupts: &Interrupts,
-    ) -> Result<(), SqlError> {
-        match &self.on_demand {
-            None => Ok(()),
-            Some(rows) => rows.recover(table, place, Intent::Write, guard, interrupts),
+            Some(rows) => rows.recover(table, place, intent, guard, interrupts),
         }
     }
 
@@ -129,7 +113,7 @@ impl Tables {
 
     /// Returns once recovery has brought back all rows of a table, which a definition changes.
     fn recover_table(&self, table: TableId, guard: &Guard) -> Result<(), SqlError> {
-        self.recover_to_write(table, Place::Table, guard, &Interrupts::default())
+        self.recover(table, Place::Table, Intent::Write, guard, &Interrupts::default())
     }
 
     /// Returns once recovery has brought back all rows.

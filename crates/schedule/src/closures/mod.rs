@@ -182,9 +182,8 @@ impl<B: Batch> Closures<B> {
         match self.nodes_of(table, wanted, writes) {
             Some(nodes) => {
                 for (index, node, is_whole) in nodes {
-                    let Some(entries) = self.nodes.entries(index, node) else { continue };
                     let of = Use { mode, is_whole };
-                    entries.before(u32::MAX, of, |unit| self.is_unit_done(unit), |unit| units.push(unit));
+                    self.nodes.before(index, node, of, u32::MAX, |unit| self.is_unit_done(unit), &mut units);
                 }
                 units.sort_unstable();
             }
@@ -219,10 +218,7 @@ impl<B: Batch> Closures<B> {
         runner: &mut Runner<A>,
         interrupts: &Interrupts,
     ) -> Result<(), ClosureError> {
-        for unit in 0..self.states.len() as u32 {
-            self.run_closure(unit, runner, interrupts)?;
-        }
-        Ok(())
+        self.run(0..self.states.len() as u32, runner, interrupts)
     }
 
     /// Runs the units of the next transactions that no thread has claimed. Returns false at the end of a
@@ -248,10 +244,7 @@ impl<B: Batch> Closures<B> {
         runner: &mut Runner<A>,
         interrupts: &Interrupts,
     ) -> Result<(), ClosureError> {
-        for unit in units {
-            self.run_closure(unit, runner, interrupts)?;
-        }
-        Ok(())
+        units.into_iter().try_for_each(|unit| self.run_closure(unit, runner, interrupts))
     }
 
     fn is_unit_done(&self, unit: u32) -> bool {

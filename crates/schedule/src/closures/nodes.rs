@@ -38,7 +38,7 @@ pub(super) struct Bucket {
 
 /// The entries of one node.
 #[derive(Clone, Copy)]
-pub(super) struct NodeEntries<'b> {
+struct NodeEntries<'b> {
     bucket: &'b Bucket,
     node: usize,
 }
@@ -62,7 +62,7 @@ impl Bucket {
     }
 
     /// Returns the entries of a node, if it has any.
-    pub(super) fn entries(&self, hash: u64) -> Option<NodeEntries<'_>> {
+    fn entries(&self, hash: u64) -> Option<NodeEntries<'_>> {
         let node = self.place_of(hash)?;
         Some(NodeEntries { bucket: self, node })
     }
@@ -90,13 +90,7 @@ impl Bucket {
 impl NodeEntries<'_> {
     /// Calls `found` with the units before `unit` that a use has to come after and that are not done, in
     /// descending order. `is_done` tells of a unit.
-    pub(super) fn before(
-        self,
-        unit: u32,
-        of: Use,
-        is_done: impl Fn(u32) -> bool,
-        mut found: impl FnMut(u32),
-    ) {
+    fn before(self, unit: u32, of: Use, is_done: impl Fn(u32) -> bool, mut found: impl FnMut(u32)) {
         let Self { bucket: Bucket { nodes, units, uses }, node } = self;
         let (Node { next, uses: all, .. }, conflicting) = (&nodes[node], of.conflicting());
         if all & conflicting == 0 {
@@ -138,9 +132,19 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Returns the entries of a node of an index, if it has any.
-    pub(super) fn entries(&self, index: u32, node: u64) -> Option<NodeEntries<'_>> {
-        self.buckets[bucket_of(index, node)].entries(node)
+    /// Adds the units before `unit` at a node of an index, as `NodeEntries::before` finds them.
+    pub(super) fn before(
+        &self,
+        index: u32,
+        node: u64,
+        of: Use,
+        unit: u32,
+        is_done: impl Fn(u32) -> bool,
+        found: &mut Vec<u32>,
+    ) {
+        if let Some(entries) = self.buckets[bucket_of(index, node)].entries(node) {
+            entries.before(unit, of, is_done, |unit| found.push(unit));
+        }
     }
 
     /// Returns the units that use an index, ascending.

@@ -2,7 +2,7 @@
 
 use super::reserve::{Reserver, units_of};
 use super::{Closures, DONE, FAILED, RUNNING, WAITING};
-use crate::divergence::{Divergence, RecordedCall, in_words, malformed_writes};
+use crate::divergence::{Divergence, RecordedCall, malformed_writes};
 use crate::programs::{Call, Programs};
 use crate::run::{Access, Lane, UnitTapes};
 use crate::tape::{Received, Tape};
@@ -273,6 +273,7 @@ impl<B: Batch> Closures<B> {
             }
         };
         if runner.stack.len() > above {
+            runner.stack[above..].sort_unstable_by(|a, b| b.cmp(a));
             return Ok(());
         }
         // ORDERING: Acquire pairs with the Release of a thread that tried it in vain.
@@ -322,8 +323,8 @@ impl<B: Batch> Closures<B> {
         Ok(())
     }
 
-    /// Puts the units before a unit of a call on top of the stack, as far as they are left, the first of them
-    /// on top. Returns the place of the unit.
+    /// Puts the units before a unit of a call on top of the stack, as far as they are left. Returns the place
+    /// of the unit.
     fn find_before<A: Access>(
         &self,
         unit: u32,
@@ -334,7 +335,6 @@ impl<B: Batch> Closures<B> {
         let Runner { reserver, stack, .. } = runner;
         let pieces = &self.programs.pieces.pieces[call.program];
         reserver.load(&self.programs, &self.reservations, transaction, call)?;
-        let above = stack.len();
         let mut first = self.firsts[transaction as usize];
         let mut ranges = Vec::with_capacity(pieces.len());
         let mut found = None;
@@ -355,11 +355,8 @@ impl<B: Batch> Closures<B> {
         }
         let own = &self.reservations.units[call.program][position];
         reserver.visit_unit(piece, own, round, &self.indexes, |(index, node, of)| {
-            if let Some(entries) = self.nodes.entries(index, node) {
-                entries.before(unit, of, |unit| self.is_unit_done(unit), |unit| stack.push(unit));
-            }
+            self.nodes.before(index, node, of, unit, |unit| self.is_unit_done(unit), stack);
         });
-        stack[above..].sort_unstable_by(|a, b| b.cmp(a));
         Ok(Place { unit, transaction, piece: position, round })
     }
 
@@ -372,13 +369,9 @@ impl<B: Batch> Closures<B> {
         runner: &mut Runner<A>,
     ) -> Result<(), ClosureError> {
         let Runner { reserver, stack, .. } = runner;
-        let above = stack.len();
         reserver.visit_writes(&self.programs, order, writes, &self.indexes, |(index, node, of)| {
-            if let Some(entries) = self.nodes.entries(index, node) {
-                entries.before(unit, of, |unit| self.is_unit_done(unit), |unit| stack.push(unit));
-            }
+            self.nodes.before(index, node, of, unit, |unit| self.is_unit_done(unit), stack);
         })?;
-        stack[above..].sort_unstable_by(|a, b| b.cmp(a));
         Ok(())
     }
 
@@ -458,9 +451,7 @@ impl Programs {
     /// Returns the error of a call that has written otherwise than its record says.
     fn writes_differ(&self, call: Call<'_>, written: Written) -> Divergence {
         let Call { order, program, record } = call;
-        let operations = self.pieces.programs[program].operations.iter();
-        let writes = operations.filter(|operation| operation.writes());
         let recorded = RecordedCall { order, procedure: &self.procedures[program], record };
-        recorded.wrote_otherwise(written, writes.map(|operation| (in_words(operation), 0)).take(0))
+        recorded.wrote_otherwise(written, std::iter::empty())
     }
 }

@@ -9,7 +9,7 @@
 
 use crate::Tables;
 use crate::Workspace;
-use crate::on_demand::Place;
+use crate::on_demand::{Intent, Place};
 use crate::workspace::Scans;
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use procedure::{
@@ -83,7 +83,7 @@ impl DataAccess for Reader<'_> {
     type Row = Handle;
 
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Handle>, Failure> {
-        self.tables.recover(table.id, Place::Key(key), self.worker.guard(), self.interrupts)?;
+        self.tables.recover(table.id, Place::Key(key), Intent::Read, self.worker.guard(), self.interrupts)?;
         let found = self.tables.store(table.id).find(key, self.worker.guard()).0.map(Record::handle);
         if found.is_none() {
             self.looks_at(table.id);
@@ -92,7 +92,13 @@ impl DataAccess for Reader<'_> {
     }
 
     fn open_scan(&mut self, table: &Table, range: ScanRange<'_>) -> Result<(), Failure> {
-        self.tables.recover(table.id, Place::Range(range), self.worker.guard(), self.interrupts)?;
+        self.tables.recover(
+            table.id,
+            Place::Range(range),
+            Intent::Read,
+            self.worker.guard(),
+            self.interrupts,
+        )?;
         // The client may rest at any row, and the scan finds its place again by the key.
         self.scans.current.open(table, range, true);
         Ok(())

@@ -4,7 +4,7 @@
 use super::Workspace;
 use super::keys::{NewRow, out_of_memory};
 use super::write_set::Action;
-use crate::on_demand::Place;
+use crate::on_demand::{Intent, Place};
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use procedure::{
     Conflict, DataAccess, Failure, LookAhead, NestedScans, ScanRange, SqlError, TransactionControl,
@@ -23,7 +23,13 @@ impl DataAccess for Workspace {
             let range = ScanRange { index: 0, lower: key, upper: Some(key), backward: false };
             self.discipline.look(self, table, range)?;
         }
-        self.tables.recover(table.id, Place::Key(key), self.worker.guard(), &self.interrupts)?;
+        self.tables.recover(
+            table.id,
+            Place::Key(key),
+            Intent::Read,
+            self.worker.guard(),
+            &self.interrupts,
+        )?;
         if let Some(record) = self.expected.take(table.id, key) {
             return Ok(Some(record));
         }
@@ -45,7 +51,13 @@ impl DataAccess for Workspace {
         if self.is_locking {
             self.discipline.look(self, table, range)?;
         }
-        self.tables.recover(table.id, Place::Range(range), self.worker.guard(), &self.interrupts)?;
+        self.tables.recover(
+            table.id,
+            Place::Range(range),
+            Intent::Read,
+            self.worker.guard(),
+            &self.interrupts,
+        )?;
         // Whose entry an entry is follows from its key.
         self.scans.current.open(table, range, range.index > 0);
         Ok(())

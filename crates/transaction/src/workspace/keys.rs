@@ -4,7 +4,7 @@
 
 use super::Workspace;
 use super::write_set::{Action, Link};
-use crate::on_demand::Place;
+use crate::on_demand::{Intent, Place};
 use catalog::{Arena, Datum, Table, TableId, value_from_datum};
 use procedure::{Conflict, DataAccess, Failure, NestedScans, ScanRange, SqlError};
 use storage::{Added, Change, Finger, Handle, Linked, NewState, OutOfMemory};
@@ -86,7 +86,7 @@ impl Workspace {
     /// added.
     pub(super) fn add(&mut self, table: TableId, key: &[u8]) -> Result<(Handle, bool), Failure> {
         let Self { tables, worker, leaves, inserted, image, interrupts, .. } = self;
-        tables.recover_to_write(table, Place::Key(key), worker.guard(), interrupts)?;
+        tables.recover(table, Place::Key(key), Intent::Write, worker.guard(), interrupts)?;
         let finger = inserted.finger_of(table, 0);
         let mut on_change = |change| {
             leaves.follow(&change);
@@ -132,7 +132,7 @@ impl Workspace {
         catalog::successor(&mut upper);
         let upper = (!upper.is_empty()).then_some(upper.as_slice());
         let place = Place::Range(ScanRange { index, lower: key, upper, backward: false });
-        Ok(self.tables.recover_to_write(table, place, self.worker.guard(), &self.interrupts)?)
+        Ok(self.tables.recover(table, place, Intent::Write, self.worker.guard(), &self.interrupts)?)
     }
 
     /// Returns once recovery does not read a row any more, which is about to be changed or removed.

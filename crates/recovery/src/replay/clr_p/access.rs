@@ -14,7 +14,7 @@ use schedule::Access;
 use storage::{
     Added, Change, Cursor, Direction, Finger, Handle, Linked, NewState, OutOfMemory, RecordState, Worker,
 };
-use transaction::{Expectations, Place, Tables};
+use transaction::{Expectations, Intent, Place, Tables};
 
 /// The access of one thread.
 pub(crate) struct Direct {
@@ -66,7 +66,8 @@ impl Direct {
 
     /// Returns once the rows of a place of the checkpoint are in their table.
     fn recover(&mut self, table: &Table, place: Place<'_>) -> Result<(), Failure> {
-        let recovered = self.tables.recover(table.id, place, self.worker.guard(), &Interrupts::default());
+        let recovered =
+            self.tables.recover(table.id, place, Intent::Read, self.worker.guard(), &Interrupts::default());
         recovered.map_err(|error| {
             self.unreachable = Some(error.clone());
             error.into()

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use storage::{Cursor, Direction, Record, TableStore, Worker};
-use transaction::{Place, Tables};
+use transaction::{Intent, Place, Tables};
 
 /// A configuration for small databases.
 pub fn small() -> Config {
@@ -276,12 +276,14 @@ fn look_for(tables: &Tables, rows: &[KeyedRow], looked_for: &AtomicUsize, worker
     let no_interrupts = Interrupts::default();
     let missing: [(TableId, &[u8]); 2] = [(TableId(999), b"key"), (TableId(0), b"")];
     for (table, key) in missing {
-        let found = tables.recover(table, Place::Key(key), &worker.enter(), &no_interrupts);
+        let found = tables.recover(table, Place::Key(key), Intent::Read, &worker.enter(), &no_interrupts);
         found.expect("nothing is there");
     }
     while let Some((table, key, values)) = rows.get(looked_for.fetch_add(1, Ordering::Relaxed)) {
         let guard = worker.enter();
-        tables.recover(*table, Place::Key(key), &guard, &no_interrupts).expect("the row comes back");
+        tables
+            .recover(*table, Place::Key(key), Intent::Read, &guard, &no_interrupts)
+            .expect("the row comes back");
         let store = tables.by_id(*table).expect("the table is there");
         let (record, _) = store.find(key, &guard);
         let found = record.map(|record| values_of(store, record));
