@@ -12,22 +12,24 @@
 //! 4. The partitions of β run.
 //!
 //! Invariant: a unit is assigned only after all units that send its keys. Held by:
-//! `tasks_keep_the_order_of_blocks_and_batches`, and by an assertion here.
+//! `tasks_keep_the_order_of_blocks_and_batches`, and by an assertion in `PlannedBatch::received`.
 
 use crate::divergence::{Divergence, malformed_writes};
 use crate::plan::{Assigned, Connected, PlannedBatch, Planner, WaitingUnit, partition_of_hash};
-use crate::programs::{Call, Cut, Partitions, PieceFacts, Programs};
+use crate::programs::{Call, Cut, Partitions, PieceFacts, Programs, TapeSource};
 use crate::tape::Received;
 use crate::unit::Unit;
 use crate::{Batch, Body};
 
 impl Programs {
-    /// Assigns the units of a deferred block to partitions.
-    pub(crate) fn assign<B: Batch>(
+    /// Assigns the units of a deferred block to partitions. `received` begins to receive the results of a
+    /// transaction that are on a tape.
+    pub(crate) fn assign<'t, B: Batch>(
         &self,
         batch: &PlannedBatch<B>,
         block: usize,
         planner: &mut Planner,
+        received: impl Fn(&TapeSource, u32) -> Received<'t>,
     ) -> Result<(), Divergence> {
         let Partitions { count, cut, .. } = self.partitions[block];
         let mut assigned =
@@ -46,7 +48,7 @@ impl Programs {
                     let call = Call { order: transaction.order, program, record: &record };
                     self.load_for_planning(call, planner)?;
                     let facts = self.facts(program, block);
-                    load_received(batch, facts, unit.transaction, planner);
+                    load_received(facts, planner, |source| received(source, unit.transaction));
                     if cut == Cut::Keys {
                         let hashes = planner.hashes_of(&facts.piece.keys);
                         connected.add(*unit, &hashes);
@@ -66,20 +68,14 @@ impl Programs {
 
 /// Puts the results that the keys of a piece follow from into the registers of the planner. Those of an
 /// operation that never ran stay NULL: then what they tell never ran, either.
-fn load_received<B: Batch>(
-    batch: &PlannedBatch<B>,
+fn load_received<'t>(
     facts: &PieceFacts,
-    transaction: u32,
     planner: &mut Planner,
+    received: impl Fn(&TapeSource) -> Received<'t>,
 ) {
     let Planner { machine, witnesses, .. } = planner;
     for key in &facts.keys {
-        let source = &key.tape;
-        let units = batch.partitions_of(source.block, transaction);
-        let tapes = &batch.tapes[source.block];
-        let has_run = units.iter().all(|partition| tapes[usize::from(*partition)].get().is_some());
-        assert!(has_run, "a piece is assigned only after the pieces that send its keys");
-        let mut received = Received::from_tapes(tapes, units, source.tape, transaction);
+        let mut received = received(&key.tape);
         for register in &key.registers {
             let Some(value) = received.next(witnesses, &mut machine.frame.arena) else { break };
             machine.set(*register, value);

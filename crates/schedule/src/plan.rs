@@ -3,8 +3,8 @@
 //! Paper: PACMAN §4.2 (piece-sets), §4.3.1 (key spaces).
 
 use crate::divergence::{Divergence, malformed_writes};
-use crate::programs::{Call, Cut, Partitions, Programs};
-use crate::tape::Tape;
+use crate::programs::{Call, Cut, Partitions, Programs, TapeSource};
+use crate::tape::{Received, Tape};
 use crate::unit::Unit;
 use crate::{Batch, Body};
 use catalog::{Arena, CommitOrder, Datum, Table, Written};
@@ -73,8 +73,20 @@ impl<B> PlannedBatch<B> {
         assert!(is_first, "the units of a block are assigned once");
     }
 
+    /// Begins to receive the results of a transaction that are on a tape. The units that send them have run.
+    pub(crate) fn received(&self, source: &TapeSource, transaction: u32) -> Received<'_> {
+        let units = self.partitions_of(source.block, transaction);
+        let tapes = &self.tapes[source.block];
+        let have_run = units.iter().all(|partition| tapes[usize::from(*partition)].get().is_some());
+        debug_assert!(
+            have_run,
+            "a piece is assigned, and runs, only after the pieces whose results it receives"
+        );
+        Received::from_tapes(tapes, units, source.tape, transaction)
+    }
+
     /// Returns the partitions of the units of a transaction's piece of a block, in their order.
-    pub(crate) fn partitions_of(&self, block: usize, transaction: u32) -> &[u8] {
+    fn partitions_of(&self, block: usize, transaction: u32) -> &[u8] {
         if let Some(assigned) = self.assigned[block].get() {
             return std::slice::from_ref(&assigned.partitions[transaction as usize]);
         }

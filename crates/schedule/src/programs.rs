@@ -91,7 +91,7 @@ pub(crate) type TapeNumbers = Vec<Vec<Option<(usize, usize)>>>;
 
 /// The programs of a run, under definitions that do not change.
 pub struct Programs {
-    pub(crate) pieces: Pieces,
+    pub(crate) pieces: Arc<Pieces>,
     /// By program, its procedure.
     pub(crate) procedures: Vec<Arc<Procedure>>,
     pub(crate) definitions: Definitions,
@@ -112,13 +112,13 @@ impl Programs {
     /// # Errors
     /// The arguments of a sampled call do not fit its procedure.
     pub fn new<'b>(
-        pieces: Pieces,
+        pieces: impl Into<Arc<Pieces>>,
         procedures: Vec<Arc<Procedure>>,
         definitions: Definitions,
         settings: Settings,
         sample: impl Iterator<Item = Transaction<'b>>,
     ) -> Result<Self, Divergence> {
-        let most = settings.most_partitions();
+        let (pieces, most) = (pieces.into(), settings.most_partitions());
         let whole = |cuts: &Cuts| Partitions::of_pieces(if cuts.whole { most } else { 1 });
         let partitions: Vec<Partitions> = pieces.cuts.iter().map(whole).collect();
         let (tapes, tape_counts) = number_tapes(&pieces);
@@ -133,7 +133,7 @@ impl Programs {
 
     /// Makes every piece, or every round of a piece that has rounds, a unit by itself.
     pub(crate) fn of_units(
-        pieces: Pieces,
+        pieces: Arc<Pieces>,
         procedures: Vec<Arc<Procedure>>,
         definitions: Definitions,
     ) -> Self {

@@ -12,9 +12,9 @@ use logging::content::{Write, WritesRecord};
 use procedure::{DataAccess, LookAhead, Machine, SqlError, WitnessValues, announce_piece, execute_piece};
 
 /// The rows of this many units are looked up at once, so that their cache misses overlap.
-const GROUP: usize = 16;
+pub(crate) const GROUP: usize = 16;
 /// Memory is given back after this many groups.
-const RECLAIM_EVERY: usize = 16;
+pub(crate) const RECLAIM_EVERY: usize = 16;
 
 /// How one thread reads and writes rows.
 pub trait Access: DataAccess + LookAhead {
@@ -107,7 +107,7 @@ impl Programs {
         executor: &mut Executor<A>,
     ) -> Result<(), Divergence> {
         let Executor { access, lanes, writer } = executor;
-        self.announce_group(running, group, lanes, writer, access)?;
+        self.announce_group(running.batch, running.block, group, lanes, writer, access)?;
         let (mut index, mut lane) = (0, 0);
         while let Some(unit) = group.get(index).copied() {
             lane = if shares_lane(group, index) { lane } else { index };
@@ -136,9 +136,10 @@ impl Programs {
     }
 
     /// Loads the registers of the units of a group, and begins to load the rows that they will look for.
-    fn announce_group<B: Batch, A: Access>(
+    pub(crate) fn announce_group<B: Batch, A: Access>(
         &self,
-        running: &Running<'_, B>,
+        batch: &PlannedBatch<B>,
+        block: usize,
         group: &[Unit],
         lanes: &mut [Lane],
         writer: &mut ValueWriter,
@@ -147,14 +148,14 @@ impl Programs {
         access.expect_nothing();
         let mut lane = 0;
         for (index, unit) in group.iter().enumerate() {
-            let transaction = running.batch.transactions.get(unit.transaction as usize);
+            let transaction = batch.transactions.get(unit.transaction as usize);
             let order = transaction.order;
             match transaction.body {
                 Body::Call { program, record } => {
                     let is_loaded = shares_lane(group, index);
                     lane = if is_loaded { lane } else { index };
                     let call = Call { order, program, record: &record };
-                    let facts = self.facts(program, running.block);
+                    let facts = self.facts(program, block);
                     if !is_loaded {
                         self.load_piece(call, facts, &mut lanes[lane])?;
                     }
@@ -203,10 +204,7 @@ impl Programs {
         received.resize_with(self.pieces.programs[call.program].operations.len(), || None);
         for source in &facts.receives {
             let batch: &'b PlannedBatch<B> = batch;
-            let units = batch.partitions_of(source.block, unit.transaction);
-            let tapes =
-                Received::from_tapes(&batch.tapes[source.block], units, source.tape, unit.transaction);
-            received[source.operation.0 as usize] = Some(tapes);
+            received[source.operation.0 as usize] = Some(batch.received(source, unit.transaction));
         }
         self.execute_unit(call, facts, unit, lane, UnitTapes { received, sent }, access)
     }
@@ -257,7 +255,7 @@ impl Programs {
 
 /// Returns whether a unit runs in the lane of the unit before it. The rounds of one call share its arguments,
 /// and nothing else goes from one round to the next.
-fn shares_lane(group: &[Unit], index: usize) -> bool {
+pub(crate) fn shares_lane(group: &[Unit], index: usize) -> bool {
     index > 0 && group[index - 1].transaction == group[index].transaction
 }
 

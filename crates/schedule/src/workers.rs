@@ -42,6 +42,18 @@ impl<B> Drop for Stop<'_, B> {
 }
 
 impl Programs {
+    /// Returns the blocks of a schedule.
+    pub(crate) fn shape(&self) -> Shape {
+        Shape {
+            before: self.pieces.before.clone(),
+            partitions: self.partitions.iter().map(|block| block.count).collect(),
+            assigned_after: (0..self.partitions.len()).map(|block| self.key_blocks(block)).collect(),
+            // A key may be in another partition in every batch.
+            whole_batches: self.partitions.iter().map(|block| block.cut == Cut::Keys).collect(),
+            window: self.settings.window(),
+        }
+    }
+
     /// Runs the transactions of a source to its end, with one thread for each access. `names` describes each
     /// block in the measures.
     ///
@@ -53,14 +65,7 @@ impl Programs {
         accesses: Vec<A>,
         names: &[Vec<String>],
     ) -> Result<Measured, RunError<S::Error>> {
-        let schedule = Schedule::new(Shape {
-            before: self.pieces.before.clone(),
-            partitions: self.partitions.iter().map(|block| block.count).collect(),
-            assigned_after: (0..self.partitions.len()).map(|block| self.key_blocks(block)).collect(),
-            // A key may be in another partition in every batch.
-            whole_batches: self.partitions.iter().map(|block| block.cut == Cut::Keys).collect(),
-            window: self.settings.window(),
-        });
+        let schedule = Schedule::new(self.shape());
         let measures = Measures::new(&self.partitions);
         let run = Run { programs: self, source, schedule, measures };
         let results: Vec<_> = std::thread::scope(|scope| {
@@ -100,7 +105,8 @@ impl<S: Source> Run<'_, S> {
                     self.schedule.planned(batch, planned)
                 }
                 Task::Assign { id, planned } => {
-                    self.programs.assign(&planned, id.block, &mut planner)?;
+                    let received = |source: &_, transaction| planned.received(source, transaction);
+                    self.programs.assign(&planned, id.block, &mut planner, received)?;
                     self.count(&planned, id.block);
                     times.planning_s += lap().as_secs_f64();
                     self.schedule.assigned(id);

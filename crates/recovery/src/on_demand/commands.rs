@@ -135,18 +135,20 @@ impl Pending for PendingCommands {
     }
 
     fn recover_next(&self, worker: &mut Worker) -> Result<bool, RecoveryError> {
+        // First the rows: calls look rows up ahead once they are there.
+        if let Some(rows) = self.rows.as_ref().filter(|rows| !rows.is_done())
+            && rows.recover_next(worker)?
+        {
+            return Ok(true);
+        }
         if let Some(calls) = self.calls() {
             let ran = self.runners.with(&Interrupts::default(), |runner| calls.run_next(runner));
             if ran.map_err(RecoveryError::from)? {
                 return Ok(true);
             }
         }
-        let is_left = match &self.rows {
-            Some(rows) => rows.recover_next(worker)?,
-            None => false,
-        };
         self.end();
-        Ok(is_left)
+        Ok(false)
     }
 
     fn limit_at_end(&self, memory: &Arc<Memory>) {

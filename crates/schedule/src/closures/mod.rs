@@ -10,18 +10,22 @@
 //! 2. A thread that is about to use a place of a table calls `Closures::require`. It runs the units that use
 //!    the place in a way that matters, each after the earlier units that it meets in its granules, and after
 //!    the units of its own transaction whose results it receives.
-//! 3. `Closures::run_next` runs the units that are not wanted yet, in commit order.
+//! 3. `Closures::run_next` runs the units that are not wanted yet, as a run of all transactions would order
+//!    them (`drain`).
 //!
 //! Several threads do this at the same time. A unit is claimed by one of them once nothing before it is left,
-//! and a thread waits only for units that run. So no two threads wait for each other.
+//! and a thread that has claimed a unit waits for none. So no two threads wait for each other.
 //!
 //! Invariant: two units that touch one row, one of them writing, run in commit order; a place has its final
 //! rows once it was required. Held by: `on_demand.rs` and every random test of the log of commands, which
 //! recovers on demand, too (crates/reprise/tests/suite/common).
 
+mod drain;
 mod indexes;
 mod nodes;
+mod numbers;
 mod reserve;
+mod results;
 mod run;
 
 pub use run::{ClosureError, Runner};
@@ -30,42 +34,45 @@ use crate::divergence::Divergence;
 use crate::graph::entries::Use;
 use crate::programs::Programs;
 use crate::run::Access;
-use crate::{Batch, Definitions};
+use crate::{Batch, Definitions, SAMPLED, Settings};
 use catalog::{Table, TableId};
+use drain::Drain;
 use indexes::Indexes;
 use nodes::Nodes;
+use numbers::{Layouts, Numbers};
 use procedure::analysis::{PieceReservations, Pieces, ReservationMode};
 use procedure::{Interrupts, Procedure};
-use run::Sent;
+use reserve::{Listed, Listing};
+use results::Results;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The states of a unit: no thread runs it; a thread runs it; it has run; it cannot run.
+/// The states of a unit: no thread runs it; a thread runs it; it cannot run; it has run.
 const WAITING: u8 = 0;
 const RUNNING: u8 = 1;
-const DONE: u8 = 2;
-const FAILED: u8 = 3;
-
-/// Number of transactions that a thread claims at a time.
-const CLAIMED: usize = 64;
+const FAILED: u8 = 2;
+const DONE: u8 = 3;
+/// The state of a number that no unit has.
+const UNUSED: u8 = 4;
 
 /// Transactions whose units run when their rows are wanted.
 pub struct Closures<B> {
+    /// Those of single units.
     programs: Programs,
     reservations: PieceReservations,
-    transactions: B,
+    transactions: Arc<B>,
     indexes: Indexes,
     nodes: Nodes,
-    /// By transaction, its first unit; last the number of units.
-    firsts: Vec<u32>,
+    numbers: Numbers,
+    /// By number.
     states: Vec<AtomicU8>,
-    sent: Sent,
-    /// Number of units that are not done.
+    results: Results,
+    /// Number of units, and of those that are not done.
+    units: usize,
     left: AtomicUsize,
-    /// The first transaction that `run_next` has not claimed.
-    next: AtomicUsize,
+    drain: Drain<B>,
     /// Why a unit cannot run.
     failed: Mutex<Option<Divergence>>,
 }
@@ -91,10 +98,7 @@ pub enum Wanted<'a> {
 impl<B> fmt::Debug for Closures<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let left = self.left.load(Ordering::Relaxed);
-        f.debug_struct("Closures")
-            .field("units", &self.states.len())
-            .field("left", &left)
-            .finish_non_exhaustive()
+        f.debug_struct("Closures").field("units", &self.units).field("left", &left).finish_non_exhaustive()
     }
 }
 
@@ -111,6 +115,10 @@ pub struct ClosureParts {
     pub definitions: Definitions,
     /// The tables that transactions logged by value write.
     pub by_value: BTreeMap<TableId, Arc<Table>>,
+    /// How units run that no thread wants.
+    pub settings: Settings,
+    /// Number of transactions of a batch of these.
+    pub batch: usize,
 }
 
 impl<B: Batch> Closures<B> {
@@ -119,24 +127,43 @@ impl<B: Batch> Closures<B> {
     ///
     /// # Errors
     /// The arguments of a call, or writes by value, do not fit.
-    pub fn new(parts: ClosureParts, transactions: B, threads: usize) -> Result<Option<Self>, Divergence> {
-        let ClosureParts { pieces, reservations, procedures, definitions, by_value } = parts;
-        let programs = Programs::of_units(pieces, procedures, definitions);
+    pub fn new(parts: ClosureParts, transactions: B) -> Result<Option<Self>, Divergence> {
+        let ClosureParts { pieces, reservations, procedures, definitions, by_value, settings, batch } = parts;
+        let (pieces, transactions) = (Arc::new(pieces), Arc::new(transactions));
+        let sampled = (0..transactions.len()).step_by(transactions.len().div_ceil(SAMPLED).max(1));
+        let sample = sampled.map(|index| transactions.get(index));
+        let of_drain = (Arc::clone(&pieces), procedures.clone(), definitions.clone());
+        let of_drain = Programs::new(of_drain.0, of_drain.1, of_drain.2, settings, sample)?;
+        let programs = Programs::of_units(Arc::clone(&pieces), procedures, definitions);
         let indexes = Indexes::of(reservations.units.iter().flatten().map(|unit| &unit.own), &by_value);
-        let listed = reserve::list(&programs, &reservations, &indexes, &transactions, threads)?;
-        let Some((nodes, firsts)) = listed else { return Ok(None) };
-        let units = firsts.last().map_or(0, |units| *units as usize);
+        let layouts = Layouts::of(&pieces);
+        let listing = Listing {
+            programs: &programs,
+            reservations: &reservations,
+            indexes: &indexes,
+            layouts: &layouts,
+            transactions: &*transactions,
+        };
+        let Some(listed) = reserve::list(&listing, settings.threads)? else { return Ok(None) };
+        let Listed { nodes, firsts, unused } = listed;
+        let numbers = Numbers::new(layouts, firsts);
+        let states: Vec<_> = (0..numbers.count()).map(|_| AtomicU8::new(WAITING)).collect();
+        unused.iter().for_each(|number| states[*number as usize].store(UNUSED, Ordering::Relaxed));
+        let is_unit = |number: &u32| states[*number as usize].load(Ordering::Relaxed) != UNUSED;
+        let units = |transaction| numbers.of_transaction(transaction).filter(is_unit).count() as u32;
+        let results = Results::new((0..transactions.len() as u32).map(units));
         Ok(Some(Self {
             programs,
             reservations,
-            transactions,
             indexes,
             nodes,
-            firsts,
-            states: (0..units).map(|_| AtomicU8::new(WAITING)).collect(),
-            sent: Sent::default(),
-            left: AtomicUsize::new(units),
-            next: AtomicUsize::new(0),
+            units: numbers.count() - unused.len(),
+            left: AtomicUsize::new(numbers.count() - unused.len()),
+            numbers,
+            states,
+            results,
+            drain: Drain::new(of_drain, batch),
+            transactions,
             failed: Mutex::default(),
         }))
     }
@@ -155,7 +182,7 @@ impl<B: Batch> Closures<B> {
 
     /// Returns the number of units, and of those that have not run.
     pub fn units(&self) -> (usize, usize) {
-        (self.states.len(), self.left.load(Ordering::Relaxed))
+        (self.units, self.left.load(Ordering::Relaxed))
     }
 
     /// Returns once all units have run that use a part of a table, as far as their order and the use matter.
@@ -218,24 +245,11 @@ impl<B: Batch> Closures<B> {
         runner: &mut Runner<A>,
         interrupts: &Interrupts,
     ) -> Result<(), ClosureError> {
-        self.run(0..self.states.len() as u32, runner, interrupts)
-    }
-
-    /// Runs the units of the next transactions that no thread has claimed. Returns false at the end of a
-    /// round over all of them.
-    ///
-    /// # Errors
-    /// As `require`. The round goes on with the next transactions.
-    pub fn run_next<A: Access>(&self, runner: &mut Runner<A>) -> Result<bool, ClosureError> {
-        let transactions = self.firsts.len() - 1;
-        let first = self.next.fetch_add(CLAIMED, Ordering::Relaxed);
-        if first >= transactions {
-            self.next.store(0, Ordering::Relaxed);
-            return Ok(false);
+        while self.run_next(runner)? {
+            interrupts.check()?;
         }
-        let end = (first + CLAIMED).min(transactions);
-        (first..end).try_for_each(|transaction| self.run_transaction(transaction as u32, runner))?;
-        Ok(true)
+        // What other threads run, or have failed to run, is left.
+        self.run(0..self.states.len() as u32, runner, interrupts)
     }
 
     fn run<A: Access>(
@@ -247,8 +261,9 @@ impl<B: Batch> Closures<B> {
         units.into_iter().try_for_each(|unit| self.run_closure(unit, runner, interrupts))
     }
 
+    #[inline]
     fn is_unit_done(&self, unit: u32) -> bool {
         // ORDERING: Acquire pairs with the Release of the thread that ran it.
-        self.states[unit as usize].load(Ordering::Acquire) == DONE
+        self.states[unit as usize].load(Ordering::Acquire) >= DONE
     }
 }

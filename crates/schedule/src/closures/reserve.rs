@@ -2,6 +2,7 @@
 
 use super::indexes::Indexes;
 use super::nodes::{BUCKETS, Bucket, Nodes, bucket_of};
+use super::numbers::Layouts;
 use crate::divergence::{Divergence, malformed_writes};
 use crate::graph::entries::{Entry, Use};
 use crate::plan::Planner;
@@ -129,91 +130,109 @@ impl Reserver {
 /// The entries of consecutive transactions, with units numbered from 0.
 #[derive(Default)]
 struct Chunk {
-    /// By transaction, its number of units.
-    units: Vec<u32>,
+    /// By transaction, the end of its units.
+    ends: Vec<u32>,
+    /// Numbers that no unit has, ascending.
+    unused: Vec<u32>,
     /// By bucket.
     entries: Vec<Vec<Entry>>,
 }
 
+/// What `Chunk::of` and `list` go over.
+pub(super) struct Listing<'l, B> {
+    pub(super) programs: &'l Programs,
+    pub(super) reservations: &'l PieceReservations,
+    pub(super) indexes: &'l Indexes,
+    pub(super) layouts: &'l Layouts,
+    pub(super) transactions: &'l B,
+}
+
+/// The units of all transactions.
+pub(super) struct Listed {
+    /// By node.
+    pub(super) nodes: Nodes,
+    /// By transaction, its first unit; last the number of units.
+    pub(super) firsts: Vec<u32>,
+    /// Numbers that no unit has, ascending.
+    pub(super) unused: Vec<u32>,
+}
+
 impl Chunk {
+    /// Returns `None` if the units are too many to be numbered.
     fn of<B: Batch>(
-        programs: &Programs,
-        reservations: &PieceReservations,
-        indexes: &Indexes,
-        transactions: &B,
+        listing: &Listing<'_, B>,
         range: std::ops::Range<usize>,
     ) -> Result<Option<Self>, Divergence> {
-        let mut reserver = Reserver::default();
-        let mut chunk = Self { units: Vec::new(), entries: vec![Vec::new(); indexes.count() * BUCKETS] };
-        let mut unit = 0_u32;
+        let Listing { programs, reservations, indexes, layouts, transactions } = *listing;
+        let (mut reserver, mut counts) = (Reserver::default(), Vec::new());
+        let mut chunk = Self { entries: vec![Vec::new(); indexes.count() * BUCKETS], ..Self::default() };
+        let Self { ends, unused, entries } = &mut chunk;
+        let mut add = |vertex: u32, (index, node, of): NodeUse| {
+            entries[bucket_of(index, node)].push(Entry { node, vertex, of });
+        };
         for index in range {
             let Transaction { order, body } = transactions.get(index);
-            let first = unit;
-            let mut add = |vertex: u32, (index, node, of): NodeUse| {
-                chunk.entries[bucket_of(index, node)].push(Entry { node, vertex, of });
-            };
-            match body {
+            let first = ends.last().copied().unwrap_or(0);
+            let end = match body {
                 Body::Call { program, record } => {
                     let call = Call { order, program, record: &record };
                     reserver.load(programs, reservations, index as u32, call)?;
-                    let pieces = programs.pieces.pieces[program].iter();
-                    for (piece, own) in pieces.zip(&reservations.units[program]) {
-                        for round in 0..units_of(piece, &mut reserver.planner.machine) {
+                    let pieces = &programs.pieces.pieces[program];
+                    counts.clear();
+                    counts.extend(pieces.iter().map(|own| units_of(own, &mut reserver.planner.machine)));
+                    let in_rounds = pieces.iter().zip(&counts).filter(|(piece, _)| piece.rounds.is_some());
+                    let rounds = in_rounds.map(|(_, count)| *count).max().unwrap_or(0);
+                    let Some(of_call) = layouts.of_call(program, first, rounds) else { return Ok(None) };
+                    for (position, (piece, own)) in
+                        pieces.iter().zip(&reservations.units[program]).enumerate()
+                    {
+                        let units = layouts.of_piece(program, &of_call, position);
+                        for round in 0..counts[position] {
+                            let unit = units.start + round;
                             reserver.visit_unit(piece, own, round, indexes, |of| add(unit, of));
-                            let Some(next) = unit.checked_add(1) else { return Ok(None) };
-                            unit = next;
                         }
+                        unused.extend(units.start + counts[position]..units.end);
                     }
+                    of_call.end
                 }
                 Body::Writes(writes) => {
-                    reserver.visit_writes(programs, order, writes, indexes, |of| add(unit, of))?;
-                    let Some(next) = unit.checked_add(1) else { return Ok(None) };
-                    unit = next;
+                    reserver.visit_writes(programs, order, writes, indexes, |of| add(first, of))?;
+                    let Some(end) = first.checked_add(1) else { return Ok(None) };
+                    end
                 }
-            }
-            chunk.units.push(unit - first);
+            };
+            ends.push(end);
         }
         Ok(Some(chunk))
     }
 }
 
-/// Lists the units of all transactions by node; also returns, by transaction, its first unit, and last their
-/// number. `None` if they are too many to be numbered.
-pub(super) fn list<B: Batch>(
-    programs: &Programs,
-    reservations: &PieceReservations,
-    indexes: &Indexes,
-    transactions: &B,
-    threads: usize,
-) -> Result<Option<(Nodes, Vec<u32>)>, Divergence> {
-    let threads = threads.max(1);
-    let size = transactions.len().div_ceil(threads).max(1);
+/// Lists the units of all transactions. `None` if they are too many to be numbered.
+pub(super) fn list<B: Batch>(listing: &Listing<'_, B>, threads: usize) -> Result<Option<Listed>, Divergence> {
+    let (threads, count) = (threads.max(1), listing.transactions.len());
+    let size = count.div_ceil(threads).max(1);
     let chunks: Vec<Result<Option<Chunk>, Divergence>> = std::thread::scope(|scope| {
         let chunk = |thread: usize| {
-            let range =
-                (thread * size).min(transactions.len())..((thread + 1) * size).min(transactions.len());
-            scope.spawn(move || Chunk::of(programs, reservations, indexes, transactions, range))
+            let range = (thread * size).min(count)..((thread + 1) * size).min(count);
+            scope.spawn(move || Chunk::of(listing, range))
         };
         let running: Vec<_> = (0..threads).map(chunk).collect();
         running.into_iter().map(|thread| thread.join().expect("a listing thread does not panic")).collect()
     });
-    let (mut firsts, mut unit) = (vec![0_u32], 0_u32);
-    let mut by_bucket: Vec<Unsorted> = vec![Vec::new(); indexes.count() * BUCKETS];
+    let (mut firsts, mut unused, mut first) = (Vec::with_capacity(count + 1), Vec::new(), 0_u32);
+    let mut by_bucket: Vec<Unsorted> = vec![Vec::new(); listing.indexes.count() * BUCKETS];
+    firsts.push(0);
     for chunk in chunks {
-        let Some(Chunk { units, entries }) = chunk? else { return Ok(None) };
-        let base = unit;
-        for count in units {
-            let Some(next) = unit.checked_add(count) else { return Ok(None) };
-            unit = next;
-            firsts.push(unit);
-        }
-        by_bucket.iter_mut().zip(entries).for_each(|(all, own)| all.push((base, own)));
+        let Some(chunk) = chunk? else { return Ok(None) };
+        let units = chunk.ends.last().copied().unwrap_or(0);
+        // `u32::MAX` is behind all units.
+        let Some(end) = first.checked_add(units).filter(|end| *end < u32::MAX) else { return Ok(None) };
+        firsts.extend(chunk.ends.iter().map(|own| first + own));
+        unused.extend(chunk.unused.iter().map(|own| first + own));
+        by_bucket.iter_mut().zip(chunk.entries).for_each(|(all, own)| all.push((first, own)));
+        first = end;
     }
-    // `u32::MAX` is behind all units.
-    if unit == u32::MAX {
-        return Ok(None);
-    }
-    Ok(Some((Nodes { buckets: sorted(by_bucket, threads) }, firsts)))
+    Ok(Some(Listed { nodes: Nodes { buckets: sorted(by_bucket, threads) }, firsts, unused }))
 }
 
 /// The entries of a bucket, by chunk, each with the first unit of the chunk.

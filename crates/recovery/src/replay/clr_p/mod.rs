@@ -21,7 +21,7 @@ use logging::content::{Record, StatementRecord};
 use procedure::analysis::{Analysis, Decomposition, LogFacts, PieceReservations, Pieces};
 use procedure::{Machine, Procedure};
 use schedule::closures::{ClosureParts, Closures};
-use schedule::{Breakdown, Definitions, Programs, RunError, Settings};
+use schedule::{Breakdown, Definitions, Mode, Programs, RunError, Settings};
 use source::{LogSource, ProgramKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -153,7 +153,7 @@ impl Segment {
     /// Lists the transactions of the segment, to be executed when their rows are wanted. Returns `None`,
     /// and has done nothing, if one of them calls a procedure that is not defined, or if they are too many.
     fn defer(&self, context: &ReplayContext<'_>) -> Result<Option<Arc<PendingCommands>>, RecoveryError> {
-        let ReplayContext { log, tables, rows, .. } = context;
+        let ReplayContext { log, tables, rows, config, .. } = context;
         let (keys, procedures) = self.procedures(context);
         if keys.len() < self.programs.len() {
             return Ok(None);
@@ -169,9 +169,11 @@ impl Segment {
             procedures,
             definitions: Definitions::new(tables.iter().map(|store| store.definition())),
             by_value,
+            settings: Settings { mode: Mode::Pipelined, threads: context.threads() },
+            batch: config.batch,
         };
         let transactions = LogTransactions::new(log, self.range.clone(), &keys);
-        let Some(calls) = Closures::new(parts, transactions, context.threads())? else { return Ok(None) };
+        let Some(calls) = Closures::new(parts, transactions)? else { return Ok(None) };
         tables.epochs.advance_to(log.order(self.range.end - 1).epoch());
         let (tables, rows) = (tables.clone(), rows.clone());
         let commands = PendingCommands::new(calls, rows, tables, context.threads(), log.record_bytes);

@@ -3,9 +3,9 @@
 use catalog::{TableId, value_from_datum};
 use checkpoint::{Consistency, Manifest};
 use procedure::Interrupts;
-use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
 use recovery::{Recovered, RecoveryConfig, recover};
 use reprise::{
     Arena, Column, Config, Content, Database, Digest, Error, Executed, Method, Progress, ReplayMode, Row,
@@ -237,22 +237,23 @@ pub fn on_demand_digest(disk: &Arc<dyn Disk>, folder: &Path, method: Method, thr
     let recovered = recovered.unwrap_or_else(|error| panic!("{method} recovers on demand: {error}"));
     let tables = &recovered.tables;
     let worker = || Worker::new(tables.epochs.clone(), tables.memory.clone()).expect("a worker");
-    let looked_for = AtomicUsize::new(0);
+    let (looked_for, begin) = (AtomicUsize::new(0), random.random_range(0..=rows.len() / 2));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| look_for(tables, &rows, &looked_for, &mut worker()));
         }
-        scope.spawn(|| {
-            // The second half of the rows is looked for beside it.
-            while looked_for.load(Ordering::Relaxed) < rows.len() / 2 {
-                std::thread::yield_now();
-            }
-            let mut worker = worker();
-            if let Some(pending) = &recovered.rows {
-                while pending.is_pending() && pending.recover_next(&mut worker).expect("all rows come back") {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                // The rows behind are looked for beside it.
+                while looked_for.load(Ordering::Relaxed) < begin {
+                    std::thread::yield_now();
                 }
-            }
-        });
+                let mut worker = worker();
+                while let Some(pending) = recovered.rows.as_ref().filter(|pending| pending.is_pending())
+                    && pending.recover_next(&mut worker).expect("all rows come back")
+                {}
+            });
+        }
     });
     tables.recover_all().expect("all rows come back");
     assert!(recovered.rows.as_ref().is_none_or(|pending| !pending.is_pending()), "all rows are back");
