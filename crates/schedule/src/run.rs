@@ -6,7 +6,7 @@ use crate::programs::{Call, PieceFacts, Programs, WitnessSource};
 use crate::readiness::PartitionId;
 use crate::tape::{PieceTapes, Received, Tape};
 use crate::unit::Unit;
-use crate::{Batch, Body, ValueWriter};
+use crate::{Batch, Body, Transaction, ValueWriter};
 use catalog::{CommitOrder, Written};
 use logging::content::{Write, WritesRecord};
 use procedure::{DataAccess, LookAhead, Machine, SqlError, WitnessValues, announce_piece, execute_piece};
@@ -107,7 +107,7 @@ impl Programs {
         executor: &mut Executor<A>,
     ) -> Result<(), Divergence> {
         let Executor { access, lanes, writer } = executor;
-        self.announce_group(running.batch, running.block, group, lanes, writer, access)?;
+        self.announce_group(&running.batch.transactions, running.block, group, lanes, writer, access)?;
         let (mut index, mut lane) = (0, 0);
         while let Some(unit) = group.get(index).copied() {
             lane = if shares_lane(group, index) { lane } else { index };
@@ -138,7 +138,7 @@ impl Programs {
     /// Loads the registers of the units of a group, and begins to load the rows that they will look for.
     pub(crate) fn announce_group<B: Batch, A: Access>(
         &self,
-        batch: &PlannedBatch<B>,
+        transactions: &B,
         block: usize,
         group: &[Unit],
         lanes: &mut [Lane],
@@ -148,9 +148,8 @@ impl Programs {
         access.expect_nothing();
         let mut lane = 0;
         for (index, unit) in group.iter().enumerate() {
-            let transaction = batch.transactions.get(unit.transaction as usize);
-            let order = transaction.order;
-            match transaction.body {
+            let Transaction { order, body } = transactions.get(unit.transaction as usize);
+            match body {
                 Body::Call { program, record } => {
                     let is_loaded = shares_lane(group, index);
                     lane = if is_loaded { lane } else { index };

@@ -4,7 +4,7 @@ use crate::unit::Unit;
 use catalog::{Arena, Datum};
 use procedure::analysis::Piece;
 use procedure::{OperationId, Part, Tapes, WitnessValues};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 /// The results of one operation, sent by the units of a partition.
 #[derive(Default, Debug)]
@@ -16,6 +16,24 @@ pub(crate) struct Tape {
 }
 
 impl Tape {
+    /// Removes all values, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.starts.clear();
+        self.values.clear();
+        self.arena.clear();
+    }
+
+    /// Returns all values, each with its arena.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (Datum, &Arena)> {
+        self.values.iter().map(|value| (*value, &self.arena))
+    }
+
+    /// Adds a copy of a value, without its unit.
+    pub(crate) fn push(&mut self, value: Datum, arena: &Arena) {
+        let value = self.arena.adopt(value, arena);
+        self.values.push(value);
+    }
+
     /// Returns the indexes of a unit's first value and of the value behind its last.
     fn range_of(&self, key: u64) -> (usize, usize) {
         match self.starts.binary_search_by_key(&key, |(unit, _)| *unit) {
@@ -45,14 +63,12 @@ pub(crate) enum Received<'t> {
         /// The tape that is being read, the index of its next value, and that behind its last.
         now: Option<(&'t Tape, usize, usize)>,
     },
-    /// The tapes of the units of another piece, each unit with tapes of its own.
-    Units {
-        /// The tapes of each unit, by number.
-        units: Vec<Arc<Vec<Tape>>>,
-        /// The number of the tape.
-        tape: usize,
-        /// The unit that is being read, and the index of its next value.
-        next: (usize, usize),
+    /// A copy of all results, and the index of the next one.
+    Copied {
+        /// The results, in their order.
+        tape: Tape,
+        /// The index of the next one.
+        at: usize,
     },
 }
 
@@ -69,9 +85,15 @@ impl<'t> Received<'t> {
         Self::Tapes { partitions, tape, units, next: Unit { transaction, index: 0 }, now: None }
     }
 
-    /// Begins to receive the results on a tape of units that have tapes of their own.
-    pub(crate) fn from_units(units: Vec<Arc<Vec<Tape>>>, tape: usize) -> Self {
-        Self::Units { units, tape, next: (0, 0) }
+    /// Begins to receive what a function puts on an empty tape. Takes the memory of an earlier copy.
+    pub(crate) fn copied(earlier: Option<Self>, copy: impl FnOnce(&mut Tape)) -> Self {
+        let mut tape = match earlier {
+            Some(Self::Copied { tape, .. }) => tape,
+            _ => Tape::default(),
+        };
+        tape.clear();
+        copy(&mut tape);
+        Self::Copied { tape, at: 0 }
     }
 
     /// Begins to receive witness values.
@@ -90,14 +112,11 @@ impl<'t> Received<'t> {
                 *at += 1;
                 witnesses.get(*at - 1)
             }
-            Self::Units { units, tape, next: (unit, at) } => loop {
-                let of = units.get(*unit)?.get(*tape)?;
-                if let Some(value) = of.values.get(*at) {
-                    *at += 1;
-                    return Some(arena.adopt(*value, &of.arena));
-                }
-                (*unit, *at) = (*unit + 1, 0);
-            },
+            Self::Copied { tape, at } => {
+                let value = *tape.values.get(*at)?;
+                *at += 1;
+                Some(arena.adopt(value, &tape.arena))
+            }
             Self::Tapes { partitions, tape, units, next, now } => loop {
                 if let Some((of, at, end)) = now
                     && at < end

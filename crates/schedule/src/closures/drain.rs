@@ -9,7 +9,8 @@ use super::run::{Claim, ClosureError, Place, Runner, Running};
 use crate::plan::PlannedBatch;
 use crate::programs::{Call, Programs, TapeSource};
 use crate::readiness::{PartitionId, Schedule, Task};
-use crate::run::{Access, GROUP, RECLAIM_EVERY, shares_lane};
+use crate::run::{Access, GROUP, Lane, RECLAIM_EVERY, shares_lane};
+use crate::tape::Received;
 use crate::unit::Unit;
 use crate::{Batch, Body, Transaction};
 use procedure::Interrupts;
@@ -95,7 +96,9 @@ impl<B: Batch> Closures<B> {
             Task::Assign { id, planned } => {
                 let received = |source: &TapeSource, transaction: u32| {
                     let transaction = planned.transactions.number_of(transaction);
-                    self.results.received(transaction, source.block, source.tape)
+                    Received::copied(None, |tape| {
+                        self.results.receive(transaction, source.block, source.tape, tape);
+                    })
                 };
                 self.drain.programs.assign(&planned, id.block, &mut runner.planner, received)?;
                 schedule.assigned(id);
@@ -173,8 +176,7 @@ impl<B: Batch> Closures<B> {
             if group.len() == GROUP {
                 return &units[index..];
             }
-            let transaction = batch.transactions.get(unit.transaction as usize);
-            let mut numbers = self.numbers_of(batch, block, *unit, &transaction.body);
+            let mut numbers = self.numbers_of(batch, block, *unit);
             if !numbers.all(|number| self.is_unit_done(number)) {
                 group.push(*unit);
             }
@@ -183,15 +185,11 @@ impl<B: Batch> Closures<B> {
     }
 
     /// Returns the numbers of a unit of a batch, which may be a whole piece.
-    fn numbers_of(
-        &self,
-        batch: &PlannedBatch<Slice<B>>,
-        block: usize,
-        unit: Unit,
-        body: &Body<'_>,
-    ) -> Range<u32> {
+    fn numbers_of(&self, batch: &PlannedBatch<Slice<B>>, block: usize, unit: Unit) -> Range<u32> {
         let transaction = batch.transactions.number_of(unit.transaction);
-        let Body::Call { program, .. } = *body else { return self.numbers.of_transaction(transaction) };
+        let Some(program) = self.numbers.program(transaction) else {
+            return self.numbers.of_transaction(transaction);
+        };
         let numbers = self.units_of(program, transaction, block);
         if self.drain.programs.facts(program, block).is_in_rounds {
             numbers.start + unit.index..numbers.start + unit.index + 1
@@ -206,15 +204,41 @@ impl<B: Batch> Closures<B> {
         block: usize,
         runner: &mut Runner<A>,
     ) -> Result<(), ClosureError> {
+        let (mut group, mut lanes) = (std::mem::take(&mut runner.group), std::mem::take(&mut runner.lanes));
+        let ran = self.run_units(batch, block, &mut group, &mut lanes, runner);
+        (runner.group, runner.lanes) = (group, lanes);
+        ran
+    }
+
+    /// Runs the units of a group.
+    fn run_units<A: Access>(
+        &self,
+        batch: &PlannedBatch<Slice<B>>,
+        block: usize,
+        group: &mut [Unit],
+        lanes: &mut [Lane],
+        runner: &mut Runner<A>,
+    ) -> Result<(), ClosureError> {
+        // The transactions of the group, each once, by number; and the numbers of each unit.
+        let (mut transactions, mut numbers) =
+            (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
+        let mut last = None;
+        for unit in &mut *group {
+            numbers
+                .push((batch.transactions.number_of(unit.transaction), self.numbers_of(batch, block, *unit)));
+            if last != Some(unit.transaction) {
+                last = Some(unit.transaction);
+                transactions.push(batch.transactions.get(unit.transaction as usize));
+            }
+            unit.transaction = transactions.len() as u32 - 1;
+        }
         let programs = &self.drain.programs;
-        let Runner { access, writer, group, lanes, .. } = &mut *runner;
-        programs.announce_group(batch, block, group, lanes, writer, access)?;
-        let (group, mut lanes) = (std::mem::take(&mut runner.group), std::mem::take(&mut runner.lanes));
+        let Runner { access, writer, .. } = &mut *runner;
+        programs.announce_group(&transactions, block, group, lanes, writer, access)?;
         let (mut lane, mut ran, mut result) = (0, 0, Ok(()));
-        for (index, unit) in group.iter().enumerate() {
-            lane = if shares_lane(&group, index) { lane } else { index };
-            let Transaction { order, body } = batch.transactions.get(unit.transaction as usize);
-            let numbers = self.numbers_of(batch, block, *unit, &body);
+        for (index, (unit, (transaction, mut numbers))) in group.iter().zip(numbers).enumerate() {
+            lane = if shares_lane(group, index) { lane } else { index };
+            let Transaction { order, body } = transactions[unit.transaction as usize];
             let states = &self.states[numbers.start as usize..numbers.end as usize];
             let claimed = match body {
                 Body::Call { program, record } => Claim::of(states).map(|claim| (program, record, claim)),
@@ -222,7 +246,6 @@ impl<B: Batch> Closures<B> {
             };
             result = match claimed {
                 Some((program, record, claim)) => {
-                    let transaction = batch.transactions.number_of(unit.transaction);
                     let place = Place { transaction, block, round: unit.index };
                     let call = Call { order, program, record: &record };
                     let running = Running { claim: &claim, lane: &mut lanes[lane] };
@@ -230,7 +253,6 @@ impl<B: Batch> Closures<B> {
                     self.end(claim, executed).map(|units| ran += units as usize)
                 }
                 None => {
-                    let mut numbers = numbers;
                     let no_interrupts = Interrupts::default();
                     numbers.try_for_each(|number| self.run_staying(number, runner, &no_interrupts))
                 }
@@ -239,7 +261,6 @@ impl<B: Batch> Closures<B> {
                 break;
             }
         }
-        (runner.group, runner.lanes) = (group, lanes);
         self.left.fetch_sub(ran, Ordering::Release);
         result
     }

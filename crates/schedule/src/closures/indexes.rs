@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The indexes in which units meet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Indexes {
     /// By table and index, the number of the index; `None` if no units meet there.
     numbers: Vec<Vec<Option<u32>>>,
@@ -15,6 +15,14 @@ pub(super) struct Indexes {
     lengths: Vec<Vec<usize>>,
     /// The tables that units read and none writes.
     constant: BTreeSet<TableId>,
+}
+
+/// The two longest lengths of the granules of an index.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nested {
+    pub(super) number: u32,
+    pub(super) outer: usize,
+    pub(super) inner: usize,
 }
 
 /// What units use of an index.
@@ -90,11 +98,31 @@ impl Indexes {
         self.numbers.get(table.0 as usize).into_iter().flatten().filter_map(|number| *number)
     }
 
-    /// Visits the nodes of a granule of an index, each with whether it is the granule's own.
+    /// Returns the indexes in which units use granules of several lengths: the number of each, with the
+    /// longest length and the one before.
+    pub(super) fn nested(&self) -> Vec<Nested> {
+        let nested = |(number, lengths): (usize, &Vec<usize>)| match lengths[..] {
+            [.., outer, inner] => Some(Nested { number: number as u32, outer, inner }),
+            _ => None,
+        };
+        self.lengths.iter().enumerate().filter_map(nested).collect()
+    }
+
+    /// Returns them so that the granules of the longest length of some indexes count as those around them.
+    pub(super) fn widened(&self, numbers: &[u32]) -> Self {
+        let mut widened = self.clone();
+        for number in numbers {
+            widened.lengths[*number as usize].pop();
+        }
+        widened
+    }
+
+    /// Visits the nodes of a granule of an index, each with whether it is the granule's own: the narrowest.
     pub(super) fn for_each_node(&self, number: u32, key: &ReservedKey, mut visit: impl FnMut(u64, bool)) {
-        let lengths = self.lengths[number as usize].iter().copied();
-        for length in lengths.take_while(|length| *length <= key.len()) {
-            visit(node_of(number.into(), length, key.prefix(length)), length == key.len());
+        let lengths = &self.lengths[number as usize];
+        let count = lengths.partition_point(|length| *length <= key.len());
+        for (place, length) in lengths[..count].iter().enumerate() {
+            visit(node_of(number.into(), *length, key.prefix(*length)), place + 1 == count);
         }
     }
 

@@ -144,9 +144,11 @@ impl<B: Batch> Closures<B> {
             layouts: &layouts,
             transactions: &*transactions,
         };
+        let widened = indexes.widened(&reserve::widened(&listing)?);
+        let listing = Listing { indexes: &widened, ..listing };
         let Some(listed) = reserve::list(&listing, settings.threads)? else { return Ok(None) };
-        let Listed { nodes, firsts, unused } = listed;
-        let numbers = Numbers::new(layouts, firsts);
+        let Listed { nodes, firsts, programs: called, unused } = listed;
+        let numbers = Numbers::new(layouts, firsts, called);
         let states: Vec<_> = (0..numbers.count()).map(|_| AtomicU8::new(WAITING)).collect();
         unused.iter().for_each(|number| states[*number as usize].store(UNUSED, Ordering::Relaxed));
         let is_unit = |number: &u32| states[*number as usize].load(Ordering::Relaxed) != UNUSED;
@@ -155,7 +157,7 @@ impl<B: Batch> Closures<B> {
         Ok(Some(Self {
             programs,
             reservations,
-            indexes,
+            indexes: widened,
             nodes,
             units: numbers.count() - unused.len(),
             left: AtomicUsize::new(numbers.count() - unused.len()),

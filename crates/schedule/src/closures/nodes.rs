@@ -1,23 +1,63 @@
 //! The units that use each granule, in commit order.
 
 use super::indexes::Indexes;
-use crate::graph::entries::{Entry, Use, Uses};
+use crate::graph::entries::{Use, Uses};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The first bits of a node, which tell its bucket.
 const BUCKET_BITS: u32 = 6;
 /// Buckets of an index. Their nodes are sorted at the same time.
 pub(super) const BUCKETS: usize = 1 << BUCKET_BITS;
+/// The next bits of a node, which tell it in its bucket. Nodes that share all of them are one: then units
+/// that need no order have one, which is their order in the log.
+const NODE_BITS: u32 = 28;
+/// Bits of the number of a use.
+const USE_BITS: u32 = 4;
+const _: () = assert!(Use::COUNT <= 1 << USE_BITS && u32::BITS + NODE_BITS + USE_BITS == u64::BITS);
 
 /// Returns the bucket of a node of an index.
 pub(super) fn bucket_of(index: u32, node: u64) -> usize {
     index as usize * BUCKETS + (node >> (u64::BITS - BUCKET_BITS)) as usize
 }
 
+/// Returns what tells a node in its bucket.
+fn in_bucket(node: u64) -> u32 {
+    (node << BUCKET_BITS >> (u64::BITS - NODE_BITS)) as u32
+}
+
+/// A use of a node by a unit, in one word: node, unit and use, in the order in which they are sorted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Packed(u64);
+
+impl Packed {
+    pub(super) fn new(node: u64, unit: u32, of: Use) -> Self {
+        let node = u64::from(in_bucket(node)) << (u32::BITS + USE_BITS);
+        Self(node | u64::from(unit) << USE_BITS | of.number() as u64)
+    }
+
+    /// Returns it for a unit with a number that is greater by `units`.
+    pub(super) fn after(self, units: u32) -> Self {
+        Self(self.0 + (u64::from(units) << USE_BITS))
+    }
+
+    fn node(self) -> u32 {
+        (self.0 >> (u32::BITS + USE_BITS)) as u32
+    }
+
+    fn unit(self) -> u32 {
+        (self.0 >> USE_BITS) as u32
+    }
+
+    fn number(self) -> u8 {
+        self.0 as u8 & ((1 << USE_BITS) - 1)
+    }
+}
+
 /// A node: a granule of an index.
 #[derive(Debug)]
 struct Node {
-    hash: u64,
+    /// What tells it in its bucket.
+    hash: u32,
     /// The place of its first entry. Its last one stands before the first one of the next node.
     start: u32,
     /// The place of the first entry whose unit may not be done.
@@ -45,33 +85,34 @@ struct NodeEntries<'b> {
 
 impl Bucket {
     /// Sorts the entries of units; those of a node come in commit order.
-    pub(super) fn of(mut entries: Vec<Entry>) -> Self {
-        entries.sort_unstable_by_key(|entry| (entry.node, entry.vertex, entry.of.number()));
-        let mut bucket = Self::default();
-        let node = |hash, start| Node { hash, start, next: AtomicU32::new(start), uses: 0 };
-        for Entry { node: hash, vertex, of } in entries {
-            if bucket.nodes.last().is_none_or(|last| last.hash != hash) {
-                bucket.nodes.push(node(hash, bucket.units.len() as u32));
-            }
-            bucket.nodes.last_mut().expect("the node of the entry").uses |= 1 << of.number();
-            bucket.units.push(vertex);
-            bucket.uses.push(of.number() as u8);
+    pub(super) fn of(mut entries: Vec<Packed>) -> Self {
+        entries.sort_unstable();
+        let nodes = entries.chunk_by(|a, b| a.node() == b.node()).count() + 1;
+        let mut bucket = Self {
+            nodes: Vec::with_capacity(nodes),
+            units: entries.iter().map(|entry| entry.unit()).collect(),
+            uses: entries.iter().map(|entry| entry.number()).collect(),
+        };
+        let mut start = 0;
+        for of_node in entries.chunk_by(|a, b| a.node() == b.node()) {
+            let uses = of_node.iter().fold(0, |uses, entry| uses | 1 << entry.number());
+            bucket.nodes.push(Node { hash: of_node[0].node(), start, next: AtomicU32::new(start), uses });
+            start += of_node.len() as u32;
         }
-        bucket.nodes.push(node(u64::MAX, bucket.units.len() as u32));
+        bucket.nodes.push(Node { hash: u32::MAX, start, next: AtomicU32::new(start), uses: 0 });
         bucket
     }
 
     /// Returns the entries of a node, if it has any.
-    fn entries(&self, hash: u64) -> Option<NodeEntries<'_>> {
-        let node = self.place_of(hash)?;
+    fn entries(&self, node: u64) -> Option<NodeEntries<'_>> {
+        let node = self.place_of(node)?;
         Some(NodeEntries { bucket: self, node })
     }
 
     /// Returns the place of a node. Nodes are hashes, so it is near where their share of the space says.
-    fn place_of(&self, hash: u64) -> Option<usize> {
-        let nodes = self.nodes.split_last()?.1;
-        let share = u128::from(hash << BUCKET_BITS) * nodes.len() as u128;
-        let mut place = (share >> u64::BITS) as usize;
+    fn place_of(&self, node: u64) -> Option<usize> {
+        let (nodes, hash) = (self.nodes.split_last()?.1, in_bucket(node));
+        let mut place = ((u64::from(hash) * nodes.len() as u64) >> NODE_BITS) as usize;
         while nodes.get(place)?.hash < hash {
             place += 1;
         }

@@ -16,8 +16,6 @@ struct Layout {
     places: Vec<Listed>,
     /// By block, the position of its piece.
     positions: Vec<Option<usize>>,
-    /// Whether a piece sends anything.
-    sends: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -38,11 +36,9 @@ impl Layouts {
                 in_rounds: Vec::new(),
                 places: Vec::new(),
                 positions: vec![None; pieces.before.len()],
-                sends: false,
             };
             for (position, piece) in of_program.iter().enumerate() {
                 layout.positions[piece.block] = Some(position);
-                layout.sends |= !piece.sends.is_empty();
                 let Layout { whole, in_rounds, places, .. } = &mut layout;
                 if piece.rounds.is_some() {
                     places.push(Listed::InRounds(in_rounds.len() as u32));
@@ -85,12 +81,6 @@ impl Layouts {
         self.0[program].positions[block]
     }
 
-    /// Returns whether a piece of a program sends anything.
-    #[inline]
-    pub(super) fn sends(&self, program: usize) -> bool {
-        self.0[program].sends
-    }
-
     /// Returns the position of the piece of a unit of a call, and the number of its round.
     pub(super) fn place_of(&self, program: usize, of_call: &Range<u32>, unit: u32) -> (usize, u32) {
         let layout = &self.0[program];
@@ -116,12 +106,24 @@ pub(super) struct Numbers {
     pub(super) layouts: Layouts,
     /// By transaction, its first unit; last the number of units.
     firsts: Vec<u32>,
+    /// By transaction, its program; `BY_VALUE` where there is none.
+    programs: Vec<u32>,
 }
 
+/// Instead of the program of a transaction that was logged by value.
+pub(super) const BY_VALUE: u32 = u32::MAX;
+
 impl Numbers {
-    /// Takes the first unit of each transaction, and last the number of units.
-    pub(super) fn new(layouts: Layouts, firsts: Vec<u32>) -> Self {
-        Self { layouts, firsts }
+    /// Takes the first unit of each transaction, and last the number of units; and the program of each.
+    pub(super) fn new(layouts: Layouts, firsts: Vec<u32>, programs: Vec<u32>) -> Self {
+        Self { layouts, firsts, programs }
+    }
+
+    /// Returns the program of a transaction, unless it was logged by value.
+    #[inline]
+    pub(super) fn program(&self, transaction: u32) -> Option<usize> {
+        let program = self.programs[transaction as usize];
+        (program != BY_VALUE).then_some(program as usize)
     }
 
     /// Returns the number of units.

@@ -1,10 +1,10 @@
 //! What units may touch: evaluated for all of them when the nodes are made, and for one before it runs.
 
-use super::indexes::Indexes;
-use super::nodes::{BUCKETS, Bucket, Nodes, bucket_of};
-use super::numbers::Layouts;
+use super::indexes::{Indexes, Nested};
+use super::nodes::{BUCKETS, Bucket, Nodes, Packed, bucket_of};
+use super::numbers::{BY_VALUE, Layouts};
 use crate::divergence::{Divergence, malformed_writes};
-use crate::graph::entries::{Entry, Use};
+use crate::graph::entries::{Use, node_of};
 use crate::plan::Planner;
 use crate::programs::{Call, Programs};
 use crate::{Batch, Body, Transaction};
@@ -14,6 +14,7 @@ use procedure::Machine;
 use procedure::analysis::{
     Piece, PieceReservations, Reservation, ReservationMode, ReservedKey, UnitReservations, key_columns,
 };
+use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -64,18 +65,29 @@ impl Reserver {
         indexes: &Indexes,
         mut visit: impl FnMut(NodeUse),
     ) {
+        self.visit_keys(piece, reservations, round, |Reservation { granule, mode, .. }, key| {
+            let Some(number) = indexes.number(granule.table.id, granule.index) else { return };
+            indexes.for_each_node(number, key, |node, is_whole| {
+                visit((number, node, Use { mode: *mode, is_whole }));
+            });
+        });
+    }
+
+    /// Visits the granules that a unit of a piece of the loaded call uses.
+    fn visit_keys(
+        &mut self,
+        piece: &Piece,
+        reservations: &UnitReservations,
+        round: u32,
+        visit: impl FnMut(&Reservation, &ReservedKey),
+    ) {
         let Planner { machine, witnesses, .. } = &mut self.planner;
         if let Some(rounds) = &piece.rounds {
             let value = rounds.value(round, machine);
             machine.set(rounds.variable, value);
             reservations.of_round.iter().for_each(|own| own.load_round(witnesses, round, machine));
         }
-        reservations.own.for_each(machine, &mut self.key, |Reservation { granule, mode, .. }, key| {
-            let Some(number) = indexes.number(granule.table.id, granule.index) else { return };
-            indexes.for_each_node(number, key, |node, is_whole| {
-                visit((number, node, Use { mode: *mode, is_whole }));
-            });
-        });
+        reservations.own.for_each(machine, &mut self.key, visit);
     }
 
     /// Visits what the writes of a transaction that was logged by value use.
@@ -130,12 +142,13 @@ impl Reserver {
 /// The entries of consecutive transactions, with units numbered from 0.
 #[derive(Default)]
 struct Chunk {
-    /// By transaction, the end of its units.
+    /// By transaction, the end of its units, and its program.
     ends: Vec<u32>,
+    programs: Vec<u32>,
     /// Numbers that no unit has, ascending.
     unused: Vec<u32>,
     /// By bucket.
-    entries: Vec<Vec<Entry>>,
+    entries: Vec<Vec<Packed>>,
 }
 
 /// What `Chunk::of` and `list` go over.
@@ -153,6 +166,8 @@ pub(super) struct Listed {
     pub(super) nodes: Nodes,
     /// By transaction, its first unit; last the number of units.
     pub(super) firsts: Vec<u32>,
+    /// By transaction, its program, or `BY_VALUE`.
+    pub(super) programs: Vec<u32>,
     /// Numbers that no unit has, ascending.
     pub(super) unused: Vec<u32>,
 }
@@ -166,9 +181,12 @@ impl Chunk {
         let Listing { programs, reservations, indexes, layouts, transactions } = *listing;
         let (mut reserver, mut counts) = (Reserver::default(), Vec::new());
         let mut chunk = Self { entries: vec![Vec::new(); indexes.count() * BUCKETS], ..Self::default() };
-        let Self { ends, unused, entries } = &mut chunk;
-        let mut add = |vertex: u32, (index, node, of): NodeUse| {
-            entries[bucket_of(index, node)].push(Entry { node, vertex, of });
+        let Self { ends, programs: called, unused, entries } = &mut chunk;
+        let mut add = |unit: u32, (index, node, of): NodeUse| {
+            let (bucket, entry) = (&mut entries[bucket_of(index, node)], Packed::new(node, unit, of));
+            if bucket.last() != Some(&entry) {
+                bucket.push(entry);
+            }
         };
         for index in range {
             let Transaction { order, body } = transactions.get(index);
@@ -202,9 +220,52 @@ impl Chunk {
                 }
             };
             ends.push(end);
+            called.push(match body {
+                Body::Call { program, .. } => program as u32,
+                Body::Writes(_) => BY_VALUE,
+            });
         }
         Ok(Some(chunk))
     }
+}
+
+/// Most transactions that `widened` looks at.
+const LOOKED_AT: usize = 1 << 16;
+
+/// Returns the indexes whose longest granules are not worth a node, because nearly every unit that uses some
+/// of them uses a granule around them that no other unit does.
+pub(super) fn widened<B: Batch>(listing: &Listing<'_, B>) -> Result<Vec<u32>, Divergence> {
+    let Listing { programs, reservations, indexes, transactions, .. } = *listing;
+    let nested = indexes.nested();
+    let (mut outer, mut users) = (vec![HashSet::new(); nested.len()], vec![0_usize; nested.len()]);
+    let mut reserver = Reserver::default();
+    let step = transactions.len().div_ceil(LOOKED_AT).max(1);
+    for index in (0..transactions.len()).step_by(step).take_while(|_| !nested.is_empty()) {
+        let Transaction { order, body: Body::Call { program, record } } = transactions.get(index) else {
+            continue;
+        };
+        let call = Call { order, program, record: &record };
+        reserver.load(programs, reservations, index as u32, call)?;
+        for (piece, own) in programs.pieces.pieces[program].iter().zip(&reservations.units[program]) {
+            for round in 0..units_of(piece, &mut reserver.planner.machine) {
+                let mut last = None;
+                reserver.visit_keys(piece, own, round, |Reservation { granule, .. }, key| {
+                    let number = indexes.number(granule.table.id, granule.index);
+                    let is_of = |own: &Nested| Some(own.number) == number && own.inner == key.len();
+                    let Some(place) = nested.iter().position(is_of) else { return };
+                    let around = nested[place].outer;
+                    let node = (place, node_of(nested[place].number.into(), around, key.prefix(around)));
+                    if last != Some(node) {
+                        last = Some(node);
+                        users[place] += 1;
+                        outer[place].insert(node.1);
+                    }
+                });
+            }
+        }
+    }
+    let is_own = |place: &usize| users[*place] > 0 && outer[*place].len() * 2 > users[*place];
+    Ok((0..nested.len()).filter(is_own).map(|place| nested[place].number).collect())
 }
 
 /// Lists the units of all transactions. `None` if they are too many to be numbered.
@@ -219,7 +280,8 @@ pub(super) fn list<B: Batch>(listing: &Listing<'_, B>, threads: usize) -> Result
         let running: Vec<_> = (0..threads).map(chunk).collect();
         running.into_iter().map(|thread| thread.join().expect("a listing thread does not panic")).collect()
     });
-    let (mut firsts, mut unused, mut first) = (Vec::with_capacity(count + 1), Vec::new(), 0_u32);
+    let (mut firsts, mut called) = (Vec::with_capacity(count + 1), Vec::with_capacity(count));
+    let (mut unused, mut first) = (Vec::new(), 0_u32);
     let mut by_bucket: Vec<Unsorted> = vec![Vec::new(); listing.indexes.count() * BUCKETS];
     firsts.push(0);
     for chunk in chunks {
@@ -228,15 +290,21 @@ pub(super) fn list<B: Batch>(listing: &Listing<'_, B>, threads: usize) -> Result
         // `u32::MAX` is behind all units.
         let Some(end) = first.checked_add(units).filter(|end| *end < u32::MAX) else { return Ok(None) };
         firsts.extend(chunk.ends.iter().map(|own| first + own));
+        called.extend(chunk.programs);
         unused.extend(chunk.unused.iter().map(|own| first + own));
         by_bucket.iter_mut().zip(chunk.entries).for_each(|(all, own)| all.push((first, own)));
         first = end;
     }
-    Ok(Some(Listed { nodes: Nodes { buckets: sorted(by_bucket, threads) }, firsts, unused }))
+    Ok(Some(Listed {
+        nodes: Nodes { buckets: sorted(by_bucket, threads) },
+        firsts,
+        programs: called,
+        unused,
+    }))
 }
 
 /// The entries of a bucket, by chunk, each with the first unit of the chunk.
-type Unsorted = Vec<(u32, Vec<Entry>)>;
+type Unsorted = Vec<(u32, Vec<Packed>)>;
 
 /// Sorts the entries of each bucket.
 fn sorted(by_bucket: Vec<Unsorted>, threads: usize) -> Vec<Bucket> {
@@ -246,9 +314,10 @@ fn sorted(by_bucket: Vec<Unsorted>, threads: usize) -> Vec<Bucket> {
     let work = || {
         while let Some(slot) = slots.get(next.fetch_add(1, Ordering::Relaxed)) {
             let mut slot = slot.lock().expect("a sorting thread does not panic");
-            let mut all = Vec::new();
-            for (base, entries) in std::mem::take(&mut slot.0) {
-                all.extend(entries.into_iter().map(|own| Entry { vertex: base + own.vertex, ..own }));
+            let chunks = std::mem::take(&mut slot.0);
+            let mut all = Vec::with_capacity(chunks.iter().map(|(_, entries)| entries.len()).sum());
+            for (base, entries) in chunks {
+                all.extend(entries.into_iter().map(|own| own.after(base)));
             }
             slot.1 = Bucket::of(all);
         }

@@ -1,13 +1,9 @@
 //! What the units of transactions have sent, and what they have written so far.
 
-use crate::tape::{Received, Tape};
-use catalog::Written;
-use std::collections::HashMap;
+use crate::tape::Tape;
+use catalog::{Arena, Datum, Written};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Shards of what units have sent.
-const SHARDS: usize = 64;
+use std::sync::{Mutex, PoisonError};
 
 /// The units of a transaction that have run.
 #[derive(Debug)]
@@ -17,25 +13,30 @@ struct Progress {
     /// The writes of those that have.
     rows: AtomicU32,
     checksum: AtomicU32,
+    /// What they have sent, until no unit is left.
+    sent: Mutex<Option<Box<Sent>>>,
 }
 
-/// The tapes of a unit, or of a whole piece.
-#[derive(Debug)]
+/// What the units of a transaction have sent.
+#[derive(Debug, Default)]
 struct Sent {
-    block: usize,
-    /// The first round.
-    round: u32,
-    tapes: Arc<Vec<Tape>>,
+    values: Vec<SentValue>,
+    arena: Arena,
 }
 
-/// The results of all transactions.
-#[derive(Debug)]
-pub(super) struct Results {
-    /// By transaction.
-    progress: Vec<Progress>,
-    /// By transaction, until all its units have run.
-    sent: Vec<Mutex<HashMap<u32, Vec<Sent>>>>,
+#[derive(Clone, Copy, Debug)]
+struct SentValue {
+    block: u32,
+    /// The first round of the unit.
+    round: u32,
+    /// The number of the tape of its block.
+    tape: u32,
+    value: Datum,
 }
+
+/// The results of all transactions, by number.
+#[derive(Debug)]
+pub(super) struct Results(Vec<Progress>);
 
 impl Results {
     /// Takes the number of units of each transaction.
@@ -44,42 +45,40 @@ impl Results {
             left: AtomicU32::new(left),
             rows: AtomicU32::new(0),
             checksum: AtomicU32::new(0),
+            sent: Mutex::new(None),
         };
-        Self {
-            progress: units.map(progress).collect(),
-            sent: (0..SHARDS).map(|_| Mutex::default()).collect(),
+        Self(units.map(progress).collect())
+    }
+
+    /// Copies the results on a tape that a transaction's piece of a block has sent, round after round.
+    pub(super) fn receive(&self, transaction: u32, block: usize, tape: usize, into: &mut Tape) {
+        let sent = self.0[transaction as usize].sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Sent { values, arena }) = sent.as_deref() else { return };
+        let is_of = |sent: &&SentValue| sent.block == block as u32 && sent.tape == tape as u32;
+        let own = || values.iter().filter(is_of);
+        if own().is_sorted_by_key(|sent| sent.round) {
+            own().for_each(|sent| into.push(sent.value, arena));
+        } else {
+            let mut own: Vec<_> = own().collect();
+            own.sort_by_key(|sent| sent.round);
+            own.into_iter().for_each(|sent| into.push(sent.value, arena));
         }
     }
 
-    fn shard(&self, transaction: u32) -> MutexGuard<'_, HashMap<u32, Vec<Sent>>> {
-        self.sent[transaction as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
+    /// Keeps what a unit, or a whole piece, has sent on the tapes of its block.
+    pub(super) fn send(&self, transaction: u32, block: usize, round: u32, tapes: &[Tape]) {
+        let mut sent = self.0[transaction as usize].sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let Sent { values, arena } = &mut **sent.get_or_insert_default();
+        for (number, tape) in tapes.iter().enumerate() {
+            let (block, tape_number) = (block as u32, number as u32);
+            let value = |value: Datum| SentValue { block, round, tape: tape_number, value };
+            values.extend(tape.values().map(|(own, of)| value(arena.adopt(own, of))));
+        }
     }
 
-    /// Begins to receive the results on a tape that a transaction's piece of a block has sent.
-    pub(super) fn received(&self, transaction: u32, block: usize, tape: usize) -> Received<'static> {
-        let shard = self.shard(transaction);
-        let mut of_block: Vec<&Sent> =
-            shard.get(&transaction).into_iter().flatten().filter(|sent| sent.block == block).collect();
-        of_block.sort_by_key(|sent| sent.round);
-        Received::from_units(of_block.into_iter().map(|sent| Arc::clone(&sent.tapes)).collect(), tape)
-    }
-
-    /// Keeps the tapes of a unit, or of a whole piece.
-    pub(super) fn send(&self, transaction: u32, block: usize, round: u32, tapes: Vec<Tape>) {
-        let sent = Sent { block, round, tapes: Arc::new(tapes) };
-        self.shard(transaction).entry(transaction).or_default().push(sent);
-    }
-
-    /// Notes that some units have run. Returns the writes of their transaction if no unit is left;
-    /// `has_tapes` says whether units of the transaction send anything.
-    pub(super) fn ran(
-        &self,
-        transaction: u32,
-        units: u32,
-        written: Written,
-        has_tapes: bool,
-    ) -> Option<Written> {
-        let Progress { left, rows, checksum } = &self.progress[transaction as usize];
+    /// Notes that some units have run. Returns the writes of their transaction if no unit is left.
+    pub(super) fn ran(&self, transaction: u32, units: u32, written: Written) -> Option<Written> {
+        let Progress { left, rows, checksum, sent } = &self.0[transaction as usize];
         if written != Written::default() {
             rows.fetch_add(written.rows, Ordering::Relaxed);
             checksum.fetch_add(written.checksum.into(), Ordering::Relaxed);
@@ -88,9 +87,7 @@ impl Results {
         if left.fetch_sub(units, Ordering::AcqRel) > units {
             return None;
         }
-        if has_tapes {
-            self.shard(transaction).remove(&transaction);
-        }
+        sent.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut written = Written::default();
         written +=
             Written { rows: rows.load(Ordering::Relaxed), checksum: checksum.load(Ordering::Relaxed) as u16 };

@@ -48,6 +48,8 @@ pub struct Runner<A> {
     pub(super) writer: ValueWriter,
     /// What a unit receives, by operation.
     received: Vec<Option<Received<'static>>>,
+    /// The tapes of its block.
+    sent: Vec<Tape>,
     /// The units that are to run, the next one last.
     stack: Vec<u32>,
     /// The transaction of the last unit.
@@ -69,6 +71,7 @@ impl<A: Access> Runner<A> {
             lane: Lane::default(),
             writer: ValueWriter::default(),
             received: Vec::new(),
+            sent: Vec::new(),
             stack: Vec::new(),
             transaction: 0,
             ran: 0,
@@ -322,22 +325,24 @@ impl<B: Batch> Closures<B> {
         running: Running<'_>,
         runner: &mut Runner<A>,
     ) -> Result<(), ClosureError> {
-        let Runner { access, received, .. } = runner;
+        let Runner { access, received, sent, .. } = runner;
         let (Call { order, program, .. }, Running { claim, lane }) = (call, running);
         let Place { transaction, block, round } = *place;
         let facts = programs.facts(program, block);
         received.resize_with(programs.pieces.programs[program].operations.len(), || None);
         for source in &facts.receives {
-            let tapes = self.results.received(transaction, source.block, source.tape);
-            received[source.operation.0 as usize] = Some(tapes);
+            let own = &mut received[source.operation.0 as usize];
+            *own = Some(Received::copied(own.take(), |tape| {
+                self.results.receive(transaction, source.block, source.tape, tape);
+            }));
         }
         let sends = !facts.piece.sends.is_empty();
-        let tapes = if sends { programs.tape_counts[block] } else { 0 };
-        let mut sent: Vec<Tape> = std::iter::repeat_with(Tape::default).take(tapes).collect();
+        sent.resize_with(programs.tape_counts[block], Tape::default);
+        sent.iter_mut().for_each(Tape::clear);
         access.begin(order);
         let unit = Unit { transaction, index: round };
         let before = lane.machine.written();
-        let tapes = UnitTapes { received, sent: &mut sent };
+        let tapes = UnitTapes { received, sent };
         let ran = programs.execute_unit(call, facts, unit, lane, tapes, access);
         let written = ran.map_err(|divergence| match access.take_unreachable() {
             Some(error) if lane.machine.written() == before => ClosureError::Unreachable(error),
@@ -346,8 +351,7 @@ impl<B: Batch> Closures<B> {
         if sends {
             self.results.send(transaction, block, round, sent);
         }
-        let has_tapes = self.numbers.layouts.sends(program);
-        match (self.results.ran(transaction, claim.units(), written, has_tapes), call.record.written) {
+        match (self.results.ran(transaction, claim.units(), written), call.record.written) {
             (Some(written), Some(recorded)) if written != recorded => {
                 Err(self.programs.writes_differ(call, written).into())
             }

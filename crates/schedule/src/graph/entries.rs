@@ -25,7 +25,7 @@ pub(crate) type Uses = u16;
 
 impl Use {
     /// Number of uses.
-    pub(super) const COUNT: usize = 2 * ReservationMode::ALL.len();
+    pub(crate) const COUNT: usize = 2 * ReservationMode::ALL.len();
 
     /// By number, the uses that need an order with it.
     const CONFLICTING: [Uses; Self::COUNT] = {

@@ -7,7 +7,6 @@ use catalog::{CommitOrder, ProcedureId};
 use logging::content::{CallRecord, Record};
 use procedure::Witnessed;
 use schedule::{Batch, Body, Next, SAMPLED, Source, Transaction};
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -33,8 +32,8 @@ pub(super) struct LogSource<'c> {
     range: Range<usize>,
     /// Number of transactions of a batch.
     batch: usize,
-    /// The index of each program.
-    programs: HashMap<ProgramKey, usize>,
+    /// The programs, ascending.
+    programs: Vec<ProgramKey>,
     /// The index of the first record that is not claimed.
     next: AtomicUsize,
     /// Number of records of the whole log that are replayed.
@@ -42,8 +41,9 @@ pub(super) struct LogSource<'c> {
 }
 
 impl<'c> LogSource<'c> {
+    /// `programs` ascend.
     pub(super) fn new(context: &'c ReplayContext<'c>, range: Range<usize>, programs: &[ProgramKey]) -> Self {
-        let programs = numbered(programs);
+        let programs = programs.to_vec();
         let (next, replayed) = (AtomicUsize::new(range.start), AtomicU64::new(range.start as u64));
         Self { context, range, batch: context.config.batch.max(1), programs, next, replayed }
     }
@@ -65,12 +65,12 @@ impl<'c> LogSource<'c> {
 fn body_of<'l>(
     order: CommitOrder,
     record: Record<'l>,
-    programs: &HashMap<ProgramKey, usize>,
+    programs: &[ProgramKey],
 ) -> Result<Body<'l>, RecoveryError> {
     match record {
         Record::Call(record) => {
-            let program = programs.get(&ProgramKey::of(&record));
-            let program = *program.ok_or_else(|| undefined(order, record.procedure, record.version))?;
+            let program = programs.binary_search(&ProgramKey::of(&record));
+            let program = program.map_err(|_| undefined(order, record.procedure, record.version))?;
             Ok(Body::Call { program, record })
         }
         Record::Writes(writes) => Ok(Body::Writes(writes)),
@@ -83,13 +83,14 @@ fn body_of<'l>(
 pub(crate) struct LogTransactions {
     log: Arc<LogContents>,
     range: Range<usize>,
-    programs: HashMap<ProgramKey, usize>,
+    /// The programs, ascending.
+    programs: Vec<ProgramKey>,
 }
 
 impl LogTransactions {
-    /// `programs` has those of all calls of the range.
+    /// `programs` has those of all calls of the range, and ascends.
     pub(super) fn new(log: &Arc<LogContents>, range: Range<usize>, programs: &[ProgramKey]) -> Self {
-        Self { log: Arc::clone(log), range, programs: numbered(programs) }
+        Self { log: Arc::clone(log), range, programs: programs.to_vec() }
     }
 }
 
@@ -103,10 +104,6 @@ impl Batch for LogTransactions {
         let body = body_of(order, record, &self.programs);
         Transaction { order, body: body.expect("the records of the range were looked at before") }
     }
-}
-
-fn numbered(programs: &[ProgramKey]) -> HashMap<ProgramKey, usize> {
-    programs.iter().enumerate().map(|(program, key)| (*key, program)).collect()
 }
 
 impl<'c> Source for LogSource<'c> {
