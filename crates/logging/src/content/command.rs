@@ -5,9 +5,9 @@
 //!
 //! A call's payload: procedure (varint), version (varint), flags (u8: 1 = a time follows, 2 = a seed follows,
 //! 4 = witness values follow the arguments, 8 = a write summary ends the record, 16 = these are the values of
-//! `Witnessed::Keys`), time (i64, microseconds
-//! since 2000), seed (u64), then the arguments as `catalog::encode_value` writes them, then for each witness
-//! of the procedure the number of its values (varint) and the values; last the write summary.
+//! `Witnessed::Keys`, 32 = of `Witnessed::Rounds`), time (i64, microseconds since 2000), seed (u64), then the
+//! arguments as `catalog::encode_value` writes them, then for each witness of the procedure the number of its
+//! values (varint) and the values; last the write summary.
 //! A statement's payload: time (i64), seed (u64), its text, the byte 255, which no UTF-8 text contains, the
 //! write summary. A definition's: time, seed, text.
 //!
@@ -26,6 +26,7 @@ const HAS_SEED: u8 = 2;
 const HAS_WITNESSES: u8 = 4;
 const HAS_WRITTEN: u8 = 8;
 const HAS_KEYS: u8 = 16;
+const HAS_ROUNDS: u8 = 32;
 
 /// Separates the text of a statement from its write summary; no UTF-8 text contains this byte.
 const END_OF_TEXT: u8 = u8::MAX;
@@ -93,6 +94,7 @@ impl<'a> CallRecord<'a> {
             Witnessed::Nothing => 0,
             Witnessed::Scans => HAS_WITNESSES,
             Witnessed::Keys => HAS_WITNESSES | HAS_KEYS,
+            Witnessed::Rounds => HAS_WITNESSES | HAS_ROUNDS,
         };
         buffer.push(has_timestamp | has_seed | has_witnesses | HAS_WRITTEN);
         if self.timestamp_us != 0 {
@@ -111,10 +113,12 @@ impl<'a> CallRecord<'a> {
         let [flags] = reader.array()?;
         let timestamp_us = if flags & HAS_TIMESTAMP == 0 { 0 } else { i64::from_le_bytes(reader.array()?) };
         let seed = if flags & HAS_SEED == 0 { 0 } else { u64::from_le_bytes(reader.array()?) };
-        let witnessed = match (flags & HAS_WITNESSES != 0, flags & HAS_KEYS != 0) {
-            (false, _) => Witnessed::Nothing,
-            (true, false) => Witnessed::Scans,
-            (true, true) => Witnessed::Keys,
+        let witnessed = match flags & (HAS_WITNESSES | HAS_KEYS | HAS_ROUNDS) {
+            0 => Witnessed::Nothing,
+            HAS_WITNESSES => Witnessed::Scans,
+            flags if flags == HAS_WITNESSES | HAS_KEYS => Witnessed::Keys,
+            flags if flags == HAS_WITNESSES | HAS_ROUNDS => Witnessed::Rounds,
+            _ => return Err(DecodeError),
         };
         let mut arguments = reader.take(reader.remaining())?;
         let mut written = None;
@@ -189,14 +193,16 @@ mod tests {
 
     #[test]
     fn records_come_back_and_damage_is_seen() {
-        for (rows, checksum) in [(0, 0), (1, 1), (62, 1023), (63, 63), (64, 512), (u32::MAX, 1023)] {
+        let written = [(0, 0), (1, 1), (62, 1023), (63, 63), (64, 512), (u32::MAX, 1023)];
+        let witnessed = [Witnessed::Nothing, Witnessed::Scans, Witnessed::Keys, Witnessed::Rounds];
+        for ((rows, checksum), witnessed) in written.into_iter().zip(witnessed.into_iter().cycle()) {
             let written = Written { rows, checksum };
             let call = CallRecord {
                 procedure: ProcedureId(3),
                 version: 7,
                 timestamp_us: -5,
                 seed: 0,
-                witnessed: Witnessed::Keys,
+                witnessed,
                 arguments: &[1, 2, 3],
                 written: Some(written),
                 later: Later::default(),

@@ -139,7 +139,7 @@ impl ReplaySummary {
             let form = program.replay_form();
             form.operation_ids().filter(|id| form.is_sliced(*id, &|_| false)).count()
         };
-        let witnesses = procedure.operations.iter().zip(&procedure.witnesses.keys);
+        let witnesses = procedure.operations.iter().zip(procedure.witnesses.of(Witnessed::NEWEST));
         let witnesses = witnesses.filter(|(_, registers)| !registers.is_empty());
         Self {
             name: procedure.name.clone(),
@@ -147,7 +147,7 @@ impl ReplaySummary {
             by_value: None,
             operations: program.operations.len(),
             kept: kept(program),
-            kept_with_witnesses: Program::new(procedure, Witnessed::Keys)
+            kept_with_witnesses: Program::new(procedure, Witnessed::NEWEST)
                 .map_or(0, |witnessed| kept(&witnessed)),
             witnesses: witnesses.map(|(own, registers)| (describe(own), registers.len())).collect(),
         }

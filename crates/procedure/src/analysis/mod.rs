@@ -9,6 +9,7 @@ mod blocks;
 mod chopping;
 mod draws;
 mod explain;
+mod finder;
 mod granules;
 mod graphs;
 mod lookups;
@@ -18,6 +19,7 @@ mod pieces;
 mod program;
 mod replay_form;
 mod reservations;
+mod reserved;
 mod resolve;
 mod rounds;
 mod step;
@@ -31,9 +33,8 @@ pub use graphs::{Block, GlobalGraph, LocalGraph, Slice};
 pub use partition::PartitionValue;
 pub use pieces::{KeyWitness, Piece, Pieces, ValueBlock};
 pub use program::Program;
-pub use reservations::{
-    PieceReservations, Reservation, ReservationMode, Reservations, ReservedKey, UnitReservations, Updated,
-};
+pub use reservations::{PieceReservations, Reservations, UnitReservations};
+pub use reserved::{Reservation, ReservationMode, ReservedKey, Updated};
 pub use rounds::Rounds;
 pub use step::Step;
 pub use weight::Weight;

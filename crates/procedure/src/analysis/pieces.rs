@@ -116,6 +116,13 @@ impl KeyWitness {
         Self { index: *index, registers: registers.clone() }
     }
 
+    /// Returns whether the call has recorded values for a number of rounds. Where a round records values at
+    /// most once, each of them has done so.
+    pub(super) fn is_in_each_of(&self, rounds: u32, values: &WitnessValues) -> bool {
+        let recorded = values.end(self.index) - values.start(self.index);
+        recorded == rounds as usize * self.registers.len()
+    }
+
     /// Copies the values that a round receives into registers, if every round receives some.
     pub fn load_round(&self, values: &WitnessValues, round: u32, machine: &mut Machine) {
         let start = values.start(self.index) + round as usize * self.registers.len();

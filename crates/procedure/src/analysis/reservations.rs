@@ -20,124 +20,18 @@
 
 use super::Analysis;
 use super::blocks::Needed;
-use super::granules::{Footprint, Granule};
+use super::finder::{Finder, Found};
 use super::pieces::{KeyWitness, Piece, Pieces};
 use super::program::Program;
+use super::reserved::{Reservation, ReservedKey, ReservedLoop, Updated, add_columns};
 use super::resolve::{Given, Resolver};
-use super::rounds::Rounds;
 use super::step::Step;
-use crate::{
-    ByValueCause, Call, Expression, Machine, Operation, OperationId, OperationKind, Part, Procedure,
-    Register, Witnessed,
-};
-use catalog::{Arena, Datum, DecodeError, Reader, Table, TableId, decode_value};
-use std::collections::HashMap;
+use crate::{ByValueCause, Call, Machine, OperationId, Part, Procedure, Register, WitnessValues, Witnessed};
+use catalog::{DecodeError, Reader, decode_value};
 use std::sync::Arc;
 
 /// A loop of more rounds reserves what its operations may touch in any round.
 const MOST_ROUNDS: u32 = 1 << 12;
-
-/// How a call uses what it reserves. Uses whose order does not matter are shared: their calls may come in any
-/// order.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ReservationMode {
-    /// It looks for keys, or reads columns that no call updates.
-    ReadFixed,
-    /// It reads columns that calls update.
-    Read,
-    /// It updates columns that are part of no key, of rows of an index that is not the primary one. Updates
-    /// of one row meet in the primary index.
-    Change,
-    /// It adds or removes entries of an index that hold no unique key of it. Writes of one row meet in the
-    /// primary index.
-    Touch,
-    /// It updates columns that are part of no key, of rows of the primary index.
-    Update,
-    /// It adds or removes rows or unique keys.
-    Write,
-}
-
-impl ReservationMode {
-    /// All modes, in the order of their numbers.
-    pub const ALL: [Self; 6] =
-        [Self::ReadFixed, Self::Read, Self::Change, Self::Touch, Self::Update, Self::Write];
-
-    /// Returns whether the order of two uses of one thing matters.
-    pub const fn conflicts(self, other: Self) -> bool {
-        self.is_before(other) || other.is_before(self)
-    }
-
-    /// Half of the relation: each pair of modes that conflicts is here once, at least.
-    const fn is_before(self, other: Self) -> bool {
-        match self {
-            Self::Write => true,
-            Self::Update => !matches!(other, Self::ReadFixed),
-            Self::Touch => matches!(other, Self::ReadFixed | Self::Read),
-            Self::Change => matches!(other, Self::Read),
-            Self::ReadFixed | Self::Read => false,
-        }
-    }
-}
-
-/// Something that a call may touch.
-#[derive(Clone, Debug)]
-pub struct Reservation {
-    /// The rows or keys.
-    pub granule: Granule,
-    /// What the call does with them.
-    pub mode: ReservationMode,
-    /// The columns that it reads there.
-    columns: Vec<usize>,
-}
-
-impl Reservation {
-    /// Returns the reservations of an operation, always in the same order.
-    fn of(footprint: Footprint, operation: &Operation) -> Vec<Self> {
-        let Footprint { before, after, references, .. } = footprint;
-        let keeps_keys = after.is_empty() && matches!(operation.kind, OperationKind::Update { .. });
-        let columns = columns_read_by(operation);
-        let found = before.into_iter().map(|granule| {
-            let mode = match (granule.writes, granule.index, keeps_keys) {
-                (false, ..) => ReservationMode::Read,
-                (true, 0, true) => ReservationMode::Update,
-                (true, 0, false) => ReservationMode::Write,
-                (true, _, true) => ReservationMode::Change,
-                (true, _, false) => ReservationMode::Touch,
-            };
-            Self { granule, mode, columns: columns.clone() }
-        });
-        let left = after.into_iter().map(|granule| {
-            let has_unique_keys = granule.index == 0 || granule.table.indexes[granule.index].unique;
-            let mode = if has_unique_keys { ReservationMode::Write } else { ReservationMode::Touch };
-            Self { granule, mode, columns: Vec::new() }
-        });
-        let of_reference = |granule| Self { granule, mode: ReservationMode::Read, columns: Vec::new() };
-        found.chain(left).chain(references.into_iter().map(of_reference)).collect()
-    }
-
-    /// Notes which columns calls update, by table.
-    fn narrow(&mut self, updated: &Updated) {
-        let of_table = updated.columns(self.granule.table.id);
-        let is_fixed = !self.columns.iter().any(|column| of_table.contains(column));
-        if is_fixed && self.mode == ReservationMode::Read {
-            self.mode = ReservationMode::ReadFixed;
-        }
-    }
-}
-
-/// Returns the columns that an operation reads of the rows that it finds.
-fn columns_read_by(operation: &Operation) -> Vec<usize> {
-    let access = match &operation.kind {
-        OperationKind::Select(select) => &select.access,
-        OperationKind::Update { access, .. } | OperationKind::Delete { access, .. } => access,
-        OperationKind::Insert { .. } => return Vec::new(),
-    };
-    let chosen = access
-        .choices
-        .iter()
-        .flat_map(|choice| choice.branches.iter().map(|(_, column)| *column).chain([choice.otherwise]));
-    access.columns.iter().copied().chain(chosen).collect()
-}
 
 /// What the calls of a procedure may touch.
 #[derive(Clone, Debug)]
@@ -150,158 +44,6 @@ pub struct Reservations {
     once: Vec<Reservation>,
     loops: Vec<ReservedLoop>,
     updated: Updated,
-}
-
-/// The columns that calls of a set of procedures may update.
-#[derive(Clone, Default, Debug)]
-pub struct Updated {
-    /// By table, ascending.
-    columns: HashMap<TableId, Vec<usize>>,
-}
-
-impl Updated {
-    /// Returns the columns of a table that some call may update, ascending.
-    pub fn columns(&self, table: TableId) -> &[usize] {
-        self.columns.get(&table).map_or(&[], Vec::as_slice)
-    }
-
-    /// Adds what calls of another procedure may update.
-    pub fn add_all(&mut self, other: &Self) {
-        for (table, columns) in &other.columns {
-            add_columns(self.columns.entry(*table).or_default(), columns.iter().copied());
-        }
-    }
-
-    /// Adds what the operations of a program update. A program that deletes a row and inserts another one
-    /// with its key updates all columns that are not part of the key.
-    fn add(&mut self, operations: &[Operation]) {
-        let deletes = |table: &Table| {
-            let is_delete = |own: &Operation| matches!(own.kind, OperationKind::Delete { .. });
-            operations.iter().any(|own| is_delete(own) && own.table().id == table.id)
-        };
-        for operation in operations {
-            match &operation.kind {
-                OperationKind::Update { access, assignments, .. } => {
-                    let all = self.columns.entry(access.table.id).or_default();
-                    add_columns(all, assignments.iter().map(|(column, ..)| *column));
-                }
-                OperationKind::Insert { table, .. } if deletes(table) => {
-                    let key = &table.primary().columns;
-                    let all = self.columns.entry(table.id).or_default();
-                    add_columns(all, (0..table.columns.len()).filter(|own| !key.contains(own)));
-                }
-                _ => {}
-            }
-        }
-    }
-}
-
-/// Adds columns to a list, which stays ascending.
-fn add_columns(all: &mut Vec<usize>, columns: impl Iterator<Item = usize>) {
-    all.extend(columns);
-    all.sort_unstable();
-    all.dedup();
-}
-
-/// A loop whose variable is part of keys.
-#[derive(Clone, Debug)]
-struct ReservedLoop {
-    values: LoopValues,
-    /// Those whose values follow from the variable.
-    each: Vec<Reservation>,
-    /// The same without the variable, for loops of very many rounds.
-    widened: Vec<Reservation>,
-}
-
-/// The values of the variable of a loop.
-#[derive(Clone, Debug)]
-enum LoopValues {
-    /// Those of a range of integers.
-    Range(Rounds),
-    /// The elements of an array.
-    Elements {
-        /// The register of the variable.
-        variable: Register,
-        /// The array, over the parameters.
-        array: Expression,
-    },
-}
-
-impl LoopValues {
-    fn variable(&self) -> Register {
-        match self {
-            Self::Range(rounds) => rounds.variable,
-            Self::Elements { variable, .. } => *variable,
-        }
-    }
-
-    /// Returns the number of values. It is 0 if the loop fails before its first round.
-    fn count(&self, machine: &mut Machine) -> u32 {
-        match self {
-            Self::Range(rounds) => rounds.count(machine),
-            Self::Elements { array, .. } => match array.evaluate(machine) {
-                Ok(Datum::Array(span)) => span.length,
-                _ => 0,
-            },
-        }
-    }
-
-    fn value(&self, round: u32, machine: &mut Machine) -> Datum {
-        match self {
-            Self::Range(rounds) => rounds.value(round, machine),
-            Self::Elements { array, .. } => match array.evaluate(machine) {
-                Ok(Datum::Array(span)) => machine.frame.arena.elements(span)[round as usize],
-                _ => Datum::Null,
-            },
-        }
-    }
-}
-
-/// The canonical values of a reservation of a call.
-#[derive(Clone, Default, Debug)]
-pub struct ReservedKey {
-    bytes: Vec<u8>,
-    ends: Vec<u32>,
-}
-
-impl ReservedKey {
-    /// Returns the number of values.
-    pub fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Returns whether the reservation is a whole table.
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    /// Returns the canonical forms of the first values, one after the other. No form is a prefix of another.
-    pub fn prefix(&self, values: usize) -> &[u8] {
-        let end = values.checked_sub(1).map_or(0, |last| self.ends[last] as usize);
-        &self.bytes[..end]
-    }
-
-    /// Takes the values of the key of a row in an index; none of the whole table.
-    pub fn take_row(&mut self, columns: &[usize], table: &Table, row: &[Datum], arena: &Arena) {
-        self.bytes.clear();
-        self.ends.clear();
-        for column in columns {
-            table.write_canonical_column(*column, row[*column], arena, &mut self.bytes);
-            self.ends.push(self.bytes.len() as u32);
-        }
-    }
-
-    /// Takes the values of a granule of the call whose inputs are in the registers. Returns false when a
-    /// value cannot be computed: then the operation never runs.
-    fn take(&mut self, granule: &Granule, machine: &mut Machine) -> bool {
-        self.bytes.clear();
-        self.ends.clear();
-        granule.prefix.iter().all(|value| {
-            let is_known = value.write(machine, &mut self.bytes);
-            self.ends.push(self.bytes.len() as u32);
-            is_known
-        })
-    }
 }
 
 impl Reservations {
@@ -332,17 +74,7 @@ impl Reservations {
         runs: &dyn Fn(OperationId) -> bool,
         given: Given<'_>,
     ) -> Self {
-        let mut finder = Finder {
-            resolver: Resolver::of_round(program, given.variable),
-            operations: &program.operations,
-            runs,
-            given,
-            around: Vec::new(),
-            once: Vec::new(),
-            loops: Vec::new(),
-        };
-        finder.add_steps(steps);
-        let Finder { once, mut loops, .. } = finder;
+        let Found { once, mut loops } = Finder::find(program, steps, runs, given);
         loops.retain(|own| !own.each.is_empty());
         let mut updated = Updated::default();
         updated.add(&program.operations);
@@ -350,7 +82,10 @@ impl Reservations {
     }
 
     fn narrow(&mut self, updated: &Updated) {
-        let of_loops = self.loops.iter_mut().flat_map(|own| own.each.iter_mut().chain(&mut own.widened));
+        let of_loops = self
+            .loops
+            .iter_mut()
+            .flat_map(|own| own.each.iter_mut().chain(&mut own.widened).chain(&mut own.with_results));
         self.once.iter_mut().chain(of_loops).for_each(|own| own.narrow(updated));
     }
 
@@ -371,10 +106,11 @@ impl Reservations {
     }
 
     /// Visits the reservations of the call whose arguments are in the registers, each with its values. `key`
-    /// is a buffer.
+    /// is a buffer; `witnesses` has the recorded results, if the call has run before.
     pub fn for_each<'s>(
         &'s self,
         machine: &mut Machine,
+        witnesses: Option<&WitnessValues>,
         key: &mut ReservedKey,
         mut visit: impl FnMut(&'s Reservation, &ReservedKey),
     ) {
@@ -392,10 +128,14 @@ impl Reservations {
                 reserve(&own.widened, machine);
                 continue;
             }
+            let has_results = own.has_results(count, witnesses);
             for round in 0..count {
                 let value = own.values.value(round, machine);
                 machine.set(own.values.variable(), value);
-                reserve(&own.each, machine);
+                if let Some(values) = witnesses.filter(|_| has_results) {
+                    own.received.iter().for_each(|witness| witness.load_round(values, round, machine));
+                }
+                reserve(if has_results { &own.with_results } else { &own.each }, machine);
             }
         }
     }
@@ -412,7 +152,8 @@ impl Reservations {
 
     /// Returns everything that a call may reserve.
     pub fn iter(&self) -> impl Iterator<Item = &Reservation> {
-        let of_loops = self.loops.iter().flat_map(|own| own.each.iter().chain(&own.widened));
+        let of_loops =
+            self.loops.iter().flat_map(|own| own.each.iter().chain(&own.widened).chain(&own.with_results));
         self.once.iter().chain(of_loops)
     }
 }
@@ -474,76 +215,6 @@ impl PieceReservations {
         Self {
             units: pieces.pieces.iter().enumerate().map(of_program).collect(),
             witnesses: analysis.programs.iter().map(witnesses).collect(),
-        }
-    }
-}
-
-/// Finds the reservations of a program.
-struct Finder<'p> {
-    resolver: Resolver<'p>,
-    operations: &'p [Operation],
-    /// The operations whose reservations are wanted.
-    runs: &'p dyn Fn(OperationId) -> bool,
-    /// What is known outside of all loops.
-    given: Given<'p>,
-    /// The loops around a step whose values are known, as indexes in `loops`.
-    around: Vec<usize>,
-    once: Vec<Reservation>,
-    loops: Vec<ReservedLoop>,
-}
-
-impl Finder<'_> {
-    fn add_steps(&mut self, steps: &[Step]) {
-        for step in steps {
-            if let Some(id) = step.operation().filter(|id| (self.runs)(*id)) {
-                self.add_operation(id);
-            }
-            let values = self.values_of(step);
-            let is_known = values.is_some();
-            if let Some(values) = values {
-                self.around.push(self.loops.len());
-                self.loops.push(ReservedLoop { values, each: Vec::new(), widened: Vec::new() });
-            }
-            step.bodies().into_iter().for_each(|body| self.add_steps(body));
-            if is_known {
-                self.around.pop();
-            }
-        }
-    }
-
-    /// Returns the values of the variable of a loop; `None` if they are not known before the call runs, or if
-    /// something else sets the variable, too.
-    fn values_of(&self, step: &Step) -> Option<LoopValues> {
-        let values = match step {
-            Step::ForEach { variable, array, .. } => {
-                let array = self.resolver.resolved(array, Given::ARGUMENTS)?.expression;
-                LoopValues::Elements { variable: *variable, array }
-            }
-            _ => LoopValues::Range(Rounds::of(&self.resolver, step)?),
-        };
-        self.resolver.has_one_definition(values.variable()).then_some(values)
-    }
-
-    /// Adds the reservations of an operation, each where its prefix is longest: outside of all loops, or in
-    /// the loop whose variable lengthens it.
-    fn add_operation(&mut self, id: OperationId) {
-        let operation = &self.operations[id.0 as usize];
-        let reserved = |variable: Option<Register>| {
-            let given = Given { variable: variable.or(self.given.variable), ..self.given };
-            Reservation::of(Footprint::of(&self.resolver, operation, given), operation)
-        };
-        let in_loops: Vec<Vec<Reservation>> =
-            self.around.iter().map(|own| reserved(Some(self.loops[*own].values.variable()))).collect();
-        let length = |reservation: &Reservation| reservation.granule.prefix.len();
-        for (index, wide) in reserved(None).into_iter().enumerate() {
-            let of_loops = self.around.iter().zip(&in_loops);
-            match of_loops.max_by_key(|(_, own)| length(&own[index])) {
-                Some((own, reservations)) if length(&reservations[index]) > length(&wide) => {
-                    self.loops[*own].each.push(reservations[index].clone());
-                    self.loops[*own].widened.push(wide);
-                }
-                _ => self.once.push(wide),
-            }
         }
     }
 }

@@ -2,8 +2,9 @@
 //! and seed, the variable of a round, and results of operations that run before.
 //!
 //! Invariant: a resolved expression has the value of the original one wherever the program evaluates that. A
-//! result counts only when its operation runs at most once a call, or once a round, and is the only
-//! definition of its register.
+//! result counts only when its operation runs at most once a call, or once a round. A register of several
+//! definitions counts only when they stand in different branches of IF: then the conditions tell which of
+//! them has run.
 //! Held by: `every_row_lies_in_its_granule`, `parallel_replay_equals_serial_replay`.
 
 use super::program::Program;
@@ -16,7 +17,24 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_ASSIGNMENTS: usize = 16;
 
 /// A definition of a register.
-enum Definition<'p> {
+struct Definition<'p> {
+    value: Value<'p>,
+    /// The branches around it, inside of all loops that run more than once; the outermost first.
+    branches: Vec<Branch<'p>>,
+}
+
+/// A branch of an IF.
+#[derive(Clone, Copy)]
+struct Branch<'p> {
+    /// The number of the IF among those of the program.
+    number: usize,
+    condition: &'p Expression,
+    is_then: bool,
+}
+
+/// What a definition sets a register to.
+#[derive(Clone, Copy)]
+enum Value<'p> {
     /// An assignment.
     Assigned(&'p Expression),
     /// The result of an operation that runs at most once a call.
@@ -50,6 +68,26 @@ pub(super) struct Resolved {
 pub(super) struct Resolver<'p> {
     program: &'p Program,
     definitions: BTreeMap<Register, Vec<Definition<'p>>>,
+    /// Whether registers that several branches define are resolved.
+    follows_branches: bool,
+}
+
+/// Where `Resolver::add_steps` stands.
+#[derive(Clone, Default)]
+struct Walk<'p> {
+    /// The variable of the loop whose rounds count as calls.
+    round: Option<Register>,
+    is_in_loop: bool,
+    branches: Vec<Branch<'p>>,
+}
+
+/// What `Resolver::add_steps` has seen.
+#[derive(Default)]
+struct Seen<'p> {
+    /// The operations that run at most once, with the branches around them.
+    once: BTreeMap<OperationId, Vec<Branch<'p>>>,
+    /// Number of IFs.
+    ifs: usize,
 }
 
 impl<'p> Resolver<'p> {
@@ -57,28 +95,35 @@ impl<'p> Resolver<'p> {
         Self::of_round(program, None)
     }
 
+    /// As `new`, as far as the choice of witnesses goes: a rule of the log format, so it stays as it is.
+    pub(super) fn of_witnesses(program: &'p Program) -> Self {
+        Self { follows_branches: false, ..Self::new(program) }
+    }
+
     /// As `new`, for one round of the loop with a variable: what runs at most once a round counts.
     pub(super) fn of_round(program: &'p Program, variable: Option<Register>) -> Self {
-        let mut resolver = Self { program, definitions: BTreeMap::new() };
-        let mut once = BTreeSet::new();
-        resolver.add_steps(&program.body, variable, false, &mut once);
+        let mut resolver = Self { program, definitions: BTreeMap::new(), follows_branches: true };
+        let mut seen = Seen::default();
+        resolver.add_steps(&program.body, &Walk { round: variable, ..Walk::default() }, &mut seen);
         for (id, operation) in program.operation_ids().zip(&program.operations) {
             operation.clone().visit_registers(&mut |role, register| {
                 if role == Role::Define {
-                    let runs_once = once.contains(&id);
-                    resolver
-                        .add(*register, if runs_once { Definition::Result(id) } else { Definition::Other });
+                    match seen.once.get(&id) {
+                        Some(branches) => resolver.add(*register, Value::Result(id), branches),
+                        None => resolver.add(*register, Value::Other, &[]),
+                    }
                 }
             });
             for (first, count) in operation.windows() {
                 let window = first.0..first.0 + count as u32;
-                window.for_each(|register| resolver.add(Register(register), Definition::Other));
+                window.for_each(|register| resolver.add(Register(register), Value::Other, &[]));
             }
         }
         resolver
     }
 
-    fn add(&mut self, register: Register, definition: Definition<'p>) {
+    fn add(&mut self, register: Register, value: Value<'p>, branches: &[Branch<'p>]) {
+        let definition = Definition { value, branches: branches.to_vec() };
         self.definitions.entry(register).or_default().push(definition);
     }
 
@@ -88,30 +133,38 @@ impl<'p> Resolver<'p> {
     }
 
     /// Adds the definitions of steps, and collects the operations that run at most once.
-    fn add_steps(
-        &mut self,
-        steps: &'p [Step],
-        round: Option<Register>,
-        is_in_loop: bool,
-        once: &mut BTreeSet<OperationId>,
-    ) {
+    fn add_steps(&mut self, steps: &'p [Step], walk: &Walk<'p>, seen: &mut Seen<'p>) {
         for step in steps {
             match step {
-                Step::Assign { target, value } => self.add(*target, Definition::Assigned(value)),
-                Step::Execute(id) if !is_in_loop => {
-                    once.insert(*id);
+                Step::Assign { target, value } if walk.is_in_loop => {
+                    // Its value is that of the last round.
+                    self.add(*target, Value::Assigned(value), &[]);
+                }
+                Step::Assign { target, value } => self.add(*target, Value::Assigned(value), &walk.branches),
+                Step::Execute(id) if !walk.is_in_loop => {
+                    seen.once.insert(*id, walk.branches.clone());
                 }
                 other => other.clone().visit_definitions(&mut |_, register| {
-                    self.add(*register, Definition::Other);
+                    self.add(*register, Value::Other, &[]);
                 }),
             }
             let is_loop = match step {
                 Step::If { .. } | Step::Block { .. } => false,
-                Step::ForRange { variable, .. } => Some(*variable) != round,
+                Step::ForRange { variable, .. } => Some(*variable) != walk.round,
                 _ => true,
             };
-            let bodies = step.bodies();
-            bodies.into_iter().for_each(|body| self.add_steps(body, round, is_in_loop || is_loop, once));
+            let mut inner = Walk { is_in_loop: walk.is_in_loop || is_loop, ..walk.clone() };
+            if let Step::If { condition, then, otherwise } = step {
+                seen.ifs += 1;
+                let number = seen.ifs;
+                for (body, is_then) in [(then, true), (otherwise, false)] {
+                    inner.branches.push(Branch { number, condition, is_then });
+                    self.add_steps(body, &inner, seen);
+                    inner.branches.pop();
+                }
+            } else {
+                step.bodies().into_iter().for_each(|body| self.add_steps(body, &inner, seen));
+            }
         }
     }
 
@@ -142,6 +195,8 @@ impl<'p> Resolver<'p> {
             return None;
         }
         let mut result = expression.clone();
+        uses.sort_unstable();
+        uses.dedup();
         for register in uses.into_iter().filter(|register| Some(*register) != given.variable) {
             let definitions = self.definitions.get(&register).map_or(&[][..], Vec::as_slice);
             let is_set = !self.program.unset.contains(&register);
@@ -149,17 +204,52 @@ impl<'p> Resolver<'p> {
                 [] if self.program.inputs.contains(&Some(register)) => {}
                 // No step ever sets it.
                 [] => substitute(&mut result, register, &Expression::NULL),
-                [Definition::Assigned(value)] if is_set && depth > 0 => {
-                    let value = self.resolved_within(value, given, after, depth - 1)?;
+                definitions if is_set => {
+                    let definitions: Vec<&Definition<'_>> = definitions.iter().collect();
+                    let value = self.chosen(register, &definitions, 0, given, after, depth)?;
                     substitute(&mut result, register, &value);
-                }
-                [Definition::Result(id)] if is_set && (given.results)(*id, register) => {
-                    after.insert(*id);
                 }
                 _ => return None,
             }
         }
         Some(result)
+    }
+
+    /// Returns the value of a register that some definitions set, all in the same branches down to a depth.
+    fn chosen(
+        &self,
+        register: Register,
+        definitions: &[&Definition<'p>],
+        level: usize,
+        given: Given<'_>,
+        after: &mut BTreeSet<OperationId>,
+        depth: usize,
+    ) -> Option<Expression> {
+        if let [definition] = definitions {
+            return match definition.value {
+                Value::Assigned(value) if depth > 0 => self.resolved_within(value, given, after, depth - 1),
+                Value::Result(id) if (given.results)(id, register) => {
+                    after.insert(id);
+                    Some(Expression::Register(register))
+                }
+                _ => None,
+            };
+        }
+        let branch_of = |definition: &&Definition<'p>| definition.branches.get(level).copied();
+        let branch = branch_of(definitions.first()?)?;
+        let is_same = |own: &&Definition<'p>| branch_of(own).is_some_and(|own| own.number == branch.number);
+        if !self.follows_branches || depth == 0 || !definitions.iter().all(is_same) {
+            return None;
+        }
+        let (then, otherwise): (Vec<_>, Vec<_>) =
+            definitions.iter().partition(|own| branch_of(own).is_some_and(|branch| branch.is_then));
+        if then.is_empty() || otherwise.is_empty() {
+            return self.chosen(register, definitions, level + 1, given, after, depth - 1);
+        }
+        let condition = self.resolved_within(branch.condition, given, after, depth - 1)?;
+        let then = self.chosen(register, &then, level + 1, given, after, depth - 1)?;
+        let otherwise = self.chosen(register, &otherwise, level + 1, given, after, depth - 1)?;
+        Some(Expression::Case { branches: vec![(condition, then)], otherwise: Box::new(otherwise) })
     }
 }
 

@@ -8,7 +8,8 @@
 //!   known ahead.
 //! * An operation whose results are keys of other operations. Example: the order number that a new order
 //!   takes from its district. Replay knows all keys ahead, so it need not execute one order after the other
-//!   (`schedule::closures`). An operation that writes is executed all the same.
+//!   (`schedule::closures`). An operation that writes is executed all the same. In a loop, the results are
+//!   keys of operations of the same round: a delivery pays the customer of each order that it updates.
 //!
 //! Which operations are witnesses follows from the procedure alone. Replay must make the same choice as the
 //! logged execution did, so the rules belong to the log format, and a record says which of them it follows
@@ -34,25 +35,74 @@ pub fn witnesses(procedure: &Procedure) -> Witnesses {
     let Ok(mut program) = Program::new(procedure, Witnessed::Nothing) else { return Witnesses::default() };
     let scans = scans(procedure, &program);
     program.witnesses = program.witnesses_of(procedure, &scans);
+    let need = Need::of_all(&program, program.writes(), &|_| true);
+    let none = Given { variable: None, results: &|_, _| true };
+    let executed: Vec<OperationId> = need.executed.iter().copied().collect();
+    let sources = sources_of(&program, &executed, &Resolver::of_witnesses(&program), none);
     let mut keys = scans.clone();
-    add_keys(procedure, &program, &mut keys);
-    Witnesses { scans, keys }
+    add_keys(procedure, &program, &need, &sources, &mut keys);
+    let mut sources = sources_of(&program, &executed, &Resolver::new(&program), none);
+    add_sources_of_rounds(&program, &program.body, &need, &mut sources);
+    let mut rounds = keys.clone();
+    add_keys(procedure, &program, &need, &sources, &mut rounds);
+    Witnesses { scans, keys, rounds }
 }
 
-/// Adds the operations whose results are keys of other operations, and are not recorded yet.
-fn add_keys(procedure: &Procedure, program: &Program, recorded: &mut Vec<Vec<Register>>) {
-    let need = Need::of_all(program, program.writes(), &|_| true);
-    let resolver = Resolver::new(program);
-    let given = Given { variable: None, results: &|_, _| true };
-    let operations = need.executed.iter().map(|id| &program.operations[id.0 as usize]);
-    let granules = operations.map(|operation| Footprint::of(&resolver, operation, given));
-    let sources: BTreeSet<OperationId> = granules
+/// Returns the operations whose results are keys of some operations.
+fn sources_of(
+    program: &Program,
+    operations: &[OperationId],
+    resolver: &Resolver<'_>,
+    given: Given<'_>,
+) -> BTreeSet<OperationId> {
+    let operations = operations.iter().map(|id| &program.operations[id.0 as usize]);
+    let granules = operations.map(|operation| Footprint::of(resolver, operation, given));
+    granules
         .flat_map(|footprint| {
             let values = footprint.iter().flat_map(|granule| &granule.prefix);
             values.flat_map(|value| value.after().clone()).collect::<Vec<_>>()
         })
-        .collect();
-    for id in sources.into_iter().filter(|id| !program.witnesses.contains_key(id)) {
+        .collect()
+}
+
+/// Adds the operations whose results are keys of operations in the same round of a loop that is in no other
+/// loop.
+fn add_sources_of_rounds(
+    program: &Program,
+    steps: &[Step],
+    need: &Need,
+    sources: &mut BTreeSet<OperationId>,
+) {
+    for step in steps {
+        match step {
+            Step::ForRange { variable, body, .. } => {
+                let resolver = Resolver::of_round(program, Some(*variable));
+                let given = Given { variable: Some(*variable), results: &|_, _| true };
+                let mut inside = BTreeSet::new();
+                collect_executed(body, &mut inside);
+                let inside: Vec<OperationId> = inside.intersection(&need.executed).copied().collect();
+                if resolver.has_one_definition(*variable) {
+                    sources.extend(sources_of(program, &inside, &resolver, given));
+                }
+            }
+            Step::If { .. } | Step::Block { .. } => {
+                let bodies = step.bodies().into_iter();
+                bodies.for_each(|body| add_sources_of_rounds(program, body, need, sources));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Adds the operations whose results are keys, and are not recorded yet.
+fn add_keys(
+    procedure: &Procedure,
+    program: &Program,
+    need: &Need,
+    sources: &BTreeSet<OperationId>,
+    recorded: &mut Vec<Vec<Register>>,
+) {
+    for id in sources.iter().filter(|id| !program.witnesses.contains_key(id)) {
         let operation = &program.operations[id.0 as usize];
         let Some(own) = program.origins[id.0 as usize] else { continue };
         let needed = needed_of(operation, &need.registers);

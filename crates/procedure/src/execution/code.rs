@@ -1,6 +1,6 @@
 //! The code that the executor runs, and one execution of it.
 
-use crate::{Label, Operation, OperationId, Procedure, Register, Statement};
+use crate::{Label, Operation, OperationId, Procedure, Register, Statement, Witnessed};
 
 /// The code of a procedure, or of a piece. Only whole procedures have queries, so their form has them
 /// (`form.rs`).
@@ -19,7 +19,7 @@ pub struct Code<'a> {
 impl<'a> From<&'a Procedure> for Code<'a> {
     fn from(procedure: &'a Procedure) -> Self {
         let Procedure { body, operations, ahead, witnesses, .. } = procedure;
-        Self { body, operations, ahead, sent: &witnesses.keys }
+        Self { body, operations, ahead, sent: witnesses.of(Witnessed::NEWEST) }
     }
 }
 

@@ -99,6 +99,13 @@ pub enum Witnessed {
     Scans,
     /// These, and small results that keys follow from.
     Keys,
+    /// These, and small results that keys of the same round of a loop, or of a branch, follow from.
+    Rounds,
+}
+
+impl Witnessed {
+    /// What calls record.
+    pub const NEWEST: Self = Self::Rounds;
 }
 
 /// The results of operations that calls of a procedure may record.
@@ -109,6 +116,8 @@ pub struct Witnesses {
     pub scans: Vec<Vec<Register>>,
     /// The same, if results that keys follow from are recorded, too.
     pub keys: Vec<Vec<Register>>,
+    /// The same, if results that keys of a round or of a branch follow from are recorded, too.
+    pub rounds: Vec<Vec<Register>>,
 }
 
 impl Witnesses {
@@ -118,6 +127,7 @@ impl Witnesses {
             Witnessed::Nothing => &[],
             Witnessed::Scans => &self.scans,
             Witnessed::Keys => &self.keys,
+            Witnessed::Rounds => &self.rounds,
         }
     }
 

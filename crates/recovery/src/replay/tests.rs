@@ -113,7 +113,7 @@ impl Log {
             version: procedure.version,
             timestamp_us: 0,
             seed: 0,
-            witnessed: if witness.is_some() { Witnessed::Keys } else { Witnessed::Nothing },
+            witnessed: if witness.is_some() { Witnessed::NEWEST } else { Witnessed::Nothing },
             arguments: &encoded,
             written: None,
             later: Later::default(),

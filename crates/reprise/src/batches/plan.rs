@@ -79,7 +79,7 @@ impl Plan {
             promise.resolve(Outcome::Alone(call));
             return None;
         };
-        reservations.for_each(machine, key, |reservation, key| {
+        reservations.for_each(machine, None, key, |reservation, key| {
             self.reserving.reserve(vertex, reservation, key, entries);
         });
         Some(Waiting { call, promise })

@@ -142,8 +142,8 @@ impl Worker {
                 let is_witnessed = self.inner.config.record_witnesses
                     && is_logged
                     && !(pipeline.by_value || procedure.by_value.is_some())
-                    && !procedure.witnesses.keys.is_empty();
-                let witnessed = if is_witnessed { Witnessed::Keys } else { Witnessed::Nothing };
+                    && !procedure.witnesses.of(Witnessed::NEWEST).is_empty();
+                let witnessed = if is_witnessed { Witnessed::NEWEST } else { Witnessed::Nothing };
                 pipeline.witnesses.begin(procedure.witnesses.of(witnessed));
                 let record = CallRecord {
                     procedure: procedure.id,

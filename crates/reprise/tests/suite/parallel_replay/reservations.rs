@@ -116,7 +116,7 @@ impl<'c> Run<'c> {
         let call = Call { procedure, timestamp_us: 1, seed: 7 };
         reservations.load(call, &record, &mut machine).expect("arguments of the procedure");
         let (mut reserved, vertex) = (Vec::new(), self.touched.len() as Vertex);
-        reservations.for_each(&mut machine, &mut key, |reservation, key| {
+        reservations.for_each(&mut machine, None, &mut key, |reservation, key| {
             self.reserving.reserve(vertex, reservation, key, &mut self.entries);
             reserved.push(Reserved { reservation, key: key.prefix(key.len()).to_vec() });
         });

@@ -96,6 +96,12 @@ pub enum Relation {
         /// Whether the procedure changes the row before it reads the key, so that the table is not constant.
         changes: bool,
     },
+    /// A condition chooses the key of the steps: what the procedure reads from the first table, or what it
+    /// computes.
+    Chosen { key: Int, condition: Int, otherwise: Int },
+    /// In each round of a loop, the procedure reads the key of the further steps from the first table. Some
+    /// rounds end early.
+    InRounds { key: Int, ends: Option<Int> },
 }
 
 impl Relation {
@@ -107,11 +113,18 @@ impl Relation {
             1 => Just(Int::Near(Box::new(Int::Name("y")))),
         ];
         let looked = (key.clone(), any::<bool>()).prop_map(|(key, changes)| Self::Looked { key, changes });
+        let chosen = (key.clone(), int(), int());
+        let chosen =
+            chosen.prop_map(|(key, condition, otherwise)| Self::Chosen { key, condition, otherwise });
+        let ends = prop_oneof![Just(None), Just(Some(Int::Name(KEY))), int().prop_map(Some)];
+        let in_rounds = (key.clone(), ends).prop_map(|(key, ends)| Self::InRounds { key, ends });
         prop_oneof![
             2 => Just(Self::Free),
             2 => Just(Self::Apart),
             3 => key.prop_map(Self::Together),
             3 => looked,
+            2 => chosen,
+            2 => in_rounds,
         ]
     }
 
@@ -135,6 +148,21 @@ impl Relation {
                 let names = vec!["x", "y", KEY];
                 let following = Known { names, key, table: None, least: 1 }.relate(steps);
                 change.into_iter().chain([read]).chain(following).collect()
+            }
+            Self::Chosen { key, condition, otherwise } => {
+                let read = vec![Step::Read(0, Rows::Key(key.clone(), key.clone()), KEY)];
+                let chosen = Step::If(condition.clone(), read, vec![Step::Assign(KEY, otherwise.clone())]);
+                let names = vec!["x", "y", KEY];
+                let following = Known { names, key, table: None, least: 1 }.relate(steps);
+                [chosen].into_iter().chain(following).collect()
+            }
+            Self::InRounds { key, ends } => {
+                let read = Step::Read(0, Rows::Key(Int::Name("q"), key.clone()), KEY);
+                let names = vec!["x", "y", "q", KEY];
+                let following = Known { names, key, table: None, least: 1 }.relate(steps);
+                let ends = ends.iter().map(|when| Step::Continue(when.clone()));
+                let body = [read].into_iter().chain(ends).chain(following).collect();
+                vec![Step::Loop("q", Int::Constant(3), body)]
             }
         }
     }
