@@ -97,7 +97,8 @@ impl<'p> Finder<'p> {
             let is_known = values.is_some();
             if let Some(values) = values {
                 // The body of a loop that runs once: each of its rounds takes the next recorded results.
-                if let (LoopValues::Range(rounds), false, [body]) = (&values, is_in_loop, &step.bodies()[..])
+                if let (LoopValues::Range(rounds), Step::ForRange { body, .. }, false) =
+                    (&values, step, is_in_loop)
                 {
                     self.in_rounds = InRounds::of(self.program, rounds.variable, body);
                 }

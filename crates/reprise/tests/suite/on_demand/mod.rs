@@ -92,16 +92,37 @@ const SCHEMA: &str = "
             names := names + length(r.name);
         END LOOP;
         INSERT INTO labels VALUES (number, own, names);
+    END $$;
+    CREATE TABLE waiting (shop INT PRIMARY KEY, buyer INT NOT NULL);
+    INSERT INTO waiting SELECT n, n FROM generate_series(0, 2) AS n;
+    CREATE TABLE buyers (shop INT, id INT, paid BIGINT NOT NULL, PRIMARY KEY (shop, id));
+    INSERT INTO buyers SELECT n % 3, n / 3, 0 FROM generate_series(0, 29) AS n;
+    CREATE PROCEDURE deliver(but INT) LANGUAGE plpgsql AS $$ DECLARE own INT; BEGIN
+        FOR at IN 0..2 LOOP
+            CONTINUE WHEN at = but;
+            UPDATE waiting SET buyer = (buyer * 7 + 3) % 10 WHERE shop = at RETURNING buyer INTO own;
+            UPDATE buyers SET paid = (paid * 3 + own) % 1000 WHERE shop = at AND id = own;
+        END LOOP;
+    END $$;
+    CREATE PROCEDURE pay(at INT, known INT) LANGUAGE plpgsql AS $$ DECLARE own INT; BEGIN
+        IF known IS NULL THEN
+            SELECT buyer INTO own FROM waiting WHERE shop = at;
+        ELSE
+            own := known;
+        END IF;
+        UPDATE buyers SET paid = (paid * 5 + own) % 1000 WHERE shop = at AND id = own;
     END $$;";
 
 /// The kinds of statements, of which some look by primary key alone: they bring back few rows. Some look for
 /// single keys: of commands, they run few.
 const ANY: &[u32] = &[
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28,
+    33,
 ];
 const BY_KEY: &[u32] = &[0, 1, 2, 3, 6, 7, 19, 21, 22, 26, 28, 28];
-const POINTS: &[u32] = &[0, 21, 22, 28, 28, 29, 30, 31];
+const POINTS: &[u32] = &[0, 21, 22, 28, 28, 29, 30, 31, 33, 33];
 const BY_SECONDARY: &[u32] = &[32, 32, 28];
+const OF_BUYERS: &[u32] = &[33];
 
 /// A statement of the workload, over keys that exist, keys between them, and keys beside them.
 fn statement(kinds: &[u32], random: &mut SmallRng) -> String {
@@ -149,6 +170,7 @@ fn statement(kinds: &[u32], random: &mut SmallRng) -> String {
         }
         31 => format!("UPDATE items SET name = 'much longer name {id} {other}' WHERE id = {id}"),
         32 => format!("SELECT count(*) FROM labels WHERE found = {}", 100 + other % 3),
+        33 => format!("SELECT paid FROM buyers WHERE shop = {} AND id = {}", id % 3, other % 10),
         18 => format!("INSERT INTO numbered (about) VALUES ('{id}') RETURNING id"),
         _ => format!("INSERT INTO empty VALUES ({id})"),
     }
@@ -216,7 +238,7 @@ impl Setup {
             let called = session.call("sell", params![shop, item, 10_000 + sale as i64]);
             called.unwrap().commit.wait().unwrap();
             let number = sale as i64;
-            let done = match sale % 11 {
+            let done = match sale % 13 {
                 0 => session.call("forget", params![item]),
                 5 | 10 => session.call("renew", params![item % 100]),
                 1 | 2 => session.call("order_one", params![shop, item]),
@@ -226,6 +248,8 @@ impl Setup {
                 7 => session.call("label", params![number, item % 40]),
                 8 => session.call("note", params![number, item % 100]),
                 9 => session.call("order_all", params![shop, vec![item, item % 100 * 2, 8, item]]),
+                11 => session.call("deliver", params![(number / 13 % 5 - 1) as i32]),
+                12 => session.call("pay", params![shop % 3, (sale % 2 == 0).then_some(item % 10)]),
                 // Logged by value, as are those that write a table with a foreign key.
                 _ => session.execute(
                     &format!(
@@ -308,7 +332,7 @@ fn rows_are_there_when_they_are_looked_for() {
         let (mut session, mut reference) = (db.session().unwrap(), loaded.session().unwrap());
         let mut random = SmallRng::seed_from_u64(seed as u64);
         for number in 0..300 {
-            let first = if seed % 3 == 0 { BY_SECONDARY } else { POINTS };
+            let first = [BY_SECONDARY, OF_BUYERS, POINTS][seed % 3];
             let kinds = [first, POINTS, BY_KEY, ANY][(number / 40).min(3)];
             let text = statement(kinds, &mut random);
             let is_on_snapshot = number % 3 == 0 && text.starts_with("SELECT");

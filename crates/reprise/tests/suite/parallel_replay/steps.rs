@@ -100,8 +100,8 @@ pub enum Relation {
     /// computes.
     Chosen { key: Int, condition: Int, otherwise: Int },
     /// In each round of a loop, the procedure reads the key of the further steps from the first table. Some
-    /// rounds end early.
-    InRounds { key: Int, ends: Option<Int> },
+    /// rounds end before it, or behind it. With a table, the number of the round is part of the key, too.
+    InRounds { key: Int, before: Option<Int>, behind: Option<Int>, table: Option<usize> },
 }
 
 impl Relation {
@@ -116,13 +116,19 @@ impl Relation {
         let chosen = (key.clone(), int(), int());
         let chosen =
             chosen.prop_map(|(key, condition, otherwise)| Self::Chosen { key, condition, otherwise });
-        let ends = prop_oneof![Just(None), Just(Some(Int::Name(KEY))), int().prop_map(Some)];
-        let in_rounds = (key.clone(), ends).prop_map(|(key, ends)| Self::InRounds { key, ends });
+        let before = proptest::option::of((0..2).prop_map(|first| {
+            let round = Int::Sum(Int::Name("q").into(), Int::Constant(first).into());
+            Int::Choice(Int::Constant(3).into(), round.into())
+        }));
+        let behind = proptest::option::of(Just(Int::Name(KEY)));
+        let in_rounds = (key.clone(), before, behind, proptest::option::of(1..TABLES));
+        let in_rounds =
+            in_rounds.prop_map(|(key, before, behind, table)| Self::InRounds { key, before, behind, table });
         prop_oneof![
             2 => Just(Self::Free),
             2 => Just(Self::Apart),
             3 => key.prop_map(Self::Together),
-            3 => looked,
+            4 => looked,
             2 => chosen,
             2 => in_rounds,
         ]
@@ -156,12 +162,13 @@ impl Relation {
                 let following = Known { names, key, table: None, least: 1 }.relate(steps);
                 [chosen].into_iter().chain(following).collect()
             }
-            Self::InRounds { key, ends } => {
+            Self::InRounds { key, before, behind, table } => {
                 let read = Step::Read(0, Rows::Key(Int::Name("q"), key.clone()), KEY);
                 let names = vec!["x", "y", "q", KEY];
-                let following = Known { names, key, table: None, least: 1 }.relate(steps);
-                let ends = ends.iter().map(|when| Step::Continue(when.clone()));
-                let body = [read].into_iter().chain(ends).chain(following).collect();
+                let following = Known { names, key, table: *table, least: 1 }.relate(steps);
+                let ends = |when: &Option<Int>| when.clone().map(Step::Continue);
+                let body = ends(before).into_iter().chain([read]).chain(ends(behind)).chain(following);
+                let body = body.collect();
                 vec![Step::Loop("q", Int::Constant(3), body)]
             }
         }
