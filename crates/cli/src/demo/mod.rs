@@ -2,15 +2,18 @@
 //!
 //! A child process loads TPC-C and runs it with checkpoints and a log of each content. This process notes the
 //! acknowledgements, kills the child with SIGKILL, recovers each log by each method, and looks for every
-//! acknowledged transaction.
+//! acknowledged transaction. At last it kills the child once more, and works on while the database recovers
+//! (`opening`).
 
 mod child;
+mod opening;
 
 use crate::numbers;
 use crate::options::DatabaseOptions;
 use crate::recover::{self, Report};
 use crate::table::table;
 use anyhow::{Context, Result, bail};
+use opening::Opened;
 use recovery::RecoveryConfig;
 use reprise::{Config, Content, Database, Method, Value};
 use serde::Serialize;
@@ -67,6 +70,15 @@ struct Outcome {
     identical: bool,
     conditions: String,
     killed_after_s: f64,
+    /// The last kill; `None` if something was wrong before.
+    opened: Option<Opened>,
+}
+
+impl Outcome {
+    /// Returns whether nothing is missing, and all states are right.
+    fn is_whole(&self) -> bool {
+        self.missing == 0 && self.identical && self.conditions == "ok"
+    }
 }
 
 /// The contents of the shadow logs.
@@ -117,17 +129,22 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         identical: true,
         conditions: "ok".into(),
         killed_after_s: arguments.seconds,
+        opened: None,
     };
     for cycle in 1..=arguments.cycles {
         outcome.cycles = cycle;
         run_and_kill(arguments, &folder, &cleanup, &mut ledger, &mut outcome)?;
         recover_and_check(arguments, &folder, &*workload, &ledger, &mut outcome)?;
-        if outcome.missing > 0 || !outcome.identical || outcome.conditions != "ok" {
+        if !outcome.is_whole() {
             break;
         }
     }
+    if outcome.is_whole() {
+        run_and_kill(arguments, &folder, &cleanup, &mut ledger, &mut outcome)?;
+        outcome.opened = Some(opening::open_under_load(arguments, &folder, &*workload, &ledger)?);
+    }
     lock(&cleanup).folder = None;
-    let whole = outcome.missing == 0 && outcome.identical && outcome.conditions == "ok";
+    let whole = outcome.is_whole() && outcome.opened.as_ref().is_some_and(Opened::is_whole);
     if arguments.json {
         println!("{}", serde_json::to_string(&outcome)?);
     } else {
@@ -246,15 +263,8 @@ fn recover_and_check(
 
     let db = Database::open(folder, arguments.database.config())?;
     outcome.identical &= db.digest()?.to_string() == *first;
+    (outcome.checked, outcome.missing) = look_for(&db, ledger)?;
     let mut session = db.session()?;
-    (outcome.checked, outcome.missing) = (0, 0);
-    for (procedure, arguments) in ledger.iter().flatten() {
-        outcome.checked += 1;
-        if session.call(procedure, arguments)?.rows[0][0] != Value::Boolean(true) {
-            outcome.missing += 1;
-            eprintln!("missing: {procedure} {arguments:?}");
-        }
-    }
     for condition in workload.conditions() {
         let done = session.call(condition.procedure, &condition.arguments)?;
         if done.rows[0][0] != Value::Int(0) {
@@ -262,6 +272,20 @@ fn recover_and_check(
         }
     }
     Ok(())
+}
+
+/// Looks for the rows that acknowledged transactions have left; returns their number, and that of those that
+/// are not there.
+fn look_for(db: &Database, ledger: &[Vec<Trace>]) -> Result<(u64, u64)> {
+    let (mut session, mut checked, mut missing) = (db.session()?, 0, 0);
+    for (procedure, arguments) in ledger.iter().flatten() {
+        checked += 1;
+        if session.call(procedure, arguments)?.rows[0][0] != Value::Boolean(true) {
+            missing += 1;
+            eprintln!("missing: {procedure} {arguments:?}");
+        }
+    }
+    Ok((checked, missing))
 }
 
 fn print_outcome(outcome: &Outcome) {
@@ -289,4 +313,5 @@ fn print_outcome(outcome: &Outcome) {
     println!("looked for afterwards:        {} rows, {} missing", outcome.checked, outcome.missing);
     println!("states of the recoveries:     {}", if outcome.identical { "identical" } else { "DIFFERENT" });
     println!("TPC-C conditions 1 to 4:      {}", outcome.conditions);
+    outcome.opened.iter().for_each(Opened::print);
 }

@@ -17,6 +17,17 @@ pub(super) struct Indexes {
     constant: BTreeSet<TableId>,
 }
 
+/// Keys of an index that requests are expected to look for: those that begin with a number of known values.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Expected {
+    /// The table.
+    pub table: TableId,
+    /// Position among the table's indexes.
+    pub index: usize,
+    /// Number of values.
+    pub values: usize,
+}
+
 /// The two longest lengths of the granules of an index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nested {
@@ -34,10 +45,12 @@ struct Uses {
 }
 
 impl Indexes {
-    /// Takes the reservations of all pieces, and the tables that transactions logged by value write.
+    /// Takes the reservations of all pieces, the tables that transactions logged by value write, and what
+    /// requests are expected to want.
     pub(super) fn of<'r>(
         reservations: impl Iterator<Item = &'r Reservations>,
         by_value: &BTreeMap<TableId, Arc<Table>>,
+        expected: &[Expected],
     ) -> Self {
         let (mut uses, mut written): (BTreeMap<_, Uses>, BTreeSet<TableId>) = Default::default();
         for Reservation { granule, mode, .. } in reservations.flat_map(Reservations::iter) {
@@ -56,6 +69,12 @@ impl Indexes {
                 own.is_unique |= place == 0 || index.unique;
                 own.lengths.extend((place > 0).then_some(0));
                 own.lengths.insert(key_columns(table, place).len());
+            }
+        }
+        for Expected { table, index, values } in expected {
+            if let Some(own) = uses.get_mut(&(*table, *index)) {
+                own.lengths.insert(*values);
+                own.is_read = true;
             }
         }
         let read = uses.keys().map(|(table, _)| *table).filter(|table| !written.contains(table)).collect();

@@ -28,6 +28,7 @@ mod reserve;
 mod results;
 mod run;
 
+pub use indexes::Expected;
 pub use run::{ClosureError, Runner};
 
 use crate::divergence::Divergence;
@@ -115,6 +116,8 @@ pub struct ClosureParts {
     pub definitions: Definitions,
     /// The tables that transactions logged by value write.
     pub by_value: BTreeMap<TableId, Arc<Table>>,
+    /// What requests are expected to want; units are listed so that they find few of them.
+    pub expected: Vec<Expected>,
     /// How units run that no thread wants.
     pub settings: Settings,
     /// Number of transactions of a batch of these.
@@ -128,14 +131,16 @@ impl<B: Batch> Closures<B> {
     /// # Errors
     /// The arguments of a call, or writes by value, do not fit.
     pub fn new(parts: ClosureParts, transactions: B) -> Result<Option<Self>, Divergence> {
-        let ClosureParts { pieces, reservations, procedures, definitions, by_value, settings, batch } = parts;
+        let ClosureParts { pieces, reservations, procedures, definitions, .. } = parts;
+        let ClosureParts { by_value, expected, settings, batch, .. } = parts;
         let (pieces, transactions) = (Arc::new(pieces), Arc::new(transactions));
         let sampled = (0..transactions.len()).step_by(transactions.len().div_ceil(SAMPLED).max(1));
         let sample = sampled.map(|index| transactions.get(index));
         let of_drain = (Arc::clone(&pieces), procedures.clone(), definitions.clone());
         let of_drain = Programs::new(of_drain.0, of_drain.1, of_drain.2, settings, sample)?;
         let programs = Programs::of_units(Arc::clone(&pieces), procedures, definitions);
-        let indexes = Indexes::of(reservations.units.iter().flatten().map(|unit| &unit.own), &by_value);
+        let of_units = reservations.units.iter().flatten().map(|unit| &unit.own);
+        let indexes = Indexes::of(of_units, &by_value, &expected);
         let layouts = Layouts::of(&pieces);
         let listing = Listing {
             programs: &programs,

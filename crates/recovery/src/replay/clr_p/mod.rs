@@ -18,9 +18,9 @@ pub(crate) use source::LogTransactions;
 use catalog::{CommitOrder, Table, TableId};
 use checkpoint::{CheckpointError, Indexes, Load};
 use logging::content::{Record, StatementRecord};
-use procedure::analysis::{Analysis, Decomposition, LogFacts, PieceReservations, Pieces};
+use procedure::analysis::{Analysis, Decomposition, LogFacts, PieceReservations, Pieces, Reservations};
 use procedure::{Machine, Procedure};
-use schedule::closures::{ClosureParts, Closures};
+use schedule::closures::{ClosureParts, Closures, Expected};
 use schedule::{Breakdown, Definitions, Mode, Programs, RunError, Settings};
 use source::{LogSource, ProgramKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,6 +76,19 @@ impl Replay for ClrP {
         let mode = Some(context.config.mode);
         Ok(Replayed { breakdown: Some(breakdown), mode, undone: Vec::new(), commands })
     }
+}
+
+/// Returns what calls of procedures look for, those that only read included.
+fn expected<'p>(procedures: impl Iterator<Item = &'p Arc<Procedure>>) -> Vec<Expected> {
+    let all = Reservations::of_all(procedures.map(|own| &**own));
+    let granules = all.iter().flatten().flat_map(Reservations::iter).map(|own| &own.granule);
+    // Which units use a table at all is known without a list.
+    let expected = granules.filter(|granule| !granule.prefix.is_empty()).map(|granule| Expected {
+        table: granule.table.id,
+        index: granule.index,
+        values: granule.prefix.len(),
+    });
+    expected.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Applies a definition, or executes another statement.
@@ -169,6 +182,7 @@ impl Segment {
             procedures,
             definitions: Definitions::new(tables.iter().map(|store| store.definition())),
             by_value,
+            expected: expected(context.schema.procedures()),
             settings: Settings { mode: Mode::Pipelined, threads: context.threads() },
             batch: config.batch,
         };

@@ -1,0 +1,123 @@
+//! The end of the demo: a database that was killed under load opens before its rows are recovered, and works
+//! meanwhile.
+
+use super::{Arguments, Trace, look_for};
+use crate::clients::{self, Run, Until};
+use crate::recover;
+use anyhow::Result;
+use recovery::RecoveryConfig;
+use reprise::{Database, Method};
+use serde::Serialize;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+use workload::Workload;
+
+/// The work is counted in slices of this time.
+const SLICE: Duration = Duration::from_millis(100);
+/// The heights of a slice in a line of text.
+const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// What a database did while it recovered. Times count from the begin of its opening.
+#[derive(Serialize)]
+pub struct Opened {
+    /// Seconds until it took work.
+    open_s: f64,
+    /// Seconds until a transaction was durable.
+    first_commit_s: f64,
+    /// Seconds until all rows were recovered.
+    drained_s: f64,
+    /// Transactions that were acknowledged in between.
+    served: u64,
+    /// The same, in each slice of 100 ms.
+    slices: Vec<u64>,
+    /// Their latency in milliseconds: the median, and what 99 % stay below.
+    p50_ms: f64,
+    p99_ms: f64,
+    /// Rows that acknowledged transactions have left, and those of them that are not there.
+    pub checked: u64,
+    pub missing: u64,
+    /// Whether a serial replay of all logs comes to the state of the database.
+    pub identical: bool,
+}
+
+/// Opens the database in a folder, runs the workload until all rows are recovered, and checks the state.
+pub fn open_under_load(
+    arguments: &Arguments,
+    folder: &Path,
+    workload: &dyn Workload,
+    ledger: &[Vec<Trace>],
+) -> Result<Opened> {
+    let mut config = arguments.database.config();
+    config.on_demand = true;
+    let begun = Instant::now();
+    let db = Database::open(folder, config)?;
+    let open_s = begun.elapsed().as_secs_f64();
+    let (first, mut slices, mut latency_us) = (OnceLock::new(), Vec::new(), clients::histogram());
+    let acknowledged = |_: clients::Acknowledged<'_>| {
+        first.get_or_init(|| begun.elapsed().as_secs_f64());
+    };
+    let clients = std::thread::available_parallelism().map_or(1, usize::from);
+    while db.statistics().bytes_to_recover > 0 || first.get().is_none() {
+        // Each slice has other requests.
+        let seed = arguments.seed ^ (u64::from(std::process::id()) << 20) ^ slices.len() as u64;
+        let until = Until::Elapsed(SLICE);
+        let run = Run { clients, until, seed, rate: None, ad_hoc_percent: 0, under_way: 0 };
+        let measured = clients::run(&db, workload, run, Some(&acknowledged))?;
+        slices.push(measured.committed);
+        latency_us.add(measured.latency_us)?;
+    }
+    let drained_s = begun.elapsed().as_secs_f64();
+    let (checked, missing) = look_for(&db, ledger)?;
+    let digest = db.digest()?.to_string();
+    drop(db);
+    let settings = RecoveryConfig {
+        method: Method::of(arguments.database.content)[0],
+        threads: 1,
+        memory_bytes: arguments.database.memory_bytes,
+        ..RecoveryConfig::default()
+    };
+    let identical = recover::recover(folder, &settings)?.digest == digest;
+    let ms = |quantile| latency_us.value_at_quantile(quantile) as f64 / 1e3;
+    Ok(Opened {
+        open_s,
+        first_commit_s: first.get().copied().unwrap_or(drained_s),
+        drained_s,
+        served: slices.iter().sum(),
+        p50_ms: ms(0.5),
+        p99_ms: ms(0.99),
+        slices,
+        checked,
+        missing,
+        identical,
+    })
+}
+
+impl Opened {
+    /// Returns whether nothing is missing, and the state is right.
+    pub fn is_whole(&self) -> bool {
+        self.missing == 0 && self.identical
+    }
+
+    pub fn print(&self) {
+        let Self { open_s, first_commit_s, drained_s, served, p50_ms, p99_ms, checked, missing, .. } = self;
+        println!();
+        println!("killed once more, and opened on demand:");
+        println!("open for transactions after:  {open_s:.2} s");
+        println!("first commit after:           {first_commit_s:.2} s");
+        println!("all rows recovered after:     {drained_s:.2} s");
+        println!(
+            "served meanwhile:             {served} transactions, p50 {p50_ms:.1} ms, p99 {p99_ms:.1} ms"
+        );
+        println!("in each 0.1 s:                {}", self.drawn());
+        println!("looked for afterwards:        {checked} rows, {missing} missing");
+        println!("state against serial replay:  {}", if self.identical { "identical" } else { "DIFFERENT" });
+    }
+
+    /// Returns the transactions of each slice as a line of bars.
+    fn drawn(&self) -> String {
+        let most = self.slices.iter().copied().max().unwrap_or(0).max(1);
+        let height = |count: &u64| HEIGHTS[(count * (HEIGHTS.len() as u64 - 1)).div_ceil(most) as usize];
+        self.slices.iter().map(height).collect()
+    }
+}
