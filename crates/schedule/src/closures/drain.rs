@@ -4,8 +4,8 @@
 //! those before it: a thread claims it, or skips it where a thread that wanted it has run it. Where a unit
 //! cannot run, the schedule ends early, and every unit that is left looks.
 
-use super::Closures;
 use super::run::{Claim, ClosureError, Place, Runner, Running};
+use super::{Closures, DRAINED};
 use crate::plan::PlannedBatch;
 use crate::programs::{Call, Programs, TapeSource};
 use crate::readiness::{PartitionId, Schedule, Task};
@@ -250,7 +250,7 @@ impl<B: Batch> Closures<B> {
                     let call = Call { order, program, record: &record };
                     let running = Running { claim: &claim, lane: &mut lanes[lane] };
                     let executed = self.execute(programs, &place, call, running, runner);
-                    self.end(claim, executed).map(|units| ran += units as usize)
+                    self.end(claim, DRAINED, executed).map(|units| ran += units as usize)
                 }
                 None => {
                     let no_interrupts = Interrupts::default();

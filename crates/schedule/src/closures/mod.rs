@@ -39,7 +39,7 @@ use crate::{Batch, Definitions, SAMPLED, Settings};
 use catalog::{Table, TableId};
 use drain::Drain;
 use indexes::Indexes;
-use nodes::Nodes;
+use nodes::{Nodes, Progress};
 use numbers::{Layouts, Numbers};
 use procedure::analysis::{PieceReservations, Pieces, ReservationMode};
 use procedure::{Interrupts, Procedure};
@@ -50,13 +50,16 @@ use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The states of a unit: no thread runs it; a thread runs it; it cannot run; it has run.
+/// The states of a unit: no thread runs it; a thread runs it; it cannot run; it has run after all units
+/// before it at its nodes; it has run in the order of a partition, which may know more of its keys than its
+/// nodes do, and so not after all of these units.
 const WAITING: u8 = 0;
 const RUNNING: u8 = 1;
 const FAILED: u8 = 2;
 const DONE: u8 = 3;
+const DRAINED: u8 = 4;
 /// The state of a number that no unit has.
-const UNUSED: u8 = 4;
+const UNUSED: u8 = 5;
 
 /// Transactions whose units run when their rows are wanted.
 pub struct Closures<B> {
@@ -217,7 +220,7 @@ impl<B: Batch> Closures<B> {
             Some(nodes) => {
                 for (index, node, is_whole) in nodes {
                     let of = Use { mode, is_whole };
-                    self.nodes.before(index, node, of, u32::MAX, |unit| self.is_unit_done(unit), &mut units);
+                    self.nodes.before(index, node, of, u32::MAX, |unit| self.progress_of(unit), &mut units);
                 }
                 units.sort_unstable();
             }
@@ -266,6 +269,17 @@ impl<B: Batch> Closures<B> {
         interrupts: &Interrupts,
     ) -> Result<(), ClosureError> {
         units.into_iter().try_for_each(|unit| self.run_closure(unit, runner, interrupts))
+    }
+
+    /// Returns how a unit has run.
+    #[inline]
+    fn progress_of(&self, unit: u32) -> Progress {
+        // ORDERING: as `is_unit_done`.
+        match self.states[unit as usize].load(Ordering::Acquire) {
+            DONE => Progress::Done,
+            DRAINED => Progress::Drained,
+            _ => Progress::Left,
+        }
     }
 
     #[inline]

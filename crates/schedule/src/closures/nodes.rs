@@ -76,6 +76,17 @@ pub(super) struct Bucket {
     uses: Vec<u8>,
 }
 
+/// How a unit has run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Progress {
+    /// It has not.
+    Left,
+    /// After all units that it comes after at its nodes.
+    Done,
+    /// In another order that is as good for its rows.
+    Drained,
+}
+
 /// The entries of one node.
 #[derive(Clone, Copy)]
 struct NodeEntries<'b> {
@@ -130,8 +141,8 @@ impl Bucket {
 
 impl NodeEntries<'_> {
     /// Calls `found` with the units before `unit` that a use has to come after and that are not done, in
-    /// descending order. `is_done` tells of a unit.
-    fn before(self, unit: u32, of: Use, is_done: impl Fn(u32) -> bool, mut found: impl FnMut(u32)) {
+    /// descending order. `progress` tells how a unit has run.
+    fn before(self, unit: u32, of: Use, progress: impl Fn(u32) -> Progress, mut found: impl FnMut(u32)) {
         let Self { bucket: Bucket { nodes, units, uses }, node } = self;
         let (Node { next, uses: all, .. }, conflicting) = (&nodes[node], of.conflicting());
         if all & conflicting == 0 {
@@ -141,7 +152,7 @@ impl NodeEntries<'_> {
         let first = next.load(Ordering::Acquire) as usize;
         let end = nodes[node + 1].start as usize;
         let mut at = first;
-        while at < end && units[at] < unit && is_done(units[at]) {
+        while at < end && units[at] < unit && progress(units[at]) != Progress::Left {
             at += 1;
         }
         if at > first {
@@ -154,13 +165,11 @@ impl NodeEntries<'_> {
         let behind = at + units[at..end].partition_point(|own| *own < unit);
         for place in (at..behind).rev() {
             let own = Use::of(usize::from(uses[place]));
-            if !is_done(units[place]) {
-                if own.is_in(conflicting) {
-                    found(units[place]);
-                }
-            } else if conflicting & !own.conflicting() == 0 {
+            match progress(units[place]) {
+                Progress::Left if own.is_in(conflicting) => found(units[place]),
                 // It ran after all units that the use has to come after.
-                break;
+                Progress::Done if conflicting & !own.conflicting() == 0 => break,
+                _ => {}
             }
         }
     }
@@ -180,11 +189,11 @@ impl Nodes {
         node: u64,
         of: Use,
         unit: u32,
-        is_done: impl Fn(u32) -> bool,
+        progress: impl Fn(u32) -> Progress,
         found: &mut Vec<u32>,
     ) {
         if let Some(entries) = self.buckets[bucket_of(index, node)].entries(node) {
-            entries.before(unit, of, is_done, |unit| found.push(unit));
+            entries.before(unit, of, progress, |unit| found.push(unit));
         }
     }
 

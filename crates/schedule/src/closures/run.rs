@@ -1,7 +1,7 @@
 //! Runs units, each after those before it.
 
 use super::reserve::Reserver;
-use super::{Closures, DONE, FAILED, RUNNING, UNUSED, WAITING};
+use super::{Closures, DONE, DRAINED, FAILED, RUNNING, UNUSED, WAITING};
 use crate::divergence::{Divergence, RecordedCall, malformed_writes};
 use crate::plan::Planner;
 use crate::programs::{Call, Programs};
@@ -173,7 +173,7 @@ impl<B: Batch> Closures<B> {
     ) -> Result<(), ClosureError> {
         let state = &self.states[unit as usize];
         match state.load(Ordering::Acquire) {
-            DONE | UNUSED => {
+            DONE | DRAINED | UNUSED => {
                 runner.stack.pop();
                 return Ok(());
             }
@@ -207,19 +207,21 @@ impl<B: Batch> Closures<B> {
             Body::Writes(writes) => self.run_writes(order, writes, runner),
         };
         runner.ran += 1;
-        self.left.fetch_sub(self.end(claim, ran)? as usize, Ordering::Release);
+        self.left.fetch_sub(self.end(claim, DONE, ran)? as usize, Ordering::Release);
         runner.stack.pop();
         Ok(())
     }
 
-    /// Ends a claim. Returns the number of units that have run; the caller takes them from `left`.
+    /// Ends a claim, with a state where the units have run. Returns their number; the caller takes it from
+    /// `left`.
     pub(super) fn end(
         &self,
         mut claim: Claim<'_>,
+        done: u8,
         ran: Result<(), ClosureError>,
     ) -> Result<u32, ClosureError> {
         match &ran {
-            Ok(()) => claim.end = DONE,
+            Ok(()) => claim.end = done,
             Err(ClosureError::Unreachable(_)) => claim.end = WAITING,
             Err(ClosureError::Diverged(divergence)) => {
                 let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -271,7 +273,7 @@ impl<B: Batch> Closures<B> {
         reserver.load(&self.programs, &self.reservations, transaction, call)?;
         let own = &self.reservations.units[program][position];
         reserver.visit_unit(piece, own, round, &self.indexes, |(index, node, of)| {
-            self.nodes.before(index, node, of, unit, |unit| self.is_unit_done(unit), stack);
+            self.nodes.before(index, node, of, unit, |unit| self.progress_of(unit), stack);
         });
         Ok(Place { transaction, block: piece.block, round })
     }
@@ -294,7 +296,7 @@ impl<B: Batch> Closures<B> {
     ) -> Result<(), ClosureError> {
         let Runner { reserver, stack, .. } = runner;
         reserver.visit_writes(&self.programs, order, writes, &self.indexes, |(index, node, of)| {
-            self.nodes.before(index, node, of, unit, |unit| self.is_unit_done(unit), stack);
+            self.nodes.before(index, node, of, unit, |unit| self.progress_of(unit), stack);
         })?;
         Ok(())
     }

@@ -111,18 +111,24 @@ const SCHEMA: &str = "
             own := known;
         END IF;
         UPDATE buyers SET paid = (paid * 5 + own) % 1000 WHERE shop = at AND id = own;
+    END $$;
+    CREATE TABLE gifts (shop INT, id INT, n BIGINT NOT NULL, PRIMARY KEY (shop, id));
+    INSERT INTO gifts SELECT n % 3, n / 3, 0 FROM generate_series(0, 29) AS n;
+    CREATE PROCEDURE give(wanted INT, own INT) LANGUAGE plpgsql AS $$ DECLARE at INT; BEGIN
+        IF wanted < 3 THEN at := wanted; END IF;
+        UPDATE gifts SET n = (n * 7 + own) % 1000 WHERE shop = coalesce(at, 1) AND id = own;
     END $$;";
 
 /// The kinds of statements, of which some look by primary key alone: they bring back few rows. Some look for
 /// single keys: of commands, they run few.
 const ANY: &[u32] = &[
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28,
-    33,
+    33, 34,
 ];
 const BY_KEY: &[u32] = &[0, 1, 2, 3, 6, 7, 19, 21, 22, 26, 28, 28];
 const POINTS: &[u32] = &[0, 21, 22, 28, 28, 29, 30, 31, 33, 33];
 const BY_SECONDARY: &[u32] = &[32, 32, 28];
-const OF_BUYERS: &[u32] = &[33];
+const OF_BUYERS: &[u32] = &[33, 33, 34];
 
 /// A statement of the workload, over keys that exist, keys between them, and keys beside them.
 fn statement(kinds: &[u32], random: &mut SmallRng) -> String {
@@ -171,6 +177,7 @@ fn statement(kinds: &[u32], random: &mut SmallRng) -> String {
         31 => format!("UPDATE items SET name = 'much longer name {id} {other}' WHERE id = {id}"),
         32 => format!("SELECT count(*) FROM labels WHERE found = {}", 100 + other % 3),
         33 => format!("SELECT paid FROM buyers WHERE shop = {} AND id = {}", id % 3, other % 10),
+        34 => format!("SELECT n FROM gifts WHERE shop = {} AND id = {}", id % 3, other % 10),
         18 => format!("INSERT INTO numbered (about) VALUES ('{id}') RETURNING id"),
         _ => format!("INSERT INTO empty VALUES ({id})"),
     }
@@ -237,6 +244,13 @@ impl Setup {
             );
             let called = session.call("sell", params![shop, item, 10_000 + sale as i64]);
             called.unwrap().commit.wait().unwrap();
+            // The first part of its key is not known ahead, and clr-p cuts its block by the second one.
+            let given = session.call("give", params![shop, item % 10]);
+            given.unwrap().commit.wait().unwrap();
+            if sale % 5 == 4 {
+                let text = format!("UPDATE gifts SET n = n + 1 WHERE shop = {shop} AND id = {}", item % 7);
+                session.execute(&text, params![]).unwrap().commit.wait().unwrap();
+            }
             let number = sale as i64;
             let done = match sale % 13 {
                 0 => session.call("forget", params![item]),
