@@ -161,6 +161,64 @@ fn folders_of_every_format_open() {
     assert!(formats[1..].iter().all(|count| *count > 0), "a folder of each format: {formats:?}");
 }
 
+/// Calls whose records have results: of a scan, of a branch, of an operation that writes, and of rounds of a
+/// loop, of which some end early.
+const RECORDED: &str = "
+CREATE TABLE queue (shop INT, number INT, buyer INT NOT NULL, PRIMARY KEY (shop, number));
+INSERT INTO queue SELECT n % 3, n, n % 7 FROM generate_series(0, 59) AS n;
+CREATE TABLE shops (shop INT PRIMARY KEY, buyer INT NOT NULL);
+INSERT INTO shops VALUES (0, 1), (1, 2), (2, 3);
+CREATE TABLE buyers (shop INT, id INT, paid INT NOT NULL, PRIMARY KEY (shop, id));
+INSERT INTO buyers SELECT n % 3, n / 3, 0 FROM generate_series(0, 29) AS n;
+CREATE PROCEDURE serve(but INT, known INT) LANGUAGE plpgsql AS $$
+DECLARE first INT; own INT; chosen INT; BEGIN
+    FOR at IN 0..2 LOOP
+        CONTINUE WHEN at = but;
+        SELECT number INTO first FROM queue WHERE shop = at ORDER BY number LIMIT 1;
+        DELETE FROM queue WHERE shop = at AND number = first;
+        UPDATE shops SET buyer = (buyer * 3 + 1) % 10 WHERE shop = at RETURNING buyer INTO own;
+        UPDATE buyers SET paid = (paid * 3 + own) % 1000 WHERE shop = at AND id = own;
+    END LOOP;
+    IF known IS NULL THEN
+        SELECT buyer INTO chosen FROM shops WHERE shop = 1;
+    ELSE
+        chosen := known;
+    END IF;
+    UPDATE buyers SET paid = (paid * 5 + 1) % 1000 WHERE shop = 1 AND id = chosen;
+END $$;
+";
+
+/// Folders whose calls follow `Witnessed::Keys` and `Witnessed::Rounds`. The last one is made again by
+/// `REPRISE_GOLDEN=1`, as those of format 4.
+#[test]
+fn recorded_results_are_read_as_they_were_written() {
+    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden-witnesses");
+    let open = |disk: &CrashingDisk, on_demand: bool| {
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let mut config = config(shared, Content::Command, Sequencing::Epoch);
+        (config.on_demand, config.drain_threads) = (on_demand, 1);
+        Database::open(FOLDER, config).unwrap()
+    };
+    let disk = CrashingDisk::default();
+    let db = open(&disk, false);
+    let mut session = db.session().unwrap();
+    session.execute_script(RECORDED).unwrap();
+    for call in 0..12 {
+        let known = (call % 2 == 0).then_some(call % 10);
+        session.call_durably("serve", params![call % 5 - 1, known]).unwrap();
+    }
+    let digest = db.digest().unwrap();
+    if std::env::var_os("REPRISE_GOLDEN").is_some() {
+        std::fs::write(folders.join("rounds.txt"), archive(&disk.contents())).unwrap();
+    }
+    for (name, on_demand) in ["keys", "rounds"].into_iter().flat_map(|name| [(name, false), (name, true)]) {
+        let text = std::fs::read_to_string(folders.join(name).with_extension("txt")).unwrap();
+        let db = open(&CrashingDisk::holding(extract(&text)), on_demand);
+        assert!(db.recovery_report().transactions >= 12, "the log is replayed");
+        assert_eq!(db.digest().unwrap(), digest, "{name}, on demand: {on_demand}");
+    }
+}
+
 /// Changes the semantics that log files name.
 fn with_semantics(mut files: Files, semantics: u32) -> Files {
     for (_, bytes) in files.iter_mut().filter(|(path, _)| path.extension().is_some_and(|e| e == "rlog")) {
