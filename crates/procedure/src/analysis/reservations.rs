@@ -152,8 +152,10 @@ impl Reservations {
 
     /// Returns everything that a call may reserve.
     pub fn iter(&self) -> impl Iterator<Item = &Reservation> {
-        let of_loops =
-            self.loops.iter().flat_map(|own| own.each.iter().chain(&own.widened).chain(&own.with_results));
+        let of_loops = self.loops.iter().flat_map(|own| {
+            let with_results = own.with_results.iter().filter(|_| !own.received.is_empty());
+            own.each.iter().chain(&own.widened).chain(with_results)
+        });
         self.once.iter().chain(of_loops)
     }
 }
