@@ -227,7 +227,7 @@ impl Preparer {
     fn take(&self, maker: &FileMaker) -> Option<Prepared> {
         if let Ok(ready) = self.ahead.try_recv() {
             self.pace.store(STEADY, Ordering::Relaxed);
-            return Some(ready);
+            return Some(self.or_again(ready));
         }
         let shortage = &maker.durability.shortage;
         shortage.set_stalled(maker.logger, true);
@@ -235,7 +235,10 @@ impl Preparer {
         let begun = Instant::now();
         let prepared = loop {
             match self.ahead.recv_timeout(LOOK_AGAIN) {
-                Ok(prepared) => break Some(prepared),
+                Ok(prepared) => {
+                    shortage.set_stalled(maker.logger, false);
+                    break Some(self.or_again(prepared));
+                }
                 Err(RecvTimeoutError::Disconnected) => break None,
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -243,12 +246,17 @@ impl Preparer {
             maker.durability.announce();
             let has_patience = maker.gives_up_after.is_none_or(|limit| begun.elapsed() < limit);
             if let (false, Err(error)) = (has_patience, shortage.check_stall(false)) {
+                // It stays stalled until its records are written.
                 break Some(Err(error));
             }
         };
         self.pace.store(STEADY, Ordering::Relaxed);
-        shortage.set_stalled(maker.logger, false);
         prepared
+    }
+
+    /// Asks for the file again, if it could not be made.
+    fn or_again(&self, prepared: Prepared) -> Prepared {
+        prepared.inspect_err(|_| _ = self.request.try_send(()))
     }
 
     /// Asks for the file without pauses.
@@ -320,7 +328,12 @@ impl BatchWriter {
         Ok(writer)
     }
 
-    fn prepare_next(&mut self) {
+    /// Gives up a batch after this time without room for it.
+    pub(crate) fn give_up_after(&mut self, patience: Duration) {
+        self.maker.gives_up_after = Some(patience);
+    }
+
+    fn prepare_next(&self) {
         if let Some(preparer) = &self.preparer {
             // Files smaller than four segments have no room to wait for the next file.
             if self.file.length >= 4 * self.segment() {
@@ -408,10 +421,12 @@ impl BatchWriter {
             Some(prepared) => prepared?,
             None => self.maker.prepare(|| Pace::Steady)?,
         };
-        self.id.sequence += 1;
-        let next = self.maker.finish(prepared, self.id, self.next_batch)?;
+        let following = FileId { sequence: self.id.sequence + 1, ..self.id };
+        // Another attempt makes another file of this name.
+        let next = self.maker.finish(prepared, following, self.next_batch);
+        let next = next.inspect_err(|_| self.prepare_next())?;
         let full = std::mem::replace(&mut self.file, next);
-        let (id, logger) = (FileId { sequence: self.id.sequence - 1, ..self.id }, self.maker.logger);
+        let (id, logger) = (std::mem::replace(&mut self.id, following), self.maker.logger);
         let mut retired = self.shared.retired();
         retired.push(RetiredFile { path: full.path, id, logger, last: self.last });
         self.shared.sequence.store(self.id.sequence, Ordering::Relaxed);

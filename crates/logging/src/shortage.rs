@@ -183,7 +183,9 @@ impl Shortage {
 
     /// Notes whether a logger with records to write waits for room.
     pub(crate) fn set_stalled(&self, logger: u32, is_stalled: bool) {
-        self.update(logger, |lack| lack.stalled = is_stalled.then(Instant::now));
+        self.update(logger, |lack| {
+            lack.stalled = is_stalled.then(|| lack.stalled.unwrap_or_else(Instant::now));
+        });
     }
 
     /// Notes the result of a thread's last attempt. Logs a message when a shortage begins or ends.

@@ -23,9 +23,10 @@ use crate::identity::DatabaseId;
 use crate::log_set::LogSet;
 use crate::logger::{BatchWriter, LogStatistics, Shared};
 use crate::pepoch::{LogEnd, PepochKeeper};
+use crate::shortage::Stage;
 use catalog::CommitOrder;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use storage::{Epochs, Slot};
@@ -39,6 +40,9 @@ struct WorkerLog {
     maker: FileMaker,
     /// The writer of its batches, and the durable batches of all logs as its last batch names them.
     writer: Mutex<(BatchWriter, Vec<u64>)>,
+    /// Whether its worker gave up writing its records for want of room. The worker may be idle from then on,
+    /// or gone, so another thread writes them as soon as there is room.
+    is_left: AtomicBool,
 }
 
 /// The logs of all workers.
@@ -122,8 +126,19 @@ impl GsnLog {
     /// Writes the records of a log, or an empty batch, and publishes the durable number: at least `raise`
     /// when no other log has records to write.
     fn flush(&self, own: &WorkerLog, raise: CommitOrder) -> Result<(), LogError> {
-        let mut writer = hold(&own.writer);
+        self.flush_with(own, hold(&own.writer), raise, self.patience)
+    }
+
+    /// As `flush`, with the log's writer; gives up after `patience` if there is no room.
+    fn flush_with(
+        &self,
+        own: &WorkerLog,
+        mut writer: MutexGuard<'_, (BatchWriter, Vec<u64>)>,
+        raise: CommitOrder,
+        patience: Duration,
+    ) -> Result<(), LogError> {
         let (batches, known) = &mut *writer;
+        batches.give_up_after(patience);
         self.durability.poison.check()?;
         self.epochs.advance_from(self.epochs.current());
         let bounds = Bounds { raise: self.greatest_number().max(raise), complete: None };
@@ -133,6 +148,7 @@ impl GsnLog {
             batches.write(records, ends, known.iter().copied())
         };
         let flushed = own.shared.lane.flush(|| self.lanes(), bounds, &self.durability, write);
+        self.note_left(own, flushed.as_ref().err().filter(|error| error.is_shortage()));
         flushed.map_err(|error| match error.is_shortage() {
             // The records are still in the buffer.
             true => LogError::Stalled(Arc::new(error)),
@@ -143,21 +159,28 @@ impl GsnLog {
         })
     }
 
+    /// Notes whether the records of a log are left for want of room. The log counts as stalled until they are
+    /// written.
+    fn note_left(&self, own: &WorkerLog, lack: Option<&LogError>) {
+        if own.is_left.swap(lack.is_some(), Ordering::AcqRel) || lack.is_some() {
+            self.durability.shortage.set_error(own.maker.logger, Stage::Now, lack);
+            self.durability.shortage.set_stalled(own.maker.logger, lack.is_some());
+        }
+    }
+
     /// Writes empty batches into a log until all logs are durable up to a number.
-    fn complete_by(
-        &self,
-        own: &WorkerLog,
-        number: CommitOrder,
-        check: impl Fn() -> Result<(), LogError>,
-    ) -> Result<(), LogError> {
+    fn complete_by(&self, own: &WorkerLog, number: CommitOrder, is_patient: bool) -> Result<(), LogError> {
+        let patience = if is_patient { self.patience } else { Duration::ZERO };
         while !self.durability.number().covers(number) {
-            check()?;
+            self.write_what_is_left();
+            self.durability.poison.check()?;
+            self.durability.shortage.check_stall(is_patient)?;
             if own.shared.lane.vouch(number, self.lanes()) < number {
                 // Another worker is about to write the missing records.
                 std::thread::sleep(LOOK_AGAIN);
                 continue;
             }
-            self.flush(own, number)?;
+            self.flush_with(own, hold(&own.writer), number, patience)?;
         }
         Ok(())
     }
@@ -186,7 +209,8 @@ impl Log for GsnLog {
         let shared = Arc::new(Shared::new(maker.largest_batch(), CommitOrder(0)));
         let writer = BatchWriter::new(maker.clone(), self.incarnation, Arc::clone(&shared))?;
         let writer = Mutex::new((writer, Vec::new()));
-        let log = self.logs[*made].get_or_init(|| WorkerLog { shared, maker, writer });
+        let is_left = AtomicBool::new(false);
+        let log = self.logs[*made].get_or_init(|| WorkerLog { shared, maker, writer, is_left });
         // ORDERING: a session that vouches without seeing this log has raised its own number before (both
         // SeqCst). The numbers here begin above it, so above the number that the session vouched for.
         let start = self.greatest_number();
@@ -218,6 +242,15 @@ impl Log for GsnLog {
         self.flush(own, CommitOrder(0))
     }
 
+    fn write_what_is_left(&self) {
+        for log in self.all().filter(|log| log.is_left.load(Ordering::Acquire)) {
+            if let Ok(writer) = log.writer.try_lock() {
+                // If there is still no room, the shortage says so to all that wait.
+                let _ = self.flush_with(log, writer, CommitOrder(0), Duration::ZERO);
+            }
+        }
+    }
+
     fn durability(&self) -> &Durability {
         &self.durability
     }
@@ -232,7 +265,7 @@ impl Log for GsnLog {
             return Ok(());
         }
         match self.places.get(commit.worker.0).and_then(OnceLock::get) {
-            Some(_) => self.complete_by(self.of(commit.worker), commit.number, || self.durability.check()),
+            Some(_) => self.complete_by(self.of(commit.worker), commit.number, true),
             None => self.complete(commit.number),
         }
     }
@@ -244,7 +277,7 @@ impl Log for GsnLog {
     fn complete(&self, number: CommitOrder) -> Result<(), LogError> {
         match self.all().next() {
             // Without patience, because this checkpoint is what frees room.
-            Some(first) => self.complete_by(first, number, || self.durability.check_at_once()),
+            Some(first) => self.complete_by(first, number, false),
             None => {
                 self.durability.advance(Csn(number));
                 Ok(())

@@ -230,6 +230,10 @@ pub trait Log: Send + Sync + fmt::Debug {
         Ok(())
     }
 
+    /// Writes records whose worker gave up for want of room, if there is room now. Where loggers write, they
+    /// don't give up.
+    fn write_what_is_left(&self) {}
+
     /// Returns the durability of all loggers.
     fn durability(&self) -> &Durability;
 
@@ -299,7 +303,10 @@ impl dyn Log + '_ {
     #[inline]
     pub fn check(&self) -> Result<(), LogError> {
         self.check_failed()?;
-        self.durability().shortage.admit()
+        self.durability().shortage.admit().or_else(|_| {
+            self.write_what_is_left();
+            self.durability().shortage.admit()
+        })
     }
 
     /// Fails if the log has failed. A lack of room is not a failure.

@@ -245,6 +245,37 @@ fn a_file_that_finds_no_descriptor_is_made_later() {
     }
 }
 
+/// A session that gave up waiting for room leaves its record in the log's buffer, and may be idle from then
+/// on, or gone. A checkpoint, or a commit of another session, comes to an end all the same.
+#[test]
+fn nothing_waits_for_a_session_that_gave_up() {
+    for (sequencing, devices) in schemes() {
+        for is_gone in [false, true] {
+            let disk = ScarceDisk::new(Arc::new(CrashingDisk::default()));
+            let mut config = config(&disk, sequencing, devices);
+            config.full_disk_patience = Duration::ZERO;
+            let db = Database::open(FOLDER, config).unwrap();
+            let (mut session, mut other) = (db.session().unwrap(), db.session().unwrap());
+            session.execute_script(SCHEMA).unwrap();
+            book(&mut other, 0, 1).unwrap();
+            disk.leave_room(0);
+            let gives_up =
+                |id: &i32| matches!(book(&mut session, *id, 3000), Err(Error::Log(LogError::Stalled(_))));
+            let scheme = (sequencing, devices, is_gone, (1..100).find(gives_up));
+            let _idle = (!is_gone).then_some(session);
+            let begun = Instant::now();
+            let checkpoint = db.checkpoint();
+            assert!(begun.elapsed() < Duration::from_secs(30), "{scheme:?}: {checkpoint:?}");
+            disk.limit_room(u64::MAX);
+            while let Err(error) = book(&mut other, 20_000, 3000) {
+                assert!(begun.elapsed() < Duration::from_secs(60), "{scheme:?}: {error}");
+                std::thread::yield_now();
+            }
+            db.checkpoint().unwrap();
+        }
+    }
+}
+
 /// What was acknowledged, and nothing that was refused, is there after a crash.
 fn check(
     crashing: &CrashingDisk,
