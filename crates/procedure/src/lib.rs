@@ -45,6 +45,7 @@ pub use values::cast::Cast;
 pub use values::decimals::DecimalFunction;
 pub use values::draw::Draw;
 pub use values::functions::Function;
+pub use values::recovery::{RecoveryColumn, RecoveryProgress, RecoverySource};
 pub use values::texts::TextFunction;
 pub use values::times::{Interval, TimeField, TimeFunction};
 

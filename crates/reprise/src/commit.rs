@@ -68,7 +68,7 @@ impl Commit {
 
     /// Returns whether the commit is durable.
     pub fn is_durable(&self) -> bool {
-        self.database.0.logs.is_durable(self.point)
+        self.database.0.is_durable(self.point)
     }
 
     /// Waits until the commit is durable. Blocks this thread.
@@ -76,7 +76,7 @@ impl Commit {
     /// # Errors
     /// `Error::Log`: the log failed before the commit was durable.
     pub fn wait(&self) -> Result<(), Error> {
-        Ok(self.database.0.logs.wait(self.point)?)
+        Ok(self.database.0.wait(self.point)?)
     }
 }
 
@@ -84,11 +84,7 @@ impl Future for Commit {
     type Output = Result<(), Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.database.0.logs.poll(self.point, context.waker()) {
-            Ok(true) => Poll::Ready(Ok(())),
-            Ok(false) => Poll::Pending,
-            Err(error) => Poll::Ready(Err(error.into())),
-        }
+        self.database.0.poll(self.point, context).map_err(Error::from)
     }
 }
 

@@ -8,16 +8,18 @@ use crate::drain::Drain;
 use crate::inner::Inner;
 use crate::maintenance::Checkpointer;
 use crate::opening;
+use crate::recovering::Recovering;
 use crate::sequences::Numbers;
 use crate::{Config, Error, Loader, Session};
 use catalog::CommitOrder;
 use logging::Commit as CommitPoint;
 use logging::{Content, LogStatistics};
+use procedure::{RecoveryProgress, RecoverySource};
 use recovery::{Progress, RecoveryReport};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
+use std::time::Instant;
 use storage::Digest;
 use transaction::{Aborts, Adaptive};
 
@@ -36,8 +38,6 @@ pub struct Statistics {
     pub aborts: Aborts,
     /// Bytes of rows and indexes.
     pub memory_bytes: usize,
-    /// Bytes of the checkpoint and of the log whose rows are not back yet (`Config::on_demand`).
-    pub bytes_to_recover: u64,
     /// Bytes and batches of the log, without shadow logs.
     pub log: LogStatistics,
 }
@@ -48,7 +48,7 @@ pub struct Database {
     pub(crate) inner: Arc<Inner>,
     report: Arc<RecoveryReport>,
     batches: Option<Arc<Batches>>,
-    drain: Option<Arc<Drain>>,
+    _drain: Option<Arc<Drain>>,
     _checkpointer: Option<Arc<Checkpointer>>,
 }
 
@@ -88,6 +88,7 @@ impl Database {
     /// # Errors
     /// As `open`.
     pub fn open_with(folder: &Path, config: Config, progress: &Progress) -> Result<Self, Error> {
+        let begun = Instant::now();
         let format = opening::record_format(&config)?;
         let disk = Arc::clone(&config.disk);
         let lock = opening::lock(&disk, folder)?;
@@ -115,6 +116,7 @@ impl Database {
             config.recovery_target,
             transaction::Recovered { threads, replay_s, checkpoint_bytes },
         );
+        let recovering = Recovering::new(begun, &recovered.report, rows.clone());
         let inner = Arc::new(Inner {
             folder: folder.into(),
             account: Arc::clone(version.tables.memory.account()),
@@ -129,6 +131,7 @@ impl Database {
             loaders: AtomicUsize::new(0),
             sessions: AtomicUsize::new(0),
             numbers: Numbers::default(),
+            recovering: Arc::new(recovering),
             committed: AtomicU64::new(0),
             read: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -146,8 +149,10 @@ impl Database {
         inner.definitions.current().tables.memory.count_all();
         let checkpointer = Checkpointer::start(&inner).map(Arc::new);
         let batches = Batches::start(&inner)?;
-        let drain = rows.map(|rows| Drain::start(&inner, rows)).transpose()?.map(Arc::new);
-        Ok(Self { inner, report: Arc::new(recovered.report), batches, drain, _checkpointer: checkpointer })
+        inner.recovering.opened();
+        let drain = rows.map(|rows| Drain::start(&inner, &rows)).transpose()?.map(Arc::new);
+        let report = Arc::new(recovered.report);
+        Ok(Self { inner, report, batches, _drain: drain, _checkpointer: checkpointer })
     }
 
     /// Returns the report of the recovery at the opening.
@@ -167,6 +172,22 @@ impl Database {
     /// ```
     pub fn recovery_report(&self) -> &RecoveryReport {
         &self.report
+    }
+
+    /// Returns how far the recovery at the opening is (`Config::on_demand`).
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// let db = Database::open(folder.path(), Config::default())?;
+    /// let progress = db.recovery_progress();
+    /// println!("open after {} s, {} bytes are left", progress.open_s, progress.bytes_left);
+    /// assert!(progress.recovered_s.is_some(), "without on_demand, all rows are there");
+    /// # Ok(()) }
+    /// ```
+    pub fn recovery_progress(&self) -> RecoveryProgress {
+        self.inner.recovering.progress()
     }
 
     /// Opens a session.
@@ -324,7 +345,7 @@ impl Database {
     /// ```
     #[inline]
     pub fn is_durable(&self, point: CommitPoint) -> bool {
-        self.inner.logs.is_durable(point)
+        self.inner.is_durable(point)
     }
 
     /// Waits until a point of the log is durable. Blocks this thread.
@@ -332,7 +353,7 @@ impl Database {
     /// # Errors
     /// `Error::Log`: the log failed before the point was durable.
     pub fn wait(&self, point: CommitPoint) -> Result<(), Error> {
-        Ok(self.inner.logs.wait(point)?)
+        Ok(self.inner.wait(point)?)
     }
 
     /// Returns the point of the log that must be durable before rows are sent, where `shown` is the greatest
@@ -346,12 +367,7 @@ impl Database {
     /// # Errors
     /// `Error::Log`: the log failed before the point was durable.
     pub async fn durable(&self, commit: CommitPoint) -> Result<(), Error> {
-        std::future::poll_fn(|context| match self.inner.logs.poll(commit, context.waker()) {
-            Ok(true) => Poll::Ready(Ok(())),
-            Ok(false) => Poll::Pending,
-            Err(error) => Poll::Ready(Err(error.into())),
-        })
-        .await
+        Ok(std::future::poll_fn(|context| self.inner.poll(commit, context)).await?)
     }
 
     /// Returns the statistics of each log since the opening: the main log first, then shadow logs.
@@ -406,7 +422,6 @@ impl Database {
             conflicts: self.inner.conflicts.load(Ordering::Relaxed),
             aborts: tables.aborts.get(),
             memory_bytes: tables.memory.used_bytes(),
-            bytes_to_recover: self.drain.as_ref().map_or(0, |drain| drain.bytes_left()),
             log: self.inner.logs.statistics().next().map(|(_, own)| own).unwrap_or_default(),
         }
     }

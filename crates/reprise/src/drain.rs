@@ -6,15 +6,14 @@ use recovery::Pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use storage::Worker;
 
 /// Time until blocks are tried again that could not be loaded.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The rows that are still to be loaded, and the threads that load them.
+/// The threads that load rows.
 pub(crate) struct Drain {
-    rows: Arc<dyn Pending>,
     stops: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -24,23 +23,22 @@ impl Drain {
     ///
     /// # Errors
     /// `TooManySessions`: all workers are in use.
-    pub(crate) fn start(inner: &Inner, rows: Arc<dyn Pending>) -> Result<Self, Error> {
+    pub(crate) fn start(inner: &Inner, rows: &Arc<dyn Pending>) -> Result<Self, Error> {
         let tables = &inner.definitions.current().tables;
         let stops = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
         for number in 0..inner.config.drain_threads {
             let worker = Worker::new(tables.epochs.clone(), tables.memory.clone())
                 .ok_or(Error::TooManySessions(inner.config.workers))?;
-            let (rows, stops) = (Arc::clone(&rows), Arc::clone(&stops));
-            let run = move || drain(&*rows, worker, &stops, number == 0);
+            let (rows, stops) = (Arc::clone(rows), Arc::clone(&stops));
+            let recovering = (number == 0).then(|| Arc::clone(&inner.recovering));
+            let run = move || {
+                drain(&*rows, worker, &stops);
+                recovering.filter(|_| !rows.is_pending()).inspect(|recovering| recovering.ended());
+            };
             threads.extend(std::thread::Builder::new().name(format!("drain {number}")).spawn(run));
         }
-        Ok(Self { rows, stops, threads })
-    }
-
-    /// Returns the bytes whose rows are not loaded.
-    pub(crate) fn bytes_left(&self) -> u64 {
-        self.rows.bytes_left()
+        Ok(Self { stops, threads })
     }
 }
 
@@ -54,9 +52,9 @@ impl Drop for Drain {
     }
 }
 
-/// Brings back rows until all are back, or the database closes. One thread says when that is.
-fn drain(rows: &dyn Pending, mut worker: Worker, stops: &AtomicBool, says_so: bool) {
-    let (begun, bytes, mut failed) = (Instant::now(), rows.bytes_left(), None);
+/// Brings back rows until all are back, or the database closes.
+fn drain(rows: &dyn Pending, mut worker: Worker, stops: &AtomicBool) {
+    let mut failed = None;
     while rows.is_pending() {
         if stops.load(Ordering::Relaxed) {
             return;
@@ -76,9 +74,5 @@ fn drain(rows: &dyn Pending, mut worker: Worker, stops: &AtomicBool, says_so: bo
                 }
             }
         }
-    }
-    if says_so {
-        let seconds = begun.elapsed().as_secs_f64();
-        tracing::info!(seconds, bytes, "all rows are recovered, {seconds:.2} s after the opening");
     }
 }

@@ -1,14 +1,16 @@
 //! The state that all sessions, workers and threads of a database share.
 
 use crate::definitions::Definitions;
+use crate::recovering::Recovering;
 use crate::sequences::Numbers;
 use crate::{Config, Error};
 use catalog::{CommitOrder, Epoch};
 use logging::content::{Outcome, seal};
-use logging::{Content, Csn, DatabaseId, LogSet};
+use logging::{Commit, Content, Csn, DatabaseId, LogError, LogSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use storage::Worker;
 use transaction::{Adaptive, Gate};
 
@@ -34,6 +36,7 @@ pub(crate) struct Inner {
     pub(crate) loaders: AtomicUsize,
     /// Sessions that have not ended.
     pub(crate) sessions: AtomicUsize,
+    pub(crate) recovering: Arc<Recovering>,
     pub(crate) committed: AtomicU64,
     pub(crate) read: AtomicU64,
     pub(crate) failed: AtomicU64,
@@ -41,6 +44,41 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
+    /// Returns whether a commit may be acknowledged.
+    #[inline]
+    pub(crate) fn is_durable(&self, commit: Commit) -> bool {
+        let is_durable = self.logs.is_durable(commit);
+        if is_durable {
+            self.recovering.acknowledged(&self.logs);
+        }
+        is_durable
+    }
+
+    /// Returns once a commit may be acknowledged.
+    ///
+    /// # Errors
+    /// A log has failed before that.
+    pub(crate) fn wait(&self, commit: Commit) -> Result<(), LogError> {
+        self.logs.wait(commit)?;
+        self.recovering.acknowledged(&self.logs);
+        Ok(())
+    }
+
+    /// As `wait`, for a task: wakes it when more is known.
+    ///
+    /// # Errors
+    /// As `wait`.
+    pub(crate) fn poll(&self, commit: Commit, context: &Context<'_>) -> Poll<Result<(), LogError>> {
+        match self.logs.poll(commit, context.waker()) {
+            Ok(true) => {
+                self.recovering.acknowledged(&self.logs);
+                Poll::Ready(Ok(()))
+            }
+            Ok(false) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+
     /// Returns the number up to which all transactions are durable. Without a log, these are the transactions
     /// of ended epochs.
     pub(crate) fn durable(&self, worker: &Worker) -> CommitOrder {

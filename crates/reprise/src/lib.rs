@@ -38,6 +38,7 @@ mod inner;
 mod load;
 mod maintenance;
 mod opening;
+mod recovering;
 mod rows;
 mod sequences;
 mod session;
@@ -57,7 +58,7 @@ pub use logging::disk::{DeviceOptions, LogIo};
 pub use logging::{CommitQueue, Content, LogStatistics, Sequencing, disk};
 pub use memory::{Account, Reserved};
 pub use opening::{Lock, read_alone};
-pub use procedure::{Conflict, CurrentNumbers, Nowhere, RowSink, SqlError};
+pub use procedure::{Conflict, CurrentNumbers, Nowhere, RecoveryProgress, RowSink, SqlError};
 pub use recovery::{Method, Progress, RecoveryReport, ReplayMode, Stage};
 pub use rows::{Column, Row};
 pub use session::{

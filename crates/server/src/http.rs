@@ -77,8 +77,8 @@ async fn accept(listener: TcpListener, router: Router) -> io::Result<()> {
 }
 
 async fn metrics(State(server): State<Arc<Server>>) -> impl IntoResponse {
-    let statistics = server.database().map(|database| database.statistics());
-    let text = server.metrics.as_ref().map(|own| own.render(server.connected(), statistics.as_ref()));
+    let database = server.database();
+    let text = server.metrics.as_ref().map(|own| own.render(server.connected(), database));
     ([(CONTENT_TYPE, "text/plain; version=0.0.4")], text.unwrap_or_default())
 }
 

@@ -4,7 +4,7 @@ use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, R
 use metrics_exporter_prometheus::{
     BuildError, Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
 };
-use reprise::{AbortReason, Statistics};
+use reprise::{AbortReason, Database};
 use std::time::Duration;
 
 /// Upper bounds of the buckets of statements' times, in seconds.
@@ -28,6 +28,8 @@ pub(crate) struct Metrics {
     log_seconds: Gauge,
     memory: Gauge,
     recovery: Gauge,
+    recovery_seconds: [Gauge; 3],
+    recovery_served: Counter,
 }
 
 struct Register(PrometheusRecorder);
@@ -57,6 +59,7 @@ impl Metrics {
         const TIMES: &str = "reprise_statement_seconds";
         const TRANSACTIONS: &str = "reprise_transactions_total";
         const ABORTS: &str = "reprise_aborts_total";
+        const MOMENTS: &str = "reprise_recovery_seconds";
         let buckets = Matcher::Full(TIMES.into());
         let recorder = PrometheusBuilder::new().set_buckets_for_metric(buckets, &SECONDS)?.build_recorder();
         let handle = recorder.handle();
@@ -77,6 +80,11 @@ impl Metrics {
             let key = Key::from_parts(ABORTS, vec![Label::new("reason", reason)]);
             all.0.register_counter(&key, &METADATA)
         };
+        all.describe(MOMENTS, None, "Seconds from the begin of the opening; 0 before the moment", false);
+        let moment = |moment| {
+            let key = Key::from_parts(MOMENTS, vec![Label::new("moment", moment)]);
+            all.0.register_gauge(&key, &METADATA)
+        };
         Ok(Self {
             statements: STATEMENTS.into_iter().map(statement).collect(),
             errors: all.counter("reprise_errors_total", "Errors that were sent to clients"),
@@ -91,6 +99,11 @@ impl Metrics {
             recovery: all.gauge(
                 "reprise_recovery_bytes",
                 "Bytes of the checkpoint and of the log whose rows are not back yet",
+            ),
+            recovery_seconds: ["open", "first commit", "recovered"].map(moment),
+            recovery_served: all.counter(
+                "reprise_recovery_served_total",
+                "Transactions that were served before all rows were back",
             ),
             handle,
         })
@@ -112,9 +125,10 @@ impl Metrics {
     }
 
     /// Returns all metrics in the format of Prometheus. `None`: the database is not open yet.
-    pub(crate) fn render(&self, connections: usize, statistics: Option<&Statistics>) -> String {
+    pub(crate) fn render(&self, connections: usize, database: Option<&Database>) -> String {
         self.connections.set(connections as f64);
-        if let Some(counts) = statistics {
+        if let Some(database) = database {
+            let counts = database.statistics();
             let outcomes = [counts.committed, counts.read, counts.failed, counts.conflicts];
             self.transactions.iter().zip(outcomes).for_each(|(counter, count)| counter.absolute(count));
             self.aborts
@@ -125,7 +139,12 @@ impl Metrics {
             self.log_batches.absolute(counts.log.batches);
             self.log_seconds.set(counts.log.flush_us as f64 / 1e6);
             self.memory.set(counts.memory_bytes as f64);
-            self.recovery.set(counts.bytes_to_recover as f64);
+            let recovery = database.recovery_progress();
+            let moments = [Some(recovery.open_s), recovery.first_commit_s, recovery.recovered_s];
+            let moments = moments.map(Option::unwrap_or_default);
+            self.recovery_seconds.iter().zip(moments).for_each(|(gauge, seconds)| gauge.set(seconds));
+            self.recovery.set(recovery.bytes_left as f64);
+            self.recovery_served.absolute(recovery.served);
         }
         self.handle.render()
     }

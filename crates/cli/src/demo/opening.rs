@@ -9,8 +9,7 @@ use recovery::RecoveryConfig;
 use reprise::{Database, Method};
 use serde::Serialize;
 use std::path::Path;
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use workload::Workload;
 
 /// The work is counted in slices of this time.
@@ -50,24 +49,22 @@ pub fn open_under_load(
 ) -> Result<Opened> {
     let mut config = arguments.database.config();
     config.on_demand = true;
-    let begun = Instant::now();
     let db = Database::open(folder, config)?;
-    let open_s = begun.elapsed().as_secs_f64();
-    let (first, mut slices, mut latency_us) = (OnceLock::new(), Vec::new(), clients::histogram());
-    let acknowledged = |_: clients::Acknowledged<'_>| {
-        first.get_or_init(|| begun.elapsed().as_secs_f64());
-    };
+    let (mut slices, mut latency_us) = (Vec::new(), clients::histogram());
     let clients = std::thread::available_parallelism().map_or(1, usize::from);
-    while db.statistics().bytes_to_recover > 0 || first.get().is_none() {
+    let progress = loop {
+        let progress = db.recovery_progress();
+        if progress.recovered_s.is_some() && progress.first_commit_s.is_some() {
+            break progress;
+        }
         // Each slice has other requests.
         let seed = arguments.seed ^ (u64::from(std::process::id()) << 20) ^ slices.len() as u64;
         let until = Until::Elapsed(SLICE);
         let run = Run { clients, until, seed, rate: None, ad_hoc_percent: 0, under_way: 0 };
-        let measured = clients::run(&db, workload, run, Some(&acknowledged))?;
+        let measured = clients::run(&db, workload, run, None)?;
         slices.push(measured.committed);
         latency_us.add(measured.latency_us)?;
-    }
-    let drained_s = begun.elapsed().as_secs_f64();
+    };
     let (checked, missing) = look_for(&db, ledger)?;
     let digest = db.digest()?.to_string();
     drop(db);
@@ -80,9 +77,9 @@ pub fn open_under_load(
     let identical = recover::recover(folder, &settings)?.digest == digest;
     let ms = |quantile| latency_us.value_at_quantile(quantile) as f64 / 1e3;
     Ok(Opened {
-        open_s,
-        first_commit_s: first.get().copied().unwrap_or(drained_s),
-        drained_s,
+        open_s: progress.open_s,
+        first_commit_s: progress.first_commit_s.unwrap_or_default(),
+        drained_s: progress.recovered_s.unwrap_or_default(),
         served: slices.iter().sum(),
         p50_ms: ms(0.5),
         p99_ms: ms(0.99),

@@ -4,7 +4,7 @@ mod grants;
 
 use crate::execution::frame::Frame;
 use crate::execution::services::{Handle, Output, RowSink, Sequences, Services};
-use crate::{Compiler, Interrupts, Register, SqlError};
+use crate::{Compiler, Interrupts, RecoverySource, Register, SqlError};
 use catalog::{Arena, Datum, Written};
 use memory::CREDIT;
 use std::collections::HashMap;
@@ -111,6 +111,11 @@ impl Machine {
     /// Sets the source of the numbers of sequences.
     pub fn count_by(&mut self, sequences: Arc<dyn Sequences>) {
         self.services.sequences = Some(Handle(sequences));
+    }
+
+    /// Says who knows the recovery of the database.
+    pub fn recovered_by(&mut self, recovery: Arc<dyn RecoverySource>) {
+        self.services.recovery = Some(Handle(recovery));
     }
 
     /// Sets the compiler of the texts of EXECUTE.

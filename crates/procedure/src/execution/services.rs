@@ -4,6 +4,7 @@
 //! Not here: the state of the execution (`frame`).
 
 use crate::ir::opaque::Compiler;
+use crate::values::recovery::{RecoveryProgress, RecoverySource};
 use crate::{Interrupts, SqlError};
 use catalog::{Arena, CommitOrder, Datum, SequencePlace, TableId};
 use memory::Grant;
@@ -28,6 +29,8 @@ pub struct Services {
     pub notices: Vec<SqlError>,
     /// Gives numbers of sequences; `None` where sequences are not available.
     pub(super) sequences: Option<Handle<dyn Sequences>>,
+    /// Knows the recovery of the database; `None` where a statement runs in none.
+    pub(super) recovery: Option<Handle<dyn RecoverySource>>,
     /// Whether the transaction is READ ONLY.
     pub(super) is_read_only: bool,
     /// Compiles the texts of EXECUTE; `None` where EXECUTE is not available.
@@ -185,6 +188,10 @@ impl Services {
     /// Returns the number of a sequence, and whether it was given.
     pub(crate) fn sequence_place(&self, sequence: TableId) -> Result<SequencePlace, SqlError> {
         self.sequences()?.place(sequence)
+    }
+
+    pub(crate) fn recovery_progress(&self) -> Option<RecoveryProgress> {
+        self.recovery.as_ref().map(|own| own.0.progress())
     }
 
     pub(crate) fn set_number(

@@ -6,6 +6,7 @@
 use crate::ir::expression::compare;
 use crate::values::bits::BitOperator;
 use crate::values::decimals::{DecimalFunction, left_of_point};
+use crate::values::recovery::RecoveryColumn;
 use crate::values::texts::TextFunction;
 use crate::values::times::TimeFunction;
 use crate::{CompareClass, Draw, Evaluated, Expression, Machine, SqlError};
@@ -43,6 +44,8 @@ pub enum Function {
     LastValue(TableId),
     /// `is_called` of a sequence.
     IsCalled(TableId),
+    /// A column of `reprise_recovery`, at this moment.
+    Recovery(RecoveryColumn),
     /// ROW_COUNT of GET DIAGNOSTICS.
     RowCount,
     /// `text ~ pattern`, `~*`.
@@ -164,6 +167,7 @@ impl Function {
                 | Self::LastNumber
                 | Self::LastValue(_)
                 | Self::IsCalled(_)
+                | Self::Recovery(_)
                 | Self::RowCount
                 | Self::SetNumber(_)
         )
@@ -238,6 +242,10 @@ impl Function {
             Self::LastNumber => machine.services.current_number(None)?,
             Self::LastValue(sequence) => Datum::Int(machine.services.sequence_place(sequence)?.number),
             Self::IsCalled(sequence) => Datum::boolean(machine.services.sequence_place(sequence)?.is_given),
+            Self::Recovery(column) => match machine.services.recovery_progress() {
+                Some(now) => column.value(&now, &mut machine.frame.arena),
+                None => Datum::Null,
+            },
             Self::RowCount => Datum::Int(machine.frame.row_count),
             Self::Next(draw) => draw.value(machine, |machine| machine.frame.next_random()),
             Self::Now => Datum::Int(machine.frame.timestamp_us),

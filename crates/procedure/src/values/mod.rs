@@ -10,5 +10,6 @@ pub(crate) mod doubles;
 pub(crate) mod draw;
 pub(crate) mod functions;
 pub(crate) mod numbers;
+pub(crate) mod recovery;
 pub(crate) mod texts;
 pub(crate) mod times;

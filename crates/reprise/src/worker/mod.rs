@@ -105,6 +105,7 @@ impl Worker {
                 .beside_batches(inner.gate.clone());
         let workspace = Workspace::new(version.tables.clone(), worker);
         let mut machine = Machine::default();
+        machine.recovered_by(Arc::clone(&inner.recovering) as _);
         machine.count_by(Arc::new(Source::new(Arc::clone(&inner), version.tables.clone())));
         machine.compile_by(Some(Arc::new(texts::Texts::new(&version))));
         let account = Arc::clone(version.tables.memory.account());
@@ -201,7 +202,7 @@ impl Worker {
         let durable = self.inner.durable(self.workspace.worker());
         let (definitions, version) = (&self.inner.definitions, self.version.number);
         self.workspace.collect_garbage(durable, || definitions.is_current(version));
-        if self.tally.calls >= PUBLISH_EVERY {
+        if self.tally.calls >= PUBLISH_EVERY || self.inner.recovering.is_running() {
             self.publish();
         }
     }
@@ -209,6 +210,9 @@ impl Worker {
     /// Adds the counters to those of the database.
     pub(crate) fn publish(&mut self) {
         let tally = std::mem::take(&mut self.tally);
+        if self.inner.recovering.is_running() {
+            self.inner.recovering.served(tally.committed + tally.read);
+        }
         let add = |counter: &AtomicU64, count: u64| counter.fetch_add(count, Ordering::Relaxed);
         add(&self.inner.committed, tally.committed);
         add(&self.inner.read, tally.read);

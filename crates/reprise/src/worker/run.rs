@@ -250,7 +250,10 @@ impl Worker {
         }
         let Outcome { committed, commit } = self.pipeline.commit(&mut self.workspace, logged_by)?;
         match committed {
-            Committed::Wrote(_) => self.tally.committed += 1,
+            Committed::Wrote(_) => {
+                self.tally.committed += 1;
+                self.inner.recovering.committed(commit);
+            }
             Committed::Read(_) => self.tally.read += 1,
         }
         self.after_call();

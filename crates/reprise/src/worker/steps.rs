@@ -82,6 +82,7 @@ impl Worker {
             }
             self.workspace.rollback_if_running();
             self.tally.committed += steps.committed;
+            steps.shown.filter(|_| steps.committed > 0).inspect(|own| self.inner.recovering.committed(*own));
             self.after_call();
             let refused = |error| {
                 let shown = steps.shown.map_or(CommitOrder(0), |shown| shown.number);

@@ -1,6 +1,6 @@
 //! A process is killed with SIGKILL at a random moment, again and again; after each kill every acknowledged
-//! transaction is there, whole, and the database goes on. Where rows are recovered on demand, three kills in a
-//! row meet a database that works while it recovers from the one before.
+//! transaction is there, whole, and the database goes on. Where rows are recovered on demand, three kills in
+//! a row meet a database that works while it recovers from the one before.
 //!
 //! The killed process is this test program itself, started again with a folder in its environment.
 //! `REPRISE_KILL_CYCLES` sets how many kills there are.
@@ -149,7 +149,7 @@ fn child(folder: &Path, trial: Trial) {
 /// What is acknowledged: the greatest number of each thread and key.
 type Acknowledged = [[i64; KEYS as usize]; THREADS as usize];
 
-/// Starts the process, and kills it after a while.
+/// Starts the process, and kills it after `wait`.
 fn kill(folder: &Path, trial: Trial, wait: Duration, acknowledged: &mut Acknowledged) {
     let mut process = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "acknowledged_commits_survive_kill::killed_process", "--nocapture"])

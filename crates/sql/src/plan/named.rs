@@ -84,8 +84,14 @@ impl Binder<'_> {
             }
             Cell::Int(value) => constant(value),
             Cell::Text(text) => Expression::text(&text),
+            Cell::Recovery(column) => {
+                Expression::Function { function: Function::Recovery(column), arguments: Vec::new() }
+            }
             Cell::Ints(all) => Expression::Array(all.into_iter().map(constant).collect()),
         };
+        if system.rows.iter().flatten().any(|cell| matches!(cell, Cell::Recovery(_))) {
+            self.log_by_value(ByValueCause::Recovery);
+        }
         let row = |cells: Vec<Cell>| cells.into_iter().zip(&columns).map(value).collect();
         let rows = system.rows.into_iter().map(row).collect();
         let bound = Bound { plan: Plan::Values { registers, rows }, columns, ..Bound::default() };

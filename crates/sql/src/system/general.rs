@@ -6,6 +6,7 @@ use super::types::{TYPES, type_oid, type_oids};
 use super::{BOOL, Cell, INT, INTS, OWNER, PUBLIC, SYSTEM, SystemRelation, TEXT, TEXTS};
 use crate::schema::Schema;
 use catalog::{ScalarType, Type};
+use procedure::RecoveryColumn;
 
 /// Relations without rows, because their objects are not supported.
 const EMPTY: &[(&str, &[(&str, Type)])] = &[
@@ -77,6 +78,7 @@ impl Schema {
             "pg_type" => self.pg_type(),
             "pg_proc" => self.pg_proc(),
             "pg_language" => self.pg_language(),
+            "reprise_recovery" => reprise_recovery(),
             "pg_settings" => self.pg_settings(),
             "pg_am" => self.pg_am(),
             "pg_collation" => self.pg_collation(),
@@ -325,4 +327,11 @@ impl Schema {
         let rows = vec![vec![1663.into(), "pg_default".into()]];
         SystemRelation::new(&columns, rows)
     }
+}
+
+/// The recovery of the database, as one row.
+fn reprise_recovery() -> SystemRelation {
+    let columns = RecoveryColumn::ALL.map(|(name, ty, _)| (name, ty.into()));
+    let row = RecoveryColumn::ALL.map(|(.., column)| Cell::Recovery(column));
+    SystemRelation::new(&columns, vec![row.to_vec()])
 }

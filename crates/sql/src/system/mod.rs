@@ -2,7 +2,8 @@
 //! Source: PostgreSQL 15's documentation of the system catalogs. Columns that no known client reads are left
 //! out.
 //!
-//! Each relation is a list of rows, generated when a query names it. Numbers of objects (OIDs) follow from
+//! Each relation is a list of rows, generated when a query names it. `reprise_recovery` has values of the
+//! moment at which the query runs. Numbers of objects (OIDs) follow from
 //! the numbers of the catalog, so an object keeps its OID.
 
 mod general;
@@ -13,6 +14,7 @@ mod types;
 
 use crate::schema::Schema;
 use catalog::{ScalarType, Type};
+use procedure::RecoveryColumn;
 
 pub(crate) use types::{TYPES, type_name};
 pub use types::{type_length, type_modifier, type_oids};
@@ -25,6 +27,8 @@ pub(crate) enum Cell {
     Int(i64),
     Text(String),
     Ints(Vec<i64>),
+    /// A value that is asked for when the query runs.
+    Recovery(RecoveryColumn),
 }
 
 /// A system relation: its columns, and its rows.

@@ -2,6 +2,7 @@
 //! once all rows are back, whatever it looks for and in whichever order.
 
 mod damage;
+mod progress;
 
 use crate::common::{digest_by, recovered_digest, recovered_digest_of, small};
 use rand::rngs::SmallRng;
@@ -284,7 +285,7 @@ impl Setup {
         (config.on_demand, config.drain_threads) = (true, drain_threads);
         let db = Database::open(folder, config).unwrap();
         assert!(
-            drain_threads > 0 || db.statistics().bytes_to_recover > 0,
+            drain_threads > 0 || db.recovery_progress().bytes_left > 0,
             "no row is there before it is looked for: {self:?}, {}",
             db.recovery_report()
         );
@@ -357,7 +358,7 @@ fn rows_are_there_when_they_are_looked_for() {
             assert_eq!(ask(&mut session), ask(&mut reference), "{setup:?}, statement {number}: {text}");
         }
         let live = db.digest().unwrap();
-        assert_eq!(db.statistics().bytes_to_recover, 0);
+        assert_eq!(db.recovery_progress().bytes_left, 0);
         assert_eq!(live, loaded.digest().unwrap(), "{setup:?}");
         drop((session, db));
         assert_eq!(setup.recovered_digest(own.path()), live, "{setup:?}");
@@ -369,12 +370,12 @@ fn rows_are_there_when_they_are_looked_for() {
 fn a_row_costs_its_block() {
     let folder = COMMANDS.folder(0);
     let db = COMMANDS.open(folder.path(), 0);
-    let (before, mut session) = (db.statistics().bytes_to_recover, db.session().unwrap());
+    let (before, mut session) = (db.recovery_progress().bytes_left, db.session().unwrap());
     assert_eq!(answer(&mut session, "SELECT id FROM items WHERE id = 3000").unwrap().0.len(), 1);
-    let after = db.statistics().bytes_to_recover;
+    let after = db.recovery_progress().bytes_left;
     assert!(before - after < 80_000 && after > 0, "of {before} bytes {after} are left");
     assert_eq!(answer(&mut session, "SELECT id FROM items WHERE id = 3000").unwrap().0.len(), 1);
-    assert_eq!(db.statistics().bytes_to_recover, after, "a block is loaded once");
+    assert_eq!(db.recovery_progress().bytes_left, after, "a block is loaded once");
 }
 
 /// A statement that waits for many rows of a slow disk ends at its deadline, or when it is cancelled.
@@ -405,7 +406,7 @@ fn a_statement_that_waits_for_rows_is_interrupted() {
         });
         session.cancelled_by(Arc::default());
     }
-    assert!(db.statistics().bytes_to_recover > 0, "the disk is slow");
+    assert!(db.recovery_progress().bytes_left > 0, "the disk is slow");
     assert_eq!(answer(&mut session, statement).unwrap().0, [[Value::Int(3000)]]);
 }
 
@@ -434,11 +435,11 @@ fn transactions_run_while_rows_are_loaded() {
             }
         });
         let begun = Instant::now();
-        while db.statistics().bytes_to_recover > 0 {
+        while db.recovery_progress().bytes_left > 0 {
             assert!(
                 begun.elapsed() < Duration::from_secs(60),
                 "{} bytes are left",
-                db.statistics().bytes_to_recover
+                db.recovery_progress().bytes_left
             );
             std::thread::sleep(Duration::from_millis(5));
         }
