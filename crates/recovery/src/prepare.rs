@@ -39,8 +39,9 @@ pub(crate) fn prepare<'a>(
     // Each thread that loads or replays, and the thread that applies definitions.
     tables.memory.allow_beyond_limit(2 * threads + 1);
     let (log, from, schema) = (&found.log, found.bound(), Schema::default());
-    let (rows, defers_commands) = (None, false);
-    let mut context = ReplayContext { log, from, schema, tables, config, progress, rows, defers_commands };
+    let (rows, defers_commands, undone) = (None, false, Vec::new());
+    let mut context =
+        ReplayContext { log, from, schema, tables, config, progress, rows, defers_commands, undone };
     if let Some(manifest) = &found.manifest {
         progress.begin(Stage::Checkpoint, manifest.bytes());
         define(manifest, &mut context)?;

@@ -87,7 +87,7 @@ pub fn recover(
     let replaying = Instant::now();
     let has_writes = context.rows.as_ref().is_some_and(|rows| rows.replays());
     let replayed = if has_writes { Replayed::default() } else { replay.run_all(&mut context)? };
-    let ReplayContext { schema, mut tables, rows, .. } = context;
+    let ReplayContext { schema, mut tables, rows, undone, .. } = context;
     let mut rows = rows.map(|rows| rows as Arc<dyn Pending>);
     if let Some(commands) = replayed.commands {
         tables = tables.recovered_on_demand(commands.clone());
@@ -101,7 +101,7 @@ pub fn recover(
     report.replay_s = replaying.elapsed().as_secs_f64();
     report.breakdown = replayed.breakdown;
     report.mode = replayed.mode;
-    report.undone = replayed.undone.len() as u64;
+    report.undone = undone.len() as u64;
 
     // New epochs begin above every order in any file, kept or cut.
     tables.epochs.advance_to(Epoch(found.last().epoch().0 + 1));
@@ -123,7 +123,7 @@ pub fn recover(
         consistency,
         checkpoint,
         lacks_proof,
-        undone: replayed.undone,
+        undone,
         report,
     })
 }

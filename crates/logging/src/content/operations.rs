@@ -117,6 +117,20 @@ impl<'a> Operation<'a> {
         Ok(Self { table, change, images, body: reader.take(reader.remaining())? })
     }
 
+    /// Returns the size of its columns, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.body.len()
+    }
+
+    /// Returns whether it has all columns of the row after the change.
+    pub fn is_whole(&self) -> bool {
+        match self.change {
+            RowChange::Insert => true,
+            RowChange::Update => self.images == Images::Rows,
+            RowChange::Delete => false,
+        }
+    }
+
     /// Returns the change that redo or undo makes.
     pub fn change(&self, side: Side) -> RowChange {
         match (self.change, side) {

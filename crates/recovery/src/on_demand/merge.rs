@@ -1,9 +1,8 @@
 //! What the log leaves of the rows of a granule.
 
 use crate::RecoveryError;
-use crate::replay::{unfit, writes_diverged};
+use crate::replay::{TupleWrite, unfit, writes_diverged};
 use catalog::{Arena, CommitOrder, Datum, DecodeError, RowChange, RowLayout, Table};
-use logging::content::Write;
 use std::collections::HashMap;
 
 /// What the log does to one row.
@@ -11,7 +10,7 @@ struct RowWrites<'l> {
     /// The order of the newest write.
     order: CommitOrder,
     /// The writes that count, newest first: up to the first one that does not need the row before it.
-    writes: Vec<Write<'l>>,
+    writes: Vec<TupleWrite<'l>>,
     /// Whether the row before them is needed.
     needs_row: bool,
     /// Whether the row of the checkpoint has been seen.
@@ -37,7 +36,7 @@ impl<'l, 't> GranuleWrites<'l, 't> {
     /// A write does not fit the table.
     pub(super) fn of(
         table: &'t Table,
-        newest_first: impl Iterator<Item = (CommitOrder, Write<'l>)>,
+        newest_first: impl Iterator<Item = (CommitOrder, TupleWrite<'l>)>,
     ) -> Result<Self, RecoveryError> {
         let mut own = Self {
             table,
@@ -53,7 +52,7 @@ impl<'l, 't> GranuleWrites<'l, 't> {
         for (order, write) in newest_first {
             key.clear();
             own.arena.clear();
-            write.key(table, (&mut own.arena, &mut own.row), &mut key).map_err(|_| unfit(order))?;
+            write.key(table, &mut own.arena, &mut own.row, &mut key).map_err(|_| unfit(order))?;
             let place = match own.by_key.get(&key) {
                 Some(place) => *place,
                 None => {
@@ -65,8 +64,8 @@ impl<'l, 't> GranuleWrites<'l, 't> {
             let row = &mut own.rows[place];
             if row.needs_row {
                 row.writes.push(write);
-                let is_whole = write.image(table).map_err(|_| unfit(order))?.is_some();
-                row.needs_row = write.change == RowChange::Update && !is_whole;
+                let is_whole = write.is_whole(table).map_err(|_| unfit(order))?;
+                row.needs_row = write.change() == RowChange::Update && !is_whole;
             }
         }
         Ok(own)
@@ -133,15 +132,10 @@ impl<'l, 't> GranuleWrites<'l, 't> {
             row.extend(slots.map(|slot| RowLayout::decode(*slot, before.len(), word, arena)));
         } else if let Some((first, rest)) = writes.split_last() {
             later = rest;
-            match (first.change, rest) {
+            match (first.change(), rest) {
                 (RowChange::Delete, []) => return Ok(None),
                 (RowChange::Delete, _) => return Err(lacks_row()),
-                (_, []) => {
-                    if let Some(image) = first.image(table).map_err(damaged)? {
-                        words.extend(image);
-                        return Ok(Some((*order, words)));
-                    }
-                }
+                (_, []) if first.image(table, words).map_err(damaged)? => return Ok(Some((*order, words))),
                 _ => {}
             }
             first.decode(table, arena, row, changed).map_err(damaged)?;

@@ -24,11 +24,12 @@ mod writes;
 pub(crate) use commands::PendingCommands;
 
 use crate::find::Found;
-use crate::replay::{PlannedStatements, ReplayContext};
+use crate::replay::{Fates, PlannedStatements, ReplayContext};
 use crate::{RecoveryError, Stage};
 use bounds::Bounds;
 use catalog::{CommitOrder, TableId};
 use checkpoint::{CheckpointError, Manifest, PartBlocks, PartRow};
+use logging::content::RecordKind;
 use logging::{CorruptionKind, LogError};
 use merge::GranuleWrites;
 use procedure::{Effect, Interrupts, ScanRange, SqlError};
@@ -166,7 +167,10 @@ impl PendingRows {
         context.progress.begin(Stage::Replay, log.len() as u64);
         context.apply_planned(planned)?;
         let bounds = bounds_of(&parts, writes::sampled_keys(log, &context.tables)?, found, context)?;
-        let writes = LogWrites::sort(log, &bounds, needs_whole_rows, context)?;
+        let has_operations = log.kinds.contains(&RecordKind::Operation);
+        let fates = has_operations.then(|| Fates::of(log, context.from));
+        let writes = LogWrites::sort(log, &bounds, needs_whole_rows, fates.as_ref(), context)?;
+        context.undone = fates.map(|fates| fates.undone()).unwrap_or_default();
         context.tables.epochs.advance_to(log.last_order().epoch());
         Self::new(parts, bounds, Some(writes), context).map(Some)
     }

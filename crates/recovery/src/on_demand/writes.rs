@@ -7,9 +7,9 @@
 use super::bounds::Bounds;
 use crate::LogContents;
 use crate::RecoveryError;
-use crate::replay::{ReplayContext, run_on, table_of, unfit, unknown_record};
+use crate::replay::{Fates, ReplayContext, TupleWrite, run_on, table_of, unfit, unknown_record};
 use catalog::{Arena, CommitOrder, Datum, RowChange, TableId};
-use logging::content::{Record, RecordKind, Write};
+use logging::content::{Record, RecordKind};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -66,11 +66,14 @@ pub(super) struct LogWrites {
 fn writes_of<'l>(
     log: &'l LogContents,
     record: usize,
-    mut each: impl FnMut(CommitOrder, usize, Write<'l>) -> Result<(), RecoveryError>,
+    mut each: impl FnMut(CommitOrder, usize, TupleWrite<'l>) -> Result<(), RecoveryError>,
 ) -> Result<(), RecoveryError> {
     match log.record(record) {
-        (order, Record::Writes(writes)) => writes.writes().try_for_each(|(at, write)| each(order, at, write)),
-        (_, Record::Definition(_)) => Ok(()),
+        (order, Record::Writes(writes)) => {
+            writes.writes().try_for_each(|(at, write)| each(order, at, TupleWrite::Write(write)))
+        }
+        (order, Record::Operation(operation)) => each(order, 0, TupleWrite::Operation(operation)),
+        (_, Record::Definition(_) | Record::Outcome(_)) => Ok(()),
         (order, _) => Err(unknown_record(order)),
     }
 }
@@ -86,7 +89,7 @@ pub(super) fn written_in(
     let mut written = BTreeSet::new();
     for record in records {
         writes_of(log, record, |_, _, write| {
-            written.insert(write.table);
+            written.insert(write.table());
             Ok(())
         })?;
     }
@@ -107,9 +110,9 @@ pub(super) fn sampled_keys(
         writes_of(log, record, |order, _, write| {
             let mut key = Vec::new();
             arena.clear();
-            let table = table_of(tables, write.table, order)?;
-            write.key(table, (&mut arena, &mut row), &mut key).map_err(|_| unfit(order))?;
-            sampled.entry(write.table).or_default().push(key);
+            let table = table_of(tables, write.table(), order)?;
+            write.key(table, &mut arena, &mut row, &mut key).map_err(|_| unfit(order))?;
+            sampled.entry(write.table()).or_default().push(key);
             Ok(())
         })?;
     }
@@ -122,7 +125,7 @@ pub(super) fn sampled_keys(
 
 impl LogWrites {
     /// Sorts the writes of a log. It is in commit order, unless every write must be of a whole row. All
-    /// definitions of the log are applied.
+    /// definitions of the log are applied. `fates` are those of operations, where the log has some.
     ///
     /// # Errors
     /// A write does not fit its table; `ColumnsOnly` if every write must be of a whole row, and one is not.
@@ -130,6 +133,7 @@ impl LogWrites {
         log: &Arc<LogContents>,
         bounds: &HashMap<TableId, Bounds>,
         needs_whole_rows: bool,
+        fates: Option<&Fates<'_>>,
         context: &ReplayContext<'_>,
     ) -> Result<Self, RecoveryError> {
         let (mut first, mut granules) = (HashMap::new(), 0);
@@ -138,7 +142,7 @@ impl LogWrites {
             granules += own.count();
         }
         let width = granules.div_ceil(PARTITIONS).max(1);
-        let sorting = Sorting { log, bounds, first: &first, width, needs_whole_rows, context };
+        let sorting = Sorting { log, bounds, first: &first, width, needs_whole_rows, fates, context };
         let chunks: Vec<Mutex<Vec<Vec<Sorted>>>> =
             (0..log.len().div_ceil(CHUNK)).map(|_| Mutex::default()).collect();
         run_on(context, chunks.len(), |chunk, _| {
@@ -172,14 +176,21 @@ impl LogWrites {
     }
 
     /// Returns the writes of a granule, newest first.
-    pub(super) fn newest_first(&self, granule: usize) -> impl Iterator<Item = (CommitOrder, Write<'_>)> {
+    pub(super) fn newest_first(&self, granule: usize) -> impl Iterator<Item = (CommitOrder, TupleWrite<'_>)> {
         let Partition { starts, places } = &self.partitions[granule / self.width];
         let own = granule % self.width;
         let places = &places[starts[own] as usize..starts[own + 1] as usize];
         places.iter().rev().map(|place| {
             let (order, record) = self.log.record(place.record as usize);
-            let Record::Writes(writes) = record else { unreachable!("the places are those of writes") };
-            (order, writes.write_at(place.offset as usize).expect("it was read once when it was sorted"))
+            let write = match record {
+                Record::Operation(operation) => TupleWrite::Operation(operation),
+                Record::Writes(writes) => {
+                    let write = writes.write_at(place.offset as usize);
+                    TupleWrite::Write(write.expect("it was read once when it was sorted"))
+                }
+                _ => unreachable!("the places are those of writes"),
+            };
+            (order, write)
         })
     }
 }
@@ -191,6 +202,7 @@ struct Sorting<'s, 'c> {
     first: &'s HashMap<TableId, usize>,
     width: usize,
     needs_whole_rows: bool,
+    fates: Option<&'s Fates<'s>>,
     context: &'s ReplayContext<'c>,
 }
 
@@ -201,18 +213,21 @@ impl Sorting<'_, '_> {
         let (mut arena, mut row, mut key): (Arena, Vec<Datum>, Vec<u8>) = Default::default();
         let ReplayContext { tables, progress, .. } = self.context;
         for record in records.clone() {
+            if self.fates.is_some_and(|fates| fates.is_void(record, self.log)) {
+                continue;
+            }
             writes_of(self.log, record, |order, offset, write| {
-                let table = table_of(tables, write.table, order)?;
+                let table = table_of(tables, write.table(), order)?;
                 if self.needs_whole_rows
-                    && write.change == RowChange::Update
-                    && write.image(table).map_err(|_| unfit(order))?.is_none()
+                    && write.change() == RowChange::Update
+                    && !write.is_whole(table).map_err(|_| unfit(order))?
                 {
                     return Err(RecoveryError::ColumnsOnly);
                 }
                 arena.clear();
                 key.clear();
-                write.key(table, (&mut arena, &mut row), &mut key).map_err(|_| unfit(order))?;
-                let granule = self.first[&write.table] + self.bounds[&write.table].granule_of(&key);
+                write.key(table, &mut arena, &mut row, &mut key).map_err(|_| unfit(order))?;
+                let granule = self.first[&write.table()] + self.bounds[&write.table()].granule_of(&key);
                 let place = Place { record: record as u32, offset: offset as u32 };
                 let bytes = write.bytes() as u32;
                 partitions[granule / self.width].push(Sorted { granule: granule as u32, place, bytes });
@@ -266,12 +281,17 @@ impl Partition {
     }
 }
 
-/// Returns whether records of these kinds are writes alone, or definitions.
+/// Returns whether records of these kinds are writes and outcomes alone, or definitions.
 pub(super) fn are_writes<'k>(mut kinds: impl Iterator<Item = &'k RecordKind>) -> bool {
     kinds.all(|kind| {
         matches!(
             kind,
-            RecordKind::Writes | RecordKind::BatchWrites | RecordKind::Definition | RecordKind::Definitions
+            RecordKind::Writes
+                | RecordKind::BatchWrites
+                | RecordKind::Operation
+                | RecordKind::Outcome
+                | RecordKind::Definition
+                | RecordKind::Definitions
         )
     })
 }

@@ -11,16 +11,18 @@
 //! (`reprise::Database::open`). So an interrupted recovery goes on where it stopped, and the writes of later
 //! transactions are never undone. One record compensates all operations of a transaction: from then on redo
 //! leaves them out, like those of any aborted transaction.
+//! On demand, the operations of losers are left out instead: each would be undone before any transaction sees
+//! its row.
 //! Held by: `losers_are_undone`, `undo_goes_on_where_it_was` (crates/reprise/tests/suite/losers.rs).
 
-use super::context::{Replay, ReplayContext, Replayed};
+use super::context::{OnDemand, Replay, ReplayContext, Replayed};
 use super::divergence::unknown_record;
+use super::fates::Fates;
 use super::tuples::{Select, Shuffle, Shuffled, TupleWrite, TupleWriter, build_indexes, each_segment, sweep};
-use crate::{LogContents, RecoveryError};
+use crate::RecoveryError;
 use catalog::CommitOrder;
 use checkpoint::{CheckpointError, Indexes, Load};
-use logging::content::{Operation, Outcome, Record, RecordKind};
-use std::collections::BTreeMap;
+use logging::content::Record;
 
 /// The method.
 pub(super) struct Aries;
@@ -28,6 +30,10 @@ pub(super) struct Aries;
 impl Replay for Aries {
     fn load(&mut self, checkpoint: &Load<'_>) -> Result<(), CheckpointError> {
         checkpoint.rows(&Indexes::Primary)
+    }
+
+    fn on_demand(&self) -> OnDemand {
+        OnDemand::Writes { needs_whole_rows: false }
     }
 
     fn run_all(&mut self, context: &mut ReplayContext<'_>) -> Result<Replayed, RecoveryError> {
@@ -46,46 +52,8 @@ impl Replay for Aries {
         shuffled.add(writer.take_tombstones());
         sweep(shuffled.tombstones, context)?;
         build_indexes(context)?;
-        Ok(Replayed { undone: fates.losers.into_keys().rev().collect(), ..Replayed::default() })
-    }
-}
-
-/// The fates of the log's transactions.
-struct Fates<'l> {
-    /// By record of the log, whether it is an operation to redo: one of a transaction that committed, or that
-    /// is to be undone.
-    redone: Vec<bool>,
-    /// The operations of transactions that count and whose outcome is not in the log.
-    losers: BTreeMap<CommitOrder, Vec<Operation<'l>>>,
-}
-
-impl<'l> Fates<'l> {
-    /// The pass of analysis. Operations of transactions that ended before `from` are in the checkpoint, or
-    /// were aborted.
-    fn of(log: &'l LogContents, from: CommitOrder) -> Self {
-        let indexes = |kind| (0..log.len()).filter(move |index| log.kind(*index) == kind);
-        let fate = |index| match log.record(index).1 {
-            Record::Outcome(Outcome { transaction, committed }) => Some((transaction, committed)),
-            _ => None,
-        };
-        let mut ended: Vec<(CommitOrder, bool)> = indexes(RecordKind::Outcome).filter_map(fate).collect();
-        ended.sort_unstable();
-        // Operations are in the order of their transactions too, so one pass goes through both.
-        let mut ended = ended.into_iter().peekable();
-        let mut fates = Self { redone: vec![false; log.len()], losers: BTreeMap::new() };
-        for index in indexes(RecordKind::Operation) {
-            let (transaction, Record::Operation(operation)) = log.record(index) else { continue };
-            while ended.next_if(|(other, _)| *other < transaction).is_some() {}
-            let fate = ended.peek().filter(|(other, _)| *other == transaction);
-            fates.redone[index] = match fate {
-                Some((_, committed)) => *committed,
-                None => transaction >= from,
-            };
-            if fate.is_none() && transaction >= from {
-                fates.losers.entry(transaction).or_default().push(operation);
-            }
-        }
-        fates
+        context.undone = fates.undone();
+        Ok(Replayed::default())
     }
 }
 
@@ -102,7 +70,7 @@ impl Select for &Fates<'_> {
             Record::Writes(writes) => {
                 writes.writes().for_each(|(_, write)| add(order, TupleWrite::Write(write)));
             }
-            Record::Operation(operation) if self.redone[index] => {
+            Record::Operation(operation) if self.is_redone(index) => {
                 add(order, TupleWrite::Operation(operation))
             }
             Record::Operation(_) | Record::Outcome(_) => {}

@@ -58,8 +58,6 @@ pub(crate) struct Replayed {
     pub(crate) breakdown: Option<Breakdown>,
     /// The mode of a parallel replay of commands.
     pub(crate) mode: Option<Mode>,
-    /// The transactions that had not committed, in the order in which they were undone.
-    pub(crate) undone: Vec<CommitOrder>,
     /// The transactions that are executed when a transaction looks for their rows.
     pub(crate) commands: Option<Arc<PendingCommands>>,
 }
@@ -91,6 +89,8 @@ pub(crate) struct ReplayContext<'a> {
     pub(crate) rows: Option<Arc<PendingRows>>,
     /// Whether the method may leave commands to be executed when a transaction looks for their rows.
     pub(crate) defers_commands: bool,
+    /// The transactions that had not committed and leave nothing, in the order in which they are undone.
+    pub(crate) undone: Vec<CommitOrder>,
 }
 
 impl ReplayContext<'_> {

@@ -7,6 +7,7 @@ mod clr_p;
 mod context;
 mod dependency;
 mod divergence;
+mod fates;
 mod llr;
 mod llr_p;
 mod plr;
@@ -19,8 +20,9 @@ mod tuples;
 pub(crate) use clr_p::{Direct, LogTransactions};
 pub(crate) use context::{OnDemand, PlannedStatements, Replay, ReplayContext, Replayed};
 pub(crate) use divergence::{unfit, unknown_record, writes_diverged};
+pub(crate) use fates::Fates;
 pub use tuples::Latches;
-pub(crate) use tuples::{run_on, table_of};
+pub(crate) use tuples::{TupleWrite, run_on, table_of};
 
 use crate::RecoveryError;
 use checkpoint::Consistency;

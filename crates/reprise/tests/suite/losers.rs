@@ -2,7 +2,7 @@
 //! them, logs that it did before the database opens, and goes on where it was when that is interrupted.
 
 use crate::common::Durably as _;
-use crate::common::{digest_by, on};
+use crate::common::{digest_by, on, on_demand_digest};
 use catalog::Reader;
 use logging::content::{self, Record};
 use logging::{self, LogConfig, LogStart, PepochFile, PepochKeeper, read_device};
@@ -137,6 +137,8 @@ fn losers_are_undone() {
         for threads in [1, 2, 8] {
             let own = digest_by(&shared, Path::new(FOLDER), Method::Aries, ReplayMode::default(), threads);
             assert_eq!(own, digest, "{images:?}, {threads} threads");
+            let own = on_demand_digest(&shared, Path::new(FOLDER), Method::Aries, threads);
+            assert_eq!(own, digest, "{images:?}, {threads} threads, on demand");
         }
     }
 }
@@ -162,7 +164,9 @@ fn undo_goes_on_where_it_was() {
             crashes += 1;
             in_the_middle += usize::from((1..LOSERS as u64).contains(&undone));
             // The losers' rows are written again: nothing of that may be undone.
-            let db = Database::open(FOLDER, config(&shared, Images::Columns)).unwrap();
+            let mut config = config(&shared, Images::Columns);
+            (config.on_demand, config.drain_threads) = (seed % 2 == 1, (crash % 2) as usize);
+            let db = Database::open(FOLDER, config).unwrap();
             let mut session = db.session().unwrap();
             for (id, from, to) in [(200, 0, 1), (201, 2, 3), (202, 5, 21)] {
                 session.call_durably("move", params![id, from, to]).unwrap();

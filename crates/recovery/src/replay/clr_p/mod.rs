@@ -74,7 +74,7 @@ impl Replay for ClrP {
             }
         }
         let mode = Some(context.config.mode);
-        Ok(Replayed { breakdown: Some(breakdown), mode, undone: Vec::new(), commands })
+        Ok(Replayed { breakdown: Some(breakdown), mode, commands })
     }
 }
 

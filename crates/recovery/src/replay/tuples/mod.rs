@@ -15,7 +15,7 @@ pub(super) use finish::{Tombstones, build_indexes, sweep};
 pub use latched::Latches;
 pub(super) use latched::{newest_first, rewrite, state_at};
 pub(super) use shuffle::{Select, Shuffle, Shuffled};
-pub(super) use write::TupleWrite;
+pub(crate) use write::TupleWrite;
 pub(super) use writer::TupleWriter;
 
 use super::context::ReplayContext;

@@ -5,7 +5,7 @@ use logging::content::{Operation, Side, Write};
 
 /// A write of one row.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::replay) enum TupleWrite<'l> {
+pub(crate) enum TupleWrite<'l> {
     /// A write of a write-set record.
     Write(Write<'l>),
     /// An operation of a physiological log.
@@ -13,14 +13,14 @@ pub(in crate::replay) enum TupleWrite<'l> {
 }
 
 impl<'l> TupleWrite<'l> {
-    pub(in crate::replay) fn table(&self) -> TableId {
+    pub(crate) fn table(&self) -> TableId {
         match self {
             Self::Write(write) => write.table,
             Self::Operation(operation) => operation.table,
         }
     }
 
-    pub(in crate::replay) fn change(&self) -> RowChange {
+    pub(crate) fn change(&self) -> RowChange {
         match self {
             Self::Write(write) => write.change,
             Self::Operation(operation) => operation.change(Side::Redo),
@@ -28,7 +28,7 @@ impl<'l> TupleWrite<'l> {
     }
 
     /// Appends the primary key of its row. The arena and the row are buffers.
-    pub(in crate::replay) fn key(
+    pub(crate) fn key(
         &self,
         table: &Table,
         arena: &mut Arena,
@@ -41,8 +41,24 @@ impl<'l> TupleWrite<'l> {
         }
     }
 
+    /// Returns the size of its columns or of its image, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Write(write) => write.bytes(),
+            Self::Operation(operation) => operation.bytes(),
+        }
+    }
+
+    /// Returns whether it has all columns of the row, so that the row before it is not needed.
+    pub(crate) fn is_whole(&self, table: &Table) -> Result<bool, DecodeError> {
+        match self {
+            Self::Write(write) => Ok(write.change == RowChange::Insert || write.image(table)?.is_some()),
+            Self::Operation(operation) => Ok(operation.is_whole()),
+        }
+    }
+
     /// Puts the words of the written row into `words`; returns false when the log does not have them.
-    pub(in crate::replay) fn image(&self, table: &Table, words: &mut Vec<u64>) -> Result<bool, DecodeError> {
+    pub(crate) fn image(&self, table: &Table, words: &mut Vec<u64>) -> Result<bool, DecodeError> {
         let Self::Write(write) = self else { return Ok(false) };
         let Some(image) = write.image(table)? else { return Ok(false) };
         words.clear();
@@ -50,7 +66,7 @@ impl<'l> TupleWrite<'l> {
         Ok(true)
     }
 
-    pub(in crate::replay) fn decode(
+    pub(crate) fn decode(
         &self,
         table: &Table,
         arena: &mut Arena,

@@ -213,10 +213,11 @@ fn setups() -> impl Iterator<Item = Setup> {
     let (content, scheme) = (Content::DependencyFine, Scheme::DependencyGraph);
     let fine = Setup { content, scheme, ..COMMANDS };
     let ssn = Setup { sequencing: Sequencing::Ssn, ..WRITES };
-    let by_value = [columns, fine, ssn];
-    let all = by_scheme
-        .chain(by_value)
-        .chain([COMMANDS, WRITES, columns, fine].map(|own| Setup { has_checkpoint: false, ..own }));
+    let operations = Setup { content: Content::Physiological, ..COMMANDS };
+    let whole = Setup { images: Some(Images::Rows), ..operations };
+    let all = by_scheme.chain([columns, fine, ssn, operations, whole]).chain(
+        [COMMANDS, WRITES, columns, fine, operations].map(|own| Setup { has_checkpoint: false, ..own }),
+    );
     all.collect::<Vec<_>>().into_iter()
 }
 
