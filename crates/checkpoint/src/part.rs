@@ -1,12 +1,13 @@
 //! Part files: rows of one table, in blocks.
 //!
-//! Layout: magic (8 bytes), format version (u32: 9, 10 where rows have slots, 11 where they have numbers, 12
+//! Layout: magic (8 bytes), format version (u32: 9, 14 where rows have slots, 11 where they have numbers, 16
 //! with both), table (u32), database (16 bytes), number of the checkpoint (u64), index of the part (u32),
 //! zeros (4 bytes), then blocks, then the directory (`directory`). A block is the length of the rows (u32),
 //! their CRC-32C (u32), and the rows, ascending by primary key. A row is its length in words (u32), its slot
 //! where rows have them (u32), its number where rows have them (u64), and its words, little-endian, as
 //! `catalog::RowLayout` lays them out. This is the only description of that layout.
-//! Versions 5 to 8 are like 9 to 12, but have no directory. Versions 1 to 4 are like 5 to 8, but nothing
+//! Versions 10 and 12 are like 14 and 16, but the directory has no slots. Versions 5 to 8 are like 9 to 12,
+//! but have no directory. Versions 1 to 4 are like 5 to 8, but nothing
 //! stands between the table and the blocks.
 
 use crate::block::{BLOCK_HEADER, open_block, seal_block};
@@ -50,14 +51,17 @@ pub(crate) struct Form {
 
 impl Form {
     fn version(self) -> u32 {
-        1 + 2 * FORMS + u32::from(self.has_slots) + 2 * u32::from(self.has_orders)
+        let generation = if self.has_slots { 3 } else { 2 };
+        1 + generation * FORMS + u32::from(self.has_slots) + 2 * u32::from(self.has_orders)
     }
 
-    /// Returns the form of a version, and its generation: 0, 1 where the header names the checkpoint, or 2
-    /// where the part also has a directory.
+    /// Returns the form of a version, and its generation: 0, 1 where the header names the checkpoint, 2 where
+    /// the part also has a directory, 3 where that has slots.
     fn of_version(version: u32) -> Option<(Self, u32)> {
-        let flags = version.checked_sub(1).filter(|flags| *flags < 3 * FORMS)?;
-        Some((Self { has_slots: flags & 1 != 0, has_orders: flags & 2 != 0 }, flags / FORMS))
+        let flags = version.checked_sub(1)?;
+        let form = Self { has_slots: flags & 1 != 0, has_orders: flags & 2 != 0 };
+        let generation = flags / FORMS;
+        (generation < 3 || generation == 3 && form.has_slots).then_some((form, generation))
     }
 }
 
@@ -89,6 +93,8 @@ pub(crate) struct PartWriter {
     /// Where the open block begins in `blocks`.
     open: usize,
     rows_of_block: u64,
+    /// The greatest slot of its rows, if these have slots.
+    greatest_slot: Option<u32>,
     directory: DirectoryBuilder,
     form: Form,
     pub(crate) bytes: u64,
@@ -111,6 +117,7 @@ impl PartWriter {
             blocks: vec![0; BLOCK_HEADER],
             open: 0,
             rows_of_block: 0,
+            greatest_slot: None,
             directory: DirectoryBuilder::default(),
             form,
             bytes: HEADER as u64,
@@ -137,6 +144,7 @@ impl PartWriter {
         if self.form.has_slots {
             let slot = slot.expect("each record of a table with slots has one");
             self.blocks.extend_from_slice(&slot.to_le_bytes());
+            self.greatest_slot = self.greatest_slot.max(Some(slot));
         }
         if self.form.has_orders {
             self.blocks.extend_from_slice(&order.unwrap_or_default().0.to_le_bytes());
@@ -159,7 +167,8 @@ impl PartWriter {
             return;
         }
         seal_block(&mut self.blocks[self.open..]);
-        self.directory.end_block(self.rows_of_block, (self.blocks.len() - self.open) as u64);
+        let length = (self.blocks.len() - self.open) as u64;
+        self.directory.end_block(self.rows_of_block, self.greatest_slot.take(), length);
         self.rows_of_block = 0;
         self.open = self.blocks.len();
         self.blocks.resize(self.open + BLOCK_HEADER, 0);
@@ -259,7 +268,8 @@ impl PartFile<'_> {
         let at = directory_at(trailer).filter(|at| (first..=end).contains(at)).ok_or_else(damaged)?;
         let mut directory = vec![0; (end - at) as usize];
         file.read_at(at, &mut directory).map_err(io)?;
-        let directory = Some(Directory::read(directory, first..at).ok_or_else(damaged)?);
+        let directory = Directory::read(directory, generation == 3, first..at);
+        let directory = Some(directory.ok_or_else(damaged)?);
         Ok(OpenPart { file, form, blocks: first..at, directory })
     }
 
@@ -338,6 +348,12 @@ impl PartBlocks {
     /// Returns the first primary key of a block. Blocks are ascending by it.
     pub fn first_key(&self, block: usize) -> &[u8] {
         self.directory.first_key(block)
+    }
+
+    /// Returns the number above all slots of its rows; `None` if the directory has none.
+    pub fn end_of_slots(&self) -> Option<u32> {
+        let mut blocks = self.directory.blocks.iter();
+        blocks.try_fold(0, |end, block| Some(end.max(block.greatest_slot? + 1)))
     }
 
     /// Returns the size of a block, in bytes.

@@ -54,6 +54,7 @@ pub(crate) fn prepare<'a>(
         OnDemand::Writes { needs_whole_rows } => {
             PendingRows::of_writes(found, needs_whole_rows, &mut context)?
         }
+        OnDemand::Slots => PendingRows::of_slots(found, &mut context)?,
     };
     context.defers_commands = on_demand == OnDemand::Commands;
     if let Some(rows) = rows.map(Arc::new) {

@@ -38,6 +38,11 @@ impl Slots {
         slot
     }
 
+    /// Adds unused slots to the free list.
+    pub fn add_free(&self, unused: impl Iterator<Item = u32>) {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).extend(unused);
+    }
+
     /// Returns a slot to the free list.
     pub fn give_back(&self, slot: u32) {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(slot);

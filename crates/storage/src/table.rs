@@ -362,9 +362,30 @@ impl TableStore {
     /// its primary key is taken.
     ///
     /// # Errors
-    /// Out of memory.
+    /// Out of memory; nothing was added.
     pub fn load(
         &self,
+        image: &[u64],
+        order: CommitOrder,
+        indexes: usize,
+        linker: &mut Linker,
+        guard: &Guard,
+    ) -> Result<bool, OutOfMemory> {
+        let slot = self.slots.as_ref().map(|slots| slots.take());
+        let loaded = self.load_into(slot, image, order, indexes, linker, guard);
+        if !matches!(loaded, Ok(true)) {
+            self.give_back(slot);
+        }
+        loaded
+    }
+
+    /// As `load`; the record gets the slot that the row had before, where records have slots.
+    ///
+    /// # Errors
+    /// As `load`; the slot stays the row's.
+    pub fn load_into(
+        &self,
+        slot: Option<u32>,
         image: &[u64],
         order: CommitOrder,
         indexes: usize,
@@ -376,7 +397,8 @@ impl TableStore {
         linker.fingers.resize_with(self.indexes.len(), Finger::default);
         self.key_of_image(image, &mut linker.arena, &mut key);
         let state = NewState::committed(RecordState::present(order));
-        let added = self.add(&key, (image, state), guard, &mut linker.fingers[0], &mut |_| {});
+        let new = (image, slot, state);
+        let added = self.indexes[0].insert_new(&key, new, guard, &mut linker.fingers[0], &mut |_| {});
         linker.key = key;
         match added? {
             Added::New(record) => match linker.link(self, 1..indexes, record) {
@@ -384,7 +406,7 @@ impl TableStore {
                 Err(error) => {
                     record.try_lock().expect("no other thread loads this row");
                     record.unlock_dead();
-                    self.unlink(record, &mut linker.arena, &mut |_| false);
+                    self.remove_from(0..self.indexes.len(), record, &mut linker.arena, &mut |_| false);
                     Err(error)
                 }
             },
@@ -444,13 +466,25 @@ impl TableStore {
         arena: &mut Arena,
         on_change: &mut impl FnMut(LeafChange) -> bool,
     ) {
-        let mut key = Vec::new();
+        if self.remove_from(places, record, arena, on_change) {
+            self.give_back(record.slot());
+        }
+    }
+
+    /// Removes a record from some indexes; returns whether the primary one had it.
+    fn remove_from(
+        &self,
+        places: Range<usize>,
+        record: Record<'_>,
+        arena: &mut Arena,
+        on_change: &mut impl FnMut(LeafChange) -> bool,
+    ) -> bool {
+        let (mut key, mut was_there) = (Vec::new(), false);
         for place in places.rev() {
             self.key_of_row(place, record.row(), arena, &mut key);
-            if self.indexes[place].remove_entry(&key, record, on_change) && place == 0 {
-                self.give_back(record.slot());
-            }
+            was_there = self.indexes[place].remove_entry(&key, record, on_change) && place == 0;
         }
+        was_there
     }
 }
 

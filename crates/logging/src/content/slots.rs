@@ -6,9 +6,9 @@
 //! (varint), slot (varint), and for a row the number of its words (varint) and the words, as
 //! `catalog::RowLayout` lays them out.
 
-use super::writes::{check_image, put_words, words_of};
+use super::writes::{check_image, key_of_image, put_words, words_of};
 use super::{RecordKind, begin};
-use catalog::{DecodeError, Reader, Table, TableId, put_varint};
+use catalog::{Arena, DecodeError, Reader, Table, TableId, put_varint};
 
 const ROW: u8 = 1;
 const GONE: u8 = 2;
@@ -81,9 +81,22 @@ impl<'a> SlotsRecord<'a> {
 
     /// Returns the writes, in the order in which the transaction first touched each row.
     pub fn writes(self) -> impl Iterator<Item = SlotWrite<'a>> {
+        self.placed().map(|(_, write)| write)
+    }
+
+    /// Returns the writes, each with its offset.
+    pub fn placed(self) -> impl Iterator<Item = (usize, SlotWrite<'a>)> {
         let mut reader = Reader::new(self.writes);
         // All writes were checked when the record was read.
-        std::iter::from_fn(move || SlotWrite::read(&mut reader).ok())
+        std::iter::from_fn(move || {
+            let offset = self.writes.len() - reader.remaining();
+            SlotWrite::read(&mut reader).ok().map(|write| (offset, write))
+        })
+    }
+
+    /// Returns the write at an offset; `None` if none begins there.
+    pub fn write_at(self, offset: usize) -> Option<SlotWrite<'a>> {
+        SlotWrite::read(&mut Reader::new(self.writes.get(offset..)?)).ok()
     }
 }
 
@@ -102,6 +115,20 @@ impl<'a> SlotWrite<'a> {
             _ => return Err(DecodeError),
         };
         Ok(Self { table, slot, image })
+    }
+
+    /// Returns the size of the row, in bytes; 0 when it was deleted.
+    pub fn bytes(&self) -> usize {
+        self.image.map_or(0, <[u8]>::len)
+    }
+
+    /// Appends the primary key of the row to `key`. Returns false when it was deleted.
+    ///
+    /// # Errors
+    /// The row is too short for the table.
+    pub fn key(&self, table: &Table, arena: &mut Arena, key: &mut Vec<u8>) -> Result<bool, DecodeError> {
+        let Some(image) = self.image else { return Ok(false) };
+        key_of_image(image, table, arena, key).map(|()| true)
     }
 
     /// Returns the words of the row; `None` when it was deleted.

@@ -95,7 +95,7 @@ pub(super) fn read_key(
 }
 
 /// Encodes the primary key of an image.
-fn key_of_image(
+pub(super) fn key_of_image(
     image: &[u8],
     table: &Table,
     arena: &mut Arena,

@@ -2,8 +2,8 @@
 //! from the writes of a log by value.
 //! Paper: DistDGCC §4.1 (on-demand recovery).
 //!
-//! 1. `PendingRows::of_checkpoint` and `of_writes` read the directories of all parts; `of_writes` also reads
-//!    the records of the log. They divide each table into granules: ranges of the primary key, each within
+//! 1. `PendingRows::of_checkpoint`, `of_writes` and `of_slots` read the directories of all parts; the latter
+//!    two also read the records of the log. They divide each table into granules: ranges of the primary key, each within
 //!    one block of the checkpoint, with the places of the writes to its rows. They read no row.
 //! 2. A thread that looks for a row brings back its granule, unless another one does: then it waits for that
 //!    one. A row goes into the table once, as the block and all writes leave it. A look into a secondary
@@ -19,6 +19,8 @@
 mod bounds;
 mod commands;
 mod merge;
+mod places;
+mod slots;
 mod writes;
 
 pub(crate) use commands::PendingCommands;
@@ -27,12 +29,13 @@ use crate::find::Found;
 use crate::replay::{Fates, PlannedStatements, ReplayContext};
 use crate::{RecoveryError, Stage};
 use bounds::Bounds;
-use catalog::{CommitOrder, TableId};
+use catalog::{CommitOrder, Table, TableId};
 use checkpoint::{CheckpointError, Manifest, PartBlocks, PartRow};
 use logging::content::RecordKind;
 use logging::{CorruptionKind, LogError};
-use merge::GranuleWrites;
+use merge::OverGranule;
 use procedure::{Effect, Interrupts, ScanRange, SqlError};
+use slots::{LogSlots, UsedSlots};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -81,6 +84,35 @@ struct PendingTable {
     granules: Vec<Granule>,
     /// The number of granules that are not loaded.
     left: AtomicUsize,
+    /// The slots of the loaded rows, where the log has slots.
+    slots: Option<UsedSlots>,
+}
+
+/// What the log leaves of the rows of a granule.
+#[derive(Debug)]
+enum LogRows {
+    /// Writes to rows, by key.
+    Writes(LogWrites),
+    /// Rows by slot.
+    Slots(LogSlots),
+}
+
+impl LogRows {
+    /// Returns the bytes of the writes to a granule of a table.
+    fn bytes(&self, table: TableId, granule: usize) -> u64 {
+        match self {
+            Self::Writes(writes) => writes.places.bytes(table, granule),
+            Self::Slots(slots) => slots.places.bytes(table, granule),
+        }
+    }
+
+    /// Begins to bring back a granule of a table.
+    fn over<'l>(&'l self, table: &'l Table, granule: usize) -> Result<OverGranule<'l>, RecoveryError> {
+        match self {
+            Self::Writes(writes) => OverGranule::of_writes(table, writes.newest_first(table.id, granule)),
+            Self::Slots(slots) => Ok(OverGranule::of_slots(table, slots, granule)),
+        }
+    }
 }
 
 /// What recovery has still to do.
@@ -108,7 +140,7 @@ pub(crate) struct PendingRows {
     tables: HashMap<TableId, PendingTable>,
     /// The writes of the log, until all rows are loaded; `None` where the log is replayed before the database
     /// opens.
-    writes: Mutex<Option<Arc<LogWrites>>>,
+    writes: Mutex<Option<Arc<LogRows>>>,
     /// The order of rows of the checkpoint that have none of their own.
     order: CommitOrder,
     /// The number of granules that are not loaded.
@@ -166,19 +198,47 @@ impl PendingRows {
         let Some(parts) = parts_of(found)? else { return Ok(None) };
         context.progress.begin(Stage::Replay, log.len() as u64);
         context.apply_planned(planned)?;
-        let bounds = bounds_of(&parts, writes::sampled_keys(log, &context.tables)?, found, context)?;
+        let keys = of_each_table(writes::sampled_keys(log, &context.tables)?, context);
+        let bounds = bounds_of(&parts, keys, found, context)?;
         let has_operations = log.kinds.contains(&RecordKind::Operation);
         let fates = has_operations.then(|| Fates::of(log, context.from));
         let writes = LogWrites::sort(log, &bounds, needs_whole_rows, fates.as_ref(), context)?;
         context.undone = fates.map(|fates| fates.undone()).unwrap_or_default();
         context.tables.epochs.advance_to(log.last_order().epoch());
-        Self::new(parts, bounds, Some(writes), context).map(Some)
+        Self::new(parts, bounds, Some(LogRows::Writes(writes)), context).map(Some)
+    }
+
+    /// Finds the rows of the checkpoint and of a physical log. Returns `None` as `of_writes` does, and if the
+    /// directory of a part has no slots.
+    ///
+    /// # Errors
+    /// As `of_writes`.
+    pub(crate) fn of_slots(
+        found: &Found<'_>,
+        context: &mut ReplayContext<'_>,
+    ) -> Result<Option<Self>, RecoveryError> {
+        let log = &found.log;
+        let planned = context.plan_statements()?;
+        if changes_rows(found, &planned)? {
+            return Ok(None);
+        }
+        let Some(parts) = parts_of(found)? else { return Ok(None) };
+        if parts.iter().any(|part| part.end_of_slots().is_none()) {
+            return Ok(None);
+        }
+        context.progress.begin(Stage::Replay, log.len() as u64);
+        context.apply_planned(planned)?;
+        let keys = of_each_table(slots::sampled_keys(log, &context.tables)?, context);
+        let bounds = bounds_of(&parts, keys, found, context)?;
+        let slots = LogSlots::sort(log, &bounds, context)?;
+        context.tables.epochs.advance_to(log.last_order().epoch());
+        Self::new(parts, bounds, Some(LogRows::Slots(slots)), context).map(Some)
     }
 
     fn new(
         parts: Vec<PartBlocks>,
         bounds: HashMap<TableId, Bounds>,
-        writes: Option<LogWrites>,
+        writes: Option<LogRows>,
         context: &ReplayContext<'_>,
     ) -> Result<Self, RecoveryError> {
         let (mut tables, mut queue) = (HashMap::new(), Vec::new());
@@ -199,7 +259,7 @@ impl PendingRows {
                 let own_block = block.filter(|_| !shares_block);
                 let of_block =
                     own_block.map_or(0, |(part, block)| parts[part as usize].bytes(block as usize));
-                let of_log = writes.as_ref().map_or(0, |own| own.bytes[own.number_of(id, number)]);
+                let of_log = writes.as_ref().map_or(0, |own| own.bytes(id, number));
                 granules.push(Granule {
                     state: AtomicU8::new(WAITING),
                     loaded: AtomicU32::new(0),
@@ -210,8 +270,17 @@ impl PendingRows {
             }
             queue.extend((0..granules.len()).map(|granule| (id, granule)));
             let left = AtomicUsize::new(granules.len());
+            let slots = match &writes {
+                Some(LogRows::Slots(own)) => {
+                    let ends =
+                        parts.iter().filter(|part| part.table == id).filter_map(PartBlocks::end_of_slots);
+                    let end = ends.max().unwrap_or(0).max(own.end_of(id));
+                    store.slots().map(|slots| UsedSlots::begin(end, slots))
+                }
+                _ => None,
+            };
             let store = Mutex::new(Some(store));
-            tables.insert(id, PendingTable { store, bounds, granules, left });
+            tables.insert(id, PendingTable { store, bounds, granules, left, slots });
         }
         // File after file, as the disk reads them fastest.
         queue.sort_by_key(|(table, granule)| (tables[table].granules[*granule].block, *table, *granule));
@@ -254,8 +323,12 @@ impl PendingRows {
         self.bytes_left.fetch_sub(granule.bytes, Ordering::Relaxed);
         // ORDERING: Release pairs with the Acquire of `is_done` and `recover`: who sees that nothing is left
         // sees all rows.
-        if table.left.fetch_sub(1, Ordering::Release) == 1 {
-            table.store.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if table.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let store = table.store.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let (Some(used), Some(slots)) = (&table.slots, store.as_ref().and_then(|store| store.slots()))
+            {
+                used.end(slots);
+            }
         }
         if self.left.fetch_sub(1, Ordering::Release) == 1 {
             self.end();
@@ -296,16 +369,18 @@ impl PendingRows {
         let store = table.store.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let store = store.expect("it has a granule that is not loaded");
         let (granule, definition) = (&table.granules[number], store.definition());
-        let mut filling = Filling::new(&store, granule, guard);
+        let mut filling = Filling::new(&store, (granule, table.slots.as_ref()), guard);
         let writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let written = writes.iter().flat_map(|own| own.newest_first(own.number_of(definition.id, number)));
-        let mut written = GranuleWrites::of(definition, written)?;
+        let mut over = match &writes {
+            Some(log) => log.over(definition, number)?,
+            None => OverGranule::default(),
+        };
         if let Some((part, block)) = granule.block {
             let (part, block) = (&self.parts[part as usize], block as usize);
             let upper = (number + 1 < table.bounds.count()).then(|| table.bounds.lower(number + 1));
-            let needs_key = granule.shares_block || !written.is_empty();
+            let needs_key = granule.shares_block || !over.is_empty();
             let mut key = Vec::new();
-            part.read(block, |PartRow { order, words, .. }| {
+            part.read(block, |PartRow { order, slot, words }| {
                 if words.len() < definition.layout.fixed_words() {
                     let error = "a row is shorter than the rows of its table";
                     return Err(part.malformed(block, error).into());
@@ -313,18 +388,18 @@ impl PendingRows {
                 let order = order.unwrap_or(self.order);
                 let twice = || part.malformed(block, "a row occurs twice").into();
                 if !needs_key {
-                    return filling.put(order, words, twice);
+                    return filling.put(slot, order, words, twice);
                 }
                 filling.key_of(words, &mut key);
                 let is_here = key.as_slice() >= table.bounds.lower(number)
                     && upper.is_none_or(|upper| key.as_slice() < upper);
-                match is_here.then(|| written.over_row(&key, order, words)).transpose()?.flatten() {
-                    Some((order, words)) => filling.put(order, words, twice),
+                match is_here.then(|| over.row(&key, slot, order, words)).transpose()?.flatten() {
+                    Some((order, words)) => filling.put(slot, order, words, twice),
                     None => Ok(()),
                 }
             })?;
         }
-        written.rows_of_log(|order, words| filling.put(order, words, || crate::replay::unfit(order)))
+        over.rows_of_log(|slot, order, words| filling.put(slot, order, words, || crate::replay::unfit(order)))
     }
 
     /// Returns the granules of a table in which a place may have rows.
@@ -431,6 +506,15 @@ fn blocks_of(parts: &[PartBlocks]) -> HashMap<TableId, Vec<(u32, u32)>> {
     blocks
 }
 
+/// Adds the tables without keys: each is written by some record of the log, perhaps.
+fn of_each_table(
+    mut keys: HashMap<TableId, Vec<Vec<u8>>>,
+    context: &ReplayContext<'_>,
+) -> HashMap<TableId, Vec<Vec<u8>>> {
+    context.tables.iter().for_each(|store| _ = keys.entry(store.definition().id).or_default());
+    keys
+}
+
 /// Divides the tables where blocks begin and at further keys.
 fn bounds_of(
     parts: &[PartBlocks],
@@ -487,6 +571,8 @@ fn tables_of(effect: &Effect) -> Option<Vec<TableId>> {
 struct Filling<'f> {
     store: &'f TableStore,
     granule: &'f Granule,
+    /// Notes the slots of the rows.
+    slots: Option<&'f UsedSlots>,
     guard: &'f Guard,
     indexes: usize,
     linker: Linker,
@@ -495,9 +581,13 @@ struct Filling<'f> {
 }
 
 impl<'f> Filling<'f> {
-    fn new(store: &'f TableStore, granule: &'f Granule, guard: &'f Guard) -> Self {
+    fn new(
+        store: &'f TableStore,
+        (granule, slots): (&'f Granule, Option<&'f UsedSlots>),
+        guard: &'f Guard,
+    ) -> Self {
         let (indexes, linker) = (store.definition().indexes.len(), Linker::default());
-        Self { store, granule, guard, indexes, linker, arena: catalog::Arena::default(), count: 0 }
+        Self { store, granule, slots, guard, indexes, linker, arena: catalog::Arena::default(), count: 0 }
     }
 
     /// Writes the primary key of a row.
@@ -506,8 +596,10 @@ impl<'f> Filling<'f> {
         self.store.key_of_image(words, &mut self.arena, key);
     }
 
+    /// Puts a row into its slot, or into a new one where the log has no slots.
     fn put(
         &mut self,
+        slot: Option<u32>,
         order: CommitOrder,
         words: &[u64],
         twice: impl FnOnce() -> RecoveryError,
@@ -516,8 +608,15 @@ impl<'f> Filling<'f> {
         if self.count <= self.granule.loaded.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let Self { store, guard, indexes, linker, .. } = self;
-        if !store.load(words, order, *indexes, linker, guard).map_err(RecoveryError::OutOfMemory)? {
+        let Self { store, guard, indexes, linker, slots, .. } = self;
+        let loaded = match (slots, slot) {
+            (Some(used), Some(slot)) => {
+                used.note(slot);
+                store.load_into(Some(slot), words, order, *indexes, linker, guard)
+            }
+            _ => store.load(words, order, *indexes, linker, guard),
+        };
+        if !loaded.map_err(RecoveryError::OutOfMemory)? {
             return Err(twice());
         }
         self.granule.loaded.store(self.count, Ordering::Relaxed);

@@ -49,6 +49,8 @@ pub(crate) enum OnDemand {
         /// Whether every write must be of a whole row.
         needs_whole_rows: bool,
     },
+    /// The rows of the checkpoint and of the log, by slot.
+    Slots,
 }
 
 /// The result of a replay, beside the tables.

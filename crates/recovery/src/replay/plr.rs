@@ -2,7 +2,7 @@
 //! all indexes are built at the end.
 //! Paper: PACMAN §6.2 (PLR).
 
-use super::context::{Replay, ReplayContext, Replayed};
+use super::context::{OnDemand, Replay, ReplayContext, Replayed};
 use super::divergence::{unfit, unknown_record, writes_diverged};
 use super::tuples::{Latches, each_segment, newest_first, rewrite, run_on, state_at};
 use crate::RecoveryError;
@@ -23,6 +23,10 @@ pub(super) struct Plr {
 impl Replay for Plr {
     fn load(&mut self, checkpoint: &Load<'_>) -> Result<(), CheckpointError> {
         checkpoint.rows(&self.arrays)
+    }
+
+    fn on_demand(&self) -> OnDemand {
+        OnDemand::Slots
     }
 
     fn run_all(&mut self, context: &mut ReplayContext<'_>) -> Result<Replayed, RecoveryError> {

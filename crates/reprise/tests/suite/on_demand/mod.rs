@@ -215,9 +215,12 @@ fn setups() -> impl Iterator<Item = Setup> {
     let ssn = Setup { sequencing: Sequencing::Ssn, ..WRITES };
     let operations = Setup { content: Content::Physiological, ..COMMANDS };
     let whole = Setup { images: Some(Images::Rows), ..operations };
-    let all = by_scheme.chain([columns, fine, ssn, operations, whole]).chain(
-        [COMMANDS, WRITES, columns, fine, operations].map(|own| Setup { has_checkpoint: false, ..own }),
-    );
+    let slots = Setup { content: Content::Physical, ..COMMANDS };
+    let fuzzy = Setup { sequencing: Sequencing::Ssn, ..slots };
+    let over_checkpoint = [columns, fine, ssn, operations, whole, slots, fuzzy];
+    let without = [COMMANDS, WRITES, columns, fine, operations, slots];
+    let without = without.map(|own| Setup { has_checkpoint: false, ..own });
+    let all = by_scheme.chain(over_checkpoint).chain(without);
     all.collect::<Vec<_>>().into_iter()
 }
 
@@ -363,6 +366,38 @@ fn rows_are_there_when_they_are_looked_for() {
         assert_eq!(live, loaded.digest().unwrap(), "{setup:?}");
         drop((session, db));
         assert_eq!(setup.recovered_digest(own.path()), live, "{setup:?}");
+    }
+}
+
+/// A table that few of many records write is recovered as any other one.
+#[test]
+fn a_table_that_is_seldom_written_is_found() {
+    for content in [Content::Logical, Content::Physical, Content::Physiological] {
+        let setup = Setup { content, ..COMMANDS };
+        let folder = tempfile::tempdir().unwrap();
+        let db = Database::open(folder.path(), setup.config()).unwrap();
+        let mut session = db.session().unwrap();
+        session
+            .execute_script(
+                "CREATE TABLE often (id INT PRIMARY KEY); CREATE TABLE seldom (id INT PRIMARY KEY);
+                CREATE TABLE never (id INT PRIMARY KEY);",
+            )
+            .unwrap();
+        let insert = session.prepare("INSERT INTO often VALUES ($1)").unwrap();
+        for id in 0..40_000 {
+            if id % 15_000 == 7 {
+                session.execute("INSERT INTO seldom VALUES ($1)", params![id]).unwrap();
+            }
+            session.execute(&insert, params![id]).unwrap();
+        }
+        session.execute("DELETE FROM often WHERE id = 3", params![]).unwrap().commit.wait().unwrap();
+        drop((session, db));
+        let db = setup.open(folder.path(), 0);
+        let mut session = db.session().unwrap();
+        let mut count = |table: &str| {
+            answer(&mut session, &format!("SELECT count(*) FROM {table}")).unwrap().0[0][0].clone()
+        };
+        assert_eq!([count("seldom"), count("never"), count("often")], [3, 0, 39_999].map(Value::Int));
     }
 }
 
