@@ -2,8 +2,9 @@
 //!
 //! Layout: a block like those of rows (`part`). It has for each of these, in their order: its length with its
 //! header (varint), the number of its rows (varint), their greatest slot where rows have slots (varint), the
-//! length of its first primary key (varint), and the key as `catalog::Table::encode_key_column` writes it. Then the trailer: the offset of the directory in the
-//! file (u64), and the CRC-32C of these eight bytes (u32).
+//! length of its first primary key (varint), and the key as `catalog::Table::encode_key_column` writes it.
+//! Then the trailer: the offset of the directory in the file (u64), and the CRC-32C of these eight bytes
+//! (u32).
 
 use crate::block::{BLOCK_HEADER, open_block, seal_block};
 use catalog::{DecodeError, Reader, put_varint};

@@ -1,5 +1,13 @@
 //! The division of a table into ranges of its primary key.
 
+use catalog::TableId;
+use std::collections::HashMap;
+
+/// Records that are read for the bounds of granules.
+pub(super) const SAMPLES: usize = 1 << 14;
+/// Sampled writes between two bounds.
+const PER_GRANULE: usize = 8;
+
 /// The granules of a table: ranges of its primary key, in order, that together hold every key.
 #[derive(Debug)]
 pub(super) struct Bounds {
@@ -66,6 +74,15 @@ impl Bounds {
     pub(super) fn lower(&self, granule: usize) -> &[u8] {
         granule.checked_sub(1).map_or(&[], |before| &self.keys[before])
     }
+}
+
+/// Returns some of the sampled keys, which divide each table.
+pub(super) fn cut(mut sampled: HashMap<TableId, Vec<Vec<u8>>>) -> HashMap<TableId, Vec<Vec<u8>>> {
+    for keys in sampled.values_mut() {
+        keys.sort_unstable();
+        *keys = std::mem::take(keys).into_iter().skip(PER_GRANULE - 1).step_by(PER_GRANULE).collect();
+    }
+    sampled
 }
 
 #[cfg(test)]

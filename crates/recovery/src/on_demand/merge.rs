@@ -1,6 +1,5 @@
-//! What the log leaves of the rows of a granule.
+//! What the writes of a log leave of the rows of a granule.
 
-use super::slots::LogSlots;
 use crate::RecoveryError;
 use crate::replay::{TupleWrite, unfit, writes_diverged};
 use catalog::{Arena, CommitOrder, Datum, DecodeError, RowChange, RowLayout, Table};
@@ -18,94 +17,8 @@ struct RowWrites<'l> {
     is_done: bool,
 }
 
-/// What the log leaves of the rows of a granule, over those of the checkpoint.
-#[derive(Default)]
-pub(super) struct OverGranule<'l>(Over<'l>);
-
-#[derive(Default)]
-enum Over<'l> {
-    #[default]
-    Nothing,
-    Writes(GranuleWrites<'l>),
-    Slots {
-        slots: &'l LogSlots,
-        table: &'l Table,
-        granule: usize,
-    },
-}
-
-impl<'l> OverGranule<'l> {
-    /// Collects writes, newest first.
-    ///
-    /// # Errors
-    /// A write does not fit the table.
-    pub(super) fn of_writes(
-        table: &'l Table,
-        newest_first: impl Iterator<Item = (CommitOrder, TupleWrite<'l>)>,
-    ) -> Result<Self, RecoveryError> {
-        let writes = GranuleWrites::of(table, newest_first)?;
-        Ok(Self(if writes.rows.is_empty() { Over::Nothing } else { Over::Writes(writes) }))
-    }
-
-    /// The rows of slots.
-    pub(super) fn of_slots(table: &'l Table, slots: &'l LogSlots, granule: usize) -> Self {
-        Self(Over::Slots { slots, table, granule })
-    }
-
-    /// Returns whether the rows of the checkpoint are all there is.
-    pub(super) fn is_empty(&self) -> bool {
-        matches!(self.0, Over::Nothing)
-    }
-
-    /// Returns what the log leaves of a row of the checkpoint: its order and words, or nothing if the log
-    /// deletes it. The newest write of the log is not older than the row, also where the checkpoint is fuzzy:
-    /// the log holds whatever a row, or its slot, was written by since the checkpoint began.
-    ///
-    /// # Errors
-    /// A write does not fit the row.
-    pub(super) fn row<'w>(
-        &'w mut self,
-        key: &[u8],
-        slot: Option<u32>,
-        order: CommitOrder,
-        words: &'w [u64],
-    ) -> Result<Option<(CommitOrder, &'w [u64])>, RecoveryError> {
-        match &mut self.0 {
-            Over::Nothing => Ok(Some((order, words))),
-            Over::Writes(writes) => writes.over_row(key, order, words),
-            Over::Slots { slots, table, .. } => {
-                let is_written = slot.is_some_and(|slot| slots.writes(table.id, slot));
-                Ok((!is_written).then_some((order, words)))
-            }
-        }
-    }
-
-    /// Passes the rows that the checkpoint does not have to `each`, with their slots where the log has them.
-    ///
-    /// # Errors
-    /// A write needs a row that is not there, or does not fit its table; `each` fails.
-    pub(super) fn rows_of_log(
-        &mut self,
-        mut each: impl FnMut(Option<u32>, CommitOrder, &[u64]) -> Result<(), RecoveryError>,
-    ) -> Result<(), RecoveryError> {
-        match &mut self.0 {
-            Over::Nothing => Ok(()),
-            Over::Writes(writes) => writes.rows_of_log(|order, words| each(None, order, words)),
-            Over::Slots { slots, table, granule } => {
-                let mut words = Vec::new();
-                for (order, write) in slots.rows(table.id, *granule) {
-                    words.clear();
-                    words.extend(write.image(table).map_err(|_| unfit(order))?.into_iter().flatten());
-                    each(Some(write.slot), order, &words)?;
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
 /// What the log does to the rows of a granule, by key.
-struct GranuleWrites<'l> {
+pub(super) struct GranuleWrites<'l> {
     table: &'l Table,
     rows: Vec<RowWrites<'l>>,
     by_key: HashMap<Vec<u8>, usize>,
@@ -117,7 +30,11 @@ struct GranuleWrites<'l> {
 }
 
 impl<'l> GranuleWrites<'l> {
-    fn of(
+    /// Collects the writes to a part of a table, newest first.
+    ///
+    /// # Errors
+    /// A write does not fit the table.
+    pub(super) fn of(
         table: &'l Table,
         newest_first: impl Iterator<Item = (CommitOrder, TupleWrite<'l>)>,
     ) -> Result<Self, RecoveryError> {
@@ -154,8 +71,17 @@ impl<'l> GranuleWrites<'l> {
         Ok(own)
     }
 
-    /// Returns what the writes leave of a row of the checkpoint.
-    fn over_row<'w>(
+    /// Returns whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Returns what the writes leave of a row of the checkpoint: its order and words, or nothing if they
+    /// delete it.
+    ///
+    /// # Errors
+    /// A write does not fit the row.
+    pub(super) fn over_row<'w>(
         &'w mut self,
         key: &[u8],
         order: CommitOrder,
@@ -167,7 +93,10 @@ impl<'l> GranuleWrites<'l> {
     }
 
     /// Passes the rows that the checkpoint does not have to `each`.
-    fn rows_of_log(
+    ///
+    /// # Errors
+    /// A write needs a row that is not there; `each` fails.
+    pub(super) fn rows_of_log(
         &mut self,
         mut each: impl FnMut(CommitOrder, &[u64]) -> Result<(), RecoveryError>,
     ) -> Result<(), RecoveryError> {

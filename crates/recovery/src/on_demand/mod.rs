@@ -2,9 +2,9 @@
 //! from the writes of a log by value.
 //! Paper: DistDGCC §4.1 (on-demand recovery).
 //!
-//! 1. `PendingRows::of_checkpoint`, `of_writes` and `of_slots` read the directories of all parts; the latter
-//!    two also read the records of the log. They divide each table into granules: ranges of the primary key, each within
-//!    one block of the checkpoint, with the places of the writes to its rows. They read no row.
+//! 1. `PendingRows::of_checkpoint`, `of_writes` and `of_slots` read the directories of all parts, and the
+//!    latter two the records of the log. They divide each table into granules: ranges of the primary key,
+//!    each within one block of the checkpoint, with the places of the writes to its rows. They read no row.
 //! 2. A thread that looks for a row brings back its granule, unless another one does: then it waits for that
 //!    one. A row goes into the table once, as the block and all writes leave it. A look into a secondary
 //!    index needs the whole table, because any row may belong there.
@@ -18,6 +18,9 @@
 
 mod bounds;
 mod commands;
+mod definitions;
+mod filling;
+mod log_rows;
 mod merge;
 mod places;
 mod slots;
@@ -26,54 +29,29 @@ mod writes;
 pub(crate) use commands::PendingCommands;
 
 use crate::find::Found;
-use crate::replay::{Fates, PlannedStatements, ReplayContext};
+use crate::replay::{Fates, ReplayContext};
 use crate::{RecoveryError, Stage};
 use bounds::Bounds;
-use catalog::{CommitOrder, Table, TableId};
+use catalog::{CommitOrder, TableId};
 use checkpoint::{CheckpointError, Manifest, PartBlocks, PartRow};
+use definitions::changes_rows;
+use filling::{Filling, Granule, LOADED, LOADING, WAITING};
+use log_rows::{LogRows, OverGranule};
 use logging::content::RecordKind;
 use logging::{CorruptionKind, LogError};
-use merge::OverGranule;
-use procedure::{Effect, Interrupts, ScanRange, SqlError};
+use procedure::{Interrupts, ScanRange, SqlError};
 use slots::{LogSlots, UsedSlots};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
-use storage::{Guard, Linker, Memory, TableStore, Worker};
+use storage::{Guard, Memory, TableStore, Worker};
 use transaction::{Intent, Place, RowsOnDemand};
 use writes::LogWrites;
 
-/// The states of a granule: it has rows that are not loaded; a thread loads it; all its rows are loaded.
-const WAITING: u8 = 0;
-const LOADING: u8 = 1;
-const LOADED: u8 = 2;
-
 /// Time after which a thread that waits for another one looks whether it is interrupted.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
-/// A range of the primary key of a table.
-#[derive(Debug)]
-struct Granule {
-    state: AtomicU8,
-    /// The number of its rows that are in the table.
-    loaded: AtomicU32,
-    /// Its block: part, and number in the part.
-    block: Option<(u32, u32)>,
-    /// Whether its block has rows of other granules, too.
-    shares_block: bool,
-    /// The bytes that are read for it alone.
-    bytes: u64,
-}
-
-impl Granule {
-    /// Claims it for this thread, if it is waiting; else returns its state.
-    fn try_claim(&self) -> Result<u8, u8> {
-        // ORDERING: Acquire pairs with the Release in `Ends`: the rows of a loaded granule are there.
-        self.state.compare_exchange(WAITING, LOADING, Ordering::Acquire, Ordering::Acquire)
-    }
-}
 
 /// The granules of a table.
 #[derive(Debug)]
@@ -86,33 +64,6 @@ struct PendingTable {
     left: AtomicUsize,
     /// The slots of the loaded rows, where the log has slots.
     slots: Option<UsedSlots>,
-}
-
-/// What the log leaves of the rows of a granule.
-#[derive(Debug)]
-enum LogRows {
-    /// Writes to rows, by key.
-    Writes(LogWrites),
-    /// Rows by slot.
-    Slots(LogSlots),
-}
-
-impl LogRows {
-    /// Returns the bytes of the writes to a granule of a table.
-    fn bytes(&self, table: TableId, granule: usize) -> u64 {
-        match self {
-            Self::Writes(writes) => writes.places.bytes(table, granule),
-            Self::Slots(slots) => slots.places.bytes(table, granule),
-        }
-    }
-
-    /// Begins to bring back a granule of a table.
-    fn over<'l>(&'l self, table: &'l Table, granule: usize) -> Result<OverGranule<'l>, RecoveryError> {
-        match self {
-            Self::Writes(writes) => OverGranule::of_writes(table, writes.newest_first(table.id, granule)),
-            Self::Slots(slots) => Ok(OverGranule::of_slots(table, slots, granule)),
-        }
-    }
 }
 
 /// What recovery has still to do.
@@ -323,6 +274,7 @@ impl PendingRows {
         self.bytes_left.fetch_sub(granule.bytes, Ordering::Relaxed);
         // ORDERING: Release pairs with the Acquire of `is_done` and `recover`: who sees that nothing is left
         // sees all rows.
+        // Acquire: the last one sees the slots of all rows.
         if table.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let store = table.store.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let (Some(used), Some(slots)) = (&table.slots, store.as_ref().and_then(|store| store.slots()))
@@ -369,7 +321,7 @@ impl PendingRows {
         let store = table.store.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let store = store.expect("it has a granule that is not loaded");
         let (granule, definition) = (&table.granules[number], store.definition());
-        let mut filling = Filling::new(&store, (granule, table.slots.as_ref()), guard);
+        let mut filling = Filling::new(&store, granule, table.slots.as_ref(), guard);
         let writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut over = match &writes {
             Some(log) => log.over(definition, number)?,
@@ -533,95 +485,6 @@ fn bounds_of(
         keys.entry(table).or_default().extend(firsts);
     }
     Ok(keys.into_iter().map(|(table, keys)| (table, Bounds::at(keys))).collect())
-}
-
-/// Returns whether a definition of the log changes a table that has rows by then, or runs a statement.
-fn changes_rows(found: &Found<'_>, planned: &PlannedStatements) -> Result<bool, RecoveryError> {
-    let parts = found.manifest.iter().flat_map(|manifest| &manifest.parts);
-    let mut filled: BTreeSet<TableId> = parts.map(|part| part.table).collect();
-    let mut read = 0;
-    for (index, _, effect) in &planned.effects {
-        let Some(tables) = tables_of(effect) else { return Ok(true) };
-        if !tables.is_empty() {
-            filled.extend(writes::written_in(&found.log, read..*index)?);
-            read = *index;
-        }
-        if tables.iter().any(|table| filled.contains(table)) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Returns the existing tables whose rows an effect reads or changes; `None` if it runs a statement.
-fn tables_of(effect: &Effect) -> Option<Vec<TableId>> {
-    Some(match effect {
-        Effect::None | Effect::CreateTable(_) => Vec::new(),
-        Effect::Redefine(table) | Effect::DropTable(table) => vec![table.id],
-        Effect::Rebuild(rebuild) => {
-            let parents = rebuild.references.iter().map(|reference| reference.parent.id);
-            std::iter::once(rebuild.old.id).chain(rebuild.sequences()).chain(parents).collect()
-        }
-        Effect::All(effects) => effects.iter().map(tables_of).collect::<Option<Vec<_>>>()?.concat(),
-        Effect::Run(_) => return None,
-    })
-}
-
-/// Puts the rows of a granule into their table, behind those that an earlier try has put there.
-struct Filling<'f> {
-    store: &'f TableStore,
-    granule: &'f Granule,
-    /// Notes the slots of the rows.
-    slots: Option<&'f UsedSlots>,
-    guard: &'f Guard,
-    indexes: usize,
-    linker: Linker,
-    arena: catalog::Arena,
-    count: u32,
-}
-
-impl<'f> Filling<'f> {
-    fn new(
-        store: &'f TableStore,
-        (granule, slots): (&'f Granule, Option<&'f UsedSlots>),
-        guard: &'f Guard,
-    ) -> Self {
-        let (indexes, linker) = (store.definition().indexes.len(), Linker::default());
-        Self { store, granule, slots, guard, indexes, linker, arena: catalog::Arena::default(), count: 0 }
-    }
-
-    /// Writes the primary key of a row.
-    fn key_of(&mut self, words: &[u64], key: &mut Vec<u8>) {
-        self.arena.clear();
-        self.store.key_of_image(words, &mut self.arena, key);
-    }
-
-    /// Puts a row into its slot, or into a new one where the log has no slots.
-    fn put(
-        &mut self,
-        slot: Option<u32>,
-        order: CommitOrder,
-        words: &[u64],
-        twice: impl FnOnce() -> RecoveryError,
-    ) -> Result<(), RecoveryError> {
-        self.count += 1;
-        if self.count <= self.granule.loaded.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let Self { store, guard, indexes, linker, slots, .. } = self;
-        let loaded = match (slots, slot) {
-            (Some(used), Some(slot)) => {
-                used.note(slot);
-                store.load_into(Some(slot), words, order, *indexes, linker, guard)
-            }
-            _ => store.load(words, order, *indexes, linker, guard),
-        };
-        if !loaded.map_err(RecoveryError::OutOfMemory)? {
-            return Err(twice());
-        }
-        self.granule.loaded.store(self.count, Ordering::Relaxed);
-        Ok(())
-    }
 }
 
 /// Returns the error of an access whose rows cannot be recovered now.

@@ -58,7 +58,8 @@ impl GranuleNumbers {
     /// Adds a write to its partition.
     pub(super) fn sort(
         &self,
-        (table, granule): (TableId, usize),
+        table: TableId,
+        granule: usize,
         place: Place,
         bytes: usize,
         partitions: &mut [Vec<Sorted>],

@@ -7,9 +7,8 @@
 //! 2. `LogSlots::sort` finds the last write to each slot, on all threads, each of a share of the slots. It
 //!    puts the places of those that have rows into the lists of their granules.
 
-use super::bounds::Bounds;
+use super::bounds::{Bounds, SAMPLES, cut};
 use super::places::{GranuleNumbers, PARTITIONS, Place, Places, SortedParts};
-use super::writes::{SAMPLES, cut};
 use crate::replay::{ReplayContext, run_on, table_of, unfit, unknown_record};
 use crate::{LogContents, RecoveryError};
 use catalog::{Arena, CommitOrder, TableId};
@@ -163,7 +162,7 @@ impl LogSlots {
                 let definition = table_of(&context.tables, table, order)?;
                 if write.key(definition, &mut arena, &mut key).map_err(|_| unfit(order))? {
                     let granule = bounds[&table].granule_of(&key);
-                    numbers.sort((table, granule), *place, write.bytes(), &mut partitions);
+                    numbers.sort(table, granule, *place, write.bytes(), &mut partitions);
                 }
             }
             *parts[share].lock().unwrap_or_else(PoisonError::into_inner) = partitions;

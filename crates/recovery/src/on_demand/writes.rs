@@ -4,24 +4,19 @@
 //! 2. `LogWrites::sort` reads all records, on all threads, and puts the place of each write into the list of
 //!    its granule, in commit order.
 
-use super::bounds::Bounds;
+use super::bounds::{Bounds, SAMPLES, cut};
 use super::places::{GranuleNumbers, PARTITIONS, Place, Places, Sorted, SortedParts};
-use super::slots::slots_of;
 use crate::LogContents;
 use crate::RecoveryError;
 use crate::replay::{Fates, ReplayContext, TupleWrite, run_on, table_of, unfit, unknown_record};
 use catalog::{Arena, CommitOrder, Datum, RowChange, TableId};
 use logging::content::{Record, RecordKind};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use transaction::Tables;
 
-/// Records that are read for the bounds of granules.
-pub(super) const SAMPLES: usize = 1 << 14;
-/// Sampled writes between two bounds.
-const PER_GRANULE: usize = 8;
 /// Records that a thread sorts at a time.
 const CHUNK: usize = 2048;
 /// The writes of a log, by granule.
@@ -32,7 +27,7 @@ pub(super) struct LogWrites {
 }
 
 /// Passes the writes of a record to `each`, with their offsets.
-fn writes_of<'l>(
+pub(super) fn writes_of<'l>(
     log: &'l LogContents,
     record: usize,
     mut each: impl FnMut(CommitOrder, usize, TupleWrite<'l>) -> Result<(), RecoveryError>,
@@ -45,31 +40,6 @@ fn writes_of<'l>(
         (_, Record::Definition(_) | Record::Outcome(_)) => Ok(()),
         (order, _) => Err(unknown_record(order)),
     }
-}
-
-/// Returns the tables that some records have written.
-///
-/// # Errors
-/// A record is no write and no definition.
-pub(super) fn written_in(
-    log: &LogContents,
-    records: Range<usize>,
-) -> Result<BTreeSet<TableId>, RecoveryError> {
-    let mut written = BTreeSet::new();
-    for record in records {
-        if log.kind(record) == RecordKind::Slots {
-            slots_of(log, record, |_, _, write| {
-                written.insert(write.table);
-                Ok(())
-            })?;
-            continue;
-        }
-        writes_of(log, record, |_, _, write| {
-            written.insert(write.table());
-            Ok(())
-        })?;
-    }
-    Ok(written)
 }
 
 /// Returns keys that divide the writes to each table into parts of about the same size.
@@ -93,15 +63,6 @@ pub(super) fn sampled_keys(
         })?;
     }
     Ok(cut(sampled))
-}
-
-/// Returns some of the sampled keys, which divide each table.
-pub(super) fn cut(mut sampled: HashMap<TableId, Vec<Vec<u8>>>) -> HashMap<TableId, Vec<Vec<u8>>> {
-    for keys in sampled.values_mut() {
-        keys.sort_unstable();
-        *keys = std::mem::take(keys).into_iter().skip(PER_GRANULE - 1).step_by(PER_GRANULE).collect();
-    }
-    sampled
 }
 
 impl LogWrites {
@@ -183,7 +144,7 @@ impl Sorting<'_, '_> {
                 write.key(table, &mut arena, &mut row, &mut key).map_err(|_| unfit(order))?;
                 let granule = self.bounds[&write.table()].granule_of(&key);
                 let place = Place { record: record as u32, offset: offset as u32 };
-                self.numbers.sort((write.table(), granule), place, write.bytes(), &mut partitions);
+                self.numbers.sort(write.table(), granule, place, write.bytes(), &mut partitions);
                 Ok(())
             })?;
         }

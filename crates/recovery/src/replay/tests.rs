@@ -163,7 +163,8 @@ fn context_of<'a>(
     progress: &'a Progress,
 ) -> ReplayContext<'a> {
     let (from, schema, rows) = (CommitOrder(0), Schema::default(), None);
-    ReplayContext { log, from, schema, tables, config, progress, rows, defers_commands: false }
+    let (defers_commands, undone) = (false, Vec::new());
+    ReplayContext { log, from, schema, tables, config, progress, rows, defers_commands, undone }
 }
 
 fn order(index: usize) -> CommitOrder {
