@@ -149,10 +149,10 @@ impl PendingRows {
         let Some(parts) = parts_of(found)? else { return Ok(None) };
         context.progress.begin(Stage::Replay, log.len() as u64);
         context.apply_planned(planned)?;
-        let keys = of_each_table(writes::sampled_keys(log, &context.tables)?, context);
-        let bounds = bounds_of(&parts, keys, found, context)?;
         let has_operations = log.kinds.contains(&RecordKind::Operation);
         let fates = has_operations.then(|| Fates::of(log, context.from));
+        let keys = of_each_table(writes::sampled_keys(log, fates.as_ref(), &context.tables)?, context);
+        let bounds = bounds_of(&parts, keys, found, context)?;
         let writes = LogWrites::sort(log, &bounds, needs_whole_rows, fates.as_ref(), context)?;
         context.undone = fates.map(|fates| fates.undone()).unwrap_or_default();
         context.tables.epochs.advance_to(log.last_order().epoch());

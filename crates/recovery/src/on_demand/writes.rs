@@ -48,11 +48,14 @@ pub(super) fn writes_of<'l>(
 /// A write does not fit its table.
 pub(super) fn sampled_keys(
     log: &LogContents,
+    fates: Option<&Fates<'_>>,
     tables: &Tables,
 ) -> Result<HashMap<TableId, Vec<Vec<u8>>>, RecoveryError> {
     let mut sampled: HashMap<TableId, Vec<Vec<u8>>> = HashMap::new();
     let (mut arena, mut row) = (Arena::default(), Vec::new());
-    for record in (0..log.len()).step_by(log.len().div_ceil(SAMPLES).max(1)) {
+    let is_void = |record: &usize| fates.is_some_and(|fates| fates.is_void(*record, log));
+    let sampled_records = (0..log.len()).step_by(log.len().div_ceil(SAMPLES).max(1));
+    for record in sampled_records.filter(|record| !is_void(record)) {
         writes_of(log, record, |order, _, write| {
             let mut key = Vec::new();
             arena.clear();
