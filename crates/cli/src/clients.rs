@@ -62,7 +62,7 @@ pub struct Second {
 }
 
 impl Timeline {
-    fn add(&mut self, second: usize, added: Second) {
+    pub fn add(&mut self, second: usize, added: Second) {
         if self.0.len() <= second {
             self.0.resize(second + 1, Second::default());
         }

@@ -9,6 +9,7 @@ mod demo;
 mod explain;
 mod inspect;
 mod numbers;
+mod opening;
 mod options;
 mod progress;
 mod recover;
@@ -45,7 +46,7 @@ enum Command {
     /// Load and run TPC-C, kill the database, recover it, and check that nothing is missing.
     Demo(demo::Arguments),
     /// Run a workload and measure it.
-    Bench(bench::Arguments),
+    Bench(Box<bench::Arguments>),
     /// Recover a data folder without changing it, and report.
     Recover(recover::Arguments),
     /// Write a backup of a data folder, open or not, and verify it.
@@ -57,7 +58,7 @@ enum Command {
     /// Run the figures and tables of the papers as experiments, and write their results.
     Report(report::Arguments),
     /// Serve PostgreSQL clients.
-    Serve(serve::Arguments),
+    Serve(Box<serve::Arguments>),
     /// Print a line for the file of users that `serve` reads: a name and the verifier of the password on
     /// standard input.
     User(user::Arguments),

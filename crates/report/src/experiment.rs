@@ -1,7 +1,8 @@
 //! An experiment as data: workloads, compared configurations, an axis, measures, and what the paper has.
 //!
-//! Arguments are those of the program. In them `{x}` is the value of the axis, `{data}` the data folder
-//! of a recovery, and `{devices:N}`, or `{devices:x}`, the flags of N or x log devices in new folders.
+//! Arguments are those of the program. In them `{x}` is the value of the axis, `{data}` the data folder of a
+//! recovery, `{scale}` the size of its workload, and `{devices:N}`, or `{devices:x}`, the flags of N or x log
+//! devices in new folders.
 
 use serde_json::Value;
 

@@ -86,7 +86,7 @@ fn job(
             let transactions = (seconds * f64::from(transactions_per_second)).ceil().max(1.0);
             bench.extend(["--transactions".into(), transactions.to_string()]);
             let arguments = series.recover.iter().chain(experiment.axis.recover);
-            let recover = arguments.flat_map(|argument| filled(argument, *x));
+            let recover = arguments.flat_map(|argument| filled(&argument.replace("{scale}", &scale), *x));
             (Some(bench), recover.chain(["--json".to_owned()]).collect())
         }
         _ => {

@@ -1,5 +1,6 @@
 //! `reprise bench`: runs a workload and measures it.
 
+mod opening;
 mod recovery;
 mod server;
 
@@ -59,6 +60,8 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Special {
+    /// Run a workload on a copy of a data folder while it recovers.
+    Opening(Box<opening::Arguments>),
     /// Measure how long a recovery takes; reads only.
     Recovery(recovery::Arguments),
     /// Run a workload by CALL against Reprise or another server that speaks PostgreSQL's protocol.
@@ -162,6 +165,7 @@ pub fn prepare(db: &Database, workload: &dyn Workload, seed: u64) -> Result<()> 
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.special {
+        Some(Special::Opening(arguments)) => opening::run(arguments),
         Some(Special::Recovery(arguments)) => recovery::run(arguments),
         Some(Special::Server(arguments)) => server::run(arguments),
         None => run_workload(arguments),

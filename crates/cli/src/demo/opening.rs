@@ -2,18 +2,17 @@
 //! meanwhile.
 
 use super::{Arguments, Trace, look_for};
-use crate::clients::{self, Run, Until};
+use crate::clients::{Run, Until};
+use crate::opening::{SLICE, Worked, work};
 use crate::recover;
 use anyhow::Result;
 use recovery::RecoveryConfig;
 use reprise::{Database, Method};
 use serde::Serialize;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use workload::Workload;
 
-/// The work is counted in slices of this time.
-const SLICE: Duration = Duration::from_millis(100);
 /// The heights of a slice in a line of text.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -49,22 +48,17 @@ pub fn open_under_load(
 ) -> Result<Opened> {
     let mut config = arguments.database.config();
     config.on_demand = true;
+    let begun = Instant::now();
     let db = Database::open(folder, config)?;
-    let (mut slices, mut latency_us) = (Vec::new(), clients::histogram());
-    let clients = std::thread::available_parallelism().map_or(1, usize::from);
-    let progress = loop {
-        let progress = db.recovery_progress();
-        if progress.recovered_s.is_some() && progress.first_commit_s.is_some() {
-            break progress;
-        }
-        // Each slice has other requests.
-        let seed = arguments.seed ^ (u64::from(std::process::id()) << 20) ^ slices.len() as u64;
-        let until = Until::Elapsed(SLICE);
-        let run = Run { clients, until, seed, rate: None, ad_hoc_percent: 0, under_way: 0 };
-        let measured = clients::run(&db, workload, run, None)?;
-        slices.push(measured.committed);
-        latency_us.add(measured.latency_us)?;
+    let run = Run {
+        clients: std::thread::available_parallelism().map_or(1, usize::from),
+        until: Until::Elapsed(SLICE),
+        seed: arguments.seed ^ (u64::from(std::process::id()) << 20),
+        rate: None,
+        ad_hoc_percent: 0,
+        under_way: 0,
     };
+    let Worked { progress, slices, latency_us, .. } = work(&db, workload, run, begun, Duration::ZERO)?;
     let (checked, missing) = look_for(&db, ledger)?;
     let digest = db.digest()?.to_string();
     drop(db);

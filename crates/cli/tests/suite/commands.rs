@@ -106,6 +106,39 @@ fn a_crashed_log_is_recovered_by_every_method() {
     }
 }
 
+/// A copy of a folder is opened and works; the folder stays as it was.
+#[test]
+fn a_workload_runs_while_a_copy_recovers() {
+    let folder = tempfile::tempdir().unwrap();
+    let [data, drawing] = ["data", "timeline.svg"].map(|name| folder.path().join(name));
+    let (data, drawing) = (data.to_str().unwrap(), drawing.to_str().unwrap());
+    for content in ["command", "physical"] {
+        let data = &format!("{data}-{content}");
+        let bench = ["bench", "tpcc", "--transactions", "5000", "--data", data, "--log", content, "--crash"];
+        reprise(&bench);
+        let recovered = || {
+            let report: Value = serde_json::from_str(&printed(&["recover", data, "--json"])).unwrap();
+            (report["digest"].clone(), report["transactions"].clone())
+        };
+        let before = recovered();
+        for on_demand in ["on", "off"] {
+            let opening =
+                ["bench", "opening", data, "--workload", "tpcc", "--log", content, "--seconds", "0.3"];
+            let how = ["--on-demand", on_demand, "--timeline", drawing, "--json"];
+            let report: Value = serde_json::from_str(&printed(&[&opening[..], &how].concat())).unwrap();
+            let number = |field: &str| report[field].as_f64().unwrap_or_else(|| panic!("{field}: {report}"));
+            assert!(number("open_s") <= number("first_commit_s"), "{report}");
+            assert_eq!(number("open_s") < number("recovered_s"), on_demand == "on", "{report}");
+            let seconds = report["timeline"].as_array().unwrap();
+            let committed: u64 = seconds.iter().filter_map(|second| second["committed"].as_u64()).sum();
+            assert!(committed > 0 && committed as f64 >= number("served"), "{report}");
+            assert!(std::fs::read_to_string(drawing).unwrap().contains("</svg>"));
+            std::fs::remove_file(drawing).unwrap();
+        }
+        assert_eq!(recovered(), before, "only a copy is written");
+    }
+}
+
 #[test]
 fn every_log_of_a_run_is_recovered() {
     let folder = tempfile::tempdir().unwrap();
