@@ -298,6 +298,8 @@ impl LogContents {
                 continue;
             }
             let (file, body) = read_large(record)?;
+            let malformed = |_| LogError::corrupt(&file, 0, CorruptionKind::Malformed("it is no record"));
+            content::read_as(record.kind, &mut Reader::new(&body)).map_err(malformed)?;
             self.record_bytes += body.len() as u64;
             self.large_files.push((file, address.order));
             self.large.push(Large { kind: record.kind, body });
@@ -373,8 +375,8 @@ impl LogContents {
         let record = match address.log {
             LARGE => {
                 let Large { kind, body } = &self.large[address.batch as usize];
-                content::read_as(*kind, &mut Reader::new(body))
-                    .expect("its checksum was right when it was read")
+                content::read_as_again(*kind, &mut Reader::new(body))
+                    .expect("it was read once when it was indexed")
             }
             log => {
                 let batch = &self.logs[log as usize].batches[address.batch as usize];

@@ -30,12 +30,20 @@ impl<'a> DefinitionsRecord<'a> {
     }
 
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self { definitions: Self::read_definitions(reader)?, writes: WritesRecord::read(reader)? })
+    }
+
+    /// Reads a record that was read before, without checking its writes again.
+    pub(super) fn read_again(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self { definitions: Self::read_definitions(reader)?, writes: WritesRecord::read_again(reader)? })
+    }
+
+    fn read_definitions(reader: &mut Reader<'a>) -> Result<StatementRecord<'a>, DecodeError> {
         let timestamp_us = i64::from_le_bytes(reader.array()?);
         let seed = u64::from_le_bytes(reader.array()?);
         let length = u32::from_le_bytes(reader.array()?) as usize;
         let text = std::str::from_utf8(reader.take(length)?).map_err(|_| DecodeError)?;
-        let definitions = StatementRecord { timestamp_us, seed, text, written: None };
-        Ok(Self { definitions, writes: WritesRecord::read(reader)? })
+        Ok(StatementRecord { timestamp_us, seed, text, written: None })
     }
 }
 

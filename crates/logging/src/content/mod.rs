@@ -313,13 +313,7 @@ pub fn read_again<'a>(reader: &mut Reader<'a>) -> Result<(CommitOrder, Record<'a
     let length = u32::from_le_bytes(reader.array()?) as usize;
     let mut reader = Reader::new(reader.take(length)?.get(4..).ok_or(DecodeError)?);
     let (stamp, kind) = read_head(&mut reader)?;
-    let record = match kind {
-        RecordKind::Writes | RecordKind::BatchWrites => {
-            Record::Writes(WritesRecord::read_again(&mut reader)?)
-        }
-        kind => read_as(kind, &mut reader)?,
-    };
-    Ok((stamp.order, record))
+    Ok((stamp.order, read_as_again(kind, &mut reader)?))
 }
 
 fn read_head(reader: &mut Reader<'_>) -> Result<(Stamp, RecordKind), DecodeError> {
@@ -334,6 +328,20 @@ fn read_head(reader: &mut Reader<'_>) -> Result<(Stamp, RecordKind), DecodeError
 fn read_body<'a>(reader: &mut Reader<'a>) -> Result<(Stamp, RecordKind, Record<'a>), DecodeError> {
     let (stamp, kind) = read_head(reader)?;
     Ok((stamp, kind, read_as(kind, reader)?))
+}
+
+/// Reads what stands behind a record's number, and was read before, without checking writes again: replay on
+/// demand reads a record once for each of them.
+///
+/// # Errors
+/// Bytes that are no such record.
+pub fn read_as_again<'a>(kind: RecordKind, reader: &mut Reader<'a>) -> Result<Record<'a>, DecodeError> {
+    Ok(match kind {
+        RecordKind::Writes | RecordKind::BatchWrites => Record::Writes(WritesRecord::read_again(reader)?),
+        RecordKind::Slots => Record::Slots(SlotsRecord::read_again(reader)?),
+        RecordKind::Definitions => Record::Definitions(DefinitionsRecord::read_again(reader)?),
+        kind => read_as(kind, reader)?,
+    })
 }
 
 /// Reads what stands behind a record's number.

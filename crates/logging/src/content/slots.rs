@@ -70,8 +70,13 @@ impl SlotsBuilder {
 }
 
 impl<'a> SlotsRecord<'a> {
+    /// Reads a record that was read before, without checking its writes again.
+    pub(super) fn read_again(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self { writes: reader.take(reader.remaining())? })
+    }
+
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let record = Self { writes: reader.take(reader.remaining())? };
+        let record = Self::read_again(reader)?;
         let mut reader = Reader::new(record.writes);
         while reader.remaining() > 0 {
             SlotWrite::read(&mut reader)?;

@@ -65,3 +65,33 @@ fn a_dropped_table_leaves_its_memory() {
         session.execute_script("DROP TABLE IF EXISTS third").unwrap();
     }
 }
+
+/// Rows of one large transaction come back about as fast as those of many small ones.
+#[test]
+fn a_large_transaction_costs_what_its_rows_cost() {
+    const ROWS: i32 = 20_000;
+    for content in [Content::Logical, Content::Physical, Content::Physiological] {
+        let setup = Setup { content, ..COMMANDS };
+        let took = |transactions: i32| {
+            let folder = tempfile::tempdir().unwrap();
+            let db = Database::open(folder.path(), setup.config()).unwrap();
+            let mut session = db.session().unwrap();
+            session.execute_script("CREATE TABLE many (id INT PRIMARY KEY, pad TEXT NOT NULL)").unwrap();
+            let share = ROWS / transactions;
+            for first in (0..transactions).map(|number| number * share) {
+                let rows = format!("generate_series({first}, {}) AS n", first + share - 1);
+                let insert = format!("INSERT INTO many SELECT n, 'row ' || n FROM {rows}");
+                session.execute(&insert, params![]).unwrap().commit.wait().unwrap();
+            }
+            drop((session, db));
+            let begun = Instant::now();
+            let db = setup.open(folder.path(), 1);
+            let mut session = db.session().unwrap();
+            let count = answer(&mut session, "SELECT count(*) FROM many").unwrap().0;
+            assert_eq!(count, [[Value::Int(ROWS.into())]]);
+            begun.elapsed()
+        };
+        let (small, large) = (took(200), took(1));
+        assert!(large < small * 8 + Duration::from_millis(500), "{content}: {large:?}, {small:?}");
+    }
+}
