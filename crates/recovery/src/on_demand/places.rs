@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 /// Partitions of all granules; a thread lists the writes of one at a time.
 pub(super) const PARTITIONS: usize = 64;
 
-/// The place of a write in the log. Of two places the later one is greater.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+/// The place of a write in the log.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) record: u32,
     /// The offset of the write in its record.
@@ -31,7 +31,7 @@ pub(super) struct Sorted {
 pub(super) type SortedParts = Vec<Mutex<Vec<Vec<Sorted>>>>;
 
 /// The numbers of the granules of all tables.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(super) struct GranuleNumbers {
     /// The first granule of each table.
     first: HashMap<TableId, usize>,
@@ -81,7 +81,7 @@ struct Partition {
 }
 
 /// The places of writes, by granule.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(super) struct Places {
     partitions: Vec<Partition>,
     numbers: GranuleNumbers,

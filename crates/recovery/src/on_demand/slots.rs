@@ -4,8 +4,8 @@
 //! A row of the checkpoint counts if no record of the log has written its slot.
 //!
 //! 1. `sampled_keys` reads few records, and cuts the tables where their rows are many.
-//! 2. `LogSlots::sort` finds the last write to each slot, on all threads, each of a share of the slots. It
-//!    puts the places of those that have rows into the lists of their granules.
+//! 2. `LogSlots::sort` notes the last write to each slot, on all threads, and puts the places of those that
+//!    have rows into the lists of their granules.
 
 use super::bounds::{Bounds, SAMPLES, cut};
 use super::places::{GranuleNumbers, PARTITIONS, Place, Places, SortedParts};
@@ -14,13 +14,12 @@ use crate::{LogContents, RecoveryError};
 use catalog::{Arena, CommitOrder, TableId};
 use logging::content::{Record, SlotWrite};
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use storage::Slots;
 use transaction::Tables;
 
-/// Records that a thread divides at a time.
+/// Records that a thread reads at a time.
 const CHUNK: usize = 2048;
 
 /// A set of slots of a table.
@@ -69,12 +68,45 @@ impl UsedSlots {
     }
 }
 
-/// A write with its slot.
-#[derive(Clone, Copy)]
-struct SlotPlace {
-    table: TableId,
-    slot: u32,
-    place: Place,
+/// Slots of a page.
+const PAGE: usize = 1 << 16;
+/// Pages of a table.
+const PAGES: usize = 1 << 16;
+
+/// The place of the last write to each slot of a table, in pages that are made when they are needed.
+struct LastWrites(Vec<OnceLock<Box<[AtomicU64]>>>);
+
+impl LastWrites {
+    fn new() -> Self {
+        Self((0..PAGES).map(|_| OnceLock::new()).collect())
+    }
+
+    fn note(&self, slot: u32, place: Place) {
+        let make = || (0..PAGE).map(|_| AtomicU64::new(0)).collect();
+        let page = self.0[slot as usize / PAGE].get_or_init(make);
+        // 0 stands for none.
+        let packed = (u64::from(place.record) + 1) << 32 | u64::from(place.offset);
+        page[slot as usize % PAGE].fetch_max(packed, Ordering::Relaxed);
+    }
+
+    fn pages(&self) -> impl Iterator<Item = usize> {
+        (0..PAGES).filter(|page| self.0[*page].get().is_some())
+    }
+
+    /// Returns the number above all slots of its pages.
+    fn end(&self) -> u32 {
+        self.pages().last().map_or(0, |page| ((page + 1) * PAGE).min(u32::MAX as usize) as u32)
+    }
+
+    /// Returns the slots of a page that are written, with the places of the last writes.
+    fn of_page(&self, page: usize) -> impl Iterator<Item = (u32, Place)> {
+        let cells = self.0[page].get().map_or(&[][..], |page| page);
+        cells.iter().enumerate().filter_map(move |(index, cell)| {
+            let packed = cell.load(Ordering::Relaxed);
+            let place = Place { record: (packed >> 32).checked_sub(1)? as u32, offset: packed as u32 };
+            Some(((page * PAGE + index) as u32, place))
+        })
+    }
 }
 
 /// What a physical log leaves in the slots that it writes, by granule.
@@ -132,46 +164,46 @@ impl LogSlots {
         bounds: &HashMap<TableId, Bounds>,
         context: &ReplayContext<'_>,
     ) -> Result<Self, RecoveryError> {
-        let chunks: Vec<Mutex<Vec<Vec<SlotPlace>>>> =
-            (0..log.len().div_ceil(CHUNK)).map(|_| Mutex::default()).collect();
-        run_on(context, chunks.len(), |chunk, _| {
+        let tables = bounds.keys().map(|table| (*table, LastWrites::new()));
+        let tables: HashMap<TableId, LastWrites> = tables.collect();
+        run_on(context, log.len().div_ceil(CHUNK), |chunk, _| {
             let records = chunk * CHUNK..((chunk + 1) * CHUNK).min(log.len());
-            *chunks[chunk].lock().unwrap_or_else(PoisonError::into_inner) = divide(log, records)?;
-            context.progress.counter().fetch_add(CHUNK as u64, Ordering::Relaxed);
+            context.progress.counter().fetch_add(records.len() as u64, Ordering::Relaxed);
+            for record in records {
+                slots_of(log, record, |order, offset, SlotWrite { table, slot, .. }| {
+                    let place = Place { record: record as u32, offset: offset as u32 };
+                    tables.get(&table).ok_or_else(|| unfit(order))?.note(slot, place);
+                    Ok(())
+                })?;
+            }
             Ok(())
         })?;
+        let written = tables.iter().map(|(table, last)| (*table, SlotSet::below(last.end()))).collect();
+        let pages = tables.iter().flat_map(|(table, last)| last.pages().map(move |page| (*table, page)));
+        let pages: Vec<(TableId, usize)> = pages.collect();
         let numbers = GranuleNumbers::of(bounds);
-        let parts: SortedParts = (0..PARTITIONS).map(|_| Mutex::default()).collect();
-        let written: Mutex<Vec<(TableId, u32)>> = Mutex::default();
-        run_on(context, PARTITIONS, |share, _| {
-            let mut last: HashMap<(TableId, u32), Place> = HashMap::new();
-            for chunk in &chunks {
-                let mut chunk = chunk.lock().unwrap_or_else(PoisonError::into_inner);
-                for SlotPlace { table, slot, place } in
-                    chunk.get_mut(share).map(std::mem::take).into_iter().flatten()
-                {
-                    last.insert((table, slot), place);
-                }
-            }
+        let parts: SortedParts = (0..pages.len()).map(|_| Mutex::default()).collect();
+        let own = Self { log: Arc::clone(log), places: Places::default(), written };
+        run_on(context, pages.len(), |index, _| {
+            let (table, page) = pages[index];
             let mut partitions = vec![Vec::new(); PARTITIONS];
             let (mut arena, mut key) = (Arena::default(), Vec::new());
-            for (&(table, _), place) in &last {
-                let (order, write) = write_at(log, *place);
+            for (slot, place) in tables[&table].of_page(page) {
+                own.written[&table].insert(slot);
+                let (order, write) = write_at(log, place);
                 arena.clear();
                 key.clear();
                 let definition = table_of(&context.tables, table, order)?;
                 if write.key(definition, &mut arena, &mut key).map_err(|_| unfit(order))? {
                     let granule = bounds[&table].granule_of(&key);
-                    numbers.sort(table, granule, *place, write.bytes(), &mut partitions);
+                    numbers.sort(table, granule, place, write.bytes(), &mut partitions);
                 }
             }
-            *parts[share].lock().unwrap_or_else(PoisonError::into_inner) = partitions;
-            written.lock().unwrap_or_else(PoisonError::into_inner).extend(last.into_keys());
+            *parts[index].lock().unwrap_or_else(PoisonError::into_inner) = partitions;
             Ok(())
         })?;
         let places = Places::list(numbers, &parts, None, context)?;
-        let written = sets_of(written.into_inner().unwrap_or_else(PoisonError::into_inner));
-        Ok(Self { log: Arc::clone(log), places, written })
+        Ok(Self { places, ..own })
     }
 
     /// Returns the number above all slots of a table that the log writes.
@@ -194,34 +226,9 @@ impl LogSlots {
     }
 }
 
-/// Divides the writes of some records by their slots.
-fn divide(log: &LogContents, records: Range<usize>) -> Result<Vec<Vec<SlotPlace>>, RecoveryError> {
-    let mut shares = vec![Vec::new(); PARTITIONS];
-    for record in records {
-        slots_of(log, record, |_, offset, SlotWrite { table, slot, .. }| {
-            let place = Place { record: record as u32, offset: offset as u32 };
-            shares[slot as usize % PARTITIONS].push(SlotPlace { table, slot, place });
-            Ok(())
-        })?;
-    }
-    Ok(shares)
-}
-
 /// Returns the write at a place, with its order.
 fn write_at(log: &LogContents, place: Place) -> (CommitOrder, SlotWrite<'_>) {
     let (order, record) = log.record(place.record as usize);
     let Record::Slots(writes) = record else { unreachable!("the places are those of writes") };
     (order, writes.write_at(place.offset as usize).expect("it was read once when it was sorted"))
-}
-
-/// Returns the slots of each table.
-fn sets_of(slots: Vec<(TableId, u32)>) -> HashMap<TableId, SlotSet> {
-    let mut ends: HashMap<TableId, u32> = HashMap::new();
-    for (table, slot) in &slots {
-        let end = ends.entry(*table).or_default();
-        *end = (*end).max(slot + 1);
-    }
-    let sets: HashMap<_, _> = ends.into_iter().map(|(table, end)| (table, SlotSet::below(end))).collect();
-    slots.iter().for_each(|(table, slot)| sets[table].insert(*slot));
-    sets
 }
