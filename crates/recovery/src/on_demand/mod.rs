@@ -142,20 +142,16 @@ impl PendingRows {
         if !writes::are_writes(log.kinds.iter()) {
             return Ok(None);
         }
-        let planned = context.plan_statements()?;
-        if changes_rows(found, &planned)? {
+        let Some(parts) = parts_of(found)? else { return Ok(None) };
+        if !apply_definitions(found, context)? {
             return Ok(None);
         }
-        let Some(parts) = parts_of(found)? else { return Ok(None) };
-        context.progress.begin(Stage::Replay, log.len() as u64);
-        context.apply_planned(planned)?;
         let has_operations = log.kinds.contains(&RecordKind::Operation);
         let fates = has_operations.then(|| Fates::of(log, context.from));
-        let keys = of_each_table(writes::sampled_keys(log, fates.as_ref(), &context.tables)?, context);
-        let bounds = bounds_of(&parts, keys, found, context)?;
+        let keys = writes::sampled_keys(log, fates.as_ref(), &context.tables)?;
+        let bounds = bounds_of(&parts, of_each_table(keys, context), found, context)?;
         let writes = LogWrites::sort(log, &bounds, needs_whole_rows, fates.as_ref(), context)?;
         context.undone = fates.map(|fates| fates.undone()).unwrap_or_default();
-        context.tables.epochs.advance_to(log.last_order().epoch());
         Self::new(parts, bounds, Some(LogRows::Writes(writes)), context).map(Some)
     }
 
@@ -169,20 +165,13 @@ impl PendingRows {
         context: &mut ReplayContext<'_>,
     ) -> Result<Option<Self>, RecoveryError> {
         let log = &found.log;
-        let planned = context.plan_statements()?;
-        if changes_rows(found, &planned)? {
-            return Ok(None);
-        }
         let Some(parts) = parts_of(found)? else { return Ok(None) };
-        if parts.iter().any(|part| part.end_of_slots().is_none()) {
+        if parts.iter().any(|part| part.end_of_slots().is_none()) || !apply_definitions(found, context)? {
             return Ok(None);
         }
-        context.progress.begin(Stage::Replay, log.len() as u64);
-        context.apply_planned(planned)?;
-        let keys = of_each_table(slots::sampled_keys(log, &context.tables)?, context);
-        let bounds = bounds_of(&parts, keys, found, context)?;
+        let keys = slots::sampled_keys(log, &context.tables)?;
+        let bounds = bounds_of(&parts, of_each_table(keys, context), found, context)?;
         let slots = LogSlots::sort(log, &bounds, context)?;
-        context.tables.epochs.advance_to(log.last_order().epoch());
         Self::new(parts, bounds, Some(LogRows::Slots(slots)), context).map(Some)
     }
 
@@ -456,6 +445,19 @@ fn blocks_of(parts: &[PartBlocks]) -> HashMap<TableId, Vec<(u32, u32)>> {
     let first_key = |(part, block): &(u32, u32)| parts[*part as usize].first_key(*block as usize);
     blocks.values_mut().for_each(|own| own.sort_by(|a, b| first_key(a).cmp(first_key(b))));
     blocks
+}
+
+/// Applies all definitions of the log, and begins to count its records. Returns false, and does nothing, if
+/// one of them changes a table that has rows by then.
+fn apply_definitions(found: &Found<'_>, context: &mut ReplayContext<'_>) -> Result<bool, RecoveryError> {
+    let planned = context.plan_statements()?;
+    if changes_rows(found, &planned)? {
+        return Ok(false);
+    }
+    context.progress.begin(Stage::Replay, found.log.len() as u64);
+    context.apply_planned(planned)?;
+    context.tables.epochs.advance_to(found.log.last_order().epoch());
+    Ok(true)
 }
 
 /// Adds the tables without keys: each is written by some record of the log, perhaps.
