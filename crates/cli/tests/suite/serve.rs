@@ -142,6 +142,55 @@ fn it_is_watched_over_http() {
     process.wait().unwrap();
 }
 
+/// After a kill it serves clients before all rows are back, and says how far it is in a view, over HTTP and
+/// in its messages.
+#[test]
+fn it_serves_while_it_recovers() {
+    let folder = tempfile::tempdir().unwrap();
+    for log in ["command", "physical"] {
+        let data = folder.path().join(log);
+        let server = Serving::start_with(&data, &["--log", log]);
+        let mut client = server.connect();
+        let filled = "CREATE TABLE t (id INT PRIMARY KEY, n INT NOT NULL);
+            INSERT INTO t SELECT n, 0 FROM generate_series(1, 50000) AS n; CHECKPOINT";
+        client.batch_execute(filled).unwrap();
+        for id in 1..200 {
+            client.execute("UPDATE t SET n = n + 1 WHERE id % 200 = $1", &[&id]).unwrap();
+        }
+        drop(server.signal("-KILL"));
+        let how = ["--log", log, "--on-demand", "on", "--drain-threads", "1", "--http", "127.0.0.1:0"];
+        let server = Serving::start_with(&data, &how);
+        let mut client = server.connect();
+        client.execute("UPDATE t SET n = n + 1 WHERE id = 40007", &[]).unwrap();
+        let n: i32 = client.query_one("SELECT n FROM t WHERE id = 40007", &[]).unwrap().get(0);
+        assert_eq!(n, 2, "{log}");
+        let recovery = client.prepare("SELECT * FROM reprise_recovery").unwrap();
+        let row = loop {
+            let row = client.query_one(&recovery, &[]).unwrap();
+            if row.get::<_, &str>("state") == "recovered" {
+                break row;
+            }
+        };
+        assert_eq!(row.get::<_, i64>("bytes_left"), 0, "{log}");
+        let [open, first, recovered] =
+            ["open_s", "first_commit_s", "recovered_s"].map(|name| row.get::<_, f64>(name));
+        assert!(0.0 < open && open < first && open < recovered, "{log}: {row:?}");
+        let sum: i64 = client.query_one("SELECT sum(n) FROM t", &[]).unwrap().get(0);
+        assert_eq!(sum, 199 * 250 + 1, "{log}");
+        let shown = get(server.http.as_deref().unwrap(), "/metrics");
+        for moment in ["open", "first commit", "recovered"] {
+            let start = format!("reprise_recovery_seconds{{moment=\"{moment}\"}} ");
+            let seconds = shown.lines().find_map(|line| line.strip_prefix(&start));
+            let seconds: f64 = seconds.unwrap_or_else(|| panic!("{start} in {shown}")).parse().unwrap();
+            assert!(seconds > 0.0, "{start}{seconds}");
+        }
+        assert!(shown.contains("reprise_recovery_bytes 0"), "{shown}");
+        let messages = [server.said.clone(), server.signal("-TERM")].concat();
+        let is_end = |line: &&String| line.contains("all rows are recovered, ");
+        assert_eq!(messages.iter().filter(is_end).count(), 1, "{messages:?}");
+    }
+}
+
 #[test]
 fn workloads_are_called_over_the_wire() {
     let folder = tempfile::tempdir().unwrap();

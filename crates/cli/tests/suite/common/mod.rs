@@ -10,6 +10,8 @@ pub struct Serving {
     process: Child,
     lines: std::io::Lines<BufReader<ChildStderr>>,
     pub port: u16,
+    /// What it said before it listened.
+    pub said: Vec<String>,
     /// What it said of its recovery.
     pub recovery: String,
     /// Where it answers over HTTP.
@@ -44,9 +46,10 @@ impl Serving {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
-        let (mut recovery, mut http) = (String::new(), None);
+        let (mut said, mut recovery, mut http) = (Vec::new(), String::new(), None);
         let address = loop {
             let line = lines.next().unwrap().unwrap();
+            said.push(line.clone());
             match line.split_once("listening on ") {
                 Some((_, address)) => break address.to_owned(),
                 None if line.contains("over HTTP on ") => {
@@ -59,7 +62,7 @@ impl Serving {
         };
         let address = address.split(';').next().unwrap();
         let port = address.rsplit(':').next().unwrap().parse().unwrap();
-        Self { process, lines, port, recovery, http }
+        Self { process, lines, port, said, recovery, http }
     }
 
     pub fn connect(&self) -> Client {
