@@ -39,7 +39,7 @@ pub use self::{
     index::{Added, Approach, Cursor, Direction, Finger, Index, LeafChange, LeafObservation, Linked},
     memory::{Memory, OutOfMemory},
     record::{Change, Handle, Held, NewState, Record, RecordState, RowWords, SlotArray, look_again},
-    slots::Slots,
+    slots::{SlotCells, Slots},
     snapshot::{Snapshot, Snapshots, is_needed},
     table::{DuplicateKey, Linker, TableStore},
     worker::{ActiveGuard, Guard, Worker},

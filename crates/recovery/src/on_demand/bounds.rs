@@ -1,10 +1,11 @@
 //! The division of a table into ranges of its primary key.
 
+use crate::{LogContents, RecoveryError};
 use catalog::TableId;
 use std::collections::HashMap;
 
 /// Records that are read for the bounds of granules.
-pub(super) const SAMPLES: usize = 1 << 14;
+const SAMPLES: usize = 1 << 14;
 /// Sampled writes between two bounds.
 const PER_GRANULE: usize = 8;
 
@@ -76,13 +77,24 @@ impl Bounds {
     }
 }
 
-/// Returns some of the sampled keys, which divide each table.
-pub(super) fn cut(mut sampled: HashMap<TableId, Vec<Vec<u8>>>) -> HashMap<TableId, Vec<Vec<u8>>> {
+/// Reads some records, evenly through the log, and returns some of the keys that `keys_of` passes on: they
+/// divide each table into parts with about as many of these.
+///
+/// # Errors
+/// `keys_of` fails.
+pub(super) fn sampled(
+    log: &LogContents,
+    mut keys_of: impl FnMut(usize, &mut dyn FnMut(TableId, &[u8])) -> Result<(), RecoveryError>,
+) -> Result<HashMap<TableId, Vec<Vec<u8>>>, RecoveryError> {
+    let mut sampled: HashMap<TableId, Vec<Vec<u8>>> = HashMap::new();
+    for record in (0..log.len()).step_by(log.len().div_ceil(SAMPLES).max(1)) {
+        keys_of(record, &mut |table, key| sampled.entry(table).or_default().push(key.to_vec()))?;
+    }
     for keys in sampled.values_mut() {
         keys.sort_unstable();
         *keys = std::mem::take(keys).into_iter().skip(PER_GRANULE - 1).step_by(PER_GRANULE).collect();
     }
-    sampled
+    Ok(sampled)
 }
 
 #[cfg(test)]

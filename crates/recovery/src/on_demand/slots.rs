@@ -7,7 +7,7 @@
 //! 2. `LogSlots::sort` notes the last write to each slot, on all threads, and puts the places of those that
 //!    have rows into the lists of their granules.
 
-use super::bounds::{Bounds, SAMPLES, cut};
+use super::bounds::{Bounds, sampled};
 use super::places::{GranuleNumbers, PARTITIONS, Place, Places, SortedParts};
 use crate::replay::{ReplayContext, run_on, table_of, unfit, unknown_record};
 use crate::{LogContents, RecoveryError};
@@ -16,7 +16,7 @@ use logging::content::{Record, SlotWrite};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use storage::Slots;
+use storage::{SlotCells, Slots};
 use transaction::Tables;
 
 /// Records that a thread reads at a time.
@@ -68,44 +68,30 @@ impl UsedSlots {
     }
 }
 
-/// Slots of a page.
-const PAGE: usize = 1 << 16;
-/// Pages of a table.
-const PAGES: usize = 1 << 16;
-
-/// The place of the last write to each slot of a table, in pages that are made when they are needed.
-struct LastWrites(Vec<OnceLock<Box<[AtomicU64]>>>);
+/// The place of the last write to each slot of a table.
+#[derive(Default)]
+struct LastWrites(SlotCells);
 
 impl LastWrites {
-    fn new() -> Self {
-        Self((0..PAGES).map(|_| OnceLock::new()).collect())
-    }
-
     fn note(&self, slot: u32, place: Place) {
-        let make = || (0..PAGE).map(|_| AtomicU64::new(0)).collect();
-        let page = self.0[slot as usize / PAGE].get_or_init(make);
         // 0 stands for none.
         let packed = (u64::from(place.record) + 1) << 32 | u64::from(place.offset);
-        page[slot as usize % PAGE].fetch_max(packed, Ordering::Relaxed);
-    }
-
-    fn pages(&self) -> impl Iterator<Item = usize> {
-        (0..PAGES).filter(|page| self.0[*page].get().is_some())
-    }
-
-    /// Returns the number above all slots of its pages.
-    fn end(&self) -> u32 {
-        self.pages().last().map_or(0, |page| ((page + 1) * PAGE).min(u32::MAX as usize) as u32)
+        self.0.cell(slot).fetch_max(packed, Ordering::Relaxed);
     }
 
     /// Returns the slots of a page that are written, with the places of the last writes.
     fn of_page(&self, page: usize) -> impl Iterator<Item = (u32, Place)> {
-        let cells = self.0[page].get().map_or(&[][..], |page| page);
-        cells.iter().enumerate().filter_map(move |(index, cell)| {
+        self.0.of_page(page).filter_map(|(slot, cell)| {
             let packed = cell.load(Ordering::Relaxed);
             let place = Place { record: (packed >> 32).checked_sub(1)? as u32, offset: packed as u32 };
-            Some(((page * PAGE + index) as u32, place))
+            Some((slot, place))
         })
+    }
+
+    /// Returns the number above all slots that are written.
+    fn end(&self) -> u32 {
+        let last = self.0.pages().last().and_then(|page| self.of_page(page).last());
+        last.map_or(0, |(slot, _)| slot + 1)
     }
 }
 
@@ -138,20 +124,18 @@ pub(super) fn sampled_keys(
     log: &LogContents,
     tables: &Tables,
 ) -> Result<HashMap<TableId, Vec<Vec<u8>>>, RecoveryError> {
-    let mut sampled: HashMap<TableId, Vec<Vec<u8>>> = HashMap::new();
-    let mut arena = Arena::default();
-    for record in (0..log.len()).step_by(log.len().div_ceil(SAMPLES).max(1)) {
+    let (mut arena, mut key) = (Arena::default(), Vec::new());
+    sampled(log, |record, add| {
         slots_of(log, record, |order, _, write| {
-            let mut key = Vec::new();
             arena.clear();
+            key.clear();
             let table = table_of(tables, write.table, order)?;
             if write.key(table, &mut arena, &mut key).map_err(|_| unfit(order))? {
-                sampled.entry(write.table).or_default().push(key);
+                add(write.table, &key);
             }
             Ok(())
-        })?;
-    }
-    Ok(cut(sampled))
+        })
+    })
 }
 
 impl LogSlots {
@@ -164,22 +148,26 @@ impl LogSlots {
         bounds: &HashMap<TableId, Bounds>,
         context: &ReplayContext<'_>,
     ) -> Result<Self, RecoveryError> {
-        let tables = bounds.keys().map(|table| (*table, LastWrites::new()));
-        let tables: HashMap<TableId, LastWrites> = tables.collect();
+        // Most tables of a large schema are not written.
+        let tables = bounds.keys().map(|table| (*table, OnceLock::new()));
+        let tables: HashMap<TableId, OnceLock<LastWrites>> = tables.collect();
         run_on(context, log.len().div_ceil(CHUNK), |chunk, _| {
             let records = chunk * CHUNK..((chunk + 1) * CHUNK).min(log.len());
             context.progress.counter().fetch_add(records.len() as u64, Ordering::Relaxed);
             for record in records {
                 slots_of(log, record, |order, offset, SlotWrite { table, slot, .. }| {
                     let place = Place { record: record as u32, offset: offset as u32 };
-                    tables.get(&table).ok_or_else(|| unfit(order))?.note(slot, place);
+                    let last = tables.get(&table).ok_or_else(|| unfit(order))?;
+                    last.get_or_init(LastWrites::default).note(slot, place);
                     Ok(())
                 })?;
             }
             Ok(())
         })?;
+        let tables = tables.into_iter().filter_map(|(table, last)| Some((table, last.into_inner()?)));
+        let tables: HashMap<TableId, LastWrites> = tables.collect();
         let written = tables.iter().map(|(table, last)| (*table, SlotSet::below(last.end()))).collect();
-        let pages = tables.iter().flat_map(|(table, last)| last.pages().map(move |page| (*table, page)));
+        let pages = tables.iter().flat_map(|(table, last)| last.0.pages().map(move |page| (*table, page)));
         let pages: Vec<(TableId, usize)> = pages.collect();
         let numbers = GranuleNumbers::of(bounds);
         let parts: SortedParts = (0..pages.len()).map(|_| Mutex::default()).collect();

@@ -4,11 +4,10 @@
 //! 2. `LogWrites::sort` reads all records, on all threads, and puts the place of each write into the list of
 //!    its granule, in commit order.
 
-use super::bounds::{Bounds, SAMPLES, cut};
+use super::bounds::{Bounds, sampled};
 use super::places::{GranuleNumbers, PARTITIONS, Place, Places, Sorted, SortedParts};
-use crate::LogContents;
-use crate::RecoveryError;
 use crate::replay::{Fates, ReplayContext, TupleWrite, run_on, table_of, unfit, unknown_record};
+use crate::{LogContents, RecoveryError};
 use catalog::{Arena, CommitOrder, Datum, RowChange, TableId};
 use logging::content::{Record, RecordKind};
 use std::collections::HashMap;
@@ -19,6 +18,7 @@ use transaction::Tables;
 
 /// Records that a thread sorts at a time.
 const CHUNK: usize = 2048;
+
 /// The writes of a log, by granule.
 #[derive(Debug)]
 pub(super) struct LogWrites {
@@ -51,21 +51,20 @@ pub(super) fn sampled_keys(
     fates: Option<&Fates<'_>>,
     tables: &Tables,
 ) -> Result<HashMap<TableId, Vec<Vec<u8>>>, RecoveryError> {
-    let mut sampled: HashMap<TableId, Vec<Vec<u8>>> = HashMap::new();
-    let (mut arena, mut row) = (Arena::default(), Vec::new());
-    let is_void = |record: &usize| fates.is_some_and(|fates| fates.is_void(*record, log));
-    let sampled_records = (0..log.len()).step_by(log.len().div_ceil(SAMPLES).max(1));
-    for record in sampled_records.filter(|record| !is_void(record)) {
+    let (mut arena, mut row, mut key) = (Arena::default(), Vec::new(), Vec::new());
+    sampled(log, |record, add| {
+        if fates.is_some_and(|fates| fates.is_void(record, log)) {
+            return Ok(());
+        }
         writes_of(log, record, |order, _, write| {
-            let mut key = Vec::new();
             arena.clear();
+            key.clear();
             let table = table_of(tables, write.table(), order)?;
             write.key(table, &mut arena, &mut row, &mut key).map_err(|_| unfit(order))?;
-            sampled.entry(write.table()).or_default().push(key);
+            add(write.table(), &key);
             Ok(())
-        })?;
-    }
-    Ok(cut(sampled))
+        })
+    })
 }
 
 impl LogWrites {

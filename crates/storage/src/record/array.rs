@@ -4,34 +4,23 @@
 #![allow(unsafe_code)]
 
 use super::{NewState, Record};
-use crate::{Added, Guard, Memory, OutOfMemory};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-
-/// Number of slots of a page.
-const PAGE: usize = 1 << 16;
-/// Number of pages of a table.
-const PAGES: usize = 1 << 16;
+use crate::{Added, Guard, Memory, OutOfMemory, SlotCells};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The records of a table by slot, in pages that are allocated on demand. Records that it still has when
 /// dropped are freed with the memory.
 #[derive(Debug)]
 pub struct SlotArray {
     /// Every cell is the address of a record of the memory, which the cell holds, or 0.
-    pages: Vec<OnceLock<Box<[AtomicU64]>>>,
+    cells: SlotCells,
     memory: Arc<Memory>,
 }
 
 impl SlotArray {
     /// Returns an empty array, of the guard's memory.
     pub fn new(guard: &Guard) -> Self {
-        let pages = (0..PAGES).map(|_| OnceLock::new()).collect();
-        Self { pages, memory: Arc::clone(guard.memory()) }
-    }
-
-    fn cell(&self, slot: u32) -> &AtomicU64 {
-        let make = || (0..PAGE).map(|_| AtomicU64::new(0)).collect();
-        &self.pages[slot as usize / PAGE].get_or_init(make)[slot as usize % PAGE]
+        Self { cells: SlotCells::default(), memory: Arc::clone(guard.memory()) }
     }
 
     fn record<'g>(&self, address: u64, guard: &'g Guard) -> Option<Record<'g>> {
@@ -43,7 +32,7 @@ impl SlotArray {
     /// Returns the record of a slot.
     pub fn get<'g>(&self, slot: u32, guard: &'g Guard) -> Option<Record<'g>> {
         // ORDERING: Acquire pairs with the exchange in `add`: the record is whole.
-        self.record(self.cell(slot).load(Ordering::Acquire), guard)
+        self.record(self.cells.cell(slot).load(Ordering::Acquire), guard)
     }
 
     /// Adds a row with a new record in a slot, unless the slot has one.
@@ -60,7 +49,7 @@ impl SlotArray {
         assert!(guard.protects(&self.memory), "slots are of their own database");
         let record = Record::create(image, state, guard)?;
         record.set_slot(slot);
-        let cell = self.cell(slot);
+        let cell = self.cells.cell(slot);
         let Err(other) = cell.compare_exchange(0, record.address(), Ordering::AcqRel, Ordering::Acquire)
         else {
             return Ok(Added::New(record));
@@ -72,7 +61,7 @@ impl SlotArray {
 
     /// Returns the pages in use.
     pub fn pages(&self) -> impl Iterator<Item = usize> {
-        (0..PAGES).filter(|page| self.pages[*page].get().is_some())
+        self.cells.pages()
     }
 
     /// Removes the records of a page, slot by slot, and passes each to `each`. Frees the records that `each`
@@ -86,10 +75,9 @@ impl SlotArray {
         guard: &'g Guard,
         mut each: impl FnMut(u32, Option<Record<'g>>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let cells = self.pages[page].get().into_iter().flat_map(|cells| cells.iter());
-        for (at, cell) in cells.enumerate() {
+        for (slot, cell) in self.cells.of_page(page) {
             let record = self.record(cell.swap(0, Ordering::AcqRel), guard);
-            let done = each((page * PAGE + at) as u32, record);
+            let done = each(slot, record);
             if let Some(record) = record {
                 // SAFETY: the cell held it until it was exchanged above.
                 unsafe { record.release() };
