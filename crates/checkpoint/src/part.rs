@@ -7,8 +7,8 @@
 //! where rows have them (u32), its number where rows have them (u64), and its words, little-endian, as
 //! `catalog::RowLayout` lays them out. This is the only description of that layout.
 //! Versions 10 and 12 are like 14 and 16, but the directory has no slots. Versions 5 to 8 are like 9 to 12,
-//! but have no directory. Versions 1 to 4 are like 5 to 8, but nothing
-//! stands between the table and the blocks.
+//! but have no directory. Versions 1 to 4 are like 5 to 8, but nothing stands between the table and the
+//! blocks.
 
 use crate::block::{BLOCK_HEADER, open_block, seal_block};
 use crate::directory::{BlockEntry, Directory, DirectoryBuilder, TRAILER, directory_at};

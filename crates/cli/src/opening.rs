@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use workload::Workload;
 
 /// Clients run for this time, then the recovery is looked at, and they run again with other requests.
-pub const SLICE: Duration = Duration::from_millis(100);
+const SLICE: Duration = Duration::from_millis(100);
 
 /// What clients did while a database recovered, and after that.
 pub struct Worked {
@@ -21,8 +21,20 @@ pub struct Worked {
     pub timeline: Timeline,
 }
 
-/// Runs a workload until all rows are recovered and a transaction has committed, and then for some time.
-/// `begun` is the begin of the opening.
+/// Returns clients that submit as fast as they can, one a core.
+pub fn one_a_core(seed: u64) -> Run {
+    Run {
+        clients: std::thread::available_parallelism().map_or(1, usize::from),
+        until: Until::Elapsed(SLICE),
+        seed,
+        rate: None,
+        ad_hoc_percent: 0,
+        under_way: 0,
+    }
+}
+
+/// Runs a workload, slice by slice, until all rows are recovered and a transaction has committed, and then
+/// for some time. `begun` is the begin of the opening.
 pub fn work(
     db: &Database,
     workload: &dyn Workload,
@@ -39,7 +51,7 @@ pub fn work(
             return Ok(Worked { progress, slices, latency_us, timeline });
         }
         let at = begun.elapsed().as_secs() as usize;
-        let run = Run { seed: run.seed ^ slice, until: Until::Elapsed(SLICE), ..run };
+        let run = Run { seed: run.seed ^ slice, ..run };
         slice += 1;
         let measured = clients::run(db, workload, run, None)?;
         for (second, counts) in measured.timeline.0.into_iter().enumerate() {

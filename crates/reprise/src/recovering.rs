@@ -102,7 +102,7 @@ impl Recovering {
             return;
         }
         let seconds = *self.recovered_s.get_or_init(|| self.elapsed_s());
-        let RecoveryProgress { open_s, served, first_commit_s, .. } = self.progress();
+        let RecoveryProgress { open_s, served, first_commit_s, .. } = self.so_far();
         let first = match first_commit_s {
             Some(first) => format!("its first commit came after {first:.2} s"),
             None => "it committed nothing yet".to_owned(),
@@ -113,19 +113,12 @@ impl Recovering {
             first_commit_s,
             served,
             bytes = self.bytes,
-            "all rows are recovered, {seconds:.2} s \
-             after the opening began: the database took work after {open_s:.2} s, {first}, and it served \
-             {served} transactions meanwhile"
+            "all rows are recovered, {seconds:.2} s after the opening began: the database took work after \
+             {open_s:.2} s, {first}, and it served {served} transactions meanwhile"
         );
     }
-}
 
-impl RecoverySource for Recovering {
-    fn progress(&self) -> RecoveryProgress {
-        if self.rows.as_ref().is_some_and(|rows| !rows.is_pending()) {
-            // Where no thread drains, no other one says so.
-            self.ended();
-        }
+    fn so_far(&self) -> RecoveryProgress {
         RecoveryProgress {
             method: self.method.clone(),
             transactions: self.transactions,
@@ -136,5 +129,15 @@ impl RecoverySource for Recovering {
             recovered_s: self.recovered_s.get().copied(),
             served: self.served.load(Ordering::Relaxed),
         }
+    }
+}
+
+impl RecoverySource for Recovering {
+    fn progress(&self) -> RecoveryProgress {
+        if self.rows.as_ref().is_some_and(|rows| !rows.is_pending()) {
+            // Where no thread drains, no other one says so.
+            self.ended();
+        }
+        self.so_far()
     }
 }

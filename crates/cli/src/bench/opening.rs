@@ -2,8 +2,8 @@
 //! Paper: DistDGCC §4.1, Figure 18.
 
 use super::{Latency, Second, latency};
-use crate::clients::{Run, Until};
-use crate::opening::{SLICE, Worked, work};
+use crate::clients::Run;
+use crate::opening::{Worked, one_a_core, work};
 use crate::options::{DatabaseOptions, WorkloadOptions, on_or_off};
 use crate::{numbers, progress};
 use anyhow::{Context, Result};
@@ -76,15 +76,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     (config.on_demand, config.drain_threads) = (arguments.on_demand, arguments.drain_threads);
     let begun = Instant::now();
     let db = progress::watch(|progress| Database::open_with(copy.path(), config, progress))?;
-    let clients = arguments.workers;
-    let run = Run {
-        clients: clients.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
-        until: Until::Elapsed(SLICE),
-        seed: arguments.seed,
-        rate: None,
-        ad_hoc_percent: 0,
-        under_way: arguments.database.calls_under_way(),
-    };
+    let run = one_a_core(arguments.seed);
+    let clients = arguments.workers.unwrap_or(run.clients);
+    let run = Run { clients, under_way: arguments.database.calls_under_way(), ..run };
     let Worked { progress, slices, latency_us, timeline } =
         work(&db, &*workload, run, begun, Duration::from_secs_f64(arguments.seconds))?;
     let report = Report {

@@ -2,8 +2,7 @@
 //! meanwhile.
 
 use super::{Arguments, Trace, look_for};
-use crate::clients::{Run, Until};
-use crate::opening::{SLICE, Worked, work};
+use crate::opening::{Worked, one_a_core, work};
 use crate::recover;
 use anyhow::Result;
 use recovery::RecoveryConfig;
@@ -50,14 +49,7 @@ pub fn open_under_load(
     config.on_demand = true;
     let begun = Instant::now();
     let db = Database::open(folder, config)?;
-    let run = Run {
-        clients: std::thread::available_parallelism().map_or(1, usize::from),
-        until: Until::Elapsed(SLICE),
-        seed: arguments.seed ^ (u64::from(std::process::id()) << 20),
-        rate: None,
-        ad_hoc_percent: 0,
-        under_way: 0,
-    };
+    let run = one_a_core(arguments.seed ^ (u64::from(std::process::id()) << 20));
     let Worked { progress, slices, latency_us, .. } = work(&db, workload, run, begun, Duration::ZERO)?;
     let (checked, missing) = look_for(&db, ledger)?;
     let digest = db.digest()?.to_string();

@@ -43,7 +43,7 @@ const THREADS: Axis =
 
 /// A log's content with the recovery that replays it.
 const fn log(name: &'static str, bench: &'static [&'static str]) -> Series {
-    Series { name, bench, recover: &["recover", "{data}"], at_most: u32::MAX }
+    Series { bench, ..Series::recovery(name, &["recover", "{data}"]) }
 }
 
 /// The logs that Figures 14, 16 and 17 compare, each under DGCC.
@@ -68,20 +68,15 @@ const LOGS_AND_NONE: &[Series] = &{
     all
 };
 
-/// A log that a database opens while a workload runs: on demand, or after it is recovered.
-const fn opening(name: &'static str, bench: &'static [&'static str], how: &'static [&'static str]) -> Series {
-    Series { name, bench, recover: how, at_most: u32::MAX }
-}
-
 const COMMANDS: &[&str] = &["--log", "command"];
 const ROWS: &[&str] = &["--log", "logical"];
 
 /// On demand and closed, for two logs.
 const OPENINGS: &[Series] = &[
-    opening("command, on demand", COMMANDS, &OPEN_COMMANDS_ON_DEMAND),
-    opening("command, closed", COMMANDS, &OPEN_COMMANDS),
-    opening("logical, on demand", ROWS, &OPEN_ROWS_ON_DEMAND),
-    opening("logical, closed", ROWS, &OPEN_ROWS),
+    Series { bench: COMMANDS, ..Series::recovery("command, on demand", &OPEN_COMMANDS_ON_DEMAND) },
+    Series { bench: COMMANDS, ..Series::recovery("command, closed", &OPEN_COMMANDS) },
+    Series { bench: ROWS, ..Series::recovery("logical, on demand", &OPEN_ROWS_ON_DEMAND) },
+    Series { bench: ROWS, ..Series::recovery("logical, closed", &OPEN_ROWS) },
 ];
 const OPEN_COMMANDS_ON_DEMAND: [&str; 11] = open("command", "on");
 const OPEN_COMMANDS: [&str; 11] = open("command", "off");

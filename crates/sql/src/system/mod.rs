@@ -3,8 +3,8 @@
 //! out.
 //!
 //! Each relation is a list of rows, generated when a query names it. `reprise_recovery` has values of the
-//! moment at which the query runs. Numbers of objects (OIDs) follow from
-//! the numbers of the catalog, so an object keeps its OID.
+//! moment at which the query runs. Numbers of objects (OIDs) follow from the numbers of the catalog, so an
+//! object keeps its OID.
 
 mod general;
 mod information_schema;
