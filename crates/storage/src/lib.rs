@@ -36,7 +36,9 @@ pub use latch::{Latch, Version};
 #[cfg(not(loom))]
 pub use self::{
     digest::{Digest, TableDigest},
-    index::{Added, Approach, Cursor, Direction, Finger, Index, LeafChange, LeafObservation, Linked},
+    index::{
+        Added, Approach, Cursor, Direction, Finger, Index, KeyRange, LeafChange, LeafObservation, Linked,
+    },
     memory::{Memory, OutOfMemory},
     record::{Change, Handle, Held, NewState, Record, RecordState, RowWords, SlotArray, look_again},
     slots::{SlotCells, Slots},

@@ -87,11 +87,13 @@ pub enum Direction {
     Backward,
 }
 
-/// Keys at or above `lower` and below `upper`.
+/// Keys at or above `lower` and below `upper` (no bound when `None`).
 #[derive(Clone, Default, Debug)]
-struct Range {
-    lower: Vec<u8>,
-    upper: Option<Vec<u8>>,
+pub struct KeyRange {
+    /// The least key.
+    pub lower: Vec<u8>,
+    /// The least key above all of the range.
+    pub upper: Option<Vec<u8>>,
 }
 
 /// The entries of a leaf inside a range, in the scan's order.
@@ -115,7 +117,7 @@ impl Entries {
 /// A scan in progress. Its buffers are reused by the next scan.
 #[derive(Debug)]
 pub struct Cursor {
-    range: Range,
+    range: KeyRange,
     direction: Direction,
     entries: Entries,
     position: usize,
@@ -127,7 +129,7 @@ pub struct Cursor {
 impl Default for Cursor {
     fn default() -> Self {
         Self {
-            range: Range::default(),
+            range: KeyRange::default(),
             direction: Direction::Forward,
             entries: Entries::default(),
             position: 0,
@@ -220,6 +222,30 @@ impl Cursor {
         }
         self.entries.clear();
         self.position = 0;
+    }
+
+    /// Returns the keys that are still to be read.
+    pub fn unread(&self) -> KeyRange {
+        self.range.clone()
+    }
+
+    /// Returns the keys that were read since these were still to be read.
+    pub fn read_since(&self, unread: KeyRange) -> KeyRange {
+        match self.direction {
+            _ if self.done => unread,
+            Direction::Forward => KeyRange { upper: Some(self.range.lower.clone()), ..unread },
+            Direction::Backward => KeyRange { lower: self.range.upper.clone().unwrap_or_default(), ..unread },
+        }
+    }
+
+    /// Returns the records of the leaf that was read last.
+    ///
+    /// # Panics
+    /// As `next_buffered`.
+    pub fn records<'g>(&self, guard: &'g Guard) -> impl Iterator<Item = Record<'g>> {
+        assert!(self.stay == guard.stay(), "what a cursor has read ahead is of the stay in which it did");
+        // SAFETY: as in `next_buffered`.
+        self.entries.values.iter().map(move |value| unsafe { Record::at(*value, guard) })
     }
 
     /// Reads the next leaf; `None` at the end of the range.

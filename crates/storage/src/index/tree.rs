@@ -591,7 +591,7 @@ impl<K: KeyShape> Tree<K> {
     /// observation of the leaf and whether the range is exhausted.
     pub(super) fn read_leaf(
         &self,
-        range: &mut super::Range,
+        range: &mut super::KeyRange,
         direction: Direction,
         entries: &mut Entries,
         guard: &Guard,

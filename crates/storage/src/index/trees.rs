@@ -2,7 +2,7 @@
 
 use super::key::{Fixed, Variable};
 use super::tree::{Approach, Tree};
-use super::{Direction, Entries, Finger, InsertOutcome, LeafChange, LeafObservation, Range};
+use super::{Direction, Entries, Finger, InsertOutcome, KeyRange, LeafChange, LeafObservation};
 use crate::memory::Freed;
 use crate::{Guard, Memory, OutOfMemory};
 use std::sync::Arc;
@@ -115,7 +115,7 @@ impl Trees {
 
     pub(super) fn read_leaf(
         &self,
-        range: &mut Range,
+        range: &mut KeyRange,
         direction: Direction,
         entries: &mut Entries,
         guard: &Guard,

@@ -73,7 +73,7 @@ impl Concurrency for Optimistic {
                 return Err(Conflict::Read);
             }
         }
-        if !workspace.leaves.are_valid(guard) {
+        if !workspace.leaves_are_valid() {
             return Err(Conflict::Phantom);
         }
         // Another transaction may have added the same entry, and removed it again when it was rolled back.
@@ -88,7 +88,7 @@ impl Concurrency for Optimistic {
         let guard = workspace.worker.guard();
         if !workspace.reads.iter().all(|(record, state)| guard.record(*record).is_state(*state)) {
             Err(Conflict::Read)
-        } else if !workspace.leaves.are_valid(guard) {
+        } else if !workspace.leaves_are_valid() {
             Err(Conflict::Phantom)
         } else {
             Ok(())

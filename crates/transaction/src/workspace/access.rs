@@ -3,6 +3,8 @@
 
 use super::Workspace;
 use super::keys::{NewRow, out_of_memory};
+use super::looks::Look;
+use super::scans::Scan;
 use super::write_set::Action;
 use crate::on_demand::{Intent, Place};
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
@@ -33,9 +35,14 @@ impl DataAccess for Workspace {
         if let Some(record) = self.expected.take(table.id, key) {
             return Ok(Some(record));
         }
+        let is_moving = self.has_moving_leaves();
         let (record, leaf) = self.tables.store(table.id).find(key, self.worker.guard());
         let Some(record) = record else {
-            self.observe(table.id, leaf);
+            if is_moving {
+                self.look(Look::at_absent_key(table.id, key, leaf));
+            } else {
+                self.observe(table.id, leaf);
+            }
             return Ok(None);
         };
         record.prefetch();
@@ -98,19 +105,26 @@ impl DataAccess for Workspace {
                 }
                 return Ok(Some(handle));
             }
-            match self
-                .scans
-                .current
-                .cursor
-                .read_leaf(self.tables.store(table).index_at(self.scans.current.index), guard)
-            {
-                Some(leaf) => {
-                    if self.reads.len() > self.reads_at_most {
-                        return Err(Failure::Long);
-                    }
-                    self.observe(table, leaf);
+            let unread = self.has_moving_leaves().then(|| self.scans.current.cursor.unread());
+            let Scan { cursor, index, .. } = &mut self.scans.current;
+            let Some(leaf) = cursor.read_leaf(self.tables.store(table).index_at(*index), guard) else {
+                return Ok(None);
+            };
+            if self.reads.len() > self.reads_at_most {
+                return Err(Failure::Long);
+            }
+            match unread {
+                Some(unread) => {
+                    let look = Look {
+                        table,
+                        index: *index,
+                        range: cursor.read_since(unread),
+                        leaf: Some(leaf),
+                        found: cursor.records(guard).map(|record| record.handle()).collect(),
+                    };
+                    self.look(look);
                 }
-                None => return Ok(None),
+                None => self.observe(table, leaf),
             }
         }
     }

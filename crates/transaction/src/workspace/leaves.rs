@@ -5,12 +5,16 @@
 //! split, both halves are observed. Held by: `own_changes_of_an_observed_index_are_no_conflict`
 //! (crates/reprise), `interleaved.rs` (crates/reprise).
 
+use super::looks::Look;
+use super::write_set::WriteSet;
+use crate::Tables;
 use storage::{Guard, LeafChange, LeafObservation};
 
 /// A moment in the list of observed leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LeavesMark {
     observed: usize,
+    looks: usize,
     splits: usize,
 }
 
@@ -18,6 +22,8 @@ pub(super) struct LeavesMark {
 #[derive(Default, Debug)]
 pub(crate) struct Leaves {
     observed: Vec<LeafObservation>,
+    /// What was observed while recovery adds rows; in place of `observed`.
+    looks: Vec<Look>,
     /// How many halves of observed leaves were added behind their order.
     splits: usize,
 }
@@ -25,6 +31,7 @@ pub(crate) struct Leaves {
 impl Leaves {
     pub(super) fn clear(&mut self) {
         self.observed.clear();
+        self.looks.clear();
         self.splits = 0;
     }
 
@@ -34,13 +41,19 @@ impl Leaves {
         }
     }
 
+    pub(super) fn look(&mut self, look: Look) {
+        self.looks.push(look);
+    }
+
     /// Whether no other transaction has changed the keys of an observed leaf.
-    pub(crate) fn are_valid(&self, guard: &Guard) -> bool {
+    pub(crate) fn are_valid(&self, tables: &Tables, writes: &WriteSet, guard: &Guard) -> bool {
         self.observed.iter().all(|leaf| leaf.is_valid(guard))
+            && self.looks.iter().all(|look| look.is_valid(tables, writes, guard))
     }
 
     /// Follows a change of a leaf by the transaction itself; returns whether the leaf is observed.
     pub(super) fn follow(&mut self, change: &LeafChange) -> bool {
+        self.looks.iter_mut().for_each(|look| look.follow(change));
         let mut is_observed = false;
         for leaf in &mut self.observed {
             is_observed |= leaf.follow(change);
@@ -53,16 +66,17 @@ impl Leaves {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.observed.len()
+        self.observed.len() + self.looks.len()
     }
 
     pub(super) fn mark(&self) -> LeavesMark {
-        LeavesMark { observed: self.observed.len(), splits: self.splits }
+        LeavesMark { observed: self.observed.len(), looks: self.looks.len(), splits: self.splits }
     }
 
     /// Forgets what was observed since a mark. After a split all of it stays: the halves of leaves that were
     /// observed before the mark are among it.
     pub(super) fn forget_since(&mut self, mark: LeavesMark) {
+        self.looks.truncate(mark.looks);
         if self.splits == mark.splits {
             self.observed.truncate(mark.observed);
         }

@@ -12,6 +12,7 @@ mod holding;
 mod install;
 mod keys;
 mod leaves;
+mod looks;
 mod savepoint;
 mod scans;
 mod write_set;
@@ -31,6 +32,7 @@ use holding::Held;
 use keys::{LastInsert, out_of_memory};
 use leaves::Leaves;
 use logging::Observed;
+use looks::Look;
 use procedure::{Conflict, DataAccess, Failure, Interrupts, KeptRows};
 use storage::{Handle, LeafObservation, Record, RecordState, Slot, Worker};
 use write_set::WriteSet;
@@ -386,10 +388,31 @@ impl Workspace {
         numbers.flat_map(|own| self.absences.iter().map(|table| own.vacated_by(*table)))
     }
 
+    /// Returns whether no other transaction has changed the keys that the transaction has observed.
+    pub(crate) fn leaves_are_valid(&self) -> bool {
+        self.leaves.are_valid(&self.tables, &self.writes, self.worker.guard())
+    }
+
+    /// Returns whether the transaction observes keys at a moment at which recovery adds rows beside them.
+    #[inline]
+    fn has_moving_leaves(&self) -> bool {
+        self.tables.has_pending_rows() && !self.is_in_batches && !self.is_locking
+    }
+
     fn observe(&mut self, table: TableId, leaf: LeafObservation) {
         if !self.is_in_batches {
             self.leaves.observe(leaf);
         }
+        self.observe_absence(table);
+    }
+
+    #[cold]
+    fn look(&mut self, look: Look) {
+        self.observe_absence(look.table);
+        self.leaves.look(look);
+    }
+
+    fn observe_absence(&mut self, table: TableId) {
         if self.tables.access_numbers.is_some() && !self.absences.contains(&table) {
             self.absences.push(table);
         }

@@ -1,6 +1,7 @@
 //! Rows that are brought back when a transaction looks for them: every statement has the result that it has
 //! once all rows are back, whatever it looks for and in whichever order.
 
+mod conflicts;
 mod damage;
 mod progress;
 mod tables;

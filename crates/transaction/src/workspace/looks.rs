@@ -1,0 +1,64 @@
+//! The index ranges that the running transaction has observed while recovery adds rows.
+//!
+//! Recovery adds no row to an observed range, because the access has asked for all of its rows first. But it
+//! adds rows beside the range, to the same leaves. So a changed leaf is no conflict yet: validation reads the
+//! range again.
+//! Invariant: a look is valid if its range has no entry of another transaction that the look did not find.
+//! Held by: `rows_that_come_back_are_no_conflict` (crates/reprise/tests/suite/on_demand/conflicts.rs).
+
+use super::write_set::WriteSet;
+use crate::Tables;
+use catalog::TableId;
+use storage::{Cursor, Direction, Guard, Handle, KeyRange, LeafChange, LeafObservation};
+
+/// A part of an index that was observed in one leaf.
+#[derive(Debug)]
+pub(super) struct Look {
+    pub(super) table: TableId,
+    pub(super) index: usize,
+    pub(super) range: KeyRange,
+    /// The leaf; `None` once the transaction itself has split it.
+    pub(super) leaf: Option<LeafObservation>,
+    /// The records that the range had entries of.
+    pub(super) found: Vec<Handle>,
+}
+
+impl Look {
+    /// What the transaction has observed that has not found a primary key.
+    pub(super) fn at_absent_key(table: TableId, key: &[u8], leaf: LeafObservation) -> Self {
+        let mut upper = key.to_vec();
+        catalog::successor(&mut upper);
+        let range = KeyRange { lower: key.to_vec(), upper: (!upper.is_empty()).then_some(upper) };
+        Self { table, index: 0, range, leaf: Some(leaf), found: Vec::new() }
+    }
+
+    /// Follows a change of a leaf by the transaction itself.
+    pub(super) fn follow(&mut self, change: &LeafChange) {
+        let follows = self.leaf.as_mut().is_some_and(|leaf| leaf.follow(change));
+        if follows && change.sibling().is_some() {
+            self.leaf = None;
+        }
+    }
+
+    /// Returns whether no other transaction has added an entry to the range.
+    pub(super) fn is_valid(&self, tables: &Tables, writes: &WriteSet, guard: &Guard) -> bool {
+        if self.leaf.is_some_and(|leaf| leaf.is_valid(guard)) {
+            return true;
+        }
+        if self.found.iter().any(|found| guard.reach(*found).is_none()) {
+            return false;
+        }
+        let KeyRange { lower, upper } = &self.range;
+        let mut cursor = Cursor::default();
+        cursor.open(lower, upper.as_deref(), Direction::Forward);
+        while cursor.read_leaf(tables.store(self.table).index_at(self.index), guard).is_some() {
+            while let Some(record) = cursor.next_buffered(guard) {
+                let handle = record.handle();
+                if !self.found.contains(&handle) && writes.find(handle).is_none() {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
