@@ -59,9 +59,8 @@ pub struct Arguments {
     #[arg(long)]
     accept_data_loss: bool,
     /// Whether clients are served before all rows are recovered: on, off. A transaction brings back the rows
-    /// that it looks for: those of the checkpoint, and what a log of commands, a logical log or a fine log of
-    /// batches leaves of them.
-    #[arg(long, default_value = "off", action = clap::ArgAction::Set, value_parser = on_or_off)]
+    /// that it looks for: those of the checkpoint, and what the log leaves of them.
+    #[arg(long, default_value = "on", action = clap::ArgAction::Set, value_parser = on_or_off)]
     on_demand: bool,
     /// With --on-demand on: threads that bring back the rows that no transaction looks for.
     #[arg(long, default_value_t = Config::default().drain_threads.min(64))]

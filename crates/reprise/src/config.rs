@@ -64,8 +64,8 @@ pub struct Config {
     /// it. Each loss is in the report and in a log message.
     pub accept_data_loss: bool,
     /// Whether the database opens before all rows are recovered. A transaction that looks for rows which are
-    /// not there yet brings them back first: from the checkpoint, and from a log of writes by value or of
-    /// commands. Other logs are replayed before the database opens.
+    /// not there yet brings them back first, from the checkpoint and the log. Logs of commands that `method`
+    /// does not analyse, and coarse logs of batches, are replayed before the database opens.
     pub on_demand: bool,
     /// Threads that bring back the rows that no transaction looks for. Zero: until a checkpoint or digest
     /// needs them, nothing does.
@@ -168,7 +168,7 @@ impl Default for Config {
             method: Method::default(),
             mode: ReplayMode::default(),
             accept_data_loss: false,
-            on_demand: false,
+            on_demand: true,
             drain_threads: recovery.threads.div_ceil(2),
             workers: recovery.workers,
             memory_bytes: recovery.memory_bytes,

@@ -183,7 +183,7 @@ impl Database {
     /// let db = Database::open(folder.path(), Config::default())?;
     /// let progress = db.recovery_progress();
     /// println!("open after {} s, {} bytes are left", progress.open_s, progress.bytes_left);
-    /// assert!(progress.recovered_s.is_some(), "without on_demand, all rows are there");
+    /// assert!(progress.recovered_s.is_some(), "a new database has nothing to recover");
     /// # Ok(()) }
     /// ```
     pub fn recovery_progress(&self) -> RecoveryProgress {

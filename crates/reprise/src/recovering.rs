@@ -67,6 +67,11 @@ impl Recovering {
         self.is_running.load(Ordering::Relaxed)
     }
 
+    /// Returns whether a transaction may have to wait for rows.
+    pub(crate) fn has_pending_rows(&self) -> bool {
+        self.rows.as_ref().is_some_and(|rows| rows.is_pending())
+    }
+
     /// Notes that transactions have ended while rows were left.
     pub(crate) fn served(&self, count: u64) {
         self.served.fetch_add(count, Ordering::Relaxed);
@@ -134,7 +139,7 @@ impl Recovering {
 
 impl RecoverySource for Recovering {
     fn progress(&self) -> RecoveryProgress {
-        if self.rows.as_ref().is_some_and(|rows| !rows.is_pending()) {
+        if !self.has_pending_rows() {
             // Where no thread drains, no other one says so.
             self.ended();
         }

@@ -38,6 +38,7 @@ pub(crate) use ticket::Ticket;
 use crate::Error;
 use crate::definitions::{Version, hold};
 use crate::inner::Inner;
+use crate::recovering::Recovering;
 use crate::worker::{Refused, Worker};
 use building::{Building, Tasks};
 use catalog::{CommitOrder, ProcedureId, TableId};
@@ -56,6 +57,10 @@ use std::time::{Duration, Instant};
 use storage::Worker as Home;
 use ticket::Promise;
 use transaction::{EndedBatch, Gate};
+
+/// The most calls of a batch while rows are recovered on demand: all of its commits wait for the rows of each
+/// of its calls.
+const MOST_WHILE_RECOVERING: usize = 32;
 
 /// A call that waits for a batch.
 #[derive(Debug)]
@@ -220,8 +225,9 @@ struct Shared {
     /// their own deques.
     ready: Injector<Task>,
     deques: Vec<Stealer<Task>>,
-    /// The most calls of a batch.
+    /// The most calls of a batch, once all rows are recovered.
     most_calls: usize,
+    recovering: Arc<Recovering>,
     /// The longest time that a call waits for further calls of its batch.
     longest_wait: Duration,
     gate: Arc<Gate>,
@@ -330,9 +336,17 @@ impl Shared {
         }
     }
 
+    /// Returns the most calls of the next batch.
+    fn most_calls(&self) -> usize {
+        match self.recovering.has_pending_rows() {
+            true => self.most_calls.min(MOST_WHILE_RECOVERING),
+            false => self.most_calls,
+        }
+    }
+
     /// Returns how long the calls that were submitted still wait for further ones; `None` if they do not.
     fn left_to_wait(&self, state: &State) -> Option<Duration> {
-        let is_full = state.submitted.len() >= self.most_calls;
+        let is_full = state.submitted.len() >= self.most_calls();
         let first = state.first_submitted.filter(|_| !is_full && !state.stops)?;
         self.longest_wait.checked_sub(first.elapsed()).filter(|left| !left.is_zero())
     }
@@ -340,7 +354,7 @@ impl Shared {
     /// Takes the calls of the next batch.
     fn begin_to_resolve(&self, state: &mut State) -> Vec<Waiting> {
         state.is_resolving = true;
-        let count = state.submitted.len().min(self.most_calls);
+        let count = state.submitted.len().min(self.most_calls());
         let later = state.submitted.split_off(count);
         state.first_submitted = (!later.is_empty()).then(|| self.now()).flatten();
         std::mem::replace(&mut state.submitted, later)
@@ -501,6 +515,7 @@ impl Batches {
             ready: Injector::new(),
             deques: deques.iter().map(crossbeam_deque::Worker::stealer).collect(),
             most_calls,
+            recovering: Arc::clone(&inner.recovering),
             longest_wait: inner.config.batch_wait,
             gate,
             homes: Mutex::new(homes),
@@ -529,7 +544,7 @@ impl Batches {
             if count == 1 {
                 state.first_submitted = self.shared.now();
             }
-            count == 1 || count == self.shared.most_calls
+            count == 1 || count == self.shared.most_calls()
         };
         if has_work {
             self.shared.has_work.notify_one();

@@ -227,8 +227,10 @@ fn setups() -> impl Iterator<Item = Setup> {
 }
 
 impl Setup {
+    /// The settings of a database that opens once all rows are recovered.
     fn config(self) -> Config {
         let mut config = small();
+        config.on_demand = false;
         (config.concurrency, config.content, config.images) = (self.scheme, self.content, self.images);
         config.sequencing = self.sequencing;
         config
