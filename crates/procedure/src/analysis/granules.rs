@@ -24,7 +24,9 @@
 
 use super::graphs::LocalGraph;
 use super::resolve::{Given, Resolved, Resolver};
-use crate::{Access, Cast, Expression, Machine, Operation, OperationId, OperationKind, Path, Reference};
+use crate::{
+    Access, Cast, Expression, Machine, Operation, OperationId, OperationKind, Path, Reference, Register,
+};
 use catalog::{Datum, Family, ScalarType, Table, TableId, normalized, write_canonical};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -177,6 +179,15 @@ impl CanonicalValue {
                 value => return Some(Self { value, family, scale, after }),
             };
         }
+    }
+
+    /// Returns whether it uses one of some registers.
+    pub(super) fn uses(&self, registers: &BTreeSet<Register>) -> bool {
+        let mut found = false;
+        self.value.walk(&mut |part| {
+            found |= matches!(part, Expression::Register(own) if registers.contains(own));
+        });
+        found
     }
 
     /// Returns the operations whose results it uses.

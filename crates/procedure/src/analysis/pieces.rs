@@ -116,6 +116,11 @@ impl KeyWitness {
         Self { index: *index, registers: registers.clone() }
     }
 
+    /// Returns the registers that take its values.
+    pub(super) fn registers(&self) -> impl Iterator<Item = Register> {
+        self.registers.iter().copied()
+    }
+
     /// Returns whether the call has recorded values for a number of rounds. Where a round records values at
     /// most once, each of them has done so.
     pub(super) fn is_in_each_of(&self, rounds: u32, values: &WitnessValues) -> bool {

@@ -23,11 +23,11 @@ use super::blocks::Needed;
 use super::finder::{Finder, Found};
 use super::pieces::{KeyWitness, Piece, Pieces};
 use super::program::Program;
-use super::reserved::{Reservation, ReservedKey, ReservedLoop, Updated, add_columns};
+use super::reserved::{Reservation, ReservedKey, ReservedLoop, Updated, add_columns, shorten};
 use super::resolve::{Given, Resolver};
 use super::step::Step;
 use crate::{ByValueCause, Call, Machine, OperationId, Part, Procedure, Register, WitnessValues, Witnessed};
-use catalog::{DecodeError, Reader, decode_value};
+use catalog::{DecodeError, Reader, TableId, decode_value};
 use std::sync::Arc;
 
 /// A loop of more rounds reserves what its operations may touch in any round.
@@ -79,6 +79,12 @@ impl Reservations {
         let mut updated = Updated::default();
         updated.add(&program.operations);
         Self { inputs: program.inputs.clone(), registers: program.registers, once, loops, updated }
+    }
+
+    fn shorten(&mut self, longest: &impl Fn(TableId, usize) -> Option<usize>) {
+        shorten(&mut self.once, longest);
+        self.loops.iter_mut().for_each(|own| own.shorten(longest, &mut self.once));
+        self.loops.retain(|own| !own.each.is_empty());
     }
 
     fn narrow(&mut self, updated: &Updated) {
@@ -180,6 +186,12 @@ pub struct UnitReservations {
 }
 
 impl PieceReservations {
+    /// Shortens granules to the longest length that counts in their index, and drops those of indexes that do
+    /// not count. So what is the same in all rounds of a loop is evaluated once.
+    pub fn shorten(&mut self, longest: impl Fn(TableId, usize) -> Option<usize>) {
+        self.units.iter_mut().flatten().for_each(|own| own.own.shorten(&longest));
+    }
+
     /// Finds the reservations of the pieces of an analysis for replay.
     pub fn of(analysis: &Analysis, pieces: &Pieces) -> Self {
         let resolvers: Vec<Resolver<'_>> = analysis.programs.iter().map(Resolver::new).collect();

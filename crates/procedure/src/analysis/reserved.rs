@@ -5,7 +5,7 @@ use super::pieces::KeyWitness;
 use super::rounds::Rounds;
 use crate::{Expression, Machine, Operation, OperationKind, Register, WitnessValues};
 use catalog::{Arena, Datum, Table, TableId};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// How a call uses what it reserves. Uses whose order does not matter are shared: their calls may come in any
 /// order.
@@ -83,6 +83,21 @@ impl Reservation {
         });
         let of_reference = |granule| Self { granule, mode: ReservationMode::Read, columns: Vec::new() };
         found.chain(left).chain(references.into_iter().map(of_reference)).collect()
+    }
+
+    /// Shortens the granule to the length that counts in its index; returns false if the index does not count.
+    fn shorten(&mut self, longest: &impl Fn(TableId, usize) -> Option<usize>) -> bool {
+        let longest = longest(self.granule.table.id, self.granule.index);
+        self.granule.prefix.truncate(longest.unwrap_or(0));
+        longest.is_some()
+    }
+
+    /// Returns whether it reserves the same granule in the same mode.
+    fn is_as(&self, other: &Self) -> bool {
+        let (own, other_granule) = (&self.granule, &other.granule);
+        self.mode == other.mode
+            && (own.table.id, own.index) == (other_granule.table.id, other_granule.index)
+            && own.prefix == other_granule.prefix
     }
 
     /// Notes which columns calls update, by table.
@@ -174,7 +189,40 @@ pub(super) struct ReservedLoop {
     pub(super) received: Vec<KeyWitness>,
 }
 
+/// Shortens the granules of reservations to the lengths that count, and drops those that do not count.
+pub(super) fn shorten(
+    reservations: &mut Vec<Reservation>,
+    longest: &impl Fn(TableId, usize) -> Option<usize>,
+) {
+    reservations.retain_mut(|own| own.shorten(longest));
+}
+
 impl ReservedLoop {
+    /// Shortens the granules to the lengths that count, and drops those that do not count. Moves those to
+    /// `once` that are then the same in every round, with results or without.
+    pub(super) fn shorten(
+        &mut self,
+        longest: &impl Fn(TableId, usize) -> Option<usize>,
+        once: &mut Vec<Reservation>,
+    ) {
+        shorten(&mut self.widened, longest);
+        let mut varying: BTreeSet<Register> = self.received.iter().flat_map(KeyWitness::registers).collect();
+        varying.insert(self.values.variable());
+        let with_results = std::mem::take(&mut self.with_results);
+        for (mut each, mut with) in std::mem::take(&mut self.each).into_iter().zip(with_results) {
+            if !each.shorten(longest) | !with.shorten(longest) {
+                continue;
+            }
+            let varies = each.granule.prefix.iter().any(|value| value.uses(&varying));
+            if varies || !each.is_as(&with) {
+                self.each.push(each);
+                self.with_results.push(with);
+            } else if !once.iter().any(|own| own.is_as(&each)) {
+                once.push(each);
+            }
+        }
+    }
+
     /// Returns whether every round has received its own results.
     pub(super) fn has_results(&self, rounds: u32, witnesses: Option<&WitnessValues>) -> bool {
         let has = |values| self.received.iter().all(|own| own.is_in_each_of(rounds, values));

@@ -107,6 +107,11 @@ impl Indexes {
         *self.numbers.get(table.0 as usize)?.get(index)?
     }
 
+    /// Returns the longest length of the granules of an index; `None` if no units meet there.
+    pub(super) fn longest(&self, table: TableId, index: usize) -> Option<usize> {
+        self.lengths[self.number(table, index)? as usize].last().copied()
+    }
+
     /// Returns whether units read a table, and none writes it.
     pub(super) fn is_constant(&self, table: TableId) -> bool {
         self.constant.contains(&table)

@@ -134,7 +134,7 @@ impl<B: Batch> Closures<B> {
     /// # Errors
     /// The arguments of a call, or writes by value, do not fit.
     pub fn new(parts: ClosureParts, transactions: B) -> Result<Option<Self>, Divergence> {
-        let ClosureParts { pieces, reservations, procedures, definitions, .. } = parts;
+        let ClosureParts { pieces, mut reservations, procedures, definitions, .. } = parts;
         let ClosureParts { by_value, expected, settings, batch, .. } = parts;
         let (pieces, transactions) = (Arc::new(pieces), Arc::new(transactions));
         let sampled = (0..transactions.len()).step_by(transactions.len().div_ceil(SAMPLED).max(1));
@@ -152,8 +152,15 @@ impl<B: Batch> Closures<B> {
             layouts: &layouts,
             transactions: &*transactions,
         };
-        let widened = indexes.widened(&reserve::widened(&listing)?);
-        let listing = Listing { indexes: &widened, ..listing };
+        let indexes = indexes.widened(&reserve::widened(&listing)?);
+        reservations.shorten(|table, index| indexes.longest(table, index));
+        let listing = Listing {
+            programs: &programs,
+            reservations: &reservations,
+            indexes: &indexes,
+            layouts: &layouts,
+            transactions: &*transactions,
+        };
         let Some(listed) = reserve::list(&listing, settings.threads)? else { return Ok(None) };
         let Listed { nodes, firsts, programs: called, unused } = listed;
         let numbers = Numbers::new(layouts, firsts, called);
@@ -165,7 +172,7 @@ impl<B: Batch> Closures<B> {
         Ok(Some(Self {
             programs,
             reservations,
-            indexes: widened,
+            indexes,
             nodes,
             units: numbers.count() - unused.len(),
             left: AtomicUsize::new(numbers.count() - unused.len()),

@@ -139,6 +139,9 @@ impl Reserver {
     }
 }
 
+/// The entries of this part of the transactions of a chunk tell how many all of them will have.
+const SAMPLE: usize = 16;
+
 /// The entries of consecutive transactions, with units numbered from 0.
 #[derive(Default)]
 struct Chunk {
@@ -172,6 +175,15 @@ pub(super) struct Listed {
     pub(super) unused: Vec<u32>,
 }
 
+/// Adds the use of a node by a unit to the entries of its bucket.
+#[inline]
+fn add(entries: &mut [Vec<Packed>], unit: u32, (index, node, of): NodeUse) {
+    let (bucket, entry) = (&mut entries[bucket_of(index, node)], Packed::new(node, unit, of));
+    if bucket.last() != Some(&entry) {
+        bucket.push(entry);
+    }
+}
+
 impl Chunk {
     /// Returns `None` if the units are too many to be numbered.
     fn of<B: Batch>(
@@ -182,13 +194,12 @@ impl Chunk {
         let (mut reserver, mut counts) = (Reserver::default(), Vec::new());
         let mut chunk = Self { entries: vec![Vec::new(); indexes.count() * BUCKETS], ..Self::default() };
         let Self { ends, programs: called, unused, entries } = &mut chunk;
-        let mut add = |unit: u32, (index, node, of): NodeUse| {
-            let (bucket, entry) = (&mut entries[bucket_of(index, node)], Packed::new(node, unit, of));
-            if bucket.last() != Some(&entry) {
-                bucket.push(entry);
+        let sampled = range.len() / SAMPLE;
+        for (number, index) in range.enumerate() {
+            if number == sampled {
+                // Lists that grow again and again are copied again and again, each time to new memory.
+                entries.iter_mut().for_each(|bucket| bucket.reserve(bucket.len() * SAMPLE));
             }
-        };
-        for index in range {
             let Transaction { order, body } = transactions.get(index);
             let first = ends.last().copied().unwrap_or(0);
             let end = match body {
@@ -207,14 +218,14 @@ impl Chunk {
                         let units = layouts.of_piece(program, &of_call, position);
                         for round in 0..counts[position] {
                             let unit = units.start + round;
-                            reserver.visit_unit(piece, own, round, indexes, |of| add(unit, of));
+                            reserver.visit_unit(piece, own, round, indexes, |of| add(entries, unit, of));
                         }
                         unused.extend(units.start + counts[position]..units.end);
                     }
                     of_call.end
                 }
                 Body::Writes(writes) => {
-                    reserver.visit_writes(programs, order, writes, indexes, |of| add(first, of))?;
+                    reserver.visit_writes(programs, order, writes, indexes, |of| add(entries, first, of))?;
                     let Some(end) = first.checked_add(1) else { return Ok(None) };
                     end
                 }
@@ -315,7 +326,9 @@ fn sorted(by_bucket: Vec<Unsorted>, threads: usize) -> Vec<Bucket> {
         while let Some(slot) = slots.get(next.fetch_add(1, Ordering::Relaxed)) {
             let mut slot = slot.lock().expect("a sorting thread does not panic");
             let chunks = std::mem::take(&mut slot.0);
-            let mut all = Vec::with_capacity(chunks.iter().map(|(_, entries)| entries.len()).sum());
+            // The units of the first chunk begin at 0.
+            let mut chunks = chunks.into_iter();
+            let mut all = chunks.next().map(|(_, entries)| entries).unwrap_or_default();
             for (base, entries) in chunks {
                 all.extend(entries.into_iter().map(|own| own.after(base)));
             }
