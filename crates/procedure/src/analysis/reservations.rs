@@ -156,6 +156,11 @@ impl Reservations {
         self.loops.iter().flat_map(|own| &own.each)
     }
 
+    /// Returns what a call reserves that has no loop of very many rounds.
+    pub fn iter_usual(&self) -> impl Iterator<Item = &Reservation> {
+        self.once().chain(self.of_rounds())
+    }
+
     /// Returns everything that a call may reserve.
     pub fn iter(&self) -> impl Iterator<Item = &Reservation> {
         let of_loops = self.loops.iter().flat_map(|own| {

@@ -85,7 +85,7 @@ impl Reservation {
         found.chain(left).chain(references.into_iter().map(of_reference)).collect()
     }
 
-    /// Shortens the granule to the length that counts in its index; returns false if the index does not count.
+    /// Shortens the granule to the length that counts in its index; returns false if the index does not.
     fn shorten(&mut self, longest: &impl Fn(TableId, usize) -> Option<usize>) -> bool {
         let longest = longest(self.granule.table.id, self.granule.index);
         self.granule.prefix.truncate(longest.unwrap_or(0));

@@ -13,6 +13,8 @@ pub(super) struct Indexes {
     numbers: Vec<Vec<Option<u32>>>,
     /// By number, the lengths of the granules that units use in it, ascending.
     lengths: Vec<Vec<usize>>,
+    /// By number, the lengths of the granules that requests, or writes by value, may use.
+    expected: Vec<BTreeSet<usize>>,
     /// The tables that units read and none writes.
     constant: BTreeSet<TableId>,
 }
@@ -40,6 +42,7 @@ pub(super) struct Nested {
 #[derive(Default)]
 struct Uses {
     lengths: BTreeSet<usize>,
+    expected: BTreeSet<usize>,
     is_read: bool,
     is_unique: bool,
 }
@@ -67,18 +70,19 @@ impl Indexes {
             for (place, index) in table.indexes.iter().enumerate() {
                 let own = uses.entry((table.id, place)).or_default();
                 own.is_unique |= place == 0 || index.unique;
-                own.lengths.extend((place > 0).then_some(0));
-                own.lengths.insert(key_columns(table, place).len());
+                own.expected.extend((place > 0).then_some(0));
+                own.expected.insert(key_columns(table, place).len());
             }
         }
         for Expected { table, index, values } in expected {
             if let Some(own) = uses.get_mut(&(*table, *index)) {
-                own.lengths.insert(*values);
+                own.expected.insert(*values);
                 own.is_read = true;
             }
         }
         let read = uses.keys().map(|(table, _)| *table).filter(|table| !written.contains(table)).collect();
-        let mut indexes = Self { numbers: Vec::new(), lengths: Vec::new(), constant: read };
+        let (numbers, lengths, expected) = (Vec::new(), Vec::new(), Vec::new());
+        let mut indexes = Self { numbers, lengths, expected, constant: read };
         // Units that read a row through an index meet those that write it there; those that write one row
         // meet in the primary index, and those that write one unique key in the index of the key.
         let meets = |((table, _), own): &((TableId, usize), Uses)| {
@@ -92,7 +96,8 @@ impl Indexes {
             let numbers = &mut indexes.numbers[row];
             numbers.resize(numbers.len().max(index + 1), None);
             numbers[index] = Some(indexes.lengths.len() as u32);
-            indexes.lengths.push(own.lengths.into_iter().collect());
+            indexes.lengths.push(own.lengths.union(&own.expected).copied().collect());
+            indexes.expected.push(own.expected);
         }
         indexes
     }
@@ -141,13 +146,35 @@ impl Indexes {
         widened
     }
 
+    /// Returns them without the granules that no request is expected to use and no unit uses as a whole:
+    /// they would be nodes at which no two units meet. `used` has the lengths that units use as a whole, by
+    /// number. The longest one stays.
+    pub(super) fn narrowed(&self, used: &BTreeSet<(u32, usize)>) -> Self {
+        let mut narrowed = self.clone();
+        for (number, lengths) in (0..).zip(&mut narrowed.lengths) {
+            let (expected, longest) = (&self.expected[number as usize], lengths.last().copied());
+            lengths.retain(|length| {
+                Some(*length) == longest || expected.contains(length) || used.contains(&(number, *length))
+            });
+        }
+        narrowed
+    }
+
     /// Visits the nodes of a granule of an index, each with whether it is the granule's own: the narrowest.
-    pub(super) fn for_each_node(&self, number: u32, key: &ReservedKey, mut visit: impl FnMut(u64, bool)) {
+    /// Returns whether the granule has a node of its own, or one that stands for it.
+    #[inline]
+    pub(super) fn for_each_node(
+        &self,
+        number: u32,
+        key: &ReservedKey,
+        mut visit: impl FnMut(u64, bool),
+    ) -> bool {
         let lengths = &self.lengths[number as usize];
         let count = lengths.partition_point(|length| *length <= key.len());
         for (place, length) in lengths[..count].iter().enumerate() {
             visit(node_of(number.into(), *length, key.prefix(*length)), place + 1 == count);
         }
+        count == lengths.len() || count > 0 && lengths[count - 1] == key.len()
     }
 
     /// Returns the node of the narrowest granule in which all keys of a range of an index lie, and those of

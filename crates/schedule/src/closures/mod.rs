@@ -43,7 +43,7 @@ use nodes::{Nodes, Progress};
 use numbers::{Layouts, Numbers};
 use procedure::analysis::{PieceReservations, Pieces, ReservationMode};
 use procedure::{Interrupts, Procedure};
-use reserve::{Listed, Listing};
+use reserve::{Listed, Listing, NotListed, Sampled};
 use results::Results;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -152,16 +152,26 @@ impl<B: Batch> Closures<B> {
             layouts: &layouts,
             transactions: &*transactions,
         };
-        let indexes = indexes.widened(&reserve::widened(&listing)?);
+        let Sampled { widened, used } = reserve::sampled(&listing)?;
+        let indexes = indexes.widened(&widened);
         reservations.shorten(|table, index| indexes.longest(table, index));
-        let listing = Listing {
-            programs: &programs,
-            reservations: &reservations,
-            indexes: &indexes,
-            layouts: &layouts,
-            transactions: &*transactions,
+        let list = |indexes: &Indexes| {
+            let (reservations, transactions) = (&reservations, &*transactions);
+            let listing =
+                Listing { programs: &programs, reservations, indexes, layouts: &layouts, transactions };
+            reserve::list(&listing, settings.threads)
         };
-        let Some(listed) = reserve::list(&listing, settings.threads)? else { return Ok(None) };
+        let narrowed = indexes.narrowed(&used);
+        let (indexes, listed) = match list(&narrowed) {
+            // The sample has not shown all.
+            Err(NotListed::NoNode) => (indexes.clone(), list(&indexes)),
+            listed => (narrowed, listed),
+        };
+        let listed = match listed {
+            Ok(listed) => listed,
+            Err(NotListed::Diverged(divergence)) => return Err(divergence),
+            Err(NotListed::TooMany | NotListed::NoNode) => return Ok(None),
+        };
         let Listed { nodes, firsts, programs: called, unused } = listed;
         let numbers = Numbers::new(layouts, firsts, called);
         let states: Vec<_> = (0..numbers.count()).map(|_| AtomicU8::new(WAITING)).collect();

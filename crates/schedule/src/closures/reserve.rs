@@ -14,7 +14,7 @@ use procedure::Machine;
 use procedure::analysis::{
     Piece, PieceReservations, Reservation, ReservationMode, ReservedKey, UnitReservations, key_columns,
 };
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -28,6 +28,8 @@ pub(super) struct Reserver {
     arena: Arena,
     row: Vec<Datum>,
     changed: Vec<usize>,
+    /// Whether a unit uses a granule that has no node.
+    misses_node: bool,
 }
 
 /// A use of a node: the number of the index, the node, and the use.
@@ -65,12 +67,14 @@ impl Reserver {
         indexes: &Indexes,
         mut visit: impl FnMut(NodeUse),
     ) {
+        let mut has_nodes = true;
         self.visit_keys(piece, reservations, round, |Reservation { granule, mode, .. }, key| {
             let Some(number) = indexes.number(granule.table.id, granule.index) else { return };
-            indexes.for_each_node(number, key, |node, is_whole| {
+            has_nodes &= indexes.for_each_node(number, key, |node, is_whole| {
                 visit((number, node, Use { mode: *mode, is_whole }));
             });
         });
+        self.misses_node |= !has_nodes;
     }
 
     /// Visits the granules that a unit of a piece of the loaded call uses.
@@ -113,7 +117,7 @@ impl Reserver {
                 let is_known = index == 0 || write.change == RowChange::Insert;
                 let columns = if is_known { key_columns(table, index) } else { Vec::new() };
                 self.key.take_row(&columns, table, &self.row, &self.arena);
-                indexes.for_each_node(number, &self.key, |node, is_whole| {
+                self.misses_node |= !indexes.for_each_node(number, &self.key, |node, is_whole| {
                     visit((number, node, Use { mode, is_whole }));
                 });
             }
@@ -184,12 +188,24 @@ fn add(entries: &mut [Vec<Packed>], unit: u32, (index, node, of): NodeUse) {
     }
 }
 
+/// Why units are not listed.
+pub(super) enum NotListed {
+    /// They are too many to be numbered.
+    TooMany,
+    /// One uses a granule that has no node.
+    NoNode,
+    /// A transaction is not as its program says.
+    Diverged(Divergence),
+}
+
+impl From<Divergence> for NotListed {
+    fn from(divergence: Divergence) -> Self {
+        Self::Diverged(divergence)
+    }
+}
+
 impl Chunk {
-    /// Returns `None` if the units are too many to be numbered.
-    fn of<B: Batch>(
-        listing: &Listing<'_, B>,
-        range: std::ops::Range<usize>,
-    ) -> Result<Option<Self>, Divergence> {
+    fn of<B: Batch>(listing: &Listing<'_, B>, range: std::ops::Range<usize>) -> Result<Self, NotListed> {
         let Listing { programs, reservations, indexes, layouts, transactions } = *listing;
         let (mut reserver, mut counts) = (Reserver::default(), Vec::new());
         let mut chunk = Self { entries: vec![Vec::new(); indexes.count() * BUCKETS], ..Self::default() };
@@ -211,7 +227,7 @@ impl Chunk {
                     counts.extend(pieces.iter().map(|own| units_of(own, &mut reserver.planner.machine)));
                     let in_rounds = pieces.iter().zip(&counts).filter(|(piece, _)| piece.rounds.is_some());
                     let rounds = in_rounds.map(|(_, count)| *count).max().unwrap_or(0);
-                    let Some(of_call) = layouts.of_call(program, first, rounds) else { return Ok(None) };
+                    let of_call = layouts.of_call(program, first, rounds).ok_or(NotListed::TooMany)?;
                     for (position, (piece, own)) in
                         pieces.iter().zip(&reservations.units[program]).enumerate()
                     {
@@ -226,8 +242,7 @@ impl Chunk {
                 }
                 Body::Writes(writes) => {
                     reserver.visit_writes(programs, order, writes, indexes, |of| add(entries, first, of))?;
-                    let Some(end) = first.checked_add(1) else { return Ok(None) };
-                    end
+                    first.checked_add(1).ok_or(NotListed::TooMany)?
                 }
             };
             ends.push(end);
@@ -236,22 +251,30 @@ impl Chunk {
                 Body::Writes(_) => BY_VALUE,
             });
         }
-        Ok(Some(chunk))
+        if reserver.misses_node { Err(NotListed::NoNode) } else { Ok(chunk) }
     }
 }
 
-/// Most transactions that `widened` looks at.
-const LOOKED_AT: usize = 1 << 16;
+/// Most transactions that `sampled` looks at.
+const LOOKED_AT: usize = 1 << 14;
 
-/// Returns the indexes whose longest granules are not worth a node, because nearly every unit that uses some
-/// of them uses a granule around them that no other unit does.
-pub(super) fn widened<B: Batch>(listing: &Listing<'_, B>) -> Result<Vec<u32>, Divergence> {
+/// What some of the transactions tell of the granules of all of them.
+pub(super) struct Sampled {
+    /// The indexes whose longest granules are not worth a node, because nearly every unit that uses some of
+    /// them uses a granule around them that no other unit does.
+    pub(super) widened: Vec<u32>,
+    /// The lengths of the granules that units use as a whole, each with the number of the index.
+    pub(super) used: BTreeSet<(u32, usize)>,
+}
+
+/// Samples the calls among the transactions.
+pub(super) fn sampled<B: Batch>(listing: &Listing<'_, B>) -> Result<Sampled, Divergence> {
     let Listing { programs, reservations, indexes, transactions, .. } = *listing;
-    let nested = indexes.nested();
+    let (nested, mut used) = (indexes.nested(), BTreeSet::new());
     let (mut outer, mut users) = (vec![HashSet::new(); nested.len()], vec![0_usize; nested.len()]);
     let mut reserver = Reserver::default();
     let step = transactions.len().div_ceil(LOOKED_AT).max(1);
-    for index in (0..transactions.len()).step_by(step).take_while(|_| !nested.is_empty()) {
+    for index in (0..transactions.len()).step_by(step) {
         let Transaction { order, body: Body::Call { program, record } } = transactions.get(index) else {
             continue;
         };
@@ -261,8 +284,9 @@ pub(super) fn widened<B: Batch>(listing: &Listing<'_, B>) -> Result<Vec<u32>, Di
             for round in 0..units_of(piece, &mut reserver.planner.machine) {
                 let mut last = None;
                 reserver.visit_keys(piece, own, round, |Reservation { granule, .. }, key| {
-                    let number = indexes.number(granule.table.id, granule.index);
-                    let is_of = |own: &Nested| Some(own.number) == number && own.inner == key.len();
+                    let Some(number) = indexes.number(granule.table.id, granule.index) else { return };
+                    used.insert((number, key.len()));
+                    let is_of = |own: &Nested| own.number == number && own.inner == key.len();
                     let Some(place) = nested.iter().position(is_of) else { return };
                     let around = nested[place].outer;
                     let node = (place, node_of(nested[place].number.into(), around, key.prefix(around)));
@@ -276,14 +300,15 @@ pub(super) fn widened<B: Batch>(listing: &Listing<'_, B>) -> Result<Vec<u32>, Di
         }
     }
     let is_own = |place: &usize| users[*place] > 0 && outer[*place].len() * 2 > users[*place];
-    Ok((0..nested.len()).filter(is_own).map(|place| nested[place].number).collect())
+    let widened = (0..nested.len()).filter(is_own).map(|place| nested[place].number).collect();
+    Ok(Sampled { widened, used })
 }
 
-/// Lists the units of all transactions. `None` if they are too many to be numbered.
-pub(super) fn list<B: Batch>(listing: &Listing<'_, B>, threads: usize) -> Result<Option<Listed>, Divergence> {
+/// Lists the units of all transactions.
+pub(super) fn list<B: Batch>(listing: &Listing<'_, B>, threads: usize) -> Result<Listed, NotListed> {
     let (threads, count) = (threads.max(1), listing.transactions.len());
     let size = count.div_ceil(threads).max(1);
-    let chunks: Vec<Result<Option<Chunk>, Divergence>> = std::thread::scope(|scope| {
+    let chunks: Vec<Result<Chunk, NotListed>> = std::thread::scope(|scope| {
         let chunk = |thread: usize| {
             let range = (thread * size).min(count)..((thread + 1) * size).min(count);
             scope.spawn(move || Chunk::of(listing, range))
@@ -296,22 +321,17 @@ pub(super) fn list<B: Batch>(listing: &Listing<'_, B>, threads: usize) -> Result
     let mut by_bucket: Vec<Unsorted> = vec![Vec::new(); listing.indexes.count() * BUCKETS];
     firsts.push(0);
     for chunk in chunks {
-        let Some(chunk) = chunk? else { return Ok(None) };
+        let chunk = chunk?;
         let units = chunk.ends.last().copied().unwrap_or(0);
         // `u32::MAX` is behind all units.
-        let Some(end) = first.checked_add(units).filter(|end| *end < u32::MAX) else { return Ok(None) };
+        let end = first.checked_add(units).filter(|end| *end < u32::MAX).ok_or(NotListed::TooMany)?;
         firsts.extend(chunk.ends.iter().map(|own| first + own));
         called.extend(chunk.programs);
         unused.extend(chunk.unused.iter().map(|own| first + own));
         by_bucket.iter_mut().zip(chunk.entries).for_each(|(all, own)| all.push((first, own)));
         first = end;
     }
-    Ok(Some(Listed {
-        nodes: Nodes { buckets: sorted(by_bucket, threads) },
-        firsts,
-        programs: called,
-        unused,
-    }))
+    Ok(Listed { nodes: Nodes { buckets: sorted(by_bucket, threads) }, firsts, programs: called, unused })
 }
 
 /// The entries of a bucket, by chunk, each with the first unit of the chunk.

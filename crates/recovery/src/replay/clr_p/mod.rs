@@ -81,7 +81,7 @@ impl Replay for ClrP {
 /// Returns what calls of procedures look for, those that only read included.
 fn expected<'p>(procedures: impl Iterator<Item = &'p Arc<Procedure>>) -> Vec<Expected> {
     let all = Reservations::of_all(procedures.map(|own| &**own));
-    let granules = all.iter().flatten().flat_map(Reservations::iter).map(|own| &own.granule);
+    let granules = all.iter().flatten().flat_map(Reservations::iter_usual).map(|own| &own.granule);
     // Which units use a table at all is known without a list.
     let expected = granules.filter(|granule| !granule.prefix.is_empty()).map(|granule| Expected {
         table: granule.table.id,

@@ -4,6 +4,7 @@
 mod conflicts;
 mod damage;
 mod progress;
+mod rare;
 mod tables;
 
 use crate::common::{digest_by, recovered_digest, recovered_digest_of, small};
