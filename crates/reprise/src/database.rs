@@ -112,17 +112,15 @@ impl Database {
         let rows = recovered.rows.take();
         let version = Version::new(1, recovered.schema, recovered.tables);
         let RecoveryReport { threads, replay_s, checkpoint_bytes, .. } = recovered.report;
-        let adaptive = Adaptive::new(
-            config.recovery_target,
-            transaction::Recovered { threads, replay_s, checkpoint_bytes },
-        );
-        let recovering = Recovering::new(begun, &recovered.report, rows.clone());
+        let replayed = transaction::Recovered { threads, replay_s, checkpoint_bytes };
+        let adaptive = Arc::new(Adaptive::new(config.recovery_target, replayed));
+        let recovering = Recovering::new(begun, &recovered.report, rows.clone(), Arc::clone(&adaptive));
         let inner = Arc::new(Inner {
             folder: folder.into(),
             account: Arc::clone(version.tables.memory.account()),
             definitions: Definitions::new(version),
             logs: Arc::new(logs),
-            adaptive: Arc::new(adaptive),
+            adaptive,
             gate: config.concurrency.runs_batches().then(Arc::default),
             devices,
             database,

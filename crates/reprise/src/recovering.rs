@@ -8,6 +8,7 @@ use recovery::{Pending, RecoveryReport};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
+use transaction::Adaptive;
 
 /// The moments of a recovery, and what was served meanwhile.
 pub(crate) struct Recovering {
@@ -19,6 +20,7 @@ pub(crate) struct Recovering {
     rows: Option<Arc<dyn Pending>>,
     /// Its size, in bytes.
     bytes: u64,
+    adaptive: Arc<Adaptive>,
     /// The first commit of a transaction that wrote.
     first: OnceLock<Commit>,
     open_s: OnceLock<f64>,
@@ -32,12 +34,18 @@ pub(crate) struct Recovering {
 }
 
 impl Recovering {
-    pub(crate) fn new(begun: Instant, report: &RecoveryReport, rows: Option<Arc<dyn Pending>>) -> Self {
+    pub(crate) fn new(
+        begun: Instant,
+        report: &RecoveryReport,
+        rows: Option<Arc<dyn Pending>>,
+        adaptive: Arc<Adaptive>,
+    ) -> Self {
         Self {
             begun,
             method: report.method.to_string(),
             transactions: report.transactions,
             bytes: rows.as_ref().map_or(0, |rows| rows.bytes_left()),
+            adaptive,
             is_running: AtomicBool::new(rows.is_some()),
             rows,
             first: OnceLock::new(),
@@ -108,6 +116,8 @@ impl Recovering {
         }
         let seconds = *self.recovered_s.get_or_init(|| self.elapsed_s());
         let RecoveryProgress { open_s, served, first_commit_s, .. } = self.so_far();
+        // Transactions ran beside it, so this is more than the replay took.
+        self.adaptive.replayed(seconds - open_s);
         let first = match first_commit_s {
             Some(first) => format!("its first commit came after {first:.2} s"),
             None => "it committed nothing yet".to_owned(),
@@ -144,5 +154,26 @@ impl RecoverySource for Recovering {
             self.ended();
         }
         self.so_far()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use transaction::Recovered;
+
+    /// What is replayed after the opening is replayed again by the next recovery, until a checkpoint.
+    #[test]
+    fn a_recovery_on_demand_counts_for_the_next_one() {
+        let recovered = Recovered { threads: 2, ..Recovered::default() };
+        let adaptive = Arc::new(Adaptive::new(Duration::from_secs(1), recovered));
+        let recovering =
+            Recovering::new(Instant::now(), &RecoveryReport::default(), None, Arc::clone(&adaptive));
+        recovering.is_running.store(true, Ordering::Relaxed);
+        recovering.open_s.get_or_init(|| 0.0);
+        std::thread::sleep(Duration::from_millis(1));
+        recovering.ended();
+        assert!(adaptive.logged_ns() >= 2_000_000, "two threads, a millisecond");
     }
 }

@@ -107,16 +107,22 @@ impl Costs {
 impl Adaptive {
     /// A recovery that has just been goes on counting, until the next checkpoint.
     pub fn new(target: Duration, recovered: Recovered) -> Self {
-        let threads = recovered.threads.max(1) as f64;
-        Self {
+        let adaptive = Self {
             target_s: target.as_secs_f64(),
-            threads,
-            logged_ns: AtomicU64::new((recovered.replay_s * threads * 1e9) as u64),
+            threads: recovered.threads.max(1) as f64,
+            logged_ns: AtomicU64::new(0),
             held_ns: AtomicU64::new(0),
             checkpoint_bytes: AtomicU64::new(recovered.checkpoint_bytes),
             checkpoint_ns: AtomicU64::new(0),
             procedures: RwLock::default(),
-        }
+        };
+        adaptive.replayed(recovered.replay_s);
+        adaptive
+    }
+
+    /// Adds seconds in which all threads have replayed the log, which the next recovery replays again.
+    pub fn replayed(&self, seconds: f64) {
+        self.add((seconds * self.threads * 1e9) as u64);
     }
 
     /// The costs of a procedure.

@@ -1,6 +1,6 @@
 //! Damaged blocks and short memory while rows are brought back.
 
-use super::{COMMANDS, answer, copy_of};
+use super::{COMMANDS, Setup, answer, copy_of, setups};
 use crate::common::{digest_by, small};
 use recovery::{RecoveryConfig, recover};
 use reprise::{Database, Method, Progress, ReplayMode, Value, params};
@@ -47,19 +47,25 @@ fn a_damaged_block_fails_its_own_rows() {
     assert_eq!(answer(&mut session, "SELECT count(*) FROM sales").unwrap().0[0][0], Value::Int(6000));
 }
 
-/// A damaged block fails what needs the calls of the log that need its rows, and nothing else; the rest is as
-/// a closed recovery leaves it. Opened again with the repaired block, all is there.
+/// A damaged block fails what needs its rows, or the calls of the log that need them, and nothing else; the
+/// rest is as a closed recovery leaves it. Opened again with the repaired block, all is there.
 #[test]
-fn a_damaged_block_fails_the_calls_that_need_it() {
-    let folder = COMMANDS.folder(250);
+fn a_damaged_block_fails_what_the_log_has_for_it() {
+    for setup in setups().filter(|own| own.has_checkpoint) {
+        reads_beside_a_damaged_block(setup);
+    }
+}
+
+fn reads_beside_a_damaged_block(setup: Setup) {
+    let folder = setup.folder(250);
     let part = largest_part(folder.path());
-    let reference = Database::open(copy_of(folder.path()).path(), COMMANDS.config()).unwrap();
+    let reference = Database::open(copy_of(folder.path()).path(), setup.config()).unwrap();
     let live = reference.digest().unwrap();
     let bytes = std::fs::read(&part).unwrap();
     let mut damaged = bytes.clone();
     damaged[200] ^= 1;
     std::fs::write(&part, &damaged).unwrap();
-    let db = COMMANDS.open(folder.path(), 0);
+    let db = setup.open(folder.path(), 0);
     let (mut session, mut other) = (db.session().unwrap(), reference.session().unwrap());
     let of_items = (1..=3000).map(|n| format!("SELECT * FROM items WHERE id = {}", 2 * n));
     let of_shops = (0..5).map(|shop| format!("SELECT * FROM shops WHERE shop = {shop}"));
@@ -67,21 +73,21 @@ fn a_damaged_block_fails_the_calls_that_need_it() {
     for text in of_shops.chain(of_items) {
         match answer(&mut session, &text) {
             Ok(rows) => {
-                assert_eq!(rows, answer(&mut other, &text).unwrap(), "{text}");
+                assert_eq!(rows, answer(&mut other, &text).unwrap(), "{setup:?}: {text}");
                 found += 1;
             }
             Err(error) => {
                 let name = part.file_name().unwrap().to_string_lossy();
-                assert!(error.starts_with("XX001") && error.contains(&*name), "{text}: {error}");
+                assert!(error.starts_with("XX001") && error.contains(&*name), "{setup:?}: {text}: {error}");
                 failed += 1;
             }
         }
     }
-    assert!(failed > 10 && found > 1000, "{failed} rows cannot be read, {found} can");
+    assert!(failed > 10 && found > 1000, "{setup:?}: {failed} rows cannot be read, {found} can");
     assert_eq!(db.checkpoint().unwrap_err().sqlstate(), "XX001");
     drop((session, db));
     std::fs::write(&part, &bytes).unwrap();
-    assert_eq!(COMMANDS.open(folder.path(), 1).digest().unwrap(), live);
+    assert_eq!(setup.open(folder.path(), 1).digest().unwrap(), live, "{setup:?}");
 }
 
 /// Rows that do not fit the memory fail what looks for them. Once there is room, the rest of a granule

@@ -16,8 +16,7 @@ const SCHEMA: &str = "
         END LOOP;
     END $$;";
 
-/// A call whose loop has so many rounds that it counts as a use of the whole table, among so many other calls
-/// that a sample does not have it.
+/// One call among 40,000, which a sample does not have. It has 5,000 rounds, so it uses the whole table.
 #[test]
 fn a_rare_use_of_a_whole_table_is_found() {
     let folder = tempfile::tempdir().unwrap();
