@@ -56,9 +56,12 @@ pub struct DatabaseOptions {
     /// Limit of each device, in megabytes (1,000,000 bytes) a second, for reads and writes. [default: none]
     #[arg(long, value_parser = numbers::device_rate())]
     pub device_rate: Option<f64>,
-    /// With --log adaptive: maximum seconds of a recovery.
+    /// With --log adaptive: maximum seconds of a recovery, until all rows are recovered.
     #[arg(long, default_value_t = 10.0, value_parser = numbers::seconds())]
     pub recovery_target: f64,
+    /// With --log adaptive: maximum seconds until a first transaction commits after a crash. [default: none]
+    #[arg(long, value_parser = numbers::seconds())]
+    pub first_commit_target: Option<f64>,
     /// Seconds between two checkpoints. [default: no checkpoints]
     #[arg(long, value_parser = numbers::seconds())]
     pub checkpoint_every: Option<f64>,
@@ -144,6 +147,7 @@ impl DatabaseOptions {
         }
         config.device = device(self.log_io, self.device_rate);
         config.recovery_target = Duration::from_secs_f64(self.recovery_target);
+        config.first_commit_target = self.first_commit_target.map(Duration::from_secs_f64);
         config.checkpoint_every = self.checkpoint_every.map(Duration::from_secs_f64);
         config.flush_floor = Duration::from_micros(self.flush_floor_us);
         config.log_file_bytes = self.log_file_mib << 20;

@@ -36,7 +36,8 @@ pub struct Arguments {
     /// When files are missing or damaged: recover the newest state before the loss, and name the loss.
     #[arg(long)]
     accept_data_loss: bool,
-    /// Show the expected and the measured work of each block of a parallel replay.
+    /// Show the expected and the measured work of each block of a parallel replay, and how long a replay on
+    /// demand is expected to take.
     #[arg(long, conflicts_with = "json")]
     explain: bool,
     /// Compare the rows of the checkpoint with the digests in its manifest.
@@ -58,6 +59,8 @@ pub struct Report {
     pub log_load_s: f64,
     pub replay_s: f64,
     pub total_s: f64,
+    pub expected_first_commit_s: f64,
+    pub expected_recovered_s: f64,
     pub transactions: u64,
     pub replay_tps: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -173,6 +176,8 @@ impl Report {
             log_load_s: report.log_load_s,
             replay_s: report.replay_s,
             total_s: report.total_s,
+            expected_first_commit_s: report.expected_first_commit_s(),
+            expected_recovered_s: report.expected_recovered_s(),
             transactions: report.transactions,
             replay_tps: report.replay_tps(),
             breakdown: report.breakdown.as_ref().map(Breakdown::from),
@@ -220,11 +225,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         (config.method, config.mode) = (arguments.method, arguments.mode);
         config.accept_data_loss = arguments.accept_data_loss;
         config.memory_bytes = arguments.memory_bytes;
+        // The checkpoint needs all rows.
+        config.on_demand = false;
         reprise::Database::open(&arguments.folder, config)?.checkpoint()?;
     }
     if arguments.explain {
         match &report.breakdown {
-            Some(breakdown) => print!("{breakdown}"),
+            Some(breakdown) => {
+                print!("{breakdown}");
+                let (first, all) = (report.expected_first_commit_s, report.expected_recovered_s);
+                println!("expected on demand: a first commit after {first:.2} s, all rows after {all:.2} s");
+            }
             None => bail!("--explain shows replays by clr-p, and this log was replayed by {}", report.method),
         }
     }

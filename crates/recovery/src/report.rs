@@ -4,6 +4,7 @@ use crate::{Method, ReplayBreakdown, ReplayMode, ThreadTimes};
 use catalog::CommitOrder;
 use std::fmt;
 use std::path::PathBuf;
+use transaction::FIRST_COMMIT_OF_REPLAY;
 
 /// The origin, the size and the duration of a recovery, and the cut of the log.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -52,10 +53,25 @@ pub struct RecoveryReport {
     pub total_s: f64,
 }
 
+/// A replay on demand takes this many times as long as one before the database opens (docs/results.md).
+const ON_DEMAND_OF_CLOSED: f64 = 1.2;
+
 impl RecoveryReport {
     /// Returns the number of transactions replayed per second.
     pub fn replay_tps(&self) -> f64 {
         if self.replay_s > 0.0 { self.transactions as f64 / self.replay_s } else { 0.0 }
+    }
+
+    /// Returns the seconds after which a first transaction would commit if commands were replayed on demand:
+    /// the log is read, its calls are listed, and those run that the transaction depends on.
+    pub fn expected_first_commit_s(&self) -> f64 {
+        self.log_load_s + self.replay_s * FIRST_COMMIT_OF_REPLAY
+    }
+
+    /// Returns the seconds after which all rows would be recovered if commands were replayed on demand while
+    /// clients ask for little.
+    pub fn expected_recovered_s(&self) -> f64 {
+        self.log_load_s + (self.checkpoint_load_s + self.replay_s) * ON_DEMAND_OF_CLOSED
     }
 
     /// Writes how the threads of a parallel replay spent their time.

@@ -7,7 +7,7 @@ use recovery::{Method, RecoveryConfig, ReplayMode};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use transaction::Scheme;
+use transaction::{RecoveryTargets, Scheme};
 
 /// The least default of `statement_bytes`, however small `memory_bytes` is.
 const LEAST_STATEMENT: usize = 4 << 20;
@@ -51,6 +51,9 @@ pub struct Config {
     /// The longest recovery with an adaptive log. It decides which transactions are logged by value, and when
     /// a checkpoint is taken.
     pub recovery_target: Duration,
+    /// The longest time until a first transaction commits after a crash, with an adaptive log. `None`: it is
+    /// not bounded.
+    pub first_commit_target: Option<Duration>,
     /// Time from one checkpoint to the next. `None`: checkpoints are taken on request, and when an adaptive
     /// log needs one.
     pub checkpoint_every: Option<Duration>,
@@ -90,6 +93,18 @@ pub struct Config {
 const FURTHER_WORKERS: usize = 8;
 
 impl Config {
+    /// Returns the bounds of a recovery. Where it is not on demand, nothing commits before its end.
+    pub(crate) fn recovery_targets(&self) -> RecoveryTargets {
+        let (recovered, first_commit) = (self.recovery_target, self.first_commit_target);
+        match self.on_demand {
+            true => RecoveryTargets { recovered, first_commit },
+            false => RecoveryTargets {
+                recovered: first_commit.map_or(recovered, |first| first.min(recovered)),
+                first_commit: None,
+            },
+        }
+    }
+
     /// Returns the settings of the recovery.
     pub(crate) fn recovery(&self) -> RecoveryConfig {
         RecoveryConfig {
@@ -163,6 +178,7 @@ impl Default for Config {
             flush_floor: Duration::ZERO,
             full_disk_patience: LogConfig::default().full_disk_patience,
             recovery_target: Duration::from_secs(10),
+            first_commit_target: None,
             checkpoint_every: None,
             checkpoint_threads: recovery.threads,
             method: Method::default(),

@@ -113,7 +113,7 @@ impl Database {
         let version = Version::new(1, recovered.schema, recovered.tables);
         let RecoveryReport { threads, replay_s, checkpoint_bytes, .. } = recovered.report;
         let replayed = transaction::Recovered { threads, replay_s, checkpoint_bytes };
-        let adaptive = Arc::new(Adaptive::new(config.recovery_target, replayed));
+        let adaptive = Arc::new(Adaptive::new(config.recovery_targets(), replayed));
         let recovering = Recovering::new(begun, &recovered.report, rows.clone(), Arc::clone(&adaptive));
         let inner = Arc::new(Inner {
             folder: folder.into(),

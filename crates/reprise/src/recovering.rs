@@ -161,13 +161,14 @@ impl RecoverySource for Recovering {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use transaction::Recovered;
+    use transaction::{Recovered, RecoveryTargets};
 
     /// What is replayed after the opening is replayed again by the next recovery, until a checkpoint.
     #[test]
     fn a_recovery_on_demand_counts_for_the_next_one() {
         let recovered = Recovered { threads: 2, ..Recovered::default() };
-        let adaptive = Arc::new(Adaptive::new(Duration::from_secs(1), recovered));
+        let targets = RecoveryTargets { recovered: Duration::from_secs(1), first_commit: None };
+        let adaptive = Arc::new(Adaptive::new(targets, recovered));
         let recovering =
             Recovering::new(Instant::now(), &RecoveryReport::default(), None, Arc::clone(&adaptive));
         recovering.is_running.store(true, Ordering::Relaxed);

@@ -24,7 +24,7 @@ pub use concurrency::{Concurrency, Optimistic, Reader, Scheme, TwoPhase};
 pub use gate::{BlocksBy, Gate, Passed};
 pub use holds::{AwaitsAll, Blocker, DeadlockPolicy, Holds, Mode, Refusal};
 pub use on_demand::{Intent, Place, RowsOnDemand};
-pub use record::{Adaptive, EndedBatch, Recovered};
+pub use record::{Adaptive, EndedBatch, FIRST_COMMIT_OF_REPLAY, Recovered, RecoveryTargets};
 pub use tables::{Applying, Counters, Tables, check_bounds, exhausted};
 pub use workspace::{
     Described, Description, Expectations, Holding, RowWordCount, Savepoint, WaitInPlace, Workspace,

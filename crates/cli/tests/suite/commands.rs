@@ -94,6 +94,9 @@ fn a_crashed_log_is_recovered_by_every_method() {
             let breakdown = &report["breakdown"];
             assert_eq!(breakdown["threads"].as_array().unwrap().len().to_string(), threads);
             assert!(breakdown["predicted_parallelism"].as_f64().unwrap() >= 1.0);
+            let seconds = |moment: &str| report[moment].as_f64().unwrap();
+            let (first, all) = (seconds("expected_first_commit_s"), seconds("expected_recovered_s"));
+            assert!(0.0 < first && first < seconds("total_s") && first < all, "{report}");
         }
         digests.push(report["digest"].as_str().unwrap().to_owned());
     }
@@ -101,7 +104,13 @@ fn a_crashed_log_is_recovered_by_every_method() {
     assert_eq!(digests.len(), 1, "one state by all methods");
 
     let explained = printed(&["recover", data, "--explain", "--threads", "2"]);
-    for part in ["predicted: critical path", "measured:  critical path", "payment.1", "thread 2:"] {
+    for part in [
+        "predicted: critical path",
+        "measured:  critical path",
+        "payment.1",
+        "thread 2:",
+        "expected on demand:",
+    ] {
         assert!(explained.contains(part), "{part}: {explained}");
     }
 }

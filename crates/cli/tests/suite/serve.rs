@@ -427,8 +427,16 @@ fn the_sample_configuration_holds_the_defaults() {
     // Every setting that has a default is what it would be without the file.
     let settings =
         sample.lines().filter_map(|line| line.strip_prefix("# ").filter(|line| line.contains(" = ")));
-    let placeholders =
-        ["\"FILE\"", "\"FOLDER\"", "\"ADDRESS\"", "[\"", "= \"DIFFERENTIAL", "_RATE", "_EVERY"];
+    let placeholders = [
+        "\"FILE\"",
+        "\"FOLDER\"",
+        "\"ADDRESS\"",
+        "[\"",
+        "= \"DIFFERENTIAL",
+        "_RATE",
+        "_EVERY",
+        "COMMIT_TARGET",
+    ];
     let settings: Vec<_> =
         settings.filter(|line| !placeholders.iter().any(|placeholder| line.contains(placeholder))).collect();
     assert!(settings.len() >= 15, "{settings:?}");

@@ -1,6 +1,8 @@
 //! A transaction that observes another one, or overwrites what it observed, gets the greater number (`gsn`).
 
-use crate::{Adaptive, CommitPipeline, Committed, LoggedBy, Recovered, Tables, Workspace, testing};
+use crate::{
+    Adaptive, CommitPipeline, Committed, LoggedBy, Recovered, RecoveryTargets, Tables, Workspace, testing,
+};
 use catalog::{Arena, CommitOrder, Datum, Epoch, Table};
 use logging::{Content, RecordFormat, Sequencing};
 use procedure::{DataAccess, ScanRange};
@@ -42,7 +44,8 @@ fn two_clients() -> (Arc<Table>, [Client; 2]) {
     }
     let table = tables.iter().next().unwrap().definition();
     let first = epochs.next_order();
-    let adaptive = Arc::new(Adaptive::new(Duration::from_secs(1), Recovered::default()));
+    let targets = RecoveryTargets { recovered: Duration::from_secs(1), first_commit: None };
+    let adaptive = Arc::new(Adaptive::new(targets, Recovered::default()));
     let client = |ahead| {
         let worker = worker();
         let slot = worker.slot();

@@ -25,6 +25,9 @@ const REPLAY_OF_EXECUTION: f64 = 0.8;
 const WRITE_S: f64 = 0.45e-6;
 /// Bytes of a log, or of a checkpoint, that one thread reads in a second.
 const READ_BYTES_A_SECOND: f64 = 0.7e9;
+/// A first transaction commits after this part of the time that the replay takes: the log is read, and what
+/// its calls may touch is listed; then the calls run that the transaction depends on.
+pub const FIRST_COMMIT_OF_REPLAY: f64 = 0.27;
 /// What there is of the bound is used up to this part of it, as predictions err.
 const USED: f64 = 0.8;
 /// How much a new observation counts beside those before.
@@ -52,6 +55,15 @@ pub(crate) struct Sample {
 /// Costs by procedure and its version; `None` has the transactions that are always recorded by value.
 type CostsByProcedure = HashMap<Option<(ProcedureId, u32)>, Arc<Costs>>;
 
+/// The bounds of a recovery.
+#[derive(Clone, Copy, Debug)]
+pub struct RecoveryTargets {
+    /// The longest time until all rows are recovered.
+    pub recovered: Duration,
+    /// The longest time until a first transaction commits, where rows are recovered on demand.
+    pub first_commit: Option<Duration>,
+}
+
 /// The recovery that opened a database.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recovered {
@@ -67,6 +79,8 @@ pub struct Recovered {
 #[derive(Debug)]
 pub struct Adaptive {
     target_s: f64,
+    /// The longest replay after which a first transaction still commits in time.
+    most_replay_s: f64,
     threads: f64,
     /// Nanoseconds of replay that were logged since the database was opened, on one thread.
     logged_ns: AtomicU64,
@@ -106,9 +120,11 @@ impl Costs {
 
 impl Adaptive {
     /// A recovery that has just been goes on counting, until the next checkpoint.
-    pub fn new(target: Duration, recovered: Recovered) -> Self {
+    pub fn new(targets: RecoveryTargets, recovered: Recovered) -> Self {
+        let of_first = |target: Duration| target.as_secs_f64() * USED / FIRST_COMMIT_OF_REPLAY;
         let adaptive = Self {
-            target_s: target.as_secs_f64(),
+            target_s: targets.recovered.as_secs_f64(),
+            most_replay_s: targets.first_commit.map_or(f64::INFINITY, of_first),
             threads: recovered.threads.max(1) as f64,
             logged_ns: AtomicU64::new(0),
             held_ns: AtomicU64::new(0),
@@ -139,9 +155,9 @@ impl Adaptive {
         self.checkpoint_bytes.load(Ordering::Relaxed) as f64 / READ_BYTES_A_SECOND / self.threads
     }
 
-    /// Seconds of the bound that are there for replay.
+    /// Seconds of the bounds that are there for replay.
     fn left_s(&self) -> f64 {
-        (self.target_s * USED - self.load_s()).max(self.target_s / 100.0)
+        (self.target_s * USED - self.load_s()).max(self.target_s / 100.0).min(self.most_replay_s)
     }
 
     /// Whether a procedure's transactions are recorded by value.
@@ -200,8 +216,13 @@ mod tests {
     use super::*;
 
     fn adaptive(target_s: f64) -> Adaptive {
+        adaptive_for(target_s, None)
+    }
+
+    fn adaptive_for(target_s: f64, first_commit: Option<Duration>) -> Adaptive {
         let recovered = Recovered { threads: 2, ..Recovered::default() };
-        Adaptive::new(Duration::from_secs_f64(target_s), recovered)
+        let targets = RecoveryTargets { recovered: Duration::from_secs_f64(target_s), first_commit };
+        Adaptive::new(targets, recovered)
     }
 
     fn observed(execution_us: u64, writes: usize) -> Sample {
@@ -224,6 +245,15 @@ mod tests {
         };
         assert_eq!(by_value(1_000.0), [true, false, false]);
         assert_eq!(by_value(0.8), [true, false, true]);
+    }
+
+    #[test]
+    fn a_checkpoint_is_due_before_a_first_commit_takes_too_long() {
+        let adaptive = adaptive_for(100.0, Some(Duration::from_secs(1)));
+        adaptive.add(5_000_000_000);
+        assert!(!adaptive.needs_checkpoint(0.0), "2.5 s of replay, 0.7 s until a first commit");
+        adaptive.add(1_000_000_000);
+        assert!(adaptive.needs_checkpoint(0.0), "3 s of replay, 0.8 s until a first commit");
     }
 
     #[test]

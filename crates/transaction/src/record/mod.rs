@@ -14,7 +14,7 @@ mod rows;
 mod slots;
 mod vertices;
 
-pub use costs::{Adaptive, Recovered};
+pub use costs::{Adaptive, FIRST_COMMIT_OF_REPLAY, Recovered, RecoveryTargets};
 
 use crate::{RowWordCount, Tables, Workspace};
 use adaptive::AdaptiveRecorder;
