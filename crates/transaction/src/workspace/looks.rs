@@ -3,10 +3,12 @@
 //! Recovery adds no row to an observed range, because the access has asked for all of its rows first. But it
 //! adds rows beside the range, to the same leaves. So a changed leaf is no conflict yet: validation reads the
 //! range again.
-//! Invariant: a look is valid if its range has no entry of another transaction that the look did not find.
-//! Held by: `rows_that_come_back_are_no_conflict` (crates/reprise/tests/suite/on_demand/conflicts.rs).
+//! Invariant: a look is valid if its range has no entry that another transaction has added since, whatever
+//! the transaction itself did with its row.
+//! Held by: `rows_that_come_back_are_no_conflict`, `a_row_that_is_added_meanwhile_is_a_conflict`,
+//! `a_row_that_is_added_and_written_is_a_conflict` (crates/reprise/tests/suite/on_demand/conflicts.rs).
 
-use super::write_set::WriteSet;
+use super::write_set::{Action, Link, WriteSet};
 use crate::Tables;
 use catalog::TableId;
 use storage::{Cursor, Direction, Guard, Handle, KeyRange, LeafChange, LeafObservation};
@@ -50,15 +52,29 @@ impl Look {
         }
         let KeyRange { lower, upper } = &self.range;
         let mut cursor = Cursor::default();
-        cursor.open(lower, upper.as_deref(), Direction::Forward);
+        cursor.open_with_keys(lower, upper.as_deref(), Direction::Forward);
         while cursor.read_leaf(tables.store(self.table).index_at(self.index), guard).is_some() {
             while let Some(record) = cursor.next_buffered(guard) {
                 let handle = record.handle();
-                if !self.found.contains(&handle) && writes.find(handle).is_none() {
+                if !self.found.contains(&handle) && !self.is_own(handle, &cursor, writes) {
                     return false;
                 }
             }
         }
         true
+    }
+
+    /// Returns whether the transaction itself has added the entry that the cursor has returned last: of a row
+    /// that was not there when it wrote it, or under a new key of a row that was.
+    fn is_own(&self, record: Handle, cursor: &Cursor, writes: &WriteSet) -> bool {
+        let Some(entry) = writes.find(record) else { return false };
+        let is_linked = |link: &Link| {
+            (link.record, link.table, link.index) == (record, self.table, self.index)
+                && cursor.last_is_under(&link.key)
+        };
+        match writes.entries[entry].action {
+            Action::Insert | Action::Cancel | Action::Revive | Action::Unrevive => true,
+            Action::Update | Action::Delete => writes.links.iter().any(is_linked),
+        }
     }
 }

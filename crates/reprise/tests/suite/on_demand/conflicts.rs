@@ -68,3 +68,44 @@ fn a_row_that_is_added_meanwhile_is_a_conflict() {
         }
     }
 }
+
+/// It is also one if the transaction then writes that row. What it adds itself is none.
+#[test]
+fn a_row_that_is_added_and_written_is_a_conflict() {
+    let folder = COMMANDS.folder(200);
+    let (one, some) = (
+        "SELECT left_over FROM stock WHERE id = 150",
+        "SELECT count(*) FROM stock WHERE id BETWEEN 90 AND 200",
+    );
+    let labels = "SELECT count(*) FROM labels WHERE found = 150";
+    let (insert, beside) = ("INSERT INTO stock VALUES (150, 0)", "INSERT INTO stock VALUES (250, 0)");
+    let moved = "UPDATE labels SET found = 150 WHERE id = 8";
+    for (read, by_other, own, is_conflict) in [
+        (one, insert, "UPDATE stock SET left_over = 1 WHERE id = 150", true),
+        (some, insert, "DELETE FROM stock WHERE id = 150", true),
+        (
+            some,
+            insert,
+            "INSERT INTO stock VALUES (150, 1) ON CONFLICT (id) DO UPDATE SET left_over = 7",
+            true,
+        ),
+        (labels, moved, "UPDATE labels SET about = 'own' WHERE id = 8", true),
+        (labels, moved, "DELETE FROM labels WHERE id = 8", true),
+        (some, beside, insert, false),
+        (labels, "INSERT INTO labels VALUES (8000000, NULL, 151)", moved, false),
+    ] {
+        let copy = copy_of(folder.path());
+        let db = COMMANDS.open(copy.path(), 0);
+        let [mut reader, mut writer] = [(); 2].map(|()| db.session().unwrap());
+        reader.begin().unwrap();
+        answer(&mut reader, read).unwrap();
+        answer(&mut writer, by_other).unwrap();
+        let wrote = answer(&mut reader, own);
+        let committed = reader.commit().map_err(|error| error.sqlstate().to_string());
+        assert_eq!(
+            wrote.is_err() || committed.is_err(),
+            is_conflict,
+            "{read}, {own}: {wrote:?}, {committed:?}"
+        );
+    }
+}
