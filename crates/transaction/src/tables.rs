@@ -171,6 +171,12 @@ impl Tables {
     /// The data of a table.
     #[inline]
     pub fn store(&self, id: TableId) -> &TableStore {
+        self.shared(id)
+    }
+
+    /// As `store`, shared.
+    #[inline]
+    pub(crate) fn shared(&self, id: TableId) -> &Arc<TableStore> {
         self.by_id(id).expect("a compiled operation's table is there")
     }
 

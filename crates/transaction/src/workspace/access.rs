@@ -11,6 +11,7 @@ use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use procedure::{
     Conflict, DataAccess, Failure, LookAhead, NestedScans, ScanRange, SqlError, TransactionControl,
 };
+use std::sync::Arc;
 use storage::{Handle, look_again};
 
 /// How often an insert looks for the end of a record that is leaving the index.
@@ -39,7 +40,7 @@ impl DataAccess for Workspace {
         let (record, leaf) = self.tables.store(table.id).find(key, self.worker.guard());
         let Some(record) = record else {
             if is_moving {
-                self.look(Look::at_absent_key(table.id, key, leaf));
+                self.look(Look::at_absent_key(Arc::clone(self.tables.shared(table.id)), key, leaf));
             } else {
                 self.observe(table.id, leaf);
             }
@@ -116,7 +117,7 @@ impl DataAccess for Workspace {
             match unread {
                 Some(unread) => {
                     let look = Look {
-                        table,
+                        store: Arc::clone(self.tables.shared(table)),
                         index: *index,
                         range: cursor.read_since(unread),
                         leaf: Some(leaf),

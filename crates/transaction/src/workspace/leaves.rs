@@ -7,7 +7,6 @@
 
 use super::looks::Look;
 use super::write_set::WriteSet;
-use crate::Tables;
 use storage::{Guard, LeafChange, LeafObservation};
 
 /// A moment in the list of observed leaves.
@@ -46,9 +45,14 @@ impl Leaves {
     }
 
     /// Whether no other transaction has changed the keys of an observed leaf.
-    pub(crate) fn are_valid(&self, tables: &Tables, writes: &WriteSet, guard: &Guard) -> bool {
+    pub(crate) fn are_valid(&self, writes: &WriteSet, guard: &Guard) -> bool {
         self.observed.iter().all(|leaf| leaf.is_valid(guard))
-            && self.looks.iter().all(|look| look.is_valid(tables, writes, guard))
+            && self.looks.iter().all(|look| look.is_valid(writes, guard))
+    }
+
+    /// Forgets the looks, which hold tables.
+    pub(super) fn forget_looks(&mut self) {
+        self.looks.clear();
     }
 
     /// Follows a change of a leaf by the transaction itself; returns whether the leaf is observed.

@@ -9,14 +9,15 @@
 //! `a_row_that_is_added_and_written_is_a_conflict` (crates/reprise/tests/suite/on_demand/conflicts.rs).
 
 use super::write_set::{Action, Link, WriteSet};
-use crate::Tables;
 use catalog::TableId;
-use storage::{Cursor, Direction, Guard, Handle, KeyRange, LeafChange, LeafObservation};
+use std::sync::Arc;
+use storage::{Cursor, Direction, Guard, Handle, KeyRange, LeafChange, LeafObservation, TableStore};
 
 /// A part of an index that was observed in one leaf.
 #[derive(Debug)]
 pub(super) struct Look {
-    pub(super) table: TableId,
+    /// The table as it was then; the transaction may have changed its definition since.
+    pub(super) store: Arc<TableStore>,
     pub(super) index: usize,
     pub(super) range: KeyRange,
     /// The leaf; `None` once the transaction itself has split it.
@@ -27,11 +28,15 @@ pub(super) struct Look {
 
 impl Look {
     /// What the transaction has observed that has not found a primary key.
-    pub(super) fn at_absent_key(table: TableId, key: &[u8], leaf: LeafObservation) -> Self {
+    pub(super) fn at_absent_key(store: Arc<TableStore>, key: &[u8], leaf: LeafObservation) -> Self {
         let mut upper = key.to_vec();
         catalog::successor(&mut upper);
         let range = KeyRange { lower: key.to_vec(), upper: (!upper.is_empty()).then_some(upper) };
-        Self { table, index: 0, range, leaf: Some(leaf), found: Vec::new() }
+        Self { store, index: 0, range, leaf: Some(leaf), found: Vec::new() }
+    }
+
+    pub(super) fn table(&self) -> TableId {
+        self.store.definition().id
     }
 
     /// Follows a change of a leaf by the transaction itself.
@@ -43,7 +48,7 @@ impl Look {
     }
 
     /// Returns whether no other transaction has added an entry to the range.
-    pub(super) fn is_valid(&self, tables: &Tables, writes: &WriteSet, guard: &Guard) -> bool {
+    pub(super) fn is_valid(&self, writes: &WriteSet, guard: &Guard) -> bool {
         if self.leaf.is_some_and(|leaf| leaf.is_valid(guard)) {
             return true;
         }
@@ -53,7 +58,7 @@ impl Look {
         let KeyRange { lower, upper } = &self.range;
         let mut cursor = Cursor::default();
         cursor.open_with_keys(lower, upper.as_deref(), Direction::Forward);
-        while cursor.read_leaf(tables.store(self.table).index_at(self.index), guard).is_some() {
+        while cursor.read_leaf(self.store.index_at(self.index), guard).is_some() {
             while let Some(record) = cursor.next_buffered(guard) {
                 let handle = record.handle();
                 if !self.found.contains(&handle) && !self.is_own(handle, &cursor, writes) {
@@ -69,7 +74,7 @@ impl Look {
     fn is_own(&self, record: Handle, cursor: &Cursor, writes: &WriteSet) -> bool {
         let Some(entry) = writes.find(record) else { return false };
         let is_linked = |link: &Link| {
-            (link.record, link.table, link.index) == (record, self.table, self.index)
+            (link.record, link.table, link.index) == (record, self.table(), self.index)
                 && cursor.last_is_under(&link.key)
         };
         match writes.entries[entry].action {

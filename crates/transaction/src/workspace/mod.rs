@@ -277,6 +277,7 @@ impl Workspace {
     /// Ends the transaction in hand: it holds nothing any more, neither rows nor memory.
     #[inline]
     fn end(&mut self) {
+        self.leaves.forget_looks();
         self.end_holding();
         self.worker.leave();
     }
@@ -390,7 +391,7 @@ impl Workspace {
 
     /// Returns whether no other transaction has changed the keys that the transaction has observed.
     pub(crate) fn leaves_are_valid(&self) -> bool {
-        self.leaves.are_valid(&self.tables, &self.writes, self.worker.guard())
+        self.leaves.are_valid(&self.writes, self.worker.guard())
     }
 
     /// Returns whether the transaction observes keys at a moment at which recovery adds rows beside them.
@@ -408,7 +409,7 @@ impl Workspace {
 
     #[cold]
     fn look(&mut self, look: Look) {
-        self.observe_absence(look.table);
+        self.observe_absence(look.table());
         self.leaves.look(look);
     }
 

@@ -3,6 +3,7 @@
 use super::{ANY, BY_KEY, COMMANDS, POINTS, answer, copy_of, setups, statement};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use reprise::Nowhere;
 
 /// A session that is alone meets no conflict: rows that come back beside what its transactions have read are
 /// none.
@@ -107,5 +108,33 @@ fn a_row_that_is_added_and_written_is_a_conflict() {
             is_conflict,
             "{read}, {own}: {wrote:?}, {committed:?}"
         );
+    }
+}
+
+/// A transaction that changes the definition of a table which it has read commits, while rows come back.
+#[test]
+fn a_definition_of_what_was_read_is_no_conflict() {
+    let folder = COMMANDS.folder(50);
+    let reads = [
+        "SELECT left_over FROM stock WHERE id = 150",
+        "SELECT count(*) FROM labels WHERE found < 9",
+        "SELECT about FROM numbered WHERE id = 9000",
+    ];
+    for definition in [
+        "ALTER TABLE stock ADD COLUMN own INT",
+        "ALTER TABLE labels ALTER COLUMN found TYPE BIGINT",
+        "DROP TABLE numbered",
+        "CREATE INDEX own ON labels (about)",
+    ] {
+        let copy = copy_of(folder.path());
+        let db = COMMANDS.open(copy.path(), 0);
+        let mut session = db.session().unwrap();
+        session.begin().unwrap();
+        reads.iter().for_each(|read| drop(answer(&mut session, read).unwrap()));
+        let prepared = session.prepare(definition).unwrap();
+        let defined = session.execute_into(&prepared, &[], Box::new(Nowhere)).map(drop);
+        defined.unwrap_or_else(|error| panic!("{definition}: {error}"));
+        answer(&mut session, "INSERT INTO kinds VALUES (1000, 'own')").unwrap();
+        session.commit().map(drop).unwrap_or_else(|error| panic!("{definition}: {error}"));
     }
 }
