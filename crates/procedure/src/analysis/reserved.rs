@@ -94,10 +94,8 @@ impl Reservation {
 
     /// Returns whether it reserves the same granule in the same mode.
     fn is_as(&self, other: &Self) -> bool {
-        let (own, other_granule) = (&self.granule, &other.granule);
-        self.mode == other.mode
-            && (own.table.id, own.index) == (other_granule.table.id, other_granule.index)
-            && own.prefix == other_granule.prefix
+        let index = |own: &Self| (own.granule.table.id, own.granule.index);
+        self.mode == other.mode && index(self) == index(other) && self.granule.prefix == other.granule.prefix
     }
 
     /// Notes which columns calls update, by table.

@@ -164,7 +164,10 @@ impl<B: Batch> Closures<B> {
         let narrowed = indexes.narrowed(&used);
         let (indexes, listed) = match list(&narrowed) {
             // The sample has not shown all.
-            Err(NotListed::NoNode) => (indexes.clone(), list(&indexes)),
+            Err(NotListed::NoNode) => {
+                let listed = list(&indexes);
+                (indexes, listed)
+            }
             listed => (narrowed, listed),
         };
         let listed = match listed {

@@ -96,6 +96,15 @@ pub struct KeyRange {
     pub upper: Option<Vec<u8>>,
 }
 
+impl KeyRange {
+    /// Returns the keys that begin with some bytes.
+    pub fn beginning_with(bytes: &[u8]) -> Self {
+        let mut upper = bytes.to_vec();
+        catalog::successor(&mut upper);
+        Self { lower: bytes.to_vec(), upper: (!upper.is_empty()).then_some(upper) }
+    }
+}
+
 /// The entries of a leaf inside a range, in the scan's order.
 #[derive(Default, Debug)]
 struct Entries {

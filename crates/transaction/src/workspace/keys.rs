@@ -7,7 +7,7 @@ use super::write_set::{Action, Link};
 use crate::on_demand::{Intent, Place};
 use catalog::{Arena, Datum, Table, TableId, value_from_datum};
 use procedure::{Conflict, DataAccess, Failure, NestedScans, ScanRange, SqlError};
-use storage::{Added, Change, Finger, Handle, Linked, NewState, OutOfMemory};
+use storage::{Added, Change, Finger, Handle, KeyRange, Linked, NewState, OutOfMemory};
 
 /// Where the transaction's last insert was.
 #[derive(Default)]
@@ -128,10 +128,8 @@ impl Workspace {
         if !self.tables.has_pending_rows() {
             return Ok(());
         }
-        let mut upper = key.to_vec();
-        catalog::successor(&mut upper);
-        let upper = (!upper.is_empty()).then_some(upper.as_slice());
-        let place = Place::Range(ScanRange { index, lower: key, upper, backward: false });
+        let KeyRange { lower, upper } = &KeyRange::beginning_with(key);
+        let place = Place::Range(ScanRange { index, lower, upper: upper.as_deref(), backward: false });
         Ok(self.tables.recover(table, place, Intent::Write, self.worker.guard(), &self.interrupts)?)
     }
 
@@ -166,13 +164,11 @@ impl Workspace {
         for column in columns {
             table.encode_key_column(*column, row.values[*column], row.arena, &mut lower);
         }
-        let mut upper = lower.clone();
-        catalog::successor(&mut upper);
-        let upper = (!upper.is_empty()).then_some(upper.as_slice());
+        let KeyRange { lower, upper } = &KeyRange::beginning_with(&lower);
         let (reads, leaves) = (self.reads.len(), self.leaves.mark());
         loop {
             self.enter_scan();
-            let range = ScanRange { index, lower: &lower, upper, backward: false };
+            let range = ScanRange { index, lower, upper: upper.as_deref(), backward: false };
             let found = self.finds_other(table, range, own);
             self.leave_scan();
             match found {

@@ -29,9 +29,7 @@ pub(super) struct Look {
 impl Look {
     /// What the transaction has observed that has not found a primary key.
     pub(super) fn at_absent_key(store: Arc<TableStore>, key: &[u8], leaf: LeafObservation) -> Self {
-        let mut upper = key.to_vec();
-        catalog::successor(&mut upper);
-        let range = KeyRange { lower: key.to_vec(), upper: (!upper.is_empty()).then_some(upper) };
+        let range = KeyRange::beginning_with(key);
         Self { store, index: 0, range, leaf: Some(leaf), found: Vec::new() }
     }
 
