@@ -20,6 +20,7 @@ mod sectors;
 mod sequencing;
 mod shortage;
 mod sync;
+mod threads;
 
 pub use buffer::{Latched, LogBuffer, Room};
 pub use content::Content;
@@ -39,3 +40,4 @@ pub use sequencing::{
     AccessNumbers, Commit, CommitQueue, Csn, Drawn, Dsn, Footprint, Gsn, InvalidSequencing, Log, LogStart,
     LoggerTag, Lsn, Numbered, Numbering, Observed, Readable, Sequencing, Ssn, start,
 };
+pub use threads::on_threads;

@@ -18,6 +18,7 @@ use crate::error::{CorruptionKind, LogError, UnprovenKind};
 use crate::files::{BATCH_HEADER, BATCH_MAGIC, FileId, Header, PAGE};
 use crate::identity::DatabaseId;
 use crate::sectors::{self, CONTENTS, SECTOR, SectorState};
+use crate::threads::on_threads;
 use catalog::{CommitOrder, Epoch, Reader};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -130,6 +131,21 @@ impl LoggerLog {
         }
     }
 
+    /// Adds a file that is the next one of this log.
+    ///
+    /// # Errors
+    /// It has no header, or is another file.
+    fn add_file(&mut self, id: FileId, read: ReadFile, path: &Path) -> Result<(), LogError> {
+        let ReadFile { header, batches, last_batch, known, tail, end, bytes } = read;
+        self.bytes_read += bytes;
+        self.begin_file(id, &header?, path)?;
+        self.batches.extend(batches);
+        self.last_batch = last_batch;
+        raise_all(&mut self.known, &known);
+        (self.tail, self.end) = (tail, end);
+        Ok(())
+    }
+
     /// Starts a file with its header, unless the file is not the next one of this log.
     fn begin_file(&mut self, id: FileId, header: &Header, path: &Path) -> Result<(), LogError> {
         if header.logger != self.logger.0 {
@@ -225,10 +241,10 @@ fn log_files(disk: &SharedDisk, folder: &Path) -> Result<Vec<(FileId, PathBuf)>,
 /// # Errors
 /// The disk fails. Damage is no error; it ends its log.
 pub fn read_device(disk: &SharedDisk, folder: &Path, device: u32) -> Result<Vec<LoggerLog>, LogError> {
-    read_device_where(disk, folder, device, |_| true)
+    read_device_where(disk, folder, device, 1, |_| true)
 }
 
-/// Reads only the files that `is_needed` selects; otherwise as `read_device`.
+/// Reads only the files that `is_needed` selects, on several threads; otherwise as `read_device`.
 ///
 /// # Errors
 /// As `read_device`.
@@ -236,29 +252,26 @@ pub fn read_device_where(
     disk: &SharedDisk,
     folder: &Path,
     device: u32,
+    threads: usize,
     mut is_needed: impl FnMut(FileId) -> bool,
 ) -> Result<Vec<LoggerLog>, LogError> {
+    let mut files = log_files(disk, folder)?;
+    files.retain(|(id, _)| is_needed(*id));
+    let read = on_threads(threads, files.len(), |file| ReadFile::of(disk, &files[file].1));
     let mut logs: Vec<LoggerLog> = Vec::new();
-    for (id, path) in log_files(disk, folder)?.into_iter().filter(|(id, _)| is_needed(*id)) {
+    for ((id, path), read) in files.into_iter().zip(read) {
         let key = (id.incarnation, id.logger(device));
         let is_new = logs.last().is_none_or(|log| (log.incarnation, log.logger.0) != key);
         if !is_new && logs.last().is_some_and(|log| log.damage().is_some()) {
             continue;
         }
-        let bytes = read_whole(&**disk, &path).map_err(|error| LogError::io("read", &path, error))?;
-        let header = Header::read(&path, &bytes);
-        if let Ok(None) = header {
-            continue;
-        }
+        let Some(read) = read? else { continue };
         if is_new {
             logs.push(LoggerLog::new(id, device));
         }
         let Some(log) = logs.last_mut() else { continue };
-        log.bytes_read += bytes.len() as u64;
-        let begun = header.map(|header| header.expect("a header that is not there was passed over"));
-        match begun.and_then(|header| log.begin_file(id, &header, &path).map(|()| header)) {
-            Ok(header) => read_file(&path, bytes, &header, log),
-            Err(error) => log.tail = LogTail::Damaged(error),
+        if let Err(error) = log.add_file(id, read, &path) {
+            log.tail = LogTail::Damaged(error);
         }
     }
     Ok(logs)
@@ -277,55 +290,96 @@ pub fn read_ends(
     let files = log_files(disk, folder)?;
     let mut ends: Vec<LoggerLog> = Vec::new();
     for (id, path) in files.into_iter().rev().filter(|(id, _)| id.incarnation == incarnation) {
-        let bytes = read_whole(&**disk, &path).map_err(|error| LogError::io("read", &path, error))?;
-        let Some(header) = Header::read(&path, &bytes)? else { continue };
-        let place = ends.iter().position(|end| end.logger.0 == header.logger).unwrap_or_else(|| {
-            ends.push(LoggerLog::new(id, device));
-            ends.len() - 1
-        });
-        let end = &mut ends[place];
-        if !end.batches.is_empty() {
+        let place = ends.iter().position(|end| end.logger.0 == id.logger(device));
+        if place.is_some_and(|place| !ends[place].batches.is_empty()) {
             continue;
         }
-        *end = LoggerLog::new(id, device);
-        end.begin_file(id, &header, &path)?;
-        read_file(&path, bytes, &header, end);
+        let Some(read) = ReadFile::of(disk, &path)? else { continue };
+        let mut end = LoggerLog::new(id, device);
+        end.add_file(id, read, &path)?;
         if let Some(error) = end.damage() {
             return Err(error.clone());
+        }
+        match place {
+            Some(place) => ends[place] = end,
+            None => ends.push(end),
         }
     }
     Ok(ends)
 }
 
-/// Reads the batches of a file in place.
-fn read_file(path: &Path, mut bytes: Vec<u8>, header: &Header, log: &mut LoggerLog) {
-    let mut offset = PAGE;
-    let mut found = Vec::new();
-    while offset + SECTOR <= bytes.len() {
-        match read_next(path, &mut bytes, offset, header, log.last_batch + 1) {
-            Ok(Found::Batch { batch, end }) => {
-                log.last_batch = batch.number;
-                log.known.resize(log.known.len().max(batch.known.len()), 0);
-                for (newest, known) in log.known.iter_mut().zip(&batch.known) {
-                    *newest = (*newest).max(*known);
-                }
-                found.push((batch, offset));
-                offset = end;
-                continue;
-            }
-            Ok(Found::Torn) => log.tail = LogTail::Torn { file: path.into(), offset: offset as u64 },
-            Ok(Found::End) => {}
-            Err(error) => log.tail = LogTail::Damaged(error),
+/// A file that is read by itself: as if the file before it ended where its header says.
+struct ReadFile {
+    /// The header, or why it is not one.
+    header: Result<Header, LogError>,
+    batches: Vec<Batch>,
+    /// The number of its last batch, or of the last one before it.
+    last_batch: u64,
+    /// For each logger, the newest batch that a batch names as durable.
+    known: Vec<u64>,
+    /// How its batches end.
+    tail: LogTail,
+    /// End of its batches, in bytes.
+    end: u64,
+    /// Its length, in bytes.
+    bytes: u64,
+}
+
+impl ReadFile {
+    /// Reads a file; returns `None` for one that was never used.
+    ///
+    /// # Errors
+    /// The disk fails. Damage is no error here.
+    fn of(disk: &SharedDisk, path: &Path) -> Result<Option<Self>, LogError> {
+        let bytes = read_whole(&**disk, path).map_err(|error| LogError::io("read", path, error))?;
+        let length = bytes.len() as u64;
+        let header = match Header::read(path, &bytes) {
+            Ok(None) => return Ok(None),
+            Ok(Some(header)) => Ok(header),
+            Err(error) => Err(error),
+        };
+        let last_batch = header.as_ref().map_or(0, |header| header.first_batch.saturating_sub(1));
+        let (batches, known, tail) = (Vec::new(), Vec::new(), LogTail::Clean);
+        let mut read = Self { header, batches, last_batch, known, tail, end: PAGE as u64, bytes: length };
+        if let Ok(header) = read.header.clone() {
+            read.add_batches(path, bytes, &header);
         }
-        break;
+        Ok(Some(read))
     }
-    log.end = offset as u64;
-    let file = Arc::new(bytes);
-    log.batches.extend(found.into_iter().map(|(batch, offset)| {
-        let RawBatch { completed, vouched, records, .. } = batch;
-        let records = Records { file: Arc::clone(&file), range: records };
-        Batch { completed, vouched, records, file: path.into(), offset: offset as u64 }
-    }));
+
+    /// Reads the batches in place.
+    fn add_batches(&mut self, path: &Path, mut bytes: Vec<u8>, header: &Header) {
+        let mut offset = PAGE;
+        let mut found = Vec::new();
+        while offset + SECTOR <= bytes.len() {
+            match read_next(path, &mut bytes, offset, header, self.last_batch + 1) {
+                Ok(Found::Batch { batch, end }) => {
+                    self.last_batch = batch.number;
+                    raise_all(&mut self.known, &batch.known);
+                    found.push((batch, offset));
+                    offset = end;
+                    continue;
+                }
+                Ok(Found::Torn) => self.tail = LogTail::Torn { file: path.into(), offset: offset as u64 },
+                Ok(Found::End) => {}
+                Err(error) => self.tail = LogTail::Damaged(error),
+            }
+            break;
+        }
+        self.end = offset as u64;
+        let file = Arc::new(bytes);
+        self.batches.extend(found.into_iter().map(|(batch, offset)| {
+            let RawBatch { completed, vouched, records, .. } = batch;
+            let records = Records { file: Arc::clone(&file), range: records };
+            Batch { completed, vouched, records, file: path.into(), offset: offset as u64 }
+        }));
+    }
+}
+
+/// Raises each number to that at the same place of `to`.
+fn raise_all(numbers: &mut Vec<u64>, to: &[u64]) {
+    numbers.resize(numbers.len().max(to.len()), 0);
+    numbers.iter_mut().zip(to).for_each(|(number, to)| *number = (*number).max(*to));
 }
 
 /// Reads the next batch. Refuses one that is not the successor of the last one, or that follows the last one.

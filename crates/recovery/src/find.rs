@@ -48,7 +48,7 @@ pub(crate) fn find<'a>(
     let disk = config.device.on(disk, &devices);
     let evidence = Evidence { folder, devices: &devices, pepoch: &pepoch, manifest: manifest.as_ref() };
     evidence.check_manifest()?;
-    let log = load_logs(&disk, evidence, config.accept_data_loss)?;
+    let log = load_logs(&disk, evidence, config.accept_data_loss, config.threads)?;
     Ok(Found { disk, folder, devices, pepoch, manifest, log: Arc::new(log) })
 }
 

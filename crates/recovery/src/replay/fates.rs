@@ -29,14 +29,17 @@ impl<'l> Fates<'l> {
         let mut ended = ended.into_iter().peekable();
         let mut fates = Self { counts: vec![false; log.len()], losers: BTreeMap::new() };
         for index in indexes(RecordKind::Operation) {
-            let (transaction, Record::Operation(operation)) = log.record(index) else { continue };
+            let transaction = log.order(index);
             while ended.next_if(|(other, _)| *other < transaction).is_some() {}
             let fate = ended.peek().filter(|(other, _)| *other == transaction);
             fates.counts[index] = match fate {
                 Some((_, committed)) => *committed,
                 None => transaction >= from,
             };
-            if fate.is_none() && transaction >= from {
+            if fate.is_none()
+                && transaction >= from
+                && let Record::Operation(operation) = log.record(index).1
+            {
                 fates.losers.entry(transaction).or_default().push(operation);
             }
         }

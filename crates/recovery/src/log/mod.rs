@@ -5,15 +5,18 @@
 //! serial order, they are all transactions numbered up to the cut, and past it those that count alone
 //! (`logging::content::Stamp`). Held by: `crates/reprise/tests/suite/crash_consistency.rs`, `histories.rs`.
 
+mod index;
+
 use crate::RecoveryError;
 use crate::completeness::{Evidence, FoundLog, Loss, Needed};
 use catalog::{CommitOrder, Reader};
 use checkpoint::Consistency;
-use logging::content::{self, LargeRecord, Outcome, Record, RecordKind};
+use index::{Counted, Index, is_of_batch, parts_of};
+use logging::content::{self, LargeRecord, Record, RecordKind};
 use logging::disk::{SharedDisk, seen_from};
 use logging::{
     CorruptionKind, LogEnd, LogError, LogTail, LoggerLog, PepochFile, UnprovenKind, durable_up_to,
-    read_device_where, read_ends, read_large,
+    on_threads, read_device_where, read_ends, read_large,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -96,7 +99,8 @@ pub struct LogContents {
     pub complete: CommitOrder,
 }
 
-/// Reads the logs of a data folder. Transactions before the bound of the checkpoint are left out. Where loss
+/// Reads the logs of a data folder, on several threads, at least one a device. Transactions before the bound
+/// of the checkpoint are left out. Where loss
 /// is accepted and a file is missing, so are the transactions that may come after those of the missing file.
 ///
 /// # Errors
@@ -105,13 +109,14 @@ pub(crate) fn load_logs(
     disk: &SharedDisk,
     evidence: Evidence<'_>,
     accepts_loss: bool,
+    threads: usize,
 ) -> Result<LogContents, RecoveryError> {
     let Evidence { folder, devices: folders, pepoch, .. } = evidence;
     let losses = evidence.check_markers(disk)?;
     let by_device: Vec<Result<_, LogError>> = std::thread::scope(|scope| {
-        let devices = 0..folders.len() as u32;
-        let reading: Vec<_> =
-            devices.map(|device| scope.spawn(move || read_needed(disk, device, evidence))).collect();
+        let of_device = threads.div_ceil(folders.len().max(1));
+        let read = |device| scope.spawn(move || read_needed(disk, device, evidence, of_device));
+        let reading: Vec<_> = (0..folders.len() as u32).map(read).collect();
         reading.into_iter().map(|thread| thread.join().expect("a reading thread does not panic")).collect()
     });
     let mut contents = LogContents { complete: CommitOrder(u64::MAX), ..LogContents::default() };
@@ -127,7 +132,7 @@ pub(crate) fn load_logs(
     contents.find_cuts(pepoch, |incarnation| durable_in_companions(disk, folder, pepoch, incarnation))?;
     let first = folders.first().map(PathBuf::as_path).unwrap_or(folder);
     let read = |record| Ok(read_large(disk, first, pepoch.database, record)?);
-    let lasts = contents.index_records(evidence.bound(), read)?;
+    let lasts = contents.index_records(evidence.bound(), threads, read)?;
     contents.last = lasts.iter().copied().max().unwrap_or_default();
     contents.check_batches()?;
     let mut logs = contents.logs.iter().zip(lasts);
@@ -148,10 +153,15 @@ struct DeviceLogs {
 }
 
 /// Reads the logs of a device that recovery needs.
-fn read_needed(disk: &SharedDisk, device: u32, evidence: Evidence<'_>) -> Result<DeviceLogs, LogError> {
+fn read_needed(
+    disk: &SharedDisk,
+    device: u32,
+    evidence: Evidence<'_>,
+    threads: usize,
+) -> Result<DeviceLogs, LogError> {
     let folder = &evidence.devices[device as usize];
     let mut unneeded = Vec::new();
-    let logs = read_device_where(disk, folder, device, |id| {
+    let logs = read_device_where(disk, folder, device, threads, |id| {
         let is_needed = match evidence.needed(id.incarnation, id.logger(device)) {
             Needed::Nothing => false,
             Needed::From(first) => id.sequence >= first,
@@ -191,22 +201,6 @@ fn durable_in_companions(
         least = Some(least.map_or(durable, |least| least.min(durable)));
     }
     Ok(least)
-}
-
-/// Returns whether a record is one of a vertex. A vertex may have no record, or several; the end of its batch
-/// tells how many have committed.
-fn is_of_batch(kind: RecordKind) -> bool {
-    matches!(kind, RecordKind::Vertex | RecordKind::BatchWrites)
-}
-
-/// Returns whether a record says that a transaction committed.
-fn is_a_commit(record: &Record<'_>) -> bool {
-    match record {
-        Record::Outcome(outcome) => outcome.committed,
-        Record::Operation(_) | Record::BatchEnd(_) => false,
-        Record::Large(large) => large.kind != RecordKind::Operation,
-        _ => true,
-    }
 }
 
 impl LogContents {
@@ -279,19 +273,33 @@ impl LogContents {
         Ok(())
     }
 
-    /// Collects the records that count; returns the greatest order in each log.
+    /// Collects the records that count, on several threads; returns the greatest order in each log.
     fn index_records(
         &mut self,
         from: CommitOrder,
+        threads: usize,
         read_large: impl Fn(LargeRecord) -> Result<(PathBuf, Vec<u8>), RecoveryError>,
     ) -> Result<Vec<CommitOrder>, RecoveryError> {
-        let logs = std::mem::take(&mut self.logs);
-        let (committed, left_out) = (HashSet::new(), HashSet::new());
-        let mut index = Index { contents: self, from, large: Vec::new(), committed, left_out };
-        let lasts = logs.iter().enumerate().map(|(number, log)| index.add_log(number as u32, log)).collect();
-        let Index { large, committed, left_out, .. } = index;
+        let (parts, mut lasts) = (parts_of(&self.logs), vec![CommitOrder(0); self.logs.len()]);
+        let counted = Counted { from, cuts: &self.cuts, complete: self.complete };
+        let index = |part: usize| Index::of(&self.logs, &parts[part], &counted);
+        let indexes: Vec<Index> =
+            on_threads(threads, parts.len(), index).into_iter().collect::<Result<_, _>>()?;
+        self.addresses.reserve_exact(indexes.iter().map(|index| index.addresses.len()).sum());
+        let (mut large, mut committed, mut left_out) = (Vec::new(), HashSet::new(), HashSet::new());
+        for (part, index) in parts.iter().zip(indexes) {
+            lasts[part.log] = lasts[part.log].max(index.last);
+            self.addresses.extend_from_slice(&index.addresses);
+            self.kinds.extend(index.kinds);
+            self.batches.extend(index.batches);
+            self.transactions += index.transactions;
+            self.record_bytes += index.record_bytes;
+            self.discarded += index.discarded;
+            large.extend(index.large);
+            committed.extend(index.committed);
+            left_out.extend(index.left_out);
+        }
         self.discarded += left_out.len() as u64;
-        self.logs = logs;
         for (record, mut address) in large {
             // The checkpoint holds the operations of transactions that began before it.
             if address.order < from && !committed.contains(&address.order) {
@@ -306,7 +314,7 @@ impl LogContents {
             (address.log, address.batch, address.kind) = (LARGE, self.large.len() as u32 - 1, record.kind);
             address.add_to(&mut self.kinds, &mut self.addresses);
         }
-        lasts
+        Ok(lasts)
     }
 
     /// Refuses batches that lack records, and records of batches that have no end.
@@ -440,85 +448,6 @@ impl LogContents {
             LogTail::Clean | LogTail::Damaged(_) => None,
         })
         .collect()
-    }
-}
-
-/// The records of the logs, while they are collected.
-struct Index<'c> {
-    contents: &'c mut LogContents,
-    /// The bound of the checkpoint.
-    from: CommitOrder,
-    large: Vec<(LargeRecord, Address)>,
-    /// Transactions whose commit after the checkpoint is an outcome of its own.
-    committed: HashSet<CommitOrder>,
-    /// Vertices with records whose batches do not count.
-    left_out: HashSet<CommitOrder>,
-}
-
-impl Index<'_> {
-    /// Adds the records of a log that count; returns the greatest order in it.
-    fn add_log(&mut self, number: u32, log: &LoggerLog) -> Result<CommitOrder, RecoveryError> {
-        let mut last = CommitOrder(0);
-        for (batch_number, batch) in log.batches.iter().enumerate() {
-            last = last.max(batch.completed).max(batch.vouched);
-            let mut reader = Reader::new(&batch.records);
-            while reader.remaining() > 0 {
-                let offset = (batch.records.len() - reader.remaining()) as u32;
-                let (stamp, kind, record) = content::read(&mut reader).map_err(|_| {
-                    let kind = CorruptionKind::Malformed("a record of this batch is malformed");
-                    LogError::corrupt(&batch.file, batch.offset, kind)
-                })?;
-                last = last.max(stamp.order);
-                let bytes = (batch.records.len() - reader.remaining()) as u64 - u64::from(offset);
-                let address =
-                    Address { order: stamp.order, log: number, batch: batch_number as u32, offset, kind };
-                if stamp.order > self.contents.cuts[&log.incarnation] && !stamp.alone
-                    || stamp.order > self.contents.complete
-                {
-                    if is_of_batch(kind) {
-                        self.left_out.insert(stamp.order);
-                    }
-                    self.contents.discarded += u64::from(is_a_commit(&record) && !is_of_batch(kind));
-                } else if stamp.order >= self.from || is_an_operation(kind, &record) {
-                    // An operation is logged before its transaction draws the order of its commit.
-                    if stamp.order >= self.from && log.semantics != procedure::SEMANTICS {
-                        let (written, known) = (log.semantics, procedure::SEMANTICS);
-                        let kind = UnprovenKind::OtherSemantics { written, known };
-                        return Err(LogError::unproven(&batch.file, batch.offset, kind).into());
-                    }
-                    self.contents.record_bytes += bytes;
-                    self.contents.transactions += u64::from(is_a_commit(&record) && !is_of_batch(kind));
-                    self.add(address, &record);
-                }
-            }
-        }
-        Ok(last)
-    }
-
-    fn add(&mut self, address: Address, record: &Record<'_>) {
-        match record {
-            Record::Large(large) => return self.large.push((*large, address)),
-            Record::Outcome(Outcome { transaction, committed: true }) => {
-                self.committed.insert(*transaction);
-            }
-            Record::BatchEnd(end) => {
-                let (last, records) = (address.order, end.records);
-                self.contents.transactions += u64::from(end.commits);
-                // One that does not fit its order has no records either, which `check_batches` finds.
-                let first = end.first(last).unwrap_or(last);
-                return self.contents.batches.push(FoundBatch { first, last, records });
-            }
-            _ => {}
-        }
-        address.add_to(&mut self.contents.kinds, &mut self.contents.addresses);
-    }
-}
-
-/// Returns whether a record is an operation, or refers to one.
-fn is_an_operation(kind: RecordKind, record: &Record<'_>) -> bool {
-    match record {
-        Record::Large(large) => large.kind == RecordKind::Operation,
-        _ => kind == RecordKind::Operation,
     }
 }
 
