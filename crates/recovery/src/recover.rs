@@ -73,7 +73,8 @@ pub fn recover(
     let mut found = find(disk, folder, config)?;
     let log_load_s = begun.elapsed().as_secs_f64();
     let method = config.method.chosen(&found.log.kinds, found.consistency())?;
-    Arc::get_mut(&mut found.log).expect("nothing else has it").arrange(method.is_by_device());
+    let log = Arc::get_mut(&mut found.log).expect("nothing else has it");
+    log.arrange(method.is_by_device(), config.threads);
     let mut report = found.report(config);
     (report.method, report.log_load_s) = (method, log_load_s);
 

@@ -44,6 +44,23 @@ impl Address {
     }
 }
 
+/// Sorts addresses by commit order, a definition before the writes of its transaction.
+fn sort(addresses: &mut [Address], threads: usize) {
+    let key = |address: &Address| {
+        let is_later = address.kind != RecordKind::Definition;
+        (address.order, is_later, address.log, address.batch, address.offset)
+    };
+    if addresses.is_sorted_by_key(key) {
+        return;
+    }
+    let size = addresses.len().div_ceil(threads.max(1)).max(1);
+    std::thread::scope(|scope| {
+        addresses.chunks_mut(size).for_each(|part| drop(scope.spawn(|| part.sort_unstable_by_key(key))));
+    });
+    // A stable sort merges parts that are sorted.
+    addresses.sort_by_key(key);
+}
+
 /// The log number of large records; their batch number is an index of `LogContents::large`.
 const LARGE: u32 = u32::MAX;
 
@@ -341,16 +358,14 @@ impl LogContents {
         LogError::unproven(&file, 0, UnprovenKind::BrokenBatch { order })
     }
 
-    /// Puts the records in commit order; or, between definitions, in the order of their devices.
-    pub(crate) fn arrange(&mut self, by_device: bool) {
+    /// Puts the records in commit order, on several threads; or, between definitions, in the order of their
+    /// devices.
+    pub(crate) fn arrange(&mut self, by_device: bool, threads: usize) {
         let is_definition = |address: &&Address| address.kind == RecordKind::Definition;
         let mut definitions: Vec<_> =
             self.addresses.iter().filter(is_definition).map(|own| own.order).collect();
         if !by_device {
-            let is_later = |address: &Address| address.kind != RecordKind::Definition;
-            self.addresses.sort_unstable_by_key(|address| {
-                (address.order, is_later(address), address.log, address.batch, address.offset)
-            });
+            sort(&mut self.addresses, threads);
         } else if !definitions.is_empty() {
             definitions.sort_unstable();
             // The number of definitions before the record; each definition is between two segments.
@@ -495,5 +510,30 @@ mod tests {
             "the batch has more records than its end says"
         );
         assert!(check(&[9, 12], &[(10, 13, 2)]).is_err(), "a record lies before its batch");
+    }
+
+    /// Any number of threads puts records of several logs into commit order.
+    #[test]
+    fn threads_sort_as_one_does() {
+        let kinds = [RecordKind::Writes, RecordKind::Definition];
+        let address = |number: u32| Address {
+            order: CommitOrder(u64::from(number.wrapping_mul(2_654_435_761) % 50)),
+            log: number % 3,
+            batch: number / 100,
+            offset: number,
+            kind: kinds[number as usize % 2],
+        };
+        let sorted = |threads: usize| {
+            let mut all: Vec<Address> = (0..200).map(address).collect();
+            sort(&mut all, threads);
+            all.iter()
+                .map(|own| (own.order, own.kind != RecordKind::Definition, own.offset))
+                .collect::<Vec<_>>()
+        };
+        let one = sorted(1);
+        assert!(one.is_sorted_by_key(|(order, is_later, _)| (*order, *is_later)));
+        for threads in [0, 2, 3, 64, 500] {
+            assert_eq!(sorted(threads), one, "{threads} threads");
+        }
     }
 }

@@ -8,7 +8,8 @@
 //! 2. A thread that looks for a row brings back its granule, unless another one does: then it waits for that
 //!    one. A row goes into the table once, as the block and all writes leave it. A look into a secondary
 //!    index needs the whole table, because any row may belong there.
-//! 3. Background threads bring back the granules in which no transaction looks (`Pending::recover_next`).
+//! 3. Background threads bring back the granules in which no transaction looks (`Pending::recover_next`), after
+//!    those that a look into many granules waits for (`demands`).
 //!
 //! Invariant: the rows of a granule go into their table once, by one thread at a time, each into all indexes.
 //! A thread that fails leaves the granule to the next one, which goes on behind the rows that are there.
@@ -19,6 +20,7 @@
 mod bounds;
 mod commands;
 mod definitions;
+mod demands;
 mod filling;
 mod log_rows;
 mod merge;
@@ -35,6 +37,7 @@ use bounds::Bounds;
 use catalog::{CommitOrder, TableId};
 use checkpoint::{CheckpointError, Manifest, PartBlocks, PartRow};
 use definitions::changes_rows;
+use demands::Demands;
 use filling::{Filling, Granule, LOADED, LOADING, WAITING};
 use log_rows::{LogRows, OverGranule};
 use logging::content::RecordKind;
@@ -102,6 +105,8 @@ pub(crate) struct PendingRows {
     queue: Vec<(TableId, usize)>,
     /// The next one in that order.
     next: AtomicUsize,
+    /// The looks into many granules, which come before that order.
+    demands: Demands,
     /// The memory whose limit holds once all rows are loaded.
     memory: Mutex<Option<Arc<Memory>>>,
     /// Held while a thread begins to wait for a granule that another one loads.
@@ -234,6 +239,7 @@ impl PendingRows {
             bytes_left: AtomicU64::new(bytes_left),
             queue,
             next: AtomicUsize::new(0),
+            demands: Demands::default(),
             memory: Mutex::default(),
             waiting: Mutex::default(),
             changed: Condvar::new(),
@@ -363,13 +369,14 @@ impl Pending for PendingRows {
     }
 
     fn recover_next(&self, worker: &mut Worker) -> Result<bool, RecoveryError> {
-        let Some((table, granule)) = self.queue.get(self.next.fetch_add(1, Ordering::Relaxed)) else {
+        let in_order = || self.queue.get(self.next.fetch_add(1, Ordering::Relaxed)).copied();
+        let Some((table, granule)) = self.demands.next().or_else(in_order) else {
             self.next.store(0, Ordering::Relaxed);
             return Ok(false);
         };
-        let table = &self.tables[table];
-        if table.granules[*granule].try_claim().is_ok() {
-            self.load(table, *granule, &worker.enter())?;
+        let table = &self.tables[&table];
+        if table.granules[granule].try_claim().is_ok() {
+            self.load(table, granule, &worker.enter())?;
             worker.reclaim();
         }
         Ok(true)
@@ -408,11 +415,21 @@ impl RowsOnDemand for PendingRows {
             return Ok(());
         }
         // Nothing is pending in other tables.
-        let Some(table) = self.tables.get(&table) else { return Ok(()) };
+        let (id, Some(table)) = (table, self.tables.get(&table)) else { return Ok(()) };
         if table.left.load(Ordering::Acquire) == 0 {
             return Ok(());
         }
         let mut granules = Self::granules_at(table, place);
+        if granules.len() > 1 {
+            // Background threads help; what they still load at the end is waited for below.
+            let look = self.demands.begin(id, granules.clone());
+            while let Some(granule) = look.next() {
+                interrupts.check()?;
+                if table.granules[granule].try_claim().is_ok() {
+                    self.load(table, granule, guard).map_err(not_recovered)?;
+                }
+            }
+        }
         granules.try_for_each(|granule| self.ensure(table, granule, guard, interrupts))
     }
 
