@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The granules that a look needs, handed out to whoever asks.
+/// The granules that a look needs, each handed out once.
 #[derive(Debug)]
 struct Demand {
     table: TableId,

@@ -8,8 +8,8 @@
 //! 2. A thread that looks for a row brings back its granule, unless another one does: then it waits for that
 //!    one. A row goes into the table once, as the block and all writes leave it. A look into a secondary
 //!    index needs the whole table, because any row may belong there.
-//! 3. Background threads bring back the granules in which no transaction looks (`Pending::recover_next`), after
-//!    those that a look into many granules waits for (`demands`).
+//! 3. Background threads bring back the granules in which no transaction looks (`Pending::recover_next`),
+//!    after those that a look into many granules waits for (`demands`).
 //!
 //! Invariant: the rows of a granule go into their table once, by one thread at a time, each into all indexes.
 //! A thread that fails leaves the granule to the next one, which goes on behind the rows that are there.
