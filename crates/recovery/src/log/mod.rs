@@ -117,8 +117,8 @@ pub struct LogContents {
 }
 
 /// Reads the logs of a data folder, on several threads, at least one a device. Transactions before the bound
-/// of the checkpoint are left out. Where loss
-/// is accepted and a file is missing, so are the transactions that may come after those of the missing file.
+/// of the checkpoint are left out. Where loss is accepted and a file is missing, so are the transactions that
+/// may come after those of the missing file.
 ///
 /// # Errors
 /// The disk fails; a file is damaged, missing, or of another database.
