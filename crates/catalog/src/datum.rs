@@ -6,6 +6,7 @@
 use crate::Decimal;
 
 /// A range of an arena.
+#[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     /// Index of its first byte or element.
@@ -15,6 +16,10 @@ pub struct Span {
 }
 
 /// One value in a register. The statement knows its SQL type, so the tag only names the representation.
+///
+/// Its layout is fixed, because compiled code reads and writes datums: a tag of four bytes, and the value
+/// from byte 8 on. Tags are numbered in the order of the kinds, from 0.
+#[repr(C, u32)]
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Datum {
     /// SQL NULL.
@@ -232,6 +237,12 @@ impl Arena {
         let index = position(self.decimals.len());
         self.decimals.push(decimal);
         Datum::Wide(index)
+    }
+
+    /// Returns the elements of all arrays; an array's span tells which are its own.
+    #[inline]
+    pub fn all_elements(&self) -> &[Datum] {
+        &self.elements
     }
 
     /// Copies a value from another arena.

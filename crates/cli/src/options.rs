@@ -2,7 +2,7 @@
 
 use crate::numbers;
 use clap::Args;
-use reprise::{Config, Content, DeviceOptions, Images, LogIo, Scheme, Sequencing};
+use reprise::{Compile, Config, Content, DeviceOptions, Images, LogIo, Scheme, Sequencing};
 use std::path::PathBuf;
 use std::time::Duration;
 use workload::{Settings, Workload};
@@ -34,6 +34,10 @@ pub struct DatabaseOptions {
     /// 2pl-wait-die, 2pl-no-wait, dgcc (batches of calls, ordered by a dependency graph before they run).
     #[arg(long, default_value = "occ")]
     pub concurrency: Scheme,
+    /// How procedures run: native (compiled to machine code in the background, and interpreted until then),
+    /// interpreted.
+    #[arg(long, value_name = "FORM", default_value = "native")]
+    pub code: Compile,
     /// With --concurrency dgcc: threads that run batches. The default is the number of cores.
     #[arg(long, default_value_t = Config::default().executors.min(64))]
     #[arg(value_parser = numbers::from::<usize>(1, 64))]
@@ -138,6 +142,7 @@ impl DatabaseOptions {
         config.record_witnesses = self.witness;
         config.sequencing = self.sequencing;
         config.concurrency = self.concurrency;
+        config.compile = self.code;
         config.executors = self.executors;
         config.batch_size = self.batch_size;
         config.batch_wait = Duration::from_micros(self.batch_wait);

@@ -5,7 +5,7 @@ use crate::{numbers, progress};
 use anyhow::{Result, bail};
 use clap::Args;
 use recovery::{RecoveryConfig, ReplayBreakdown, ThreadTimes};
-use reprise::{Config, Digest, Method, RecoveryReport, ReplayMode};
+use reprise::{Compile, Config, Digest, Method, RecoveryReport, ReplayMode};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,6 +26,9 @@ pub struct Arguments {
     /// core]
     #[arg(long, value_parser = numbers::threads())]
     threads: Option<usize>,
+    /// How clr, clr-p and dependency run procedures: native, interpreted.
+    #[arg(long, value_name = "FORM", default_value = "native")]
+    code: Compile,
     /// Gibibytes that rows and indexes may take.
     #[arg(long = "memory-gib", value_name = "GIBIBYTES", default_value = "64")]
     #[arg(value_parser = numbers::memory_gib())]
@@ -217,6 +220,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         memory_bytes: arguments.memory_bytes,
         verify: arguments.verify,
         accept_data_loss: arguments.accept_data_loss,
+        compile: arguments.code,
         ..RecoveryConfig::default()
     };
     let report = recover(&arguments.folder, &settings)?;
@@ -225,6 +229,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         (config.method, config.mode) = (arguments.method, arguments.mode);
         config.accept_data_loss = arguments.accept_data_loss;
         config.memory_bytes = arguments.memory_bytes;
+        config.compile = arguments.code;
         // The checkpoint needs all rows.
         config.on_demand = false;
         reprise::Database::open(&arguments.folder, config)?.checkpoint()?;

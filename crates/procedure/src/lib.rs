@@ -19,12 +19,15 @@ pub use execution::access::{
 };
 pub use execution::ahead::{Accesses, plan_lookups};
 pub use execution::code::Code;
+pub use execution::compiled::{Compiled, CompiledSlot, Host, Refusal};
+pub use execution::ended::Ended;
 pub use execution::executor::{Call, announce_piece, execute, execute_piece};
 pub use execution::foreign_keys::{ForeignKeys, KeyChange, Reference};
 pub use execution::frame::{Frame, seed_of};
 pub use execution::interrupts::Interrupts;
 pub use execution::machine::Machine;
 pub use execution::services::{CurrentNumbers, Nowhere, RowSink, Sequences, Services};
+pub use execution::source::Source;
 pub use execution::tape::{Part, Tapes, Whole, WitnessRecorder, WitnessValues};
 pub use ir::by_value::ByValueCause;
 pub use ir::effect::{Effect, Rebuild, sequences_in};
@@ -40,6 +43,7 @@ pub use ir::program::{
     Guarded, Handler, Label, Mode, Parameter, Procedure, Raise, Statement, Witnessed, Witnesses,
 };
 pub use ir::query::{ProcedureQuery, QueryId, QueryTarget};
+pub use ir::visit::Role;
 pub use values::bits::{BitOperator, ShiftWidth};
 pub use values::cast::Cast;
 pub use values::decimals::DecimalFunction;

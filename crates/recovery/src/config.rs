@@ -2,6 +2,7 @@
 
 use crate::{Latches, Method, ReplayMode};
 use logging::disk::DeviceOptions;
+use native::Compile;
 use std::path::PathBuf;
 
 /// Default number of transactions that a parallel replay plans at a time.
@@ -26,6 +27,8 @@ pub struct RecoveryConfig {
     /// Whether rows are brought back when they are first looked for, where the method allows it and nothing
     /// asks for the digest of the checkpoint. Up to `threads` workers then execute commands of the log.
     pub on_demand: bool,
+    /// When procedures and pieces are compiled to machine code.
+    pub compile: Compile,
     /// The kind of the log devices.
     pub device: DeviceOptions,
     /// The devices of a folder that does not exist yet. Files on them, without a pepoch file in the folder,
@@ -51,6 +54,7 @@ impl Default for RecoveryConfig {
             latches: Latches::On,
             verify: false,
             on_demand: false,
+            compile: Compile::default(),
             device: DeviceOptions::default(),
             new_devices: Vec::new(),
             accept_data_loss: false,

@@ -7,6 +7,7 @@ use crate::{Progress, RecoveryConfig, RecoveryError, Stage};
 use catalog::{CommitOrder, Epoch};
 use checkpoint::{Check, Definitions, Load, Manifest};
 use logging::content::StatementRecord;
+use native::Compiler;
 use sql::Schema;
 use std::sync::Arc;
 use storage::{Epochs, Memory};
@@ -39,9 +40,18 @@ pub(crate) fn prepare<'a>(
     // Each thread that loads or replays, and the thread that applies definitions.
     tables.memory.allow_beyond_limit(2 * threads + 1);
     let (log, from, schema) = (&found.log, found.bound(), Schema::default());
-    let (rows, defers_commands, undone) = (None, false, Vec::new());
-    let mut context =
-        ReplayContext { log, from, schema, tables, config, progress, rows, defers_commands, undone };
+    let mut context = ReplayContext {
+        log,
+        from,
+        schema,
+        tables,
+        compiler: Compiler::new(config.compile),
+        config,
+        progress,
+        rows: None,
+        defers_commands: false,
+        undone: Vec::new(),
+    };
     if let Some(manifest) = &found.manifest {
         progress.begin(Stage::Checkpoint, manifest.bytes());
         define(manifest, &mut context)?;

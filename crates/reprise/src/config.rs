@@ -3,6 +3,7 @@
 use logging::content::Images;
 use logging::disk::{DeviceOptions, RealDisk, SharedDisk};
 use logging::{Content, LogConfig, Sequencing};
+use native::Compile;
 use recovery::{Method, RecoveryConfig, ReplayMode};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -73,6 +74,8 @@ pub struct Config {
     /// Threads that bring back the rows that no transaction looks for. Zero: until a checkpoint or digest
     /// needs them, nothing does.
     pub drain_threads: usize,
+    /// When procedures are compiled to machine code.
+    pub compile: Compile,
     /// Most sessions at one time. Checkpoints, sequences and loaders use further workers.
     pub workers: usize,
     /// Memory limit of the database, in bytes. It covers rows and indexes, and all other allocations if the
@@ -115,6 +118,7 @@ impl Config {
             new_devices: self.new_devices(),
             accept_data_loss: self.accept_data_loss,
             on_demand: self.on_demand,
+            compile: self.compile,
             workers: self.workers
                 + self.drain_threads
                 + self.checkpoint_threads * if self.on_demand { 2 } else { 1 }
@@ -186,6 +190,7 @@ impl Default for Config {
             accept_data_loss: false,
             on_demand: true,
             drain_threads: recovery.threads.div_ceil(2),
+            compile: recovery.compile,
             workers: recovery.workers,
             memory_bytes: recovery.memory_bytes,
             statement_bytes: None,

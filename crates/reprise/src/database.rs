@@ -14,6 +14,7 @@ use crate::{Config, Error, Loader, Session};
 use catalog::CommitOrder;
 use logging::Commit as CommitPoint;
 use logging::{Content, LogStatistics};
+use native::Compiler;
 use procedure::{RecoveryProgress, RecoverySource};
 use recovery::{Progress, RecoveryReport};
 use std::path::Path;
@@ -118,7 +119,7 @@ impl Database {
         let inner = Arc::new(Inner {
             folder: folder.into(),
             account: Arc::clone(version.tables.memory.account()),
-            definitions: Definitions::new(version),
+            definitions: Definitions::new(version, Compiler::new(config.compile)),
             logs: Arc::new(logs),
             adaptive,
             gate: config.concurrency.runs_batches().then(Arc::default),
@@ -170,6 +171,21 @@ impl Database {
     /// ```
     pub fn recovery_report(&self) -> &RecoveryReport {
         &self.report
+    }
+
+    /// Returns once all procedures are compiled that were created before (`Config::compile`).
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// db.session()?.execute_script("CREATE PROCEDURE p() LANGUAGE plpgsql AS $$ BEGIN END $$")?;
+    /// db.wait_for_code();
+    /// # Ok(()) }
+    /// ```
+    pub fn wait_for_code(&self) {
+        self.inner.definitions.wait_for_code();
     }
 
     /// Returns how far the recovery at the opening is (`Config::on_demand`).

@@ -9,6 +9,7 @@
 
 use crate::Error;
 use logging::content::StatementRecord;
+use native::Compiler;
 use procedure::{Effect, Interrupts, Procedure, SqlError};
 use sql::Schema;
 use std::collections::HashMap;
@@ -51,6 +52,11 @@ impl Version {
         let procedures = procedures.map(|known| (known.name.clone(), Arc::clone(known))).collect();
         Self { number, schema, tables, procedures }
     }
+
+    /// Compiles the procedures that are not compiled yet.
+    fn compile(&self, compiler: &Compiler) {
+        self.procedures.values().for_each(|procedure| compiler.procedure(procedure));
+    }
 }
 
 /// A number that no version has. It stands in `Definitions::number` while no checkpoint holds the loaded
@@ -83,6 +89,8 @@ pub(crate) fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The current version of the definitions, and the flag that a next one is being made.
 #[derive(Debug)]
 pub(crate) struct Definitions {
+    /// Compiles the procedures of each version.
+    compiler: Compiler,
     /// Locked only for copying or replacing the reference.
     current: Mutex<Arc<Version>>,
     /// The number of the current version, or `UNSAVED`. Changed while `making` is locked.
@@ -101,15 +109,28 @@ fn unsaved_rows() -> SqlError {
     error.with_hint("End all loaders and take a checkpoint.")
 }
 
+impl Drop for Definitions {
+    fn drop(&mut self) {
+        self.compiler.stop();
+    }
+}
+
 impl Definitions {
-    pub(crate) fn new(version: Version) -> Self {
+    pub(crate) fn new(version: Version, compiler: Compiler) -> Self {
+        version.compile(&compiler);
         Self {
+            compiler,
             number: AtomicU64::new(version.number),
             current: Mutex::new(Arc::new(version)),
             changing: AtomicBool::new(false),
             making: Mutex::default(),
             waiters: Mutex::default(),
         }
+    }
+
+    /// Returns once all procedures are compiled that were defined before.
+    pub(crate) fn wait_for_code(&self) {
+        self.compiler.wait();
     }
 
     /// Returns the current version, also while the next one is being made.
@@ -182,6 +203,7 @@ impl Definitions {
             if let Some((schema, tables)) = make(&current)? {
                 let number = current.number + 1;
                 let made = Arc::new(Version::new(number, schema, tables));
+                made.compile(&self.compiler);
                 *hold(&self.current) = Arc::clone(&made);
                 self.number.store(number, Ordering::SeqCst);
                 drop((changing, making));

@@ -57,6 +57,7 @@ pub use logging::content::Images;
 pub use logging::disk::{DeviceOptions, LogIo};
 pub use logging::{CommitQueue, Content, LogStatistics, Sequencing, disk};
 pub use memory::{Account, Reserved};
+pub use native::Compile;
 pub use opening::{Lock, read_alone};
 pub use procedure::{Conflict, CurrentNumbers, Nowhere, RecoveryProgress, RowSink, SqlError};
 pub use recovery::{Method, Progress, RecoveryReport, ReplayMode, Stage};

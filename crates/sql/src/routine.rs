@@ -10,8 +10,8 @@ use crate::types::object_name;
 use crate::types::without_limits;
 use catalog::{Datum, ProcedureId, Type, value_from_datum};
 use procedure::{
-    Accesses, ByValueCause, Expression, Machine, Mode, Parameter, Procedure, Register, SqlError, Statement,
-    Witnesses,
+    Accesses, ByValueCause, CompiledSlot, Expression, Machine, Mode, Parameter, Procedure, Register,
+    SqlError, Statement, Witnesses,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -285,6 +285,7 @@ fn finish(
         callees: binder.callees,
         witnesses: Witnesses::default(),
         source: source.text_of(node).into(),
+        compiled: CompiledSlot::default(),
     };
     procedure.witnesses = procedure::analysis::witnesses(&procedure);
     procedure

@@ -153,6 +153,7 @@ pub fn prepare(db: &Database, workload: &dyn Workload, seed: u64) -> Result<()> 
     for script in workload.definitions() {
         session.execute_script(script)?;
     }
+    db.wait_for_code();
     let bar = progress::bar("loading", 0);
     workload.load(db, seed, &|done, jobs| {
         bar.set_length(jobs as u64);

@@ -9,7 +9,7 @@ use checkpoint::{Check, Discard, Load, Manifest};
 use clap::Args;
 use logging::disk::SharedDisk;
 use recovery::{Latches, Recovered, RecoveryConfig};
-use reprise::{Config, LogIo, Method};
+use reprise::{Compile, Config, LogIo, Method};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
@@ -25,6 +25,9 @@ pub struct Arguments {
     /// Number of threads. [default: one a core]
     #[arg(long, value_parser = numbers::threads())]
     threads: Option<usize>,
+    /// How procedures run, as in `recover`.
+    #[arg(long, value_name = "FORM", default_value = "native")]
+    code: Compile,
     /// Whether llr and plr latch rows: on, off. Without latches the recovered state may be wrong; it is
     /// discarded.
     #[arg(long, default_value = "on", action = clap::ArgAction::Set, value_parser = on_or_off)]
@@ -69,6 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         latches: if arguments.latches { Latches::On } else { Latches::Off },
         device: device(LogIo::Buffered, arguments.device_rate),
         memory_bytes: arguments.memory_bytes,
+        compile: arguments.code,
         ..RecoveryConfig::default()
     };
     let folder = &arguments.folder;

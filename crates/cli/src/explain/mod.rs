@@ -1,5 +1,6 @@
 //! `reprise explain`: shows the static analysis of procedures.
 
+mod code;
 mod drawing;
 
 use anyhow::{Context, Result, bail};
@@ -40,6 +41,10 @@ pub struct Arguments {
     /// With --format svg: the local graph of this procedure instead of the global graph.
     #[arg(long)]
     procedure: Option<String>,
+    /// Compile the procedures to machine code, and show its size, the time that this takes, and what stays
+    /// interpreted. With --format text or json.
+    #[arg(long)]
+    code: bool,
 }
 
 #[derive(Serialize)]
@@ -179,6 +184,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.procedure.is_some() && arguments.format != Format::Svg {
         bail!("--procedure needs --format svg: the other formats show all procedures");
     }
+    if arguments.code && !matches!(arguments.format, Format::Text | Format::Json) {
+        bail!("--code is shown as text or JSON");
+    }
     let mut schema = Schema::default();
     for (name, script) in scripts(arguments)? {
         for (statement, line, _) in Schema::split(&script)? {
@@ -193,6 +201,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let mut procedures: Vec<_> = schema.procedures().collect();
     procedures.sort_by_key(|procedure| procedure.id);
+    if arguments.code {
+        let codes = code::of(&procedures);
+        return print(&match arguments.format {
+            Format::Json => serde_json::to_string_pretty(&codes)? + "\n",
+            _ => code::text(&codes),
+        });
+    }
     let reservations = Reservations::of_all(procedures.iter().map(|procedure| &***procedure));
     let known = procedures.iter().zip(reservations).map(|(procedure, reservations)| Known {
         summary: ReplaySummary::of(procedure),
@@ -206,6 +221,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Format::Svg => svg(&analysis, arguments.procedure.as_deref())?,
         Format::Json => serde_json::to_string_pretty(&explanation(&analysis, &known))? + "\n",
     };
+    print(&shown)
+}
+
+/// Writes a text to standard output.
+fn print(shown: &str) -> Result<()> {
     match std::io::stdout().write_all(shown.as_bytes()) {
         // The reader, such as `head`, has closed the pipe.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

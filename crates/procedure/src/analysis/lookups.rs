@@ -3,7 +3,7 @@
 use super::program::Program;
 use super::step::{Step, lowered};
 use crate::execution::ahead::{Accesses, plan_lookups_of};
-use crate::{OperationId, Statement};
+use crate::{CompiledSlot, OperationId, Statement};
 
 /// Statements, and the point reads whose keys are known before the first statement runs.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +12,8 @@ pub(super) struct Lookups {
     pub(super) ahead: Vec<OperationId>,
     /// Whether a loop looks rows up ahead while it runs. These rows replace those announced before.
     pub(super) has_loops: bool,
+    /// The compiled code of the statements.
+    pub(super) compiled: CompiledSlot,
 }
 
 impl Lookups {
@@ -21,7 +23,7 @@ impl Lookups {
         let accesses = Accesses { operations: &program.operations, queries: &[] };
         let ahead = plan_lookups_of(&mut body, accesses, runs);
         let has_loops = has_lookups(&body);
-        Self { body, ahead, has_loops }
+        Self { body, ahead, has_loops, compiled: CompiledSlot::default() }
     }
 
     /// Lowers the steps of one round, which are a loop of one round (`rounds.rs`). The value of the loop's

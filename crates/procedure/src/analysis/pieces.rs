@@ -10,7 +10,7 @@ use super::resolve::Resolver;
 use super::rounds::Rounds;
 use super::weight::Weight;
 use crate::ir::visit::Role;
-use crate::{Code, Machine, OperationId, Part, Register, WitnessValues};
+use crate::{Code, Compiled, Machine, OperationId, Part, Register, Source, WitnessValues};
 use catalog::{Datum, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -181,8 +181,28 @@ impl Pieces {
     /// Returns the code of a piece of a program: of the whole piece, or of one of its rounds.
     pub fn code<'a>(&'a self, program: usize, piece: &'a Piece, round: bool) -> Code<'a> {
         let operations = &self.programs[program].operations;
-        let Lookups { body, ahead, .. } = if round { &piece.round } else { &piece.whole };
-        Code { body, operations, ahead, sent: &self.sent[program] }
+        let Lookups { body, ahead, compiled, .. } = if round { &piece.round } else { &piece.whole };
+        Code { body, operations, ahead, sent: &self.sent[program], compiled: compiled.get() }
+    }
+
+    /// Compiles all pieces, and their rounds.
+    pub fn compile(&self, compile: &mut dyn FnMut(Source<'_>) -> Option<Arc<dyn Compiled>>) {
+        for (program, pieces) in self.pieces.iter().enumerate() {
+            let registers = self.programs[program].registers;
+            for piece in pieces {
+                for (lookups, is_round) in [(&piece.whole, false), (&piece.round, true)] {
+                    if lookups.body.is_empty() {
+                        continue;
+                    }
+                    let code = self.code(program, piece, is_round);
+                    let part = |id| piece.part(id);
+                    let source = Source { code, registers, outputs: &[], part: &part };
+                    if let Some(compiled) = compile(source) {
+                        lookups.compiled.set(compiled);
+                    }
+                }
+            }
+        }
     }
 
     /// Makes the pieces of an analysis for replay.

@@ -6,7 +6,7 @@
 //! rows at once lets their cache misses overlap: a miss that waits for an earlier miss costs several times as
 //! much. A lookup reads no row, so it changes only the time that the procedure takes.
 
-use crate::{Expression, Operation, OperationId, OperationKind, Path, ProcedureQuery, Register, Statement};
+use crate::{Expression, Operation, OperationId, OperationKind, ProcedureQuery, Register, Statement};
 use std::collections::HashSet;
 
 /// The data accesses that statements name by id.
@@ -50,19 +50,6 @@ fn plan_loops(statements: &mut [Statement], accesses: Accesses<'_>, runs: &dyn F
     }
 }
 
-/// Returns the key expressions of a point access; `None` for any other operation.
-pub(crate) fn point_key(operation: &Operation) -> Option<&[Expression]> {
-    let access = match &operation.kind {
-        OperationKind::Select(select) => &select.access,
-        OperationKind::Update { access, .. } | OperationKind::Delete { access, .. } => access,
-        OperationKind::Insert { .. } => return None,
-    };
-    match &access.path {
-        Path::Point { key } => Some(key),
-        Path::Range { .. } => None,
-    }
-}
-
 fn collect_known(
     statements: &[Statement],
     operations: &[Operation],
@@ -82,7 +69,7 @@ fn collect_known(
                     });
                     known
                 };
-                if point_key(&operations[id.0 as usize]).is_some_and(|key| key.iter().all(is_known)) {
+                if operations[id.0 as usize].point_key().is_some_and(|key| key.iter().all(is_known)) {
                     known.push(*id);
                 }
             }

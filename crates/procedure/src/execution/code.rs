@@ -1,6 +1,7 @@
 //! The code that the executor runs, and one execution of it.
 
-use crate::{Label, Operation, OperationId, Procedure, Register, Statement, Witnessed};
+use super::compiled::Compiled;
+use crate::{Operation, OperationId, Procedure, Register, Statement, Witnessed};
 
 /// The code of a procedure, or of a piece. Only whole procedures have queries, so their form has them
 /// (`form.rs`).
@@ -14,12 +15,14 @@ pub struct Code<'a> {
     pub ahead: &'a [OperationId],
     /// For each operation, the registers whose values are sent or received.
     pub sent: &'a [Vec<Register>],
+    /// The compiled code that runs in place of the statements; `None` if they are interpreted.
+    pub compiled: Option<&'a dyn Compiled>,
 }
 
 impl<'a> From<&'a Procedure> for Code<'a> {
     fn from(procedure: &'a Procedure) -> Self {
-        let Procedure { body, operations, ahead, witnesses, .. } = procedure;
-        Self { body, operations, ahead, sent: witnesses.of(Witnessed::NEWEST) }
+        let Procedure { body, operations, ahead, witnesses, compiled, .. } = procedure;
+        Self { body, operations, ahead, sent: witnesses.of(Witnessed::NEWEST), compiled: compiled.get() }
     }
 }
 
@@ -36,14 +39,4 @@ impl<'a, D, T, F> Execution<'a, D, T, F> {
     pub(super) fn new(code: Code<'a>, data: &'a mut D, tapes: &'a mut T, form: F) -> Self {
         Self { code, data, tapes, form }
     }
-}
-
-/// How a list of statements ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// After the last statement.
-    Here,
-    Exit(Label),
-    Continue(Label),
-    Return,
 }

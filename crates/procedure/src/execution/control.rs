@@ -1,7 +1,8 @@
 //! Runs the statements that only whole procedures have: queries, CALL, blocks with an EXCEPTION clause,
 //! opaque statements.
 
-use super::code::{Ended, Execution};
+use super::code::Execution;
+use super::ended::Ended;
 use super::form::RunTimeForm;
 use crate::execution::tape::{Tapes, Whole};
 use crate::{

@@ -1,14 +1,15 @@
 //! The executor: runs a procedure's statements over a `DataAccess`.
 
-use super::code::{Code, Ended, Execution};
+use super::code::{Code, Execution};
+use super::ended::Ended;
 use super::form::{Form, ReplayForm, RunTimeForm};
+use super::host::ExecutionHost;
 use super::operations::load_outputs;
-use crate::execution::ahead::point_key;
 use crate::execution::rows::{select_rows, write_key};
 use crate::execution::tape::{Part, Tapes, Whole};
 use crate::{
     Conflict, DataAccess, Expression, Failure, Label, LookAhead, Machine, OperationId, OperationKind,
-    Procedure, Raise, Register, Severity, SqlError, Statement, Transaction,
+    Procedure, Raise, Register, Select, Severity, SqlError, Statement, Transaction,
 };
 use catalog::Datum;
 
@@ -60,12 +61,16 @@ pub fn execute_piece<D: DataAccess + LookAhead, T: Tapes>(
     data: &mut D,
     tapes: &mut T,
 ) -> Result<(), Failure> {
-    Execution::new(code, data, tapes, ReplayForm).run(code.body, machine).map(|_| ())
+    let mut execution = Execution::new(code, data, tapes, ReplayForm);
+    match code.compiled {
+        Some(compiled) => compiled.run(&mut execution.host(machine)),
+        None => execution.run(code.body, machine).map(|_| ()),
+    }
 }
 
 /// Announces the rows that a piece will read and whose keys are known before it runs.
 pub fn announce_piece<D: DataAccess + LookAhead>(code: Code<'_>, machine: &mut Machine, data: &mut D) {
-    Execution::new(code, data, &mut Whole, ReplayForm).expect(code.ahead, machine);
+    Execution::new(code, data, &mut Whole, ReplayForm).announce(machine);
 }
 
 /// The values that the variable of a FOR loop over integers still takes.
@@ -107,15 +112,30 @@ struct RangeLoop<'s> {
     body: &'s [Statement],
 }
 
-impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
+impl<'a, D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'a, D, T, F> {
     pub(super) fn run_body(&mut self, machine: &mut Machine) -> Result<(), Failure> {
-        let Code { body, ahead, .. } = self.code;
+        let Code { body, ahead, compiled, .. } = self.code;
         if ahead.len() > 1 {
             self.data.expect_nothing();
-            self.expect(ahead, machine);
+            self.announce(machine);
             self.data.load_expected();
         }
-        self.run(body, machine).map(|_| ())
+        match compiled {
+            Some(compiled) => compiled.run(&mut self.host(machine)),
+            None => self.run(body, machine).map(|_| ()),
+        }
+    }
+
+    /// Announces the rows whose keys are known at the start.
+    fn announce(&mut self, machine: &mut Machine) {
+        match self.code.compiled {
+            Some(compiled) => compiled.announce(&mut self.host(machine)),
+            None => self.expect(self.code.ahead, machine),
+        }
+    }
+
+    fn host<'h>(&'h mut self, machine: &'h mut Machine) -> ExecutionHost<'h, 'a, D, T, F> {
+        ExecutionHost { execution: self, machine, row: None }
     }
 
     pub(super) fn run(&mut self, statements: &[Statement], machine: &mut Machine) -> Result<Ended, Failure> {
@@ -257,7 +277,7 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
         for id in ahead {
             let operation = &self.code.operations[id.0 as usize];
             let table = operation.table();
-            let Some(key) = point_key(operation) else { continue };
+            let Some(key) = operation.point_key() else { continue };
             if let Ok(true) = write_key(table, &table.primary().columns, key, machine) {
                 self.data.expect(table, &machine.frame.key);
             }
@@ -293,11 +313,26 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
         body: &[Statement],
         machine: &mut Machine,
     ) -> Result<Ended, Failure> {
-        let operation = &self.code.operations[id.0 as usize];
-        let OperationKind::Select(select) = &operation.kind else { unreachable!("a loop over rows reads") };
+        let count = self.open_rows(id, machine)?;
+        let mut ended = Ended::Here;
+        for row in 0..count {
+            self.load_row(id, row, count, machine);
+            if let Some(end) = self.round(label, body, machine)? {
+                ended = end;
+                break;
+            }
+        }
+        self.close_rows(id, count, machine);
+        machine.set(self.code.operations[id.0 as usize].found, Datum::boolean(count > 0));
+        Ok(ended)
+    }
+
+    /// Appends the rows of a loop to the frame's `rows`. Returns their number.
+    pub(super) fn open_rows(&mut self, id: OperationId, machine: &mut Machine) -> Result<usize, Failure> {
+        let select = self.select(id);
         let start = machine.frame.rows.len();
-        let count = match self.tapes.part(id) {
-            Part::Receive => self.receive_rows(id, select.outputs.len(), machine),
+        match self.tapes.part(id) {
+            Part::Receive => Ok(self.receive_rows(id, select.outputs.len(), machine)),
             part => {
                 let count = select_rows(select, usize::MAX, machine, self.data)?;
                 if part == Part::Send {
@@ -306,23 +341,35 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
                         self.tapes.send(id, *value, &machine.frame.arena);
                     }
                 }
-                count
-            }
-        };
-        let mut ended = Ended::Here;
-        for row in 0..count {
-            load_outputs(select, start + row * select.outputs.len(), machine);
-            if let Some(end) = self.round(label, body, machine)? {
-                ended = end;
-                break;
+                Ok(count)
             }
         }
+    }
+
+    /// Sets the targets of a loop to one of its rows, which are the last ones of the frame's `rows`.
+    #[inline]
+    pub(super) fn load_row(&self, id: OperationId, row: usize, count: usize, machine: &mut Machine) {
+        let select = self.select(id);
+        let start = machine.frame.rows.len() - count * select.outputs.len();
+        load_outputs(select, start + row * select.outputs.len(), machine);
+    }
+
+    /// Removes the rows of a loop from the frame's `rows`. Sets its targets to NULL if it had no row.
+    pub(super) fn close_rows(&self, id: OperationId, count: usize, machine: &mut Machine) {
+        let select = self.select(id);
+        let start = machine.frame.rows.len() - count * select.outputs.len();
         machine.frame.rows.truncate(start);
         if count == 0 {
             machine.frame.set_to_null(&select.outputs);
         }
-        machine.set(operation.found, Datum::boolean(count > 0));
-        Ok(ended)
+    }
+
+    /// Returns the read of a loop.
+    fn select(&self, id: OperationId) -> &'a Select {
+        match &self.code.operations[id.0 as usize].kind {
+            OperationKind::Select(select) => select,
+            _ => unreachable!("a loop over rows reads"),
+        }
     }
 
     /// Receives the rows of a loop. Returns their number.

@@ -3,7 +3,8 @@
 //! Invariants: 1 The replay form needs no control of a transaction. Held by: the bounds of `execute_piece`,
 //! whose data accesses have none. 2 The replay form has no queries. Held by: `ReplayForm`, which has none.
 
-use super::code::{Ended, Execution};
+use super::code::Execution;
+use super::ended::Ended;
 use crate::execution::tape::Tapes;
 use crate::{
     DataAccess, Failure, LookAhead, Machine, Procedure, ProcedureQuery, Reference, SqlError, Statement,

@@ -221,6 +221,12 @@ impl Frame {
         self.registers[self.base + register.0 as usize] = value;
     }
 
+    /// Returns the registers of the running procedure.
+    #[inline]
+    pub fn registers(&mut self) -> &mut [Datum] {
+        &mut self.registers[self.base..]
+    }
+
     /// Returns consecutive registers, and the arena.
     #[inline]
     pub(crate) fn window(&mut self, first: Register, count: usize) -> (&mut [Datum], &mut Arena) {

@@ -23,18 +23,28 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
             Part::Send => {
                 self.run_operation(&code.operations[id.0 as usize], machine)?;
                 self.tapes.ran(id, machine.frame.row_count);
-                for register in &code.sent[id.0 as usize] {
-                    self.tapes.send(id, machine.get(*register), &machine.frame.arena);
-                }
+                self.send(id, machine);
                 Ok(())
             }
             Part::Receive => {
-                for register in &code.sent[id.0 as usize] {
-                    let value = self.tapes.receive(id, &mut machine.frame.arena);
-                    machine.set(*register, value);
-                }
+                self.receive(id, machine);
                 Ok(())
             }
+        }
+    }
+
+    /// Sends the results of an operation.
+    pub(super) fn send(&mut self, id: OperationId, machine: &Machine) {
+        for register in &self.code.sent[id.0 as usize] {
+            self.tapes.send(id, machine.get(*register), &machine.frame.arena);
+        }
+    }
+
+    /// Receives the results of an operation.
+    pub(super) fn receive(&mut self, id: OperationId, machine: &mut Machine) {
+        for register in &self.code.sent[id.0 as usize] {
+            let value = self.tapes.receive(id, &mut machine.frame.arena);
+            machine.set(*register, value);
         }
     }
 
@@ -234,8 +244,9 @@ pub(crate) fn require_value(table: &Table, column: usize, value: Datum) -> Resul
     if value.is_null() && !table.columns[column].nullable { Err(null_value(table, column)) } else { Ok(()) }
 }
 
+/// Returns the error of a NULL in a column.
 #[cold]
-fn null_value(table: &Table, column: usize) -> Failure {
+pub(super) fn null_value(table: &Table, column: usize) -> Failure {
     let (column, table_name) = (&table.columns[column].name, &table.name);
     let message = format!(
         "null value in column \"{column}\" of relation \"{table_name}\" violates not-null constraint"
@@ -246,10 +257,15 @@ fn null_value(table: &Table, column: usize) -> Failure {
 pub(crate) fn check(table: &Table, checks: &[Check], machine: &mut Machine) -> Result<(), Failure> {
     for Check { name, condition } in checks {
         if condition.evaluate(machine)? == Datum::Int(0) {
-            let message =
-                format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.name);
-            return Err(SqlError::new("23514", message).with_constraint(table, name).into());
+            return Err(violated(table, name));
         }
     }
     Ok(())
+}
+
+/// Returns the error of a CHECK constraint.
+#[cold]
+pub(super) fn violated(table: &Table, name: &str) -> Failure {
+    let message = format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.name);
+    SqlError::new("23514", message).with_constraint(table, name).into()
 }

@@ -1,6 +1,7 @@
 //! Runs the queries of a procedure: for the client, for variables, for loops and cursors.
 
-use super::code::{Ended, Execution};
+use super::code::Execution;
+use super::ended::Ended;
 use super::form::RunTimeForm;
 use super::operations::not_one_row;
 use crate::execution::rows::Flow;

@@ -304,13 +304,7 @@ impl Expression {
             Self::Element(operands) => {
                 let array = operands[0].evaluate(machine)?;
                 let index = operands[1].evaluate(machine)?;
-                Ok(match (array, index) {
-                    (Datum::Array(span), Datum::Int(index)) => usize::try_from(index - 1)
-                        .ok()
-                        .and_then(|place| machine.frame.arena.elements(span).get(place).copied())
-                        .unwrap_or(Datum::Null),
-                    _ => Datum::Null,
-                })
+                Ok(element(array, index, &machine.frame.arena))
             }
             Self::Cast { cast, operand } => {
                 let value = operand.evaluate(machine)?;
@@ -355,11 +349,7 @@ impl Expression {
             Self::Distinct { class, operands } => {
                 let left = operands[0].evaluate(machine)?;
                 let right = operands[1].evaluate(machine)?;
-                Ok(Datum::boolean(match (left.is_null(), right.is_null()) {
-                    (true, true) => false,
-                    (false, false) => compare(*class, left, right, &machine.frame.arena).is_ne(),
-                    _ => true,
-                }))
+                Ok(Datum::boolean(are_distinct(*class, left, right, &machine.frame.arena)))
             }
             Self::And(operands) => {
                 let left = operands[0].evaluate(machine)?;
@@ -398,23 +388,81 @@ impl Expression {
             }
             Self::Any { class, operands } => {
                 let value = operands[0].evaluate(machine)?;
-                let Datum::Array(span) = operands[1].evaluate(machine)? else { return Ok(Datum::Null) };
-                let elements = machine.frame.arena.elements(span);
-                if elements.is_empty() {
-                    return Ok(Datum::boolean(false));
-                }
-                if value.is_null() {
-                    return Ok(Datum::Null);
-                }
-                let found = elements
-                    .iter()
-                    .any(|e| !e.is_null() && compare(*class, value, *e, &machine.frame.arena).is_eq());
-                let unknown = !found && elements.iter().any(|element| element.is_null());
-                Ok(if unknown { Datum::Null } else { Datum::boolean(found) })
+                let array = operands[1].evaluate(machine)?;
+                Ok(equals_any(*class, value, array, &machine.frame.arena))
             }
             Self::Function { function, arguments } => function.evaluate(arguments, machine),
         }
     }
+
+    /// Returns the value of the expression, from the values of its operands. Compiled code evaluates the
+    /// operands itself. No operand is NULL where NULL alone decides the value: of arithmetic, comparisons,
+    /// and functions for which `Function::evaluates_all` is false.
+    ///
+    /// # Errors
+    /// As `evaluate`.
+    ///
+    /// # Panics
+    /// The expression evaluates its operands one by one, as CASE does, or has no operands like these.
+    pub fn apply(&self, values: &[Datum], machine: &mut Machine) -> Evaluated {
+        match (self, values) {
+            (Self::Bytes(bytes), _) => Ok(machine.frame.arena.push_bytes(bytes)),
+            (Self::Decimal(decimal), _) => Ok(machine.frame.arena.push_decimal(*decimal)),
+            (Self::Array(_), _) => Ok(machine.frame.arena.push_array(values)),
+            (Self::Function { function, .. }, _) => function.apply(values, machine),
+            (Self::Cast { cast, .. }, [value]) => Ok(cast.apply(*value, &mut machine.frame.arena)?),
+            (Self::Arithmetic { operator, class, .. }, [left, right]) => {
+                arithmetic(*operator, *class, *left, *right, machine)
+            }
+            (Self::Compare { operator, class, .. }, [left, right]) => {
+                let order = compare(*class, *left, *right, &machine.frame.arena);
+                Ok(Datum::boolean(operator.holds(order)))
+            }
+            (Self::Distinct { class, .. }, [left, right]) => {
+                Ok(Datum::boolean(are_distinct(*class, *left, *right, &machine.frame.arena)))
+            }
+            (Self::Any { class, .. }, [value, array]) => {
+                Ok(equals_any(*class, *value, *array, &machine.frame.arena))
+            }
+            _ => unreachable!("{self:?} is not applied to {values:?}"),
+        }
+    }
+}
+
+/// Returns an element of an array; NULL where there is none.
+#[inline]
+fn element(array: Datum, index: Datum, arena: &Arena) -> Datum {
+    match (array, index) {
+        (Datum::Array(span), Datum::Int(index)) => usize::try_from(index - 1)
+            .ok()
+            .and_then(|index| arena.elements(span).get(index).copied())
+            .unwrap_or(Datum::Null),
+        _ => Datum::Null,
+    }
+}
+
+/// Evaluates `left IS DISTINCT FROM right`.
+fn are_distinct(class: CompareClass, left: Datum, right: Datum, arena: &Arena) -> bool {
+    match (left.is_null(), right.is_null()) {
+        (true, true) => false,
+        (false, false) => compare(class, left, right, arena).is_ne(),
+        _ => true,
+    }
+}
+
+/// Evaluates `value = ANY(array)`.
+fn equals_any(class: CompareClass, value: Datum, array: Datum, arena: &Arena) -> Datum {
+    let Datum::Array(span) = array else { return Datum::Null };
+    let elements = arena.elements(span);
+    if elements.is_empty() {
+        return Datum::boolean(false);
+    }
+    if value.is_null() {
+        return Datum::Null;
+    }
+    let found = elements.iter().any(|own| !own.is_null() && compare(class, value, *own, arena).is_eq());
+    let unknown = !found && elements.iter().any(|own| own.is_null());
+    if unknown { Datum::Null } else { Datum::boolean(found) }
 }
 
 /// Compares two values that are not NULL and lie in one arena.
@@ -449,8 +497,14 @@ pub(crate) fn compare_across(
     }
 }
 
-fn division_by_zero() -> Box<SqlError> {
+/// Returns the error of a division by zero.
+pub(crate) fn division_by_zero() -> Box<SqlError> {
     SqlError::new("22012", "division by zero").into()
+}
+
+/// Returns the error of a number that its type can't hold.
+pub(crate) fn out_of_range(ty: &str) -> Box<SqlError> {
+    SqlError::new("22003", format!("{ty} out of range")).into()
 }
 
 #[inline]
@@ -482,7 +536,7 @@ fn arithmetic(
                         0x7fff_ffff => "integer",
                         _ => "bigint",
                     };
-                    Err(SqlError::new("22003", format!("{ty} out of range")).into())
+                    Err(out_of_range(ty))
                 }
             }
         }

@@ -249,6 +249,19 @@ impl Operation {
         }
     }
 
+    /// Returns the key of a point access; `None` for any other operation.
+    pub fn point_key(&self) -> Option<&[Expression]> {
+        let access = match &self.kind {
+            OperationKind::Select(select) => &select.access,
+            OperationKind::Update { access, .. } | OperationKind::Delete { access, .. } => access,
+            OperationKind::Insert { .. } => return None,
+        };
+        match &access.path {
+            Path::Point { key } => Some(key),
+            Path::Range { .. } => None,
+        }
+    }
+
     /// Returns whether the order of two operations matters: both access one table, and one of them writes it
     /// (PACMAN §4.1.1, data dependency).
     pub fn is_data_dependent(&self, other: &Self) -> bool {

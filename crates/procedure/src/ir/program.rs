@@ -2,8 +2,8 @@
 
 use crate::query::{Explained, OutputColumn};
 use crate::{
-    ByValueCause, Expression, Opaque, Operation, OperationId, OperationKind, ProcedureQuery, QueryId,
-    QueryTarget, Register, Severity,
+    ByValueCause, CompiledSlot, Expression, Opaque, Operation, OperationId, OperationKind, ProcedureQuery,
+    QueryId, QueryTarget, Register, Severity,
 };
 use catalog::{Arena, Datum, DecodeError, ProcedureId, Reader, Table, Type, Value, decode_value};
 use std::collections::{BTreeSet, HashMap};
@@ -86,6 +86,8 @@ pub struct Procedure {
     pub witnesses: Witnesses,
     /// The text of its CREATE statement.
     pub source: Arc<str>,
+    /// Its compiled code.
+    pub compiled: CompiledSlot,
 }
 
 /// Which results of a call are in its record. The rules belong to the log format: replay must make the same

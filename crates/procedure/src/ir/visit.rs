@@ -150,7 +150,7 @@ impl Operation {
     }
 
     /// Visits the expressions that it evaluates.
-    pub(crate) fn visit_expressions(&self, visit: &mut dyn FnMut(&Expression)) {
+    pub fn visit_expressions(&self, visit: &mut dyn FnMut(&Expression)) {
         match &self.kind {
             OperationKind::Select(select) => select.visit_expressions(visit),
             OperationKind::Insert { values, checks, returning, .. } => {

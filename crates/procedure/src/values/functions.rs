@@ -181,7 +181,7 @@ impl Function {
     }
 
     /// Returns whether the function, with this number of arguments, evaluates them all even if one is NULL.
-    pub(crate) fn evaluates_all(self, arguments: usize) -> bool {
+    pub fn evaluates_all(self, arguments: usize) -> bool {
         arguments > MOST_VALUES
             || matches!(self, Self::ConcatAll | Self::ConcatBetween)
             || self.accepts_null()
@@ -191,7 +191,8 @@ impl Function {
         machine.check_memory()?;
         let mut values = [Datum::Null; MOST_VALUES];
         if arguments.len() > values.len() || matches!(self, Self::ConcatAll | Self::ConcatBetween) {
-            return self.evaluate_many(arguments, machine);
+            let values = arguments.iter().map(|argument| argument.evaluate(machine));
+            return self.of_many(&values.collect::<Result<Vec<_>, _>>()?, machine);
         }
         for (value, argument) in values.iter_mut().zip(arguments) {
             *value = argument.evaluate(machine)?;
@@ -199,14 +200,27 @@ impl Function {
                 return Ok(Datum::Null);
             }
         }
+        self.of_few(&values[..arguments.len()], machine)
+    }
+
+    /// Applies the function to its arguments. None is NULL, unless `evaluates_all` is true.
+    pub(crate) fn apply(self, values: &[Datum], machine: &mut Machine) -> Evaluated {
+        machine.check_memory()?;
+        if values.len() > MOST_VALUES || matches!(self, Self::ConcatAll | Self::ConcatBetween) {
+            return self.of_many(values, machine);
+        }
+        self.of_few(values, machine)
+    }
+
+    fn of_few(self, values: &[Datum], machine: &mut Machine) -> Evaluated {
         match self {
-            Self::Time(function) => return function.evaluate(&values[..arguments.len()], machine),
-            Self::Decimals(function) => return function.evaluate(&values[..arguments.len()], machine),
-            Self::Text(function) => return function.evaluate(&values[..arguments.len()], machine),
-            Self::NumberToText(scale) => return number_to_text(&values, scale, machine),
+            Self::Time(function) => return function.evaluate(values, machine),
+            Self::Decimals(function) => return function.evaluate(values, machine),
+            Self::Text(function) => return function.evaluate(values, machine),
+            Self::NumberToText(scale) => return number_to_text(values, scale, machine),
             _ => {}
         }
-        match values[..arguments.len()] {
+        match *values {
             [] => self.of_the_call(machine),
             [Datum::Int(words)] if let Self::Nth(draw) = self => {
                 let mut behind = words as u64;
@@ -225,13 +239,11 @@ impl Function {
                 let text = format_type(oid, modifier);
                 Ok(machine.frame.arena.push_bytes(text.as_bytes()))
             }
-            [Datum::Bytes(text), ..] if !self.accepts_null() => {
-                self.of_text(text, &values[1..arguments.len()], machine)
-            }
+            [Datum::Bytes(text), ref rest @ ..] if !self.accepts_null() => self.of_text(text, rest, machine),
             [Datum::Double(a), ref rest @ ..] if !self.accepts_null() => {
                 crate::values::doubles::function(self, a, rest)
             }
-            _ => self.of_values(&values[..arguments.len()], machine),
+            _ => self.of_values(values, machine),
         }
     }
 
@@ -253,16 +265,14 @@ impl Function {
         })
     }
 
-    fn evaluate_many(self, arguments: &[Expression], machine: &mut Machine) -> Evaluated {
-        let values =
-            arguments.iter().map(|argument| argument.evaluate(machine)).collect::<Result<Vec<_>, _>>()?;
+    fn of_many(self, values: &[Datum], machine: &mut Machine) -> Evaluated {
         let bytes: usize = values.iter().map(|value| machine.frame.arena.datum_bytes(*value).len()).sum();
         match self {
             Self::ConcatAll => {
                 machine.ask_text(bytes)?;
                 let mut all = Vec::new();
                 for value in values {
-                    all.extend_from_slice(machine.frame.arena.datum_bytes(value));
+                    all.extend_from_slice(machine.frame.arena.datum_bytes(*value));
                 }
                 Ok(machine.frame.arena.push_bytes(&all))
             }
@@ -277,7 +287,7 @@ impl Function {
                 let all = texts.join(machine.frame.arena.datum_bytes(*between));
                 Ok(machine.frame.arena.push_bytes(&all))
             }
-            _ => self.of_values(&values, machine),
+            _ => self.of_values(values, machine),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::{LogContents, Progress, RecoveryConfig, RecoveryError};
 use catalog::CommitOrder;
 use checkpoint::{CheckpointError, Load};
 use logging::content::{RecordKind, StatementRecord};
+use native::Compiler;
 use procedure::{Effect, Procedure};
 use schedule::{Breakdown, Mode};
 use sql::Schema;
@@ -82,6 +83,8 @@ pub(crate) struct ReplayContext<'a> {
     pub(crate) schema: Schema,
     /// The tables so far.
     pub(crate) tables: Tables,
+    /// Compiles procedures and pieces.
+    pub(crate) compiler: Compiler,
     /// The settings of recovery.
     pub(crate) config: &'a RecoveryConfig,
     /// The counters of progress.

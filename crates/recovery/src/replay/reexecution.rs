@@ -76,7 +76,8 @@ impl Reexecution {
 
     /// Takes over the definitions of a context.
     pub(super) fn enter(&mut self, context: &ReplayContext<'_>) {
-        let ReplayContext { schema, tables, .. } = context;
+        let ReplayContext { schema, tables, compiler, .. } = context;
+        schema.procedures().for_each(|procedure| compiler.procedure(procedure));
         self.workspace.set_tables(tables.clone());
         self.procedures =
             schema.procedures().map(|procedure| (procedure.id, Arc::clone(procedure))).collect();

@@ -6,6 +6,7 @@ use super::ReplayContext;
 use crate::{LogContents, Method, Progress, RecoveryConfig, RecoveryError};
 use catalog::{Arena, CommitOrder, Datum, Epoch, ScalarType, Written, encode_value, put_varint};
 use logging::content::{BODY_FROM, CallRecord, Later, RecordKind, StatementRecord, put_written};
+use native::Compiler;
 use procedure::{Call, Effect, Machine, Procedure, Whole, Witnessed, execute};
 use sql::Schema;
 use std::sync::Arc;
@@ -162,9 +163,18 @@ fn context_of<'a>(
     config: &'a RecoveryConfig,
     progress: &'a Progress,
 ) -> ReplayContext<'a> {
-    let (from, schema, rows) = (CommitOrder(0), Schema::default(), None);
-    let (defers_commands, undone) = (false, Vec::new());
-    ReplayContext { log, from, schema, tables, config, progress, rows, defers_commands, undone }
+    ReplayContext {
+        log,
+        from: CommitOrder(0),
+        schema: Schema::default(),
+        tables,
+        compiler: Compiler::new(config.compile),
+        config,
+        progress,
+        rows: None,
+        defers_commands: false,
+        undone: Vec::new(),
+    }
 }
 
 fn order(index: usize) -> CommitOrder {

@@ -29,6 +29,7 @@ mod large_transactions;
 mod locking;
 mod losers;
 mod memory;
+mod native;
 mod nesting;
 mod on_demand;
 mod parallel_replay;

@@ -110,7 +110,7 @@ impl<B> fmt::Debug for Closures<B> {
 #[derive(Debug)]
 pub struct ClosureParts {
     /// The pieces of the procedures.
-    pub pieces: Pieces,
+    pub pieces: Arc<Pieces>,
     /// What they may touch.
     pub reservations: PieceReservations,
     /// By program, the procedure.
@@ -136,7 +136,7 @@ impl<B: Batch> Closures<B> {
     pub fn new(parts: ClosureParts, transactions: B) -> Result<Option<Self>, Divergence> {
         let ClosureParts { pieces, mut reservations, procedures, definitions, .. } = parts;
         let ClosureParts { by_value, expected, settings, batch, .. } = parts;
-        let (pieces, transactions) = (Arc::new(pieces), Arc::new(transactions));
+        let transactions = Arc::new(transactions);
         let sampled = (0..transactions.len()).step_by(transactions.len().div_ceil(SAMPLED).max(1));
         let sample = sampled.map(|index| transactions.get(index));
         let of_drain = (Arc::clone(&pieces), procedures.clone(), definitions.clone());

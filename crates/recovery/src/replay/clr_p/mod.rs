@@ -147,7 +147,8 @@ impl Segment {
         let facts = LogFacts { written_by_value: self.written_by_value };
         let programs = procedures.iter().map(|own| &**own).zip(keys.iter().map(|key| key.witnessed));
         let analysis = Analysis::for_replay(programs, facts, settings.decomposition());
-        let pieces = Pieces::of(&analysis);
+        let pieces = Arc::new(Pieces::of(&analysis));
+        context.compiler.pieces(&pieces);
         let definitions = Definitions::new(tables.iter().map(|store| store.definition()));
         let last = log.order(self.range.end - 1);
         let source = LogSource::new(context, self.range, &keys);
@@ -175,7 +176,8 @@ impl Segment {
         let programs = procedures.iter().map(|own| &**own).zip(keys.iter().map(|key| key.witnessed));
         let facts = LogFacts { written_by_value: by_value.clone() };
         let analysis = Analysis::for_replay(programs, facts, Decomposition::Slices);
-        let pieces = Pieces::of(&analysis);
+        let pieces = Arc::new(Pieces::of(&analysis));
+        context.compiler.pieces(&pieces);
         let parts = ClosureParts {
             reservations: PieceReservations::of(&analysis, &pieces),
             pieces,

@@ -8,8 +8,8 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use recovery::{Recovered, RecoveryConfig, recover};
 use reprise::{
-    Arena, Column, Config, Content, Database, Digest, Error, Executed, Method, Progress, ReplayMode, Row,
-    Scheme, Session, Value, disk::Disk, params,
+    Arena, Column, Compile, Config, Content, Database, Digest, Error, Executed, Method, Progress, ReplayMode,
+    Row, Scheme, Session, Value, disk::Disk, params,
 };
 use std::convert::Infallible;
 use std::ops::Range;
@@ -28,6 +28,8 @@ pub fn small() -> Config {
     config.memory_ahead_bytes = 0;
     config.checkpoint_threads = 2;
     config.concurrency = asked_scheme().unwrap_or_default();
+    // From the first call on. What `clr` replays is interpreted, and must come to the same.
+    config.compile = Compile::AtOnce;
     config
 }
 
@@ -137,8 +139,15 @@ pub const PARALLEL_REPLAYS: [(ReplayMode, usize); 6] = [
     (ReplayMode::Chopping, 2),
 ];
 
-/// A small database on a disk of the tests.
+/// A small database on a disk of the tests. Tests open many of them, so it compiles nothing.
 pub fn on(disk: Arc<dyn Disk>) -> Config {
+    let mut config = compiled_on(disk);
+    config.compile = Compile::Never;
+    config
+}
+
+/// A small database on a disk of the tests, whose procedures are compiled.
+pub fn compiled_on(disk: Arc<dyn Disk>) -> Config {
     let mut config = small();
     config.disk = disk;
     config.log_file_bytes = 64 << 10;
@@ -226,13 +235,12 @@ const LOOKED_FOR: usize = 200;
 /// The digest of what a folder recovers to by one method on demand. While threads recover what is left, rows
 /// are looked for in a random order; each must be as a closed recovery leaves it.
 pub fn on_demand_digest(disk: &Arc<dyn Disk>, folder: &Path, method: Method, threads: usize) -> Digest {
-    let closed =
-        recover(disk, folder, &RecoveryConfig { method, threads, ..settings() }, &Progress::default());
+    let closed = recover(disk, folder, &RecoveryConfig { threads, ..settings(method) }, &Progress::default());
     let mut rows = rows_of(&closed.unwrap_or_else(|error| panic!("{method} recovers: {error}")).tables);
     let mut random = SmallRng::seed_from_u64(rows.len() as u64 ^ threads as u64);
     rows.shuffle(&mut random);
     rows.truncate(LOOKED_FOR);
-    let settings = RecoveryConfig { method, threads, on_demand: true, ..settings() };
+    let settings = RecoveryConfig { threads, on_demand: true, ..settings(method) };
     let recovered = recover(disk, folder, &settings, &Progress::default());
     let recovered = recovered.unwrap_or_else(|error| panic!("{method} recovers on demand: {error}"));
     let tables = &recovered.tables;
@@ -320,8 +328,10 @@ fn values_of(store: &TableStore, record: Record<'_>) -> String {
     values.join(", ")
 }
 
-fn settings() -> RecoveryConfig {
+fn settings(method: Method) -> RecoveryConfig {
     RecoveryConfig {
+        method,
+        compile: if method == Method::Clr { Compile::Never } else { Compile::AtOnce },
         // Small, so that short histories have several.
         batch: 16,
         memory_bytes: small().memory_bytes,
@@ -338,7 +348,7 @@ pub fn recovered_by(
     mode: ReplayMode,
     threads: usize,
 ) -> Recovered {
-    let settings = RecoveryConfig { method, mode, threads, ..settings() };
+    let settings = RecoveryConfig { mode, threads, ..settings(method) };
     let recovered = recover(disk, folder, &settings, &Progress::default());
     let recovered =
         recovered.unwrap_or_else(|error| panic!("{method} recovers ({mode}, {threads}): {error}"));

@@ -3,7 +3,7 @@
 
 use super::tables::{TABLES, Ty};
 use super::{Case, case};
-use crate::common::{digest_by, on};
+use crate::common::{compiled_on, digest_by, on};
 use proptest::prelude::*;
 use reprise::disk::{CrashingDisk, Disk};
 use reprise::{Content, Database, Error, Method, ReplayMode, Row, Scheme, Session, Value};
@@ -74,7 +74,7 @@ fn run(case: &Case, session: &mut Session, under_way: usize) -> Vec<Committed> {
 fn check(case: &Case, under_way: usize, calls: &AtomicU64) {
     let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
     let folder = Path::new("/data");
-    let mut config = on(Arc::clone(&disk));
+    let mut config = compiled_on(Arc::clone(&disk));
     config.concurrency = Scheme::DependencyGraph;
     config.executors = EXECUTORS;
     config.record_witnesses = case.witnesses;

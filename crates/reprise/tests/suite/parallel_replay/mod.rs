@@ -15,7 +15,7 @@ mod rules;
 mod steps;
 mod tables;
 
-use crate::common::{PARALLEL_REPLAYS, SHADOWS, digest_by, on, on_demand_digest, recovered_by};
+use crate::common::{PARALLEL_REPLAYS, SHADOWS, compiled_on, digest_by, on_demand_digest, recovered_by};
 use printing::Procedure;
 use proptest::prelude::*;
 use reprise::disk::{CrashingDisk, Disk};
@@ -143,7 +143,7 @@ fn case() -> impl Strategy<Value = Case> {
 fn check(case: &Case) {
     let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
     let folder = Path::new("/data");
-    let mut config = on(Arc::clone(&disk));
+    let mut config = compiled_on(Arc::clone(&disk));
     config.record_witnesses = case.witnesses;
     config.shadow_logs = vec![case.recoveries.shadow.0];
     // The shadow logs of a call that changes many rows several times are long.

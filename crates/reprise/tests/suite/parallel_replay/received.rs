@@ -1,6 +1,6 @@
 //! Blocks whose partitions follow from results of earlier blocks.
 
-use crate::common::{on, recovered_by, recovered_digest_on};
+use crate::common::{compiled_on, recovered_by, recovered_digest_on};
 use reprise::disk::{CrashingDisk, Disk};
 use reprise::{Database, Method, ReplayMode, Value};
 use std::path::Path;
@@ -19,7 +19,7 @@ fn keys_that_are_read_cut_the_block_of_the_bank() {
     for changes in [false, true] {
         let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
         let folder = Path::new("/data");
-        let db = Database::open(folder, on(Arc::clone(&disk))).unwrap();
+        let db = Database::open(folder, compiled_on(Arc::clone(&disk))).unwrap();
         let mut session = db.session().unwrap();
         session.execute_script(bank).unwrap();
         for n in 0..40 {

@@ -1,6 +1,6 @@
 //! One test for each rule of the analysis: what may be replayed apart, and what stays together.
 
-use crate::common::{on, recovered_digest_on};
+use crate::common::{compiled_on, recovered_digest_on};
 use reprise::disk::{CrashingDisk, Disk};
 use reprise::{Database, Value};
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 fn jumps_and_found_are_replayed_as_they_ran() {
     let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
     let folder = Path::new("/data");
-    let db = Database::open(folder, on(Arc::clone(&disk))).unwrap();
+    let db = Database::open(folder, compiled_on(Arc::clone(&disk))).unwrap();
     let mut session = db.session().unwrap();
     session.execute_script(include_str!("../../../../sql/tests/analysis/jumps.sql")).unwrap();
     for id in 1..=6 {
@@ -37,7 +37,7 @@ type TestCall = (&'static str, Vec<Value>);
 fn check_parts(parts: &[(&str, Vec<TestCall>)], by_value: impl Fn(usize) -> bool) {
     let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
     let folder = Path::new("/data");
-    let db = Database::open(folder, on(Arc::clone(&disk))).unwrap();
+    let db = Database::open(folder, compiled_on(Arc::clone(&disk))).unwrap();
     let mut session = db.session().unwrap();
     for (script, calls) in parts {
         session.execute_script(script).unwrap();

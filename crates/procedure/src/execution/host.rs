@@ -1,0 +1,250 @@
+//! The host of compiled code: an execution, with the row that its last access has found.
+
+use super::code::Execution;
+use super::compiled::{Host, Refusal};
+use super::ended::Ended;
+use super::form::Form;
+use super::frame::Frame;
+use super::operations::{not_one_row, null_value, violated};
+use super::tape::{Part, Tapes};
+use crate::ir::expression::{division_by_zero, out_of_range};
+use crate::{
+    Access, Conflict, DataAccess, Failure, LookAhead, Machine, Operation, OperationId, OperationKind,
+    SqlError, Statement,
+};
+use catalog::{Datum, DecimalError, RowHash, ValueError};
+
+/// The host of one execution.
+pub(super) struct ExecutionHost<'h, 'a, D: DataAccess, T, F> {
+    pub(super) execution: &'h mut Execution<'a, D, T, F>,
+    pub(super) machine: &'h mut Machine,
+    /// The row that was found last.
+    pub(super) row: Option<D::Row>,
+}
+
+impl<'a, D: DataAccess, T, F> ExecutionHost<'_, 'a, D, T, F> {
+    #[inline]
+    fn get(&self, id: OperationId) -> &'a Operation {
+        &self.execution.code.operations[id.0 as usize]
+    }
+
+    /// Returns the row that the last access has found.
+    #[inline]
+    fn row(&self) -> D::Row {
+        self.row.expect("code uses a row only after it has found one")
+    }
+}
+
+/// Returns the access of an operation that is not an INSERT.
+#[inline]
+fn access_of(operation: &Operation) -> &Access {
+    match &operation.kind {
+        OperationKind::Select(select) => &select.access,
+        OperationKind::Update { access, .. } | OperationKind::Delete { access, .. } => access,
+        OperationKind::Insert { .. } => unreachable!("an INSERT finds no row"),
+    }
+}
+
+impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> ExecutionHost<'_, '_, D, T, F> {
+    /// Notes that an operation has written a row.
+    #[inline]
+    fn wrote(&mut self, id: OperationId, hash: RowHash) {
+        self.machine.frame.written += hash.written();
+        self.machine.frame.affected += 1;
+        self.ran(id, 1);
+    }
+}
+
+impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Host for ExecutionHost<'_, '_, D, T, F> {
+    #[inline]
+    fn machine(&mut self) -> &mut Machine {
+        self.machine
+    }
+
+    fn statement(&mut self, statement: &Statement) -> Result<Ended, Failure> {
+        self.execution.run(std::slice::from_ref(statement), self.machine)
+    }
+
+    fn operation(&mut self, id: OperationId) -> Result<(), Failure> {
+        self.execution.operation(id, self.machine)
+    }
+
+    fn encode_key(&mut self, id: OperationId, values: &[Datum]) {
+        let table = self.get(id).table();
+        let Frame { key, arena, .. } = &mut self.machine.frame;
+        key.clear();
+        for (column, value) in table.primary().columns.iter().zip(values) {
+            table.encode_key_column(*column, *value, arena, key);
+        }
+    }
+
+    #[inline]
+    fn find(&mut self, id: OperationId, key: Option<&[u8]>) -> Result<bool, Failure> {
+        let operation = self.get(id);
+        let access = access_of(operation);
+        let data = &mut *self.execution.data;
+        let writes = operation.writes();
+        if writes {
+            data.will_write(Some(access.table.id));
+        }
+        let found = data.find(&access.table, key.unwrap_or(&self.machine.frame.key)).and_then(|row| {
+            self.row = row;
+            let Some(row) = row else { return Ok(false) };
+            let (registers, arena) = self.machine.window(access.registers, access.slots.len());
+            data.read(row, &access.slots, arena, registers)
+        });
+        if writes {
+            data.will_write(None);
+        }
+        let found = found?;
+        if !found || !writes && access.filter.is_none() {
+            self.ran(id, found.into());
+        }
+        Ok(found)
+    }
+
+    fn read_choice(&mut self, id: OperationId, choice: usize, column: usize) -> Result<(), Failure> {
+        let access = access_of(self.get(id));
+        let slot = access.table.layout.slots()[column];
+        let row = self.row();
+        let (register, arena) = self.machine.window(access.choices[choice].target, 1);
+        // Otherwise another transaction has deleted the row since the first read.
+        if self.execution.data.read(row, &[slot], arena, register)? {
+            Ok(())
+        } else {
+            Err(Conflict::Read.into())
+        }
+    }
+
+    #[inline]
+    fn ran(&mut self, id: OperationId, rows: i64) {
+        self.machine.frame.row_count = rows;
+        self.execution.tapes.ran(id, rows);
+    }
+
+    #[inline]
+    fn insert(&mut self, id: OperationId) -> Result<(), Failure> {
+        let OperationKind::Insert { table, registers, values, references, .. } = &self.get(id).kind else {
+            unreachable!("code inserts by an INSERT only")
+        };
+        let (row, arena) = self.machine.window(*registers, values.len());
+        self.execution.data.insert(table, row, arena)?;
+        let mut hash = RowHash::of(table.id);
+        row.iter().for_each(|value| hash.add_datum(*value, arena));
+        self.wrote(id, hash);
+        for reference in references {
+            let (row, arena) = self.machine.window(*registers, values.len());
+            F::require(reference, row, arena, self.execution.data)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn update(&mut self, id: OperationId, key: Option<&[u8]>) -> Result<(), Failure> {
+        let OperationKind::Update { access, assignments, .. } = &self.get(id).kind else {
+            unreachable!("code updates by an UPDATE only")
+        };
+        let row = self.row();
+        let frame = &mut self.machine.frame;
+        let mut changes = std::mem::take(&mut frame.changes);
+        changes.clear();
+        let mut hash = RowHash::of(access.table.id);
+        hash.add_bytes(key.unwrap_or(&frame.key));
+        for (column, register, _) in assignments {
+            let value = frame.get(*register);
+            changes.push((*column, value));
+            hash.add(*column as u64);
+            hash.add_datum(value, &frame.arena);
+        }
+        let updated = self.execution.data.update(&access.table, row, &changes, &frame.arena);
+        frame.changes = changes;
+        updated?;
+        self.wrote(id, hash);
+        Ok(())
+    }
+
+    fn delete(&mut self, id: OperationId, key: Option<&[u8]>) -> Result<(), Failure> {
+        let access = access_of(self.get(id));
+        let row = self.row();
+        self.execution.data.delete(&access.table, row)?;
+        let mut hash = RowHash::of(access.table.id);
+        hash.add_bytes(key.unwrap_or(&self.machine.frame.key));
+        self.wrote(id, hash);
+        Ok(())
+    }
+
+    fn open_rows(&mut self, id: OperationId) -> Result<usize, Failure> {
+        self.execution.open_rows(id, self.machine)
+    }
+
+    fn load_row(&mut self, id: OperationId, row: usize, count: usize) {
+        self.execution.load_row(id, row, count, self.machine);
+    }
+
+    fn close_rows(&mut self, id: OperationId, count: usize) {
+        self.execution.close_rows(id, count, self.machine);
+    }
+
+    fn send(&mut self, id: OperationId) {
+        if self.execution.tapes.part(id) == Part::Send {
+            self.execution.send(id, self.machine);
+        }
+    }
+
+    fn receive(&mut self, id: OperationId) {
+        self.execution.receive(id, self.machine);
+    }
+
+    fn check(&mut self) -> Result<(), Failure> {
+        if F::is_doomed(self.execution.data) {
+            return Err(Conflict::Read.into());
+        }
+        Ok(self.machine.check_cancelled()?)
+    }
+
+    fn expect_nothing(&mut self) {
+        self.execution.data.expect_nothing();
+    }
+
+    #[inline]
+    fn expect(&mut self, id: OperationId, key: Option<&[u8]>) {
+        self.execution.data.expect(self.get(id).table(), key.unwrap_or(&self.machine.frame.key));
+    }
+
+    fn load_expected(&mut self) {
+        self.execution.data.load_expected();
+    }
+
+    fn null_value(&mut self, id: OperationId, column: usize) -> Failure {
+        null_value(self.get(id).table(), column)
+    }
+
+    fn violated(&mut self, id: OperationId, check: usize) -> Failure {
+        let operation = self.get(id);
+        let (OperationKind::Insert { checks, .. } | OperationKind::Update { checks, .. }) = &operation.kind
+        else {
+            unreachable!("only rows that are written are checked")
+        };
+        violated(operation.table(), &checks[check].name)
+    }
+
+    fn refused(&mut self, refusal: Refusal) -> Failure {
+        match refusal {
+            Refusal::SmallInt => out_of_range("smallint").into(),
+            Refusal::Integer => out_of_range("integer").into(),
+            Refusal::BigInt => out_of_range("bigint").into(),
+            Refusal::Decimal => SqlError::from(ValueError::from(DecimalError::Overflow)).into(),
+            Refusal::DivisionByZero => division_by_zero().into(),
+            Refusal::NullBound => SqlError::new("22004", "a bound of a FOR loop cannot be null").into(),
+            Refusal::Step => SqlError::new("22023", "BY value of FOR loop must be greater than zero").into(),
+            Refusal::NullArray => SqlError::new("22004", "FOREACH expression must not be null").into(),
+            Refusal::NoRow => not_one_row(0).into(),
+            Refusal::Deleted => Conflict::Read.into(),
+        }
+    }
+
+    fn failed_at(&mut self, id: OperationId) {
+        let position = self.get(id).position;
+        self.machine.frame.failed_at.get_or_insert(position);
+    }
+}

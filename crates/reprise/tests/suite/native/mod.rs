@@ -1,0 +1,106 @@
+//! Compiled code has the results, errors, messages and effects of the interpreter.
+//!
+//! Random procedures over every type run in two databases, one compiled and one interpreted, with the same
+//! arguments. `REPRISE_CASES` sets the number of procedures (1,000 by default), and `REPRISE_SEED` repeats
+//! one of them. Replay is compared by `parallel_replay`, whose databases are compiled and whose reference,
+//! `clr`, is interpreted.
+
+mod expressions;
+mod statements;
+
+use crate::common::small;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use reprise::{Compile, Database, Error, Session, SqlError, Value};
+use statements::Generator;
+
+/// Calls of each procedure.
+const CALLS: usize = 8;
+/// Tables are emptied after this many procedures.
+const CASES_OF_TABLES: u64 = 50;
+
+/// One of the two databases.
+struct Side {
+    _folder: tempfile::TempDir,
+    db: Database,
+    session: Session,
+}
+
+/// What comes of a call: its outputs, or its error, and its messages.
+#[derive(PartialEq, Debug)]
+struct Outcome {
+    rows: Result<Vec<Vec<Value>>, SqlError>,
+    notices: Vec<SqlError>,
+}
+
+impl Side {
+    fn new(compile: Compile) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = small();
+        config.compile = compile;
+        let db = Database::open(folder.path(), config).unwrap();
+        let session = db.session().unwrap();
+        Self { _folder: folder, db, session }
+    }
+
+    fn execute(&mut self, script: &str) -> Result<(), String> {
+        self.session.execute_script(script).map_err(|error| error.to_string())
+    }
+
+    fn call(&mut self, arguments: &[Value]) -> Outcome {
+        let called = self.session.call("p", arguments);
+        let rows = match called {
+            Ok(executed) => Ok(executed.rows.into_iter().map(reprise::Row::into_values).collect()),
+            Err(Error::Sql(error)) => Err(error),
+            Err(error) => panic!("{error}"),
+        };
+        Outcome { rows, notices: self.session.take_notices() }
+    }
+}
+
+/// The number of cases, and the first seed.
+fn cases() -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    match number("REPRISE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("REPRISE_CASES").unwrap_or(1_000),
+    }
+}
+
+#[test]
+fn compiled_procedures_agree_with_the_interpreter() {
+    let mut sides = [Side::new(Compile::AtOnce), Side::new(Compile::Never)];
+    let (mut created, mut succeeded, mut failed) = (0, 0, 0);
+    for seed in cases() {
+        if seed % CASES_OF_TABLES == 0 {
+            sides.iter_mut().for_each(|side| side.execute(statements::TABLES).unwrap());
+        }
+        let mut random = SmallRng::seed_from_u64(seed);
+        let mut generator = Generator::new(&mut random);
+        let procedure = generator.procedure();
+        let [native, interpreted] = sides.each_mut().map(|side| side.execute(&procedure));
+        assert_eq!(native, interpreted, "REPRISE_SEED={seed}: CREATE of\n{procedure}");
+        if native.is_err() {
+            continue;
+        }
+        created += 1;
+        for _ in 0..CALLS {
+            let arguments = generator.arguments();
+            let [native, interpreted] = sides.each_mut().map(|side| side.call(&arguments));
+            let differ = format!("REPRISE_SEED={seed}: CALL p({arguments:?}) of\n{procedure}");
+            // NaN does not equal itself.
+            assert_eq!(format!("{native:?}"), format!("{interpreted:?}"), "{differ}");
+            match native.rows {
+                Ok(_) => succeeded += 1,
+                Err(_) => failed += 1,
+            }
+        }
+        let [native, interpreted] = sides.each_ref().map(|side| side.db.digest().unwrap());
+        assert_eq!(native, interpreted, "REPRISE_SEED={seed}: the rows after\n{procedure}");
+    }
+    let all = cases().count();
+    if all >= 100 {
+        assert!(created > all / 2, "only {created} of {all} procedures were created");
+        assert!(succeeded > created && failed > created / 2, "{succeeded} calls succeeded, {failed} failed");
+    }
+}
