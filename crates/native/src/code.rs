@@ -125,7 +125,6 @@ impl fmt::Debug for Native {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use procedure::{Code, Part, Source};
 
     #[cfg(target_os = "linux")]
