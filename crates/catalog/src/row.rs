@@ -114,6 +114,8 @@ impl ColumnSlot {
 pub struct RowLayout {
     slots: Vec<ColumnSlot>,
     fixed_words: usize,
+    /// The columns with bytes in the variable part, in table order.
+    variable: Vec<usize>,
 }
 
 impl RowLayout {
@@ -136,7 +138,9 @@ impl RowLayout {
                 bit += 1;
             }
         }
-        Self { slots, fixed_words: bit.div_ceil(64) }
+        let is_variable = |index: &usize| slots[*index].kind == ColumnKind::Variable;
+        let variable = (0..slots.len()).filter(is_variable).collect();
+        Self { slots, fixed_words: bit.div_ceil(64), variable }
     }
 
     /// Returns the location of each column, in table order.
@@ -171,6 +175,17 @@ impl RowLayout {
                     *word = slot.deposit(*word, *value);
                 }
                 _ => self.encode_column(*slot, *datum, arena, words),
+            }
+        }
+    }
+
+    /// Appends the bytes of variable columns to the fixed part of a row, whose further columns and NULL flags
+    /// are encoded.
+    #[inline]
+    pub fn append_variable(&self, row: &[Datum], arena: &Arena, words: &mut Vec<u64>) {
+        for column in &self.variable {
+            if let datum @ Datum::Bytes(_) = row[*column] {
+                self.encode_column(self.slots[*column], datum, arena, words);
             }
         }
     }

@@ -74,6 +74,16 @@ unsafe fn datums<'c>(start: u64, count: u64) -> &'c [Datum] {
     unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(start as usize), count as usize) }
 }
 
+/// Returns words in the frame of compiled code.
+///
+/// # Safety
+/// There are as many initialized words, which stay until the call returns.
+#[inline(always)]
+unsafe fn words_at<'c>(start: u64, count: u64) -> &'c [u64] {
+    // SAFETY: by the contract.
+    unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(start as usize), count as usize) }
+}
+
 fn operation(id: u64) -> OperationId {
     OperationId(id as u32)
 }
@@ -172,6 +182,13 @@ host_calls! {
     /// Inserts a row.
     Insert => insert(context, id) {
         context.host.insert(operation(id))?;
+        Ok(HERE)
+    }
+    /// Inserts a row whose fixed columns and primary key are encoded.
+    InsertEncoded => insert_encoded(context, id, fixed, words, key, length) {
+        // SAFETY: as the module says.
+        let (fixed, key) = unsafe { (words_at(fixed, words), bytes(key, length).unwrap_or_default()) };
+        context.host.insert_encoded(operation(id), fixed, key)?;
         Ok(HERE)
     }
     /// Updates the row that was found.

@@ -146,6 +146,9 @@ impl Compiler {
 
     fn run(&self, job: &Job) {
         match job {
+            // It was replaced, or is compiled by an earlier job.
+            Job::Procedure(procedure)
+                if Arc::strong_count(procedure) == 1 || procedure.compiled.get().is_some() => {}
             Job::Procedure(procedure) => {
                 if let Some(code) = procedure.with_source(|source| self.code(source)) {
                     procedure.compiled.set(code);

@@ -15,7 +15,7 @@ mod values;
 
 pub use error::{Conflict, ErrorObject, Failure, Severity, SqlError};
 pub use execution::access::{
-    DataAccess, KeptRows, LookAhead, NestedScans, ScanRange, Transaction, TransactionControl,
+    DataAccess, EncodedRow, KeptRows, LookAhead, NestedScans, ScanRange, Transaction, TransactionControl,
 };
 pub use execution::ahead::{Accesses, plan_lookups};
 pub use execution::code::Code;

@@ -59,6 +59,20 @@ fn explain_shows_the_bank_in_every_form() {
 }
 
 #[test]
+fn explain_shows_code() {
+    let text = printed(&["explain", &bank(), "--code"]);
+    let transfer = text.lines().find(|line| line.starts_with("transfer: ")).expect("its code");
+    assert!(transfer.contains(" bytes, compiled in "), "{text}");
+    assert!(!text.contains("interpreted"), "everything in the bank is compiled: {text}");
+    let tpcc = printed(&["explain", "--workload", "tpcc", "--code", "--format", "json"]);
+    let tpcc: Value = serde_json::from_str(&tpcc).unwrap();
+    let new_order = tpcc.as_array().unwrap().iter().find(|own| own["name"] == "new_order").unwrap();
+    assert!(new_order["bytes"].as_u64().unwrap() > 1000, "{new_order}");
+    assert_eq!(new_order["interpreted"], serde_json::json!(["RAISE"]));
+    assert!(refused(&["explain", &bank(), "--code", "--format", "svg"]).contains("--code"));
+}
+
+#[test]
 fn explain_says_what_is_wrong() {
     assert!(refused(&["explain", "no-such-file.sql"]).contains("no-such-file.sql"));
     let bank = bank();

@@ -2,7 +2,7 @@
 //! decimals, dates and most functions are applied by the host.
 
 use super::values::{ARRAY, DOUBLE, INT, NULL, Tag, Val};
-use super::{Compiler, MOST_ARGUMENTS};
+use super::{Compiler, MOST_ARGUMENTS, with_stack};
 use crate::calls::Call;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Value, types};
@@ -46,6 +46,14 @@ fn refusal_of(most: i64) -> Refusal {
 impl Compiler<'_, '_> {
     /// Compiles an expression.
     pub(super) fn expression(&mut self, expression: &Expression) -> Val {
+        match expression {
+            Expression::Constant(datum) => self.constant(*datum),
+            Expression::Register(register) => self.get(*register),
+            _ => with_stack(|| self.inner_expression(expression)),
+        }
+    }
+
+    fn inner_expression(&mut self, expression: &Expression) -> Val {
         match expression {
             Expression::Constant(datum) => self.constant(*datum),
             Expression::Register(register) => self.get(*register),
@@ -124,7 +132,7 @@ impl Compiler<'_, '_> {
     /// Applies an expression to the values of its operands, by the host.
     pub(super) fn apply(&mut self, expression: &Expression, operands: &[Val]) -> Val {
         let number = self.tables.parts.expressions.len();
-        self.tables.parts.expressions.push(expression.clone());
+        self.tables.parts.expressions.push(expression.without_operands());
         let (values, count) = (self.pass(operands), self.word(operands.len() as u64));
         let (number, slot) = (self.word(number as u64), self.result);
         let result = self.builder.ins().stack_addr(types::I64, slot, 0);

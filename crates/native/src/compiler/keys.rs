@@ -28,6 +28,11 @@ fn fixed(ty: ScalarType) -> Option<Type> {
     }
 }
 
+/// Returns the representations of the columns of a primary key; `None` if the host encodes it.
+pub(super) fn widths_of_key(table: &Table) -> Option<Vec<Type>> {
+    table.primary().columns.iter().map(|column| fixed(table.columns[*column].ty)).collect()
+}
+
 impl Compiler<'_, '_> {
     /// Compiles the key of a point access, and returns its address and length. The null pointer stands for
     /// the key in the frame. Goes to a block if a value is NULL.
@@ -38,20 +43,22 @@ impl Compiler<'_, '_> {
         values: &[Expression],
         absent: Block,
     ) -> [Value; 2] {
-        let columns: Vec<_> = table.primary().columns.iter().map(|column| &table.columns[*column]).collect();
-        let widths: Option<Vec<Type>> = columns.iter().map(|column| fixed(column.ty)).collect();
         let values: Vec<Val> = values.iter().map(|value| self.key_value(value, absent)).collect();
-        let Some(widths) = widths else {
-            let (passed, count) = (self.pass(&values), self.word(values.len() as u64));
-            let id = self.word(id.0.into());
-            self.call(Call::EncodeKey, &[id, passed, count]);
-            return [self.word(0), self.word(0)];
-        };
-        let length: u32 = columns
-            .iter()
-            .zip(&widths)
-            .map(|(column, width)| u32::from(column.nullable) + width.bytes())
-            .sum();
+        if let Some(widths) = widths_of_key(table) {
+            return self.encode_key(table, &widths, &values);
+        }
+        let (passed, count) = (self.pass(&values), self.word(values.len() as u64));
+        let id = self.word(id.0.into());
+        self.call(Call::EncodeKey, &[id, passed, count]);
+        [self.word(0), self.word(0)]
+    }
+
+    /// Encodes a primary key on the stack, and returns its address and length. No value is NULL.
+    pub(super) fn encode_key(&mut self, table: &Table, widths: &[Type], values: &[Val]) -> [Value; 2] {
+        let columns = table.primary().columns.iter().map(|column| &table.columns[*column]);
+        let columns: Vec<_> = columns.collect();
+        let lengths = columns.iter().zip(widths);
+        let length = lengths.map(|(column, width)| u32::from(column.nullable) + width.bytes()).sum();
         let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, length, 3);
         let slot = self.builder.create_sized_stack_slot(slot);
         let base = self.builder.ins().stack_addr(types::I64, slot, 0);
@@ -62,7 +69,7 @@ impl Compiler<'_, '_> {
                 self.store_bytes(not_null, base, offset);
                 offset += 1;
             }
-            let encoded = self.key_column(val.value, width);
+            let encoded = self.key_column(val.value, *width);
             self.store_bytes(encoded, base, offset);
             offset += width.bytes() as i32;
         }

@@ -35,7 +35,12 @@ use values::Val;
 /// Maximum size of the code of one procedure or piece, in bytes. Larger code is dropped.
 const MOST_BYTES: usize = 1 << 20;
 /// Maximum number of statements and expressions of a procedure or piece that is compiled.
-const MOST_PARTS: usize = 20_000;
+const MOST_PARTS: usize = 10_000;
+/// Maximum number of statements and expressions of code that is optimized, and verified in builds with debug
+/// assertions. The time that both take grows with the square of the size.
+const MOST_OPTIMIZED: usize = 1_000;
+/// Stack that one level of nesting leaves to the code below it, in bytes.
+const STACK: usize = 128 << 10;
 /// Number of datums in the frame of code that its calls take as arguments at most.
 const MOST_ARGUMENTS: usize = 64;
 
@@ -92,7 +97,7 @@ pub fn compile(source: Source<'_>) -> Result<Report, NotCompiled> {
     if size > MOST_PARTS {
         return Err(NotCompiled::Large { parts: size });
     }
-    let mut module = module()?;
+    let mut module = module(size <= MOST_OPTIMIZED)?;
     let mut tables = Tables::default();
     let (run, run_bytes) = define(&mut module, source, &mut tables, |compiler| compiler.run())?;
     let (announce, announce_bytes) =
@@ -110,6 +115,11 @@ pub fn compile(source: Source<'_>) -> Result<Report, NotCompiled> {
     Ok(Report { code, bytes, time: began.elapsed(), interpreted })
 }
 
+/// Runs a part of the compiler, which recurses for what is nested, with more stack if there is little left.
+fn with_stack<R>(act: impl FnOnce() -> R) -> R {
+    stacker::maybe_grow(STACK, 8 * STACK, act)
+}
+
 /// Returns the number of statements and expressions of a source.
 fn size_of_source(source: Source<'_>) -> usize {
     let mut parts = 0;
@@ -121,12 +131,13 @@ fn size_of_source(source: Source<'_>) -> usize {
 }
 
 /// Returns an empty module for this machine.
-fn module() -> Result<JITModule, NotCompiled> {
+fn module(is_small: bool) -> Result<JITModule, NotCompiled> {
     let mut flags = settings::builder();
-    for (name, value) in [("opt_level", "speed"), ("is_pic", "false"), ("use_colocated_libcalls", "false")] {
+    let level = if is_small { "speed" } else { "none" };
+    for (name, value) in [("opt_level", level), ("is_pic", "false"), ("use_colocated_libcalls", "false")] {
         flags.set(name, value).expect("the settings of the code generator have these names and values");
     }
-    if !cfg!(debug_assertions) {
+    if !(cfg!(debug_assertions) && is_small) {
         flags.set("enable_verifier", "false").expect("the verifier can be turned off");
     }
     let host = cranelift_native::builder().map_err(|reason| NotCompiled::Processor(reason.into()))?;
@@ -252,8 +263,10 @@ impl<'c, 's> Compiler<'c, 's> {
         compiler
     }
 
-    /// Loads all registers that are no windows. Those that are not used leave no code.
+    /// Loads the registers that code reads or sets and that are no windows. All further registers stand in
+    /// the frame, so that a statement which the host interprets finds them there.
     fn declare_registers(&mut self) {
+        let touched = self.touched_registers();
         let windows: BTreeSet<u32> = self
             .source
             .code
@@ -264,7 +277,7 @@ impl<'c, 's> Compiler<'c, 's> {
             .collect();
         for register in 0..self.source.registers as u32 {
             self.variables.push(None);
-            if windows.contains(&register) {
+            if windows.contains(&register) || !touched.contains(&Register(register)) {
                 continue;
             }
             let variables = [self.builder.declare_var(types::I32), self.builder.declare_var(types::I64)];

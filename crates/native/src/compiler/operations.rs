@@ -2,10 +2,11 @@
 //! all other operations.
 
 use super::Compiler;
+use super::keys::widths_of_key;
 use super::values::{BYTES, DOUBLE, INT, Val};
 use crate::calls::Call;
-use catalog::{ColumnKind, Table};
-use cranelift_codegen::ir::{Block, InstBuilder, Value};
+use catalog::{ColumnKind, ColumnSlot, Table};
+use cranelift_codegen::ir::{Block, InstBuilder, StackSlotData, StackSlotKind, Value, types};
 use procedure::{
     Access, Check, Expression, Operation, OperationId, OperationKind, Part, Path, Refusal, Register, Role,
     Select,
@@ -43,6 +44,12 @@ impl Compiler<'_, '_> {
         (used.into_iter().collect(), defined.into_iter().collect())
     }
 
+    /// Returns whether there is code of an operation: neither is it received, nor interpreted.
+    pub(super) fn is_compiled(&self, id: OperationId) -> bool {
+        let operation = &self.source.code.operations[id.0 as usize];
+        (self.source.part)(id) != Part::Receive && is_known(operation)
+    }
+
     /// Compiles an operation.
     pub(super) fn operation(&mut self, id: OperationId) {
         let code = self.source.code;
@@ -62,10 +69,9 @@ impl Compiler<'_, '_> {
         match &operation.kind {
             OperationKind::Select(select) => self.select(id, operation, select),
             OperationKind::Insert { table, values, registers, checks, returning, .. } => {
-                self.insert(id, table, values, *registers);
+                let row = self.new_row(id, table, values, *registers);
                 self.checks(id, checks);
-                let number = self.word(id.0.into());
-                self.try_call(Call::Insert, &[number]);
+                self.insert(id, table, &row);
                 self.assign(returning);
                 self.set_boolean(operation.found, true);
             }
@@ -155,7 +161,7 @@ impl Compiler<'_, '_> {
     /// Compiles the choice of a column, and its read.
     fn choice(&mut self, id: OperationId, index: usize, branches: &[(Expression, usize)], otherwise: usize) {
         let read = self.builder.create_block();
-        let column = self.builder.append_block_param(read, cranelift_codegen::ir::types::I64);
+        let column = self.builder.append_block_param(read, types::I64);
         for (condition, chosen) in branches {
             let [holds, next] = std::array::from_fn(|_| self.builder.create_block());
             self.branch(condition, holds, next);
@@ -229,12 +235,86 @@ impl Compiler<'_, '_> {
     }
 
     /// Compiles the values of a new row, which the host takes from their window.
-    fn insert(&mut self, id: OperationId, table: &Table, values: &[Expression], registers: Register) {
-        for (column, value) in values.iter().enumerate() {
+    fn new_row(
+        &mut self,
+        id: OperationId,
+        table: &Table,
+        values: &[Expression],
+        registers: Register,
+    ) -> Vec<Val> {
+        let values = values.iter().enumerate().map(|(column, value)| {
             let val = self.expression(value);
             self.require_value(id, table, column, val);
             self.set(Register(registers.0 + column as u32), val);
+            val
+        });
+        values.collect()
+    }
+
+    /// Compiles the insert of a new row. Its fixed columns and its key are encoded here, where the layout
+    /// allows it.
+    fn insert(&mut self, id: OperationId, table: &Table, row: &[Val]) {
+        let number = self.word(id.0.into());
+        let is_wide = |slot: &ColumnSlot| slot.kind == ColumnKind::Wide;
+        let key = &table.primary().columns;
+        let is_nullable = |column: &usize| table.columns[*column].nullable;
+        let is_made_here = !table.layout.slots().iter().any(is_wide) && !key.iter().any(is_nullable);
+        let Some(widths) = widths_of_key(table).filter(|_| is_made_here) else {
+            self.try_call(Call::Insert, &[number]);
+            return;
+        };
+        let key: Vec<Val> = key.iter().map(|column| row[*column]).collect();
+        let [key, length] = self.encode_key(table, &widths, &key);
+        let (fixed, words) = (self.fixed_columns(table, row), self.word(table.layout.fixed_words() as u64));
+        self.try_call(Call::InsertEncoded, &[number, fixed, words, key, length]);
+    }
+
+    /// Encodes the fixed columns of a row on the stack, as `RowLayout::encode` does, and returns their
+    /// address. The words of variable columns stay 0.
+    fn fixed_columns(&mut self, table: &Table, row: &[Val]) -> Value {
+        let mut words: Vec<Option<Value>> = vec![None; table.layout.fixed_words()];
+        for (slot, val) in table.layout.slots().iter().zip(row) {
+            if let Some(bit) = slot.null_bit.filter(|_| val.may_be_null()) {
+                let is_null = self.is_null(*val);
+                let flag = self.builder.ins().uextend(types::I64, is_null);
+                let flag = self.builder.ins().ishl_imm_u(flag, i64::from(bit % 64));
+                self.add_to_word(&mut words[bit as usize / 64], flag);
+            }
+            if slot.kind == ColumnKind::Variable {
+                continue;
+            }
+            let mut value = val.value;
+            if val.may_be_null() {
+                let (is_null, zero) = (self.is_null(*val), self.word(0));
+                value = self.builder.ins().select(is_null, zero, value);
+            }
+            let mask = slot.deposit(0, -1) >> slot.shift();
+            if mask != u64::MAX {
+                value = self.builder.ins().band_imm_u(value, mask as i64);
+            }
+            let value = self.builder.ins().ishl_imm_u(value, i64::from(slot.shift()));
+            self.add_to_word(&mut words[slot.word()], value);
         }
+        let size = 8 * words.len().max(1) as u32;
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
+        let slot = self.builder.create_sized_stack_slot(slot);
+        let base = self.builder.ins().stack_addr(types::I64, slot, 0);
+        for (index, word) in words.into_iter().enumerate() {
+            let word = match word {
+                Some(word) => word,
+                None => self.word(0),
+            };
+            self.store_at(word, base, index as i32 * 8);
+        }
+        base
+    }
+
+    /// Adds bits to a word.
+    fn add_to_word(&mut self, word: &mut Option<Value>, bits: Value) {
+        *word = Some(match *word {
+            Some(word) => self.builder.ins().bor(word, bits),
+            None => bits,
+        });
     }
 
     /// Fails if a value is NULL and its column must have one.

@@ -1,7 +1,7 @@
 //! Statements. Those that the compiler does not know are interpreted by the host, in their place.
 
-use super::Compiler;
 use super::loops::RangeLoop;
+use super::{Compiler, with_stack};
 use crate::calls::{Call, HERE, RETURN, exit, going_on};
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 impl Compiler<'_, '_> {
     pub(super) fn statements(&mut self, statements: &[Statement]) {
-        statements.iter().for_each(|statement| self.statement(statement));
+        statements.iter().for_each(|statement| with_stack(|| self.statement(statement)));
     }
 
     fn statement(&mut self, statement: &Statement) {
@@ -49,14 +49,52 @@ impl Compiler<'_, '_> {
             Statement::Continue(label) => self.jump_to(*label, false),
             Statement::Return => self.return_to_caller(),
             Statement::Execute(id) => self.operation(*id),
-            Statement::AssignElement { .. }
-            | Statement::ForQuery { .. }
-            | Statement::Guarded(_)
-            | Statement::RaiseAgain
-            | Statement::Opaque(_)
-            | Statement::Query(_)
-            | Statement::Call { .. }
-            | Statement::Raise(_) => self.interpret(statement),
+            _ => self.interpret(statement),
+        }
+    }
+
+    /// Returns the registers that code reads or sets.
+    pub(super) fn touched_registers(&self) -> BTreeSet<Register> {
+        let mut touched = BTreeSet::new();
+        self.touch(self.source.code.body, &mut touched);
+        touched
+    }
+
+    /// Adds the registers that the code of statements reads or sets.
+    fn touch(&self, statements: &[Statement], touched: &mut BTreeSet<Register>) {
+        for statement in statements {
+            with_stack(|| self.touch_statement(statement, touched));
+        }
+    }
+
+    fn touch_statement(&self, statement: &Statement, touched: &mut BTreeSet<Register>) {
+        match statement {
+            Statement::Assign { target, value } => {
+                touched.insert(*target);
+                registers_in(value, touched);
+            }
+            Statement::If { condition, .. } | Statement::While { condition, .. } => {
+                registers_in(condition, touched);
+            }
+            Statement::ForRange { variable, from, to, step, .. } => {
+                touched.insert(*variable);
+                [from, to, step].into_iter().for_each(|bound| registers_in(bound, touched));
+            }
+            Statement::ForEach { variable, array, .. } => {
+                touched.insert(*variable);
+                registers_in(array, touched);
+            }
+            Statement::ForRows { operation, .. } => {
+                touched.insert(self.source.code.operations[operation.0 as usize].found);
+            }
+            Statement::Execute(id) if self.is_compiled(*id) => {
+                let (used, defined) = self.registers_of(&self.source.code.operations[id.0 as usize]);
+                touched.extend(used.into_iter().chain(defined));
+            }
+            _ => {}
+        }
+        if !is_interpreted(statement) {
+            statement.bodies().into_iter().for_each(|body| self.touch(body, touched));
         }
     }
 
@@ -103,13 +141,7 @@ impl Compiler<'_, '_> {
     fn registers_around(&self, statement: &Statement) -> (Vec<Register>, Vec<Register>) {
         let used = |expressions: &[&Expression]| {
             let mut used = BTreeSet::new();
-            for expression in expressions {
-                expression.walk(&mut |part| {
-                    if let Expression::Register(register) = part {
-                        used.insert(*register);
-                    }
-                });
-            }
+            expressions.iter().for_each(|expression| registers_in(expression, &mut used));
             used
         };
         let (used, defined) = match statement {
@@ -134,6 +166,30 @@ impl Compiler<'_, '_> {
         };
         (used.into_iter().collect(), defined.into_iter().collect())
     }
+}
+
+/// Adds the registers that an expression uses.
+fn registers_in(expression: &Expression, registers: &mut BTreeSet<Register>) {
+    expression.walk(&mut |part| {
+        if let Expression::Register(register) = part {
+            registers.insert(*register);
+        }
+    });
+}
+
+/// Returns whether the host interprets a statement, with all statements inside.
+fn is_interpreted(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::AssignElement { .. }
+            | Statement::ForQuery { .. }
+            | Statement::Guarded(_)
+            | Statement::RaiseAgain
+            | Statement::Opaque(_)
+            | Statement::Query(_)
+            | Statement::Call { .. }
+            | Statement::Raise(_)
+    )
 }
 
 /// Returns what a statement is called.

@@ -54,6 +54,19 @@ impl<R: Copy> KeptRows<R> {
     }
 }
 
+/// A new row that compiled code has encoded.
+#[derive(Clone, Copy, Debug)]
+pub struct EncodedRow<'a> {
+    /// A datum for each column, with the arena that they refer to.
+    pub values: &'a [Datum],
+    /// The arena.
+    pub arena: &'a Arena,
+    /// The row as its table's layout encodes it.
+    pub image: &'a [u64],
+    /// Its primary key.
+    pub key: &'a [u8],
+}
+
 /// Access to rows, one operation at a time. A row handle is valid until the transaction ends.
 pub trait DataAccess {
     /// A row that was found. Two handles are equal when they name the same row.
@@ -102,6 +115,14 @@ pub trait DataAccess {
     /// # Errors
     /// A conflict; `23505` when its key or a unique column's value is taken.
     fn insert(&mut self, table: &Table, row: &[Datum], arena: &Arena) -> Result<(), Failure>;
+
+    /// As `insert`, of a row that is encoded already.
+    ///
+    /// # Errors
+    /// As `insert`.
+    fn insert_encoded(&mut self, table: &Table, row: EncodedRow<'_>) -> Result<(), Failure> {
+        self.insert(table, row.values, row.arena)
+    }
 
     /// Changes columns of a row that was read; a column is named by its position in the table.
     ///

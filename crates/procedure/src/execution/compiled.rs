@@ -136,6 +136,12 @@ pub trait Host {
     /// A conflict; a key is taken, or the row references no row.
     fn insert(&mut self, id: OperationId) -> Result<(), Failure>;
 
+    /// As `insert`, of a row whose primary key and fixed columns code has encoded.
+    ///
+    /// # Errors
+    /// As `insert`.
+    fn insert_encoded(&mut self, id: OperationId, fixed: &[u64], key: &[u8]) -> Result<(), Failure>;
+
     /// Updates the row that was found under a key, from the registers of the assignments.
     ///
     /// # Errors

@@ -19,6 +19,8 @@ pub struct Frame {
     pub arena: Arena,
     /// The key, or the lower bound, of the access in progress.
     pub(crate) key: Vec<u8>,
+    /// The row that compiled code inserts.
+    pub(crate) image: Vec<u64>,
     /// The upper bound of the range access in progress; empty when the range has no end.
     pub(crate) upper: Vec<u8>,
     /// Materialized rows of the loops in progress, innermost last.

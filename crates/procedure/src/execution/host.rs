@@ -9,10 +9,10 @@ use super::operations::{not_one_row, null_value, violated};
 use super::tape::{Part, Tapes};
 use crate::ir::expression::{division_by_zero, out_of_range};
 use crate::{
-    Access, Conflict, DataAccess, Failure, LookAhead, Machine, Operation, OperationId, OperationKind,
-    SqlError, Statement,
+    Access, Conflict, DataAccess, EncodedRow, Failure, LookAhead, Machine, Operation, OperationId,
+    OperationKind, Reference, Register, SqlError, Statement,
 };
-use catalog::{Datum, DecimalError, RowHash, ValueError};
+use catalog::{Datum, DecimalError, RowHash, Table, ValueError};
 
 /// The host of one execution.
 pub(super) struct ExecutionHost<'h, 'a, D: DataAccess, T, F> {
@@ -46,6 +46,27 @@ fn access_of(operation: &Operation) -> &Access {
 }
 
 impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> ExecutionHost<'_, '_, D, T, F> {
+    /// Notes that a row was inserted, and checks its references.
+    #[inline]
+    fn inserted(
+        &mut self,
+        id: OperationId,
+        table: &Table,
+        registers: Register,
+        columns: usize,
+        references: &[Reference],
+    ) -> Result<(), Failure> {
+        let (row, arena) = self.machine.window(registers, columns);
+        let mut hash = RowHash::of(table.id);
+        row.iter().for_each(|value| hash.add_datum(*value, arena));
+        self.wrote(id, hash);
+        for reference in references {
+            let (row, arena) = self.machine.window(registers, columns);
+            F::require(reference, row, arena, self.execution.data)?;
+        }
+        Ok(())
+    }
+
     /// Notes that an operation has written a row.
     #[inline]
     fn wrote(&mut self, id: OperationId, hash: RowHash) {
@@ -129,14 +150,24 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Host for ExecutionHost<'_,
         };
         let (row, arena) = self.machine.window(*registers, values.len());
         self.execution.data.insert(table, row, arena)?;
-        let mut hash = RowHash::of(table.id);
-        row.iter().for_each(|value| hash.add_datum(*value, arena));
-        self.wrote(id, hash);
-        for reference in references {
-            let (row, arena) = self.machine.window(*registers, values.len());
-            F::require(reference, row, arena, self.execution.data)?;
-        }
-        Ok(())
+        self.inserted(id, table, *registers, values.len(), references)
+    }
+
+    #[inline]
+    fn insert_encoded(&mut self, id: OperationId, fixed: &[u64], key: &[u8]) -> Result<(), Failure> {
+        let OperationKind::Insert { table, registers, values, references, .. } = &self.get(id).kind else {
+            unreachable!("code inserts by an INSERT only")
+        };
+        let mut image = std::mem::take(&mut self.machine.frame.image);
+        image.clear();
+        image.extend_from_slice(fixed);
+        let (values_of, arena) = self.machine.window(*registers, values.len());
+        table.layout.append_variable(values_of, arena, &mut image);
+        let row = EncodedRow { values: values_of, arena, image: &image, key };
+        let inserted = self.execution.data.insert_encoded(table, row);
+        self.machine.frame.image = image;
+        inserted?;
+        self.inserted(id, table, *registers, values.len(), references)
     }
 
     #[inline]

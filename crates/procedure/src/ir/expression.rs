@@ -394,39 +394,6 @@ impl Expression {
             Self::Function { function, arguments } => function.evaluate(arguments, machine),
         }
     }
-
-    /// Returns the value of the expression, from the values of its operands. Compiled code evaluates the
-    /// operands itself. No operand is NULL where NULL alone decides the value: of arithmetic, comparisons,
-    /// and functions for which `Function::evaluates_all` is false.
-    ///
-    /// # Errors
-    /// As `evaluate`.
-    ///
-    /// # Panics
-    /// The expression evaluates its operands one by one, as CASE does, or has no operands like these.
-    pub fn apply(&self, values: &[Datum], machine: &mut Machine) -> Evaluated {
-        match (self, values) {
-            (Self::Bytes(bytes), _) => Ok(machine.frame.arena.push_bytes(bytes)),
-            (Self::Decimal(decimal), _) => Ok(machine.frame.arena.push_decimal(*decimal)),
-            (Self::Array(_), _) => Ok(machine.frame.arena.push_array(values)),
-            (Self::Function { function, .. }, _) => function.apply(values, machine),
-            (Self::Cast { cast, .. }, [value]) => Ok(cast.apply(*value, &mut machine.frame.arena)?),
-            (Self::Arithmetic { operator, class, .. }, [left, right]) => {
-                arithmetic(*operator, *class, *left, *right, machine)
-            }
-            (Self::Compare { operator, class, .. }, [left, right]) => {
-                let order = compare(*class, *left, *right, &machine.frame.arena);
-                Ok(Datum::boolean(operator.holds(order)))
-            }
-            (Self::Distinct { class, .. }, [left, right]) => {
-                Ok(Datum::boolean(are_distinct(*class, *left, *right, &machine.frame.arena)))
-            }
-            (Self::Any { class, .. }, [value, array]) => {
-                Ok(equals_any(*class, *value, *array, &machine.frame.arena))
-            }
-            _ => unreachable!("{self:?} is not applied to {values:?}"),
-        }
-    }
 }
 
 /// Returns an element of an array; NULL where there is none.
@@ -442,7 +409,7 @@ fn element(array: Datum, index: Datum, arena: &Arena) -> Datum {
 }
 
 /// Evaluates `left IS DISTINCT FROM right`.
-fn are_distinct(class: CompareClass, left: Datum, right: Datum, arena: &Arena) -> bool {
+pub(super) fn are_distinct(class: CompareClass, left: Datum, right: Datum, arena: &Arena) -> bool {
     match (left.is_null(), right.is_null()) {
         (true, true) => false,
         (false, false) => compare(class, left, right, arena).is_ne(),
@@ -451,7 +418,7 @@ fn are_distinct(class: CompareClass, left: Datum, right: Datum, arena: &Arena) -
 }
 
 /// Evaluates `value = ANY(array)`.
-fn equals_any(class: CompareClass, value: Datum, array: Datum, arena: &Arena) -> Datum {
+pub(super) fn equals_any(class: CompareClass, value: Datum, array: Datum, arena: &Arena) -> Datum {
     let Datum::Array(span) = array else { return Datum::Null };
     let elements = arena.elements(span);
     if elements.is_empty() {
@@ -508,7 +475,7 @@ pub(crate) fn out_of_range(ty: &str) -> Box<SqlError> {
 }
 
 #[inline]
-fn arithmetic(
+pub(super) fn arithmetic(
     operator: ArithmeticOperator,
     class: NumberClass,
     left: Datum,

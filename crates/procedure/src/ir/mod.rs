@@ -2,6 +2,7 @@
 //!
 //! Not here: built-in functions and casts (`values`), the execution of statements (`execution`).
 
+mod apply;
 pub(crate) mod by_value;
 pub(crate) mod effect;
 pub(crate) mod expression;

@@ -9,7 +9,8 @@ use super::write_set::Action;
 use crate::on_demand::{Intent, Place};
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use procedure::{
-    Conflict, DataAccess, Failure, LookAhead, NestedScans, ScanRange, SqlError, TransactionControl,
+    Conflict, DataAccess, EncodedRow, Failure, LookAhead, NestedScans, ScanRange, SqlError,
+    TransactionControl,
 };
 use std::sync::Arc;
 use storage::{Handle, look_again};
@@ -183,45 +184,14 @@ impl DataAccess for Workspace {
     fn insert(&mut self, table: &Table, row: &[Datum], arena: &Arena) -> Result<(), Failure> {
         let mut key = std::mem::take(&mut self.key);
         self.tables.store(table.id).key_of(0, row, arena, &mut key);
-        if self.is_locking
-            && let Err(failure) = self.discipline.add_key(self, table, 0, &key)
-        {
-            self.key = key;
-            return Err(failure);
-        }
-        let mut looks = 0;
-        let record = loop {
-            table.layout.encode(row, arena, &mut self.image);
-            match self.add(table.id, &key) {
-                Ok((record, true)) => break record,
-                Ok((existing, false)) => match self.check_inserter(existing) {
-                    // The record is gone, or goes just now.
-                    Err(Failure::Conflict(Conflict::Insert)) if looks < MOST_LOOKS => look_again(&mut looks),
-                    checked => {
-                        self.key = key;
-                        return checked.and_then(|()| self.revive(table, existing, row, arena));
-                    }
-                },
-                Err(failure) => {
-                    self.key = key;
-                    return Err(failure);
-                }
-            }
-        };
+        let inserted = self.insert_under(table, &key, NewRow { values: row, arena }, None);
         self.key = key;
-        self.writes.add(record, table.id, Action::Insert);
-        // The record names this transaction from here on, whatever becomes of the rest.
-        self.note_insert();
-        self.inserted_bytes += self.image.len() * size_of::<u64>();
-        self.ask_room()?;
-        for index in 1..table.indexes.len() {
-            let mut key = std::mem::take(&mut self.key);
-            self.tables.store(table.id).key_of(index, row, arena, &mut key);
-            let linked = self.link_secondary(table, index, NewRow { values: row, arena }, &key, record);
-            self.key = key;
-            linked?;
-        }
-        Ok(())
+        inserted
+    }
+
+    fn insert_encoded(&mut self, table: &Table, row: EncodedRow<'_>) -> Result<(), Failure> {
+        let EncodedRow { values, arena, image, key } = row;
+        self.insert_under(table, key, NewRow { values, arena }, Some(image))
     }
 
     #[inline]
@@ -269,6 +239,53 @@ impl DataAccess for Workspace {
                 self.discipline.write(self, table.id, record)?;
                 self.writes.add(record, table.id, Action::Delete);
             }
+        }
+        Ok(())
+    }
+}
+
+impl Workspace {
+    /// Inserts a row under its primary key. It is encoded if there is no image of it.
+    fn insert_under(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        row: NewRow<'_>,
+        image: Option<&[u64]>,
+    ) -> Result<(), Failure> {
+        if self.is_locking {
+            self.discipline.add_key(self, table, 0, key)?;
+        }
+        let NewRow { values, arena } = row;
+        let mut looks = 0;
+        let record = loop {
+            match image {
+                Some(image) => {
+                    self.image.clear();
+                    self.image.extend_from_slice(image);
+                }
+                None => table.layout.encode(values, arena, &mut self.image),
+            }
+            match self.add(table.id, key)? {
+                (record, true) => break record,
+                (existing, false) => match self.check_inserter(existing) {
+                    // The record is gone, or goes just now.
+                    Err(Failure::Conflict(Conflict::Insert)) if looks < MOST_LOOKS => look_again(&mut looks),
+                    checked => return checked.and_then(|()| self.revive(table, existing, values, arena)),
+                },
+            }
+        };
+        self.writes.add(record, table.id, Action::Insert);
+        // The record names this transaction from here on, whatever becomes of the rest.
+        self.note_insert();
+        self.inserted_bytes += self.image.len() * size_of::<u64>();
+        self.ask_room()?;
+        for index in 1..table.indexes.len() {
+            let mut key = std::mem::take(&mut self.secondary_key);
+            self.tables.store(table.id).key_of(index, values, arena, &mut key);
+            let linked = self.link_secondary(table, index, NewRow { values, arena }, &key, record);
+            self.secondary_key = key;
+            linked?;
         }
         Ok(())
     }

@@ -86,6 +86,8 @@ pub struct Workspace {
     inserted: LastInsert,
     image: Vec<u64>,
     key: Vec<u8>,
+    /// The key of a new row in a secondary index.
+    secondary_key: Vec<u8>,
     /// The key of a row that the discipline locks.
     pub(crate) lock_key: Vec<u8>,
     /// The table whose rows the statement in hand looks for in order to write them.
@@ -140,6 +142,7 @@ impl Workspace {
             inserted: LastInsert::default(),
             image: Vec::new(),
             key: Vec::new(),
+            secondary_key: Vec::new(),
             lock_key: Vec::new(),
             writes_to: None,
             scratch: Arena::default(),
@@ -177,6 +180,7 @@ impl Workspace {
         self.inserted = LastInsert::default();
         self.image = Vec::new();
         self.key = Vec::new();
+        self.secondary_key = Vec::new();
         self.scratch = Arena::default();
         self.order = Vec::new();
         self.outdated = Vec::new();

@@ -9,7 +9,7 @@
 use crate::RecoveryError;
 use crate::replay::context::worker_of;
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
-use procedure::{DataAccess, Failure, Interrupts, LookAhead, ScanRange, SqlError};
+use procedure::{DataAccess, EncodedRow, Failure, Interrupts, LookAhead, ScanRange, SqlError};
 use schedule::Access;
 use storage::{
     Added, Change, Cursor, Direction, Finger, Handle, Linked, NewState, OutOfMemory, RecordState, Worker,
@@ -32,6 +32,11 @@ pub(crate) struct Direct {
     scratch: Arena,
     /// Why rows of the checkpoint could not be brought back.
     unreachable: Option<SqlError>,
+}
+
+fn duplicate(table: &Table, index: usize) -> SqlError {
+    let name = &table.indexes[index].name;
+    SqlError::new("23505", format!("duplicate key value violates unique constraint \"{name}\""))
 }
 
 fn out_of_memory(error: OutOfMemory) -> Failure {
@@ -91,16 +96,34 @@ impl Direct {
         Ok(linked.map_err(out_of_memory)? == Linked::Added)
     }
 
-    /// Adds a record of `self.image` under its primary key `self.key`; returns `None` when the key exists.
-    fn add(&mut self, table: &Table) -> Result<Option<Handle>, Failure> {
+    /// Adds a record under its primary key; returns `None` when the key exists.
+    #[inline]
+    fn add(&mut self, table: &Table, key: &[u8], image: &[u64]) -> Result<Option<Handle>, Failure> {
         self.set_finger(table, 0);
-        let Self { tables, worker, key, finger, image, order, .. } = self;
-        let new = (&**image, NewState::committed(RecordState::present(*order)));
+        let Self { tables, worker, finger, order, .. } = self;
+        let new = (image, NewState::committed(RecordState::present(*order)));
         let added = tables.store(table.id).add(key, new, worker.guard(), finger, &mut |_| {});
         Ok(match added.map_err(out_of_memory)? {
             Added::New(record) => Some(record.handle()),
             Added::Exists(_) => None,
         })
+    }
+
+    /// Adds a new record to the secondary indexes.
+    fn link_further(
+        &mut self,
+        table: &Table,
+        record: Handle,
+        row: &[Datum],
+        arena: &Arena,
+    ) -> Result<(), Failure> {
+        for index in 1..table.indexes.len() {
+            self.tables.store(table.id).key_of(index, row, arena, &mut self.key);
+            if !self.link(table, index, record)? {
+                return Err(duplicate(table, index).into());
+            }
+        }
+        Ok(())
     }
 
     /// Puts the key of a record's row in an index into `self.key`.
@@ -194,21 +217,19 @@ impl DataAccess for Direct {
     }
 
     fn insert(&mut self, table: &Table, row: &[Datum], arena: &Arena) -> Result<(), Failure> {
-        let duplicate = |index: usize| {
-            let name = &table.indexes[index].name;
-            let message = format!("duplicate key value violates unique constraint \"{name}\"");
-            SqlError::new("23505", message)
-        };
-        table.layout.encode(row, arena, &mut self.image);
-        self.tables.store(table.id).key_of(0, row, arena, &mut self.key);
-        let record = self.add(table)?.ok_or_else(|| duplicate(0))?;
-        for index in 1..table.indexes.len() {
-            self.tables.store(table.id).key_of(index, row, arena, &mut self.key);
-            if !self.link(table, index, record)? {
-                return Err(duplicate(index).into());
-            }
-        }
-        Ok(())
+        let (mut image, mut key) = (std::mem::take(&mut self.image), std::mem::take(&mut self.key));
+        table.layout.encode(row, arena, &mut image);
+        self.tables.store(table.id).key_of(0, row, arena, &mut key);
+        let added = self.add(table, &key, &image);
+        (self.image, self.key) = (image, key);
+        let record = added?.ok_or_else(|| duplicate(table, 0))?;
+        self.link_further(table, record, row, arena)
+    }
+
+    #[inline]
+    fn insert_encoded(&mut self, table: &Table, row: EncodedRow<'_>) -> Result<(), Failure> {
+        let record = self.add(table, row.key, row.image)?.ok_or_else(|| duplicate(table, 0))?;
+        self.link_further(table, record, row.values, row.arena)
     }
 
     #[inline]

@@ -104,3 +104,39 @@ fn compiled_procedures_agree_with_the_interpreter() {
         assert!(succeeded > created && failed > created / 2, "{succeeded} calls succeeded, {failed} failed");
     }
 }
+
+/// Deep and long procedures, by name: a body that is made of a number of parts.
+fn long_bodies(count: usize) -> [(&'static str, String); 5] {
+    let repeated = |text: &str| text.repeat(count);
+    [
+        ("IF", format!("{} o := a; {}", repeated("IF a > 0 THEN "), repeated("END IF; "))),
+        ("CASE", format!("o := {} 1 {};", repeated("CASE WHEN a > 2 THEN 7 ELSE "), repeated(" END"))),
+        ("sum of decimals", format!("o := a::numeric {};", repeated(" + 1.5"))),
+        ("statements", format!("o := 0; {}", repeated("o := o + a; "))),
+        ("writes", repeated("UPDATE parent SET v = v + 1 WHERE id = a RETURNING v INTO o; ")),
+    ]
+}
+
+#[test]
+fn deep_and_long_procedures_are_compiled() {
+    let mut sides = [Side::new(Compile::AtOnce), Side::new(Compile::Never)];
+    sides.iter_mut().for_each(|side| side.execute(statements::TABLES).unwrap());
+    for count in [10, 100, 300, 900] {
+        for (name, body) in long_bodies(count) {
+            let procedure = format!(
+                "DROP PROCEDURE IF EXISTS p; CREATE PROCEDURE p(a INTEGER, OUT o BIGINT) LANGUAGE plpgsql AS
+                $$ BEGIN {body} END $$"
+            );
+            let [native, interpreted] = sides.each_mut().map(|side| side.execute(&procedure));
+            assert_eq!(native, interpreted, "{name}, {count}");
+            if native.is_err() {
+                continue;
+            }
+            for argument in [Value::Int(3), Value::Null] {
+                let [native, interpreted] =
+                    sides.each_mut().map(|side| side.call(std::slice::from_ref(&argument)));
+                assert_eq!(native, interpreted, "{name}, {count}");
+            }
+        }
+    }
+}

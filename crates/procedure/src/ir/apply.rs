@@ -1,0 +1,62 @@
+//! Expressions over values of their operands that compiled code has computed.
+
+use super::expression::{are_distinct, arithmetic, compare, equals_any};
+use crate::{Evaluated, Expression, Machine};
+use catalog::Datum;
+
+impl Expression {
+    /// Returns what `apply` needs of the expression: all of it but its operands, which are NULL.
+    pub fn without_operands(&self) -> Self {
+        let pair = || Box::new([Self::NULL, Self::NULL]);
+        let list = |operands: &Vec<Self>| vec![Self::NULL; operands.len()];
+        match self {
+            Self::Arithmetic { operator, class, .. } => {
+                Self::Arithmetic { operator: *operator, class: *class, operands: pair() }
+            }
+            Self::Compare { operator, class, .. } => {
+                Self::Compare { operator: *operator, class: *class, operands: pair() }
+            }
+            Self::Distinct { class, .. } => Self::Distinct { class: *class, operands: pair() },
+            Self::Any { class, .. } => Self::Any { class: *class, operands: pair() },
+            Self::Cast { cast, .. } => Self::Cast { cast: *cast, operand: Box::new(Self::NULL) },
+            Self::Function { function, arguments } => {
+                Self::Function { function: *function, arguments: list(arguments) }
+            }
+            Self::Array(items) => Self::Array(list(items)),
+            other => other.clone(),
+        }
+    }
+
+    /// Returns the value of the expression, from the values of its operands. Compiled code evaluates the
+    /// operands itself. No operand is NULL where NULL alone decides the value: of arithmetic, comparisons,
+    /// and functions for which `Function::evaluates_all` is false.
+    ///
+    /// # Errors
+    /// As `evaluate`.
+    ///
+    /// # Panics
+    /// The expression evaluates its operands one by one, as CASE does, or has no operands like these.
+    pub fn apply(&self, values: &[Datum], machine: &mut Machine) -> Evaluated {
+        match (self, values) {
+            (Self::Bytes(bytes), _) => Ok(machine.frame.arena.push_bytes(bytes)),
+            (Self::Decimal(decimal), _) => Ok(machine.frame.arena.push_decimal(*decimal)),
+            (Self::Array(_), _) => Ok(machine.frame.arena.push_array(values)),
+            (Self::Function { function, .. }, _) => function.apply(values, machine),
+            (Self::Cast { cast, .. }, [value]) => Ok(cast.apply(*value, &mut machine.frame.arena)?),
+            (Self::Arithmetic { operator, class, .. }, [left, right]) => {
+                arithmetic(*operator, *class, *left, *right, machine)
+            }
+            (Self::Compare { operator, class, .. }, [left, right]) => {
+                let order = compare(*class, *left, *right, &machine.frame.arena);
+                Ok(Datum::boolean(operator.holds(order)))
+            }
+            (Self::Distinct { class, .. }, [left, right]) => {
+                Ok(Datum::boolean(are_distinct(*class, *left, *right, &machine.frame.arena)))
+            }
+            (Self::Any { class, .. }, [value, array]) => {
+                Ok(equals_any(*class, *value, *array, &machine.frame.arena))
+            }
+            _ => unreachable!("{self:?} is not applied to {values:?}"),
+        }
+    }
+}
