@@ -21,7 +21,7 @@ pub use execution::ahead::{Accesses, plan_lookups};
 pub use execution::code::Code;
 pub use execution::compiled::{Compiled, CompiledSlot, Host, Refusal};
 pub use execution::ended::Ended;
-pub use execution::executor::{Call, announce_piece, execute, execute_piece};
+pub use execution::executor::{CHECK_EVERY, Call, LOOK_AHEAD, announce_piece, execute, execute_piece};
 pub use execution::foreign_keys::{ForeignKeys, KeyChange, Reference};
 pub use execution::frame::{Frame, seed_of};
 pub use execution::interrupts::Interrupts;

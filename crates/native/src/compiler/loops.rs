@@ -7,12 +7,10 @@ use crate::context::ROUNDS;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use cranelift_frontend::Variable;
-use procedure::{Expression, Label, Operation, OperationId, OperationKind, Refusal, Register, Statement};
-
-/// Number of rounds of a loop that are looked up ahead, as in the interpreter.
-const LOOK_AHEAD: i64 = 32;
-/// Number of rounds of loops after which code checks whether it can still succeed; a power of two.
-const CHECK_EVERY: i64 = 4096;
+use procedure::{
+    CHECK_EVERY, Expression, LOOK_AHEAD, Label, Operation, OperationId, OperationKind, Refusal, Register,
+    Statement,
+};
 
 /// A loop or block around a statement.
 pub(super) struct Scope {
@@ -124,7 +122,8 @@ impl Compiler<'_, '_> {
         self.builder.ins().jump(head, &[]);
         self.builder.switch_to_block(head);
         let rounds = self.builder.use_var(looked_up);
-        let is_enough = self.builder.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, rounds, LOOK_AHEAD);
+        let is_enough =
+            self.builder.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, rounds, LOOK_AHEAD as i64);
         let is_over = self.is_over(&ahead);
         let ends = self.builder.ins().bor(is_enough, is_over);
         self.builder.ins().brif(ends, load, &[], announce, &[]);
@@ -153,7 +152,7 @@ impl Compiler<'_, '_> {
         let rounds = self.load(types::I64, context, ROUNDS);
         let rounds = self.builder.ins().iadd_imm_s(rounds, 1);
         self.store_at(rounds, context, ROUNDS);
-        let behind = self.builder.ins().band_imm_u(rounds, CHECK_EVERY - 1);
+        let behind = self.builder.ins().band_imm_u(rounds, i64::from(CHECK_EVERY) - 1);
         let (check, go_on) = (self.builder.create_block(), self.builder.create_block());
         self.builder.set_cold_block(check);
         self.builder.ins().brif(behind, go_on, &[], check, &[]);

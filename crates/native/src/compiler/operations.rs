@@ -28,6 +28,17 @@ fn is_known(operation: &Operation) -> bool {
     }
 }
 
+/// Where a point access goes on.
+#[derive(Clone, Copy)]
+struct AccessBlocks {
+    /// There is no row.
+    absent: Block,
+    /// The filter rejects the row.
+    rejected: Block,
+    /// The access has ended.
+    end: Block,
+}
+
 impl Compiler<'_, '_> {
     /// Returns the registers that an operation uses, and those that it sets.
     pub(super) fn registers_of(&self, operation: &Operation) -> (Vec<Register>, Vec<Register>) {
@@ -114,9 +125,24 @@ impl Compiler<'_, '_> {
         defined.iter().for_each(|register| self.reload(*register));
     }
 
-    /// Compiles the search for a row. Goes to a block if there is none, and to another one if the filter
-    /// rejects it. Returns the address and length of its key.
-    fn find(&mut self, id: OperationId, access: &Access, absent: Block, rejected: Block) -> [Value; 2] {
+    fn access_blocks(&mut self) -> AccessBlocks {
+        let [absent, rejected, end] = std::array::from_fn(|_| self.builder.create_block());
+        AccessBlocks { absent, rejected, end }
+    }
+
+    /// Ends the code for a row that was found, and goes on with the code for none.
+    fn found_or_not(&mut self, id: OperationId, operation: &Operation, blocks: AccessBlocks) {
+        self.set_boolean(operation.found, true);
+        self.builder.ins().jump(blocks.end, &[]);
+        self.builder.switch_to_block(blocks.rejected);
+        self.ran(id, 0);
+        self.builder.ins().jump(blocks.absent, &[]);
+        self.builder.switch_to_block(blocks.absent);
+    }
+
+    /// Compiles the search for a row. Returns the address and length of its key.
+    fn find(&mut self, id: OperationId, access: &Access, blocks: AccessBlocks) -> [Value; 2] {
+        let AccessBlocks { absent, rejected, .. } = blocks;
         let Path::Point { key } = &access.path else { unreachable!("a point access has a key") };
         let no_key = self.builder.create_block();
         let key = self.key(id, &access.table, key, no_key);
@@ -184,8 +210,8 @@ impl Compiler<'_, '_> {
     }
 
     fn select(&mut self, id: OperationId, operation: &Operation, select: &Select) {
-        let [absent, rejected, end] = std::array::from_fn(|_| self.builder.create_block());
-        self.find(id, &select.access, absent, rejected);
+        let blocks = self.access_blocks();
+        self.find(id, &select.access, blocks);
         if select.access.filter.is_some() {
             self.ran(id, 1);
         }
@@ -193,20 +219,15 @@ impl Compiler<'_, '_> {
         for ((target, _), val) in select.outputs.iter().zip(values) {
             self.set(*target, val);
         }
-        self.set_boolean(operation.found, true);
-        self.builder.ins().jump(end, &[]);
-        self.builder.switch_to_block(rejected);
-        self.ran(id, 0);
-        self.builder.ins().jump(absent, &[]);
-        self.builder.switch_to_block(absent);
+        self.found_or_not(id, operation, blocks);
         if select.strict {
             let refusal = self.word(Refusal::NoRow as u64);
             self.fail(Call::Refused, &[refusal]);
         }
         self.set_to_null(&select.outputs);
         self.set_boolean(operation.found, false);
-        self.builder.ins().jump(end, &[]);
-        self.builder.switch_to_block(end);
+        self.builder.ins().jump(blocks.end, &[]);
+        self.builder.switch_to_block(blocks.end);
     }
 
     /// Compiles the write of a row that is found by its key.
@@ -218,20 +239,15 @@ impl Compiler<'_, '_> {
         returning: &[(Register, Expression)],
         write: impl FnOnce(&mut Self, [Value; 2]),
     ) {
-        let [absent, rejected, end] = std::array::from_fn(|_| self.builder.create_block());
-        let key = self.find(id, access, absent, rejected);
+        let blocks = self.access_blocks();
+        let key = self.find(id, access, blocks);
         write(self, key);
         self.assign(returning);
-        self.set_boolean(operation.found, true);
-        self.builder.ins().jump(end, &[]);
-        self.builder.switch_to_block(rejected);
-        self.ran(id, 0);
-        self.builder.ins().jump(absent, &[]);
-        self.builder.switch_to_block(absent);
+        self.found_or_not(id, operation, blocks);
         self.set_to_null(returning);
         self.set_boolean(operation.found, false);
-        self.builder.ins().jump(end, &[]);
-        self.builder.switch_to_block(end);
+        self.builder.ins().jump(blocks.end, &[]);
+        self.builder.switch_to_block(blocks.end);
     }
 
     /// Compiles the values of a new row, which the host takes from their window.

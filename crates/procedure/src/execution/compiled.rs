@@ -74,13 +74,11 @@ pub enum Refusal {
     NullArray,
     /// INTO STRICT found no row.
     NoRow,
-    /// A row that was read has been deleted since.
-    Deleted,
 }
 
 impl Refusal {
     /// All of them, by number.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 9] = [
         Self::SmallInt,
         Self::Integer,
         Self::BigInt,
@@ -90,7 +88,6 @@ impl Refusal {
         Self::Step,
         Self::NullArray,
         Self::NoRow,
-        Self::Deleted,
     ];
 }
 

@@ -14,10 +14,10 @@ use crate::{
 use catalog::Datum;
 
 /// Number of rounds of a loop that are looked up ahead. The rows of more rounds would not stay in the cache.
-const LOOK_AHEAD: usize = 32;
+pub const LOOK_AHEAD: usize = 32;
 
-/// Number of rounds of loops after which an attempt checks whether it can still succeed.
-const ASK_EVERY: u32 = 4096;
+/// Number of rounds of loops after which an attempt checks whether it can still succeed; a power of two.
+pub const CHECK_EVERY: u32 = 4096;
 
 /// One call: the inputs that, with its arguments, determine its result on the same rows.
 #[derive(Clone, Copy, Debug)]
@@ -292,11 +292,8 @@ impl<'a, D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'a, D, T, F>
         machine: &mut Machine,
     ) -> Result<Option<Ended>, Failure> {
         machine.frame.rounds = machine.frame.rounds.wrapping_add(1);
-        if machine.frame.rounds.is_multiple_of(ASK_EVERY) {
-            if F::is_doomed(self.data) {
-                return Err(Conflict::Read.into());
-            }
-            machine.check_cancelled()?;
+        if machine.frame.rounds.is_multiple_of(CHECK_EVERY) {
+            self.check(machine)?;
         }
         Ok(match self.run(body, machine)? {
             Ended::Here => None,
@@ -304,6 +301,14 @@ impl<'a, D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'a, D, T, F>
             Ended::Exit(exited) if exited == label => Some(Ended::Here),
             ended => Some(ended),
         })
+    }
+
+    /// Checks whether the execution has to end.
+    pub(super) fn check(&self, machine: &Machine) -> Result<(), Failure> {
+        if F::is_doomed(self.data) {
+            return Err(Conflict::Read.into());
+        }
+        Ok(machine.check_cancelled()?)
     }
 
     fn for_rows(

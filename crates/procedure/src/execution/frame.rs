@@ -132,6 +132,7 @@ impl Frame {
     pub(super) fn free(&mut self) {
         self.arena = Arena::default();
         self.registers = Vec::new();
+        self.image = Vec::new();
         self.base = 0;
         self.rows = Vec::new();
         self.permutation = Vec::new();

@@ -227,10 +227,7 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Host for ExecutionHost<'_,
     }
 
     fn check(&mut self) -> Result<(), Failure> {
-        if F::is_doomed(self.execution.data) {
-            return Err(Conflict::Read.into());
-        }
-        Ok(self.machine.check_cancelled()?)
+        self.execution.check(self.machine)
     }
 
     fn expect_nothing(&mut self) {
@@ -270,7 +267,6 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Host for ExecutionHost<'_,
             Refusal::Step => SqlError::new("22023", "BY value of FOR loop must be greater than zero").into(),
             Refusal::NullArray => SqlError::new("22004", "FOREACH expression must not be null").into(),
             Refusal::NoRow => not_one_row(0).into(),
-            Refusal::Deleted => Conflict::Read.into(),
         }
     }
 
