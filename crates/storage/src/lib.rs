@@ -36,9 +36,7 @@ pub use latch::{Latch, Version};
 #[cfg(not(loom))]
 pub use self::{
     digest::{Digest, TableDigest},
-    index::{
-        Added, Approach, Cursor, Direction, Finger, Index, KeyRange, LeafChange, LeafObservation, Linked,
-    },
+    index::{Added, Cursor, Direction, Finger, Index, KeyRange, LeafChange, LeafObservation, Linked, Search},
     memory::{Memory, OutOfMemory},
     record::{Change, Handle, Held, NewState, Record, RecordState, RowWords, SlotArray, look_again},
     slots::{SlotCells, Slots},

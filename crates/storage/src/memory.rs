@@ -247,6 +247,11 @@ impl Memory {
         if has_room { Ok(()) } else { Err(OutOfMemory { limit_bytes: self.limit_bytes }) }
     }
 
+    /// Returns whether `bytes` are left below the limit.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.used_bytes().saturating_add(bytes) <= self.limit_bytes && self.account.has_room(bytes)
+    }
+
     /// Returns the bytes that rows and indexes use.
     fn live_bytes(&self) -> usize {
         let shared = self.shared();

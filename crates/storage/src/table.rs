@@ -82,10 +82,8 @@ impl TableStore {
         memory: Arc<Memory>,
         guard: &Guard,
     ) -> Result<Self, OutOfMemory> {
-        let indexes = definition
-            .indexes
-            .iter()
-            .map(|index| Ok(Arc::new(Index::new(definition.fixed_key_length(index), guard)?)))
+        let indexes = (0..definition.indexes.len())
+            .map(|place| Ok(Arc::new(Index::new(&definition, place, guard)?)))
             .collect::<Result<_, OutOfMemory>>()?;
         let key_columns = Self::columns_of(&definition);
         let (slots, abandoned) = (slots.map(Arc::new), AtomicBool::new(false));
@@ -174,12 +172,12 @@ impl TableStore {
         guard: &Guard,
     ) -> Result<Result<Self, DuplicateKey>, OutOfMemory> {
         let mut indexes = Vec::new();
-        for index in &definition.indexes {
+        for (place, index) in definition.indexes.iter().enumerate() {
             let kept = self.definition.indexes.iter().position(|old| old.id == index.id);
             indexes.push(match kept {
-                Some(place) => Arc::clone(&self.indexes[place]),
+                Some(kept) => Arc::clone(&self.indexes[kept]),
                 None => {
-                    let made = Index::new(definition.fixed_key_length(index), guard)?;
+                    let made = Index::new(&definition, place, guard)?;
                     // If the new table is never used, its records live on without the new index.
                     made.abandon();
                     Arc::new(made)
@@ -320,10 +318,10 @@ impl TableStore {
         &self.indexes[place]
     }
 
-    /// Returns the record of a primary key, and an observation of the leaf where the key is or would be.
+    /// Returns the record of a primary key, or an observation of the leaf where the key would be.
     #[inline]
-    pub fn find<'g>(&self, key: &[u8], guard: &'g Guard) -> (Option<Record<'g>>, LeafObservation) {
-        self.indexes[0].get(key, guard)
+    pub fn find<'g>(&self, key: &[u8], guard: &'g Guard) -> Result<Record<'g>, LeafObservation> {
+        self.indexes[0].look_up(key, guard)
     }
 
     /// Writes the key of a row of datums in an index.

@@ -53,7 +53,7 @@ struct Blocks {
 /// ```compile_fail,E0505
 /// fn find(store: &storage::TableStore, worker: &mut storage::Worker) {
 ///     let guard = worker.enter();
-///     let record = store.find(b"key", &guard).0;
+///     let record = store.find(b"key", &guard);
 ///     drop(guard);
 ///     record.map(|record| record.stable_state());
 /// }
@@ -64,7 +64,7 @@ struct Blocks {
 /// ```compile_fail,E0515
 /// fn row<'w>(store: &storage::TableStore, worker: &'w mut storage::Worker) -> Option<storage::RowWords<'w>> {
 ///     let guard = worker.enter();
-///     store.find(b"key", &guard).0.map(|record| record.row())
+///     store.find(b"key", &guard).ok().map(|record| record.row())
 /// }
 /// ```
 ///
@@ -73,7 +73,7 @@ struct Blocks {
 /// ```compile_fail,E0502
 /// fn leave(store: &storage::TableStore, worker: &mut storage::Worker) {
 ///     worker.stay();
-///     let record = store.find(b"key", worker.guard()).0;
+///     let record = store.find(b"key", worker.guard());
 ///     worker.leave();
 ///     record.map(|record| record.stable_state());
 /// }

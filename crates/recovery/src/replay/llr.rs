@@ -104,9 +104,9 @@ impl RowWriter<'_> {
                 false => table.layout.encode(row, arena, image),
             }
         }
-        let record = match store.find(key, guard).0 {
-            Some(record) => record,
-            None => match add(order, store, scratch, is_delete, guard)? {
+        let record = match store.find(key, guard) {
+            Ok(record) => record,
+            Err(_) => match add(order, store, scratch, is_delete, guard)? {
                 Added::New(record) => return Ok(is_delete.then_some(record)),
                 Added::Exists(record) => record,
             },

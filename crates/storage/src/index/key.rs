@@ -24,14 +24,28 @@ pub(super) struct Probe<'a> {
 impl<'a> Probe<'a> {
     #[inline]
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        let mut padded = [0; MAX_WORDS * 8];
-        let length = bytes.len().min(padded.len());
-        padded[..length].copy_from_slice(&bytes[..length]);
         let mut words = [0; MAX_WORDS];
-        for (word, chunk) in words.iter_mut().zip(padded.chunks_exact(8)) {
-            *word = u64::from_be_bytes(chunk.try_into().expect("eight bytes"));
+        let (whole, rest) = bytes.as_chunks::<8>();
+        for (word, chunk) in words.iter_mut().zip(whole) {
+            *word = u64::from_be_bytes(*chunk);
+        }
+        if !rest.is_empty()
+            && let Some(word) = words.get_mut(whole.len())
+        {
+            let bits = 8 * rest.len();
+            *word = match bytes.last_chunk() {
+                // The last word overlaps the word before it.
+                Some(last) => u64::from_be_bytes(*last) << (64 - bits),
+                None => rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)) << (64 - bits),
+            };
         }
         Self { words, bytes }
+    }
+
+    /// Returns the first words of the key, padded with zeros.
+    #[inline]
+    pub(super) fn words(&self) -> [u64; MAX_WORDS] {
+        self.words
     }
 }
 

@@ -10,15 +10,21 @@
 
 mod key;
 pub(crate) mod node;
+mod points;
+mod search;
 mod tree;
 mod trees;
 
 use crate::latch::Version;
+use crate::memory::Freed;
 use crate::record::NewState;
 use crate::worker::Stay;
 use crate::{Guard, OutOfMemory, Record};
+use catalog::Table;
+use points::Points;
+pub use search::Search;
 use std::sync::atomic::{AtomicBool, Ordering};
-pub use tree::Approach;
+use tree::Approach;
 use trees::Trees;
 
 /// A reader's observation of a leaf: the version at which it read the leaf.
@@ -284,6 +290,8 @@ pub struct Finger(Option<tree::Finger>);
 pub struct Index {
     /// Each value is the address of a record of the same memory; the entry holds the record.
     trees: Trees,
+    /// The records of some keys, where the index is a primary one whose keys are cached.
+    points: Option<Points>,
     /// Whether the table no longer uses this index.
     abandoned: AtomicBool,
     /// Whether the database has dropped the table.
@@ -296,11 +304,11 @@ impl Drop for Index {
             // SAFETY: no worker sees the table any more. Workers that could see it shared the index, as a
             // part of the tables that they used; workers that entered later do not find the table. Each entry
             // held its record.
-            unsafe { self.trees.take_apart(|value, freed| Record::release_alone(value, freed)) };
+            unsafe { self.take_apart(|value, freed| Record::release_alone(value, freed)) };
         } else if *self.abandoned.get_mut() {
             // SAFETY: no worker sees the entries any more, as above. Each held its record, which workers may
             // still reach through another index.
-            unsafe { self.trees.take_apart(|value, _| Record::forget_holder(value)) };
+            unsafe { self.take_apart(|value, _| Record::forget_holder(value)) };
         }
     }
 }
@@ -326,14 +334,50 @@ pub enum Added<'g> {
 }
 
 impl Index {
-    /// Makes an empty index. `key_length` is the length of its keys in bytes; `None` when they differ in
-    /// length.
+    /// Makes an empty index, at a position of a table's definition.
     ///
     /// # Errors
     /// Out of memory.
-    pub(crate) fn new(key_length: Option<usize>, guard: &Guard) -> Result<Self, OutOfMemory> {
+    pub(crate) fn new(table: &Table, place: usize, guard: &Guard) -> Result<Self, OutOfMemory> {
+        let trees = Trees::new(table.fixed_key_length(&table.indexes[place]), guard)?;
+        let points = (place == 0).then(|| Points::of(table)).flatten();
+        Ok(Self::of(trees, points))
+    }
+
+    fn of(trees: Trees, points: Option<Points>) -> Self {
         let (abandoned, goes_with_table) = (AtomicBool::new(false), AtomicBool::new(false));
-        Ok(Self { trees: Trees::new(key_length, guard)?, abandoned, goes_with_table })
+        Self { trees, points, abandoned, goes_with_table }
+    }
+
+    /// Checks that a guard protects the index.
+    #[inline]
+    fn check(&self, guard: &Guard) {
+        assert!(guard.protects(self.trees.memory()), "an index is of its own database");
+    }
+
+    /// Returns the record that the trees or the cache have named under a guard.
+    #[inline]
+    fn record_at<'g>(&self, value: u64, guard: &'g Guard) -> Record<'g> {
+        self.check(guard);
+        // SAFETY: private to the index, which passes values of its trees only. They lead to records of this
+        // memory, and hold them.
+        unsafe { Record::at(value, guard) }
+    }
+
+    /// Frees the nodes, the keys and the point cache. Passes each value of an entry or a cell to `release`.
+    ///
+    /// # Safety
+    /// No thread uses the index, now or later.
+    unsafe fn take_apart(&mut self, release: impl Fn(u64, &mut Freed)) {
+        let mut freed = Freed::new();
+        // SAFETY: passed on.
+        unsafe {
+            if let Some(points) = &mut self.points {
+                points.take_apart(&mut freed, &release);
+            }
+            self.trees.take_apart(&mut freed, release);
+        }
+        self.trees.memory().take_back(freed);
     }
 
     /// Declares that the table no longer uses this index. When dropped, the index releases its records, so
@@ -346,34 +390,6 @@ impl Index {
     /// Declares that the database has dropped the table. When dropped, the index frees its records.
     pub(crate) fn go_with_table(&self) {
         self.goes_with_table.store(true, Ordering::Relaxed);
-    }
-
-    /// Finds the leaf of a key and prefetches it without waiting. `None` when the tree is too small or is
-    /// being changed.
-    #[inline]
-    pub fn approach(&self, key: &[u8], guard: &Guard) -> Option<Approach> {
-        self.trees.approach(key, guard)
-    }
-
-    /// Returns the record of the approached key in this stay; `None` when the caller must use `get`.
-    #[inline]
-    pub fn arrive<'g>(
-        &self,
-        approach: &Approach,
-        key: &[u8],
-        guard: &'g Guard,
-    ) -> Option<Option<Record<'g>>> {
-        let value = self.trees.arrive(approach, key, guard)?;
-        // SAFETY: the tree leads to records of this memory that it holds.
-        Some(value.map(|value| unsafe { Record::at(value, guard) }))
-    }
-
-    /// Returns the record of a key, and an observation of the leaf where the key is or would be.
-    #[inline]
-    pub fn get<'g>(&self, key: &[u8], guard: &'g Guard) -> (Option<Record<'g>>, LeafObservation) {
-        let (value, observed) = self.trees.get(key, guard);
-        // SAFETY: the tree leads to records of this memory that it holds.
-        (value.map(|value| unsafe { Record::at(value, guard) }), observed)
     }
 
     /// Adds a record, unless its key is present. `finger` speeds up a run of ascending inserts. Calls
@@ -438,8 +454,7 @@ impl Index {
         }
         Ok(match inserted? {
             InsertOutcome::Inserted => None,
-            // SAFETY: the tree leads to records of this memory that it holds.
-            InsertOutcome::Exists(value) => Some(unsafe { Record::at(value, guard) }),
+            InsertOutcome::Exists(value) => Some(self.record_at(value, guard)),
         })
     }
 
@@ -459,8 +474,12 @@ impl Index {
     ) -> bool {
         let removed = self.trees.remove_own(key, expected.map(Record::address), guard, on_change);
         removed.is_some_and(|value| {
+            let record = self.record_at(value, guard);
+            if let Some(points) = &self.points {
+                points.forget(key, record);
+            }
             // SAFETY: the entry held the record and was removed.
-            unsafe { Record::at(value, guard).release() };
+            unsafe { record.release() };
             true
         })
     }

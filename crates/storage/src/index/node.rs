@@ -60,7 +60,7 @@ pub(crate) fn prefetch_record(address: u64) {
 
 /// Prefetches a cache line.
 #[inline]
-fn prefetch(address: u64) {
+pub(super) fn prefetch(address: u64) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch of any address is harmless.
     unsafe {

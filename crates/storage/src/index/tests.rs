@@ -19,6 +19,11 @@ fn world(workers: usize) -> (Arc<Epochs>, Vec<Worker>) {
     (epochs, workers)
 }
 
+/// Returns an empty index without a point cache.
+fn index(key_length: Option<usize>, guard: &Guard) -> Index {
+    Index::of(Trees::new(key_length, guard).unwrap(), None)
+}
+
 fn scan(
     index: &Trees,
     lower: &[u8],
@@ -229,7 +234,7 @@ fn what_a_cursor_has_read_ahead_is_of_one_stay() {
     let (_, mut workers) = world(1);
     let worker = &mut workers[0];
     worker.stay();
-    let index = Index::new(Some(4), worker.guard()).unwrap();
+    let index = self::index(Some(4), worker.guard());
     let row = (&[7][..], None, NewState::uncommitted(Slot(0)));
     index.insert_new(&[0; 4], row, worker.guard(), &mut Finger::default(), &mut |_| {}).unwrap();
     let mut cursor = Cursor::default();
@@ -244,8 +249,8 @@ fn what_a_cursor_has_read_ahead_is_of_one_stay() {
 #[should_panic(expected = "of its own database")]
 fn an_index_is_of_its_own_database() {
     let (mut here, mut elsewhere) = (world(1).1, world(1).1);
-    let index = Index::new(Some(4), &here[0].enter()).unwrap();
-    index.get(&[0; 4], &elsewhere[0].enter());
+    let index = self::index(Some(4), &here[0].enter());
+    let _ = index.look_up(&[0; 4], &elsewhere[0].enter());
 }
 
 /// Records are removed from both indexes in any order, twice, or by the wrong key. Each is freed with its
@@ -256,7 +261,7 @@ fn a_record_outlives_all_but_its_last_entry() {
     let worker = &mut workers[0];
     let (first, second) = {
         let guard = &*worker.enter();
-        let new = |_| Index::new(Some(4), guard).unwrap();
+        let new = |_| self::index(Some(4), guard);
         let [first, second] = [0, 1].map(new);
         let row = (&[7][..], None, NewState::uncommitted(Slot(0)));
         let mut finger = Finger::default();
@@ -279,7 +284,7 @@ fn a_record_outlives_all_but_its_last_entry() {
     worker.reclaim();
     let before = worker.retired();
     let guard = worker.enter();
-    let record = second.get(&[2; 4], &guard).0.unwrap();
+    let record = second.look_up(&[2; 4], &guard).unwrap();
     assert_eq!(record.row().load(0), 7);
     assert!(second.remove(&[2; 4], &guard));
     let again = first.insert(&[0; 4], record, &mut Finger::default(), &mut |_| {}).unwrap();
@@ -296,7 +301,7 @@ fn an_abandoned_index_lets_its_records_go() {
         let (_, mut workers) = world(1);
         let worker = &mut workers[0];
         let guard = worker.enter();
-        let [first, second] = [0, 1].map(|_| Index::new(length, &guard).unwrap());
+        let [first, second] = [0, 1].map(|_| self::index(length, &guard));
         let key = |n: u64| n.to_be_bytes();
         for n in 0..RECORDS {
             let row = (&[n][..], None, NewState::uncommitted(Slot(0)));
@@ -304,7 +309,7 @@ fn an_abandoned_index_lets_its_records_go() {
             let Added::New(record) = added else { panic!("the key is new") };
             second.insert(&key(n), record, &mut Finger::default(), &mut |_| {}).unwrap();
         }
-        let records: Vec<_> = (0..RECORDS).map(|n| first.get(&key(n), &guard).0.unwrap()).collect();
+        let records: Vec<_> = (0..RECORDS).map(|n| first.look_up(&key(n), &guard).unwrap()).collect();
         second.abandon();
         drop(second);
         assert!(records.iter().all(|record| record.held().is_some_and(|held| {
@@ -328,8 +333,7 @@ fn what_a_gone_table_had_is_used_again() {
     for round in 0..rounds {
         for length in [Some(8), Some(12), Some(20), Some(30), None] {
             let guard = worker.enter();
-            let (primary, secondary) =
-                (Index::new(length, &guard).unwrap(), Index::new(None, &guard).unwrap());
+            let (primary, secondary) = (self::index(length, &guard), self::index(None, &guard));
             let (mut finger, mut other) = (Finger::default(), Finger::default());
             for n in 0..rows {
                 let mut key = vec![0x55; length.map_or(n as usize % 40, |length| length - 8)];

@@ -586,6 +586,27 @@ impl<K: KeyShape> Tree<K> {
         }
     }
 
+    /// Estimates the number of keys by the nodes of one path.
+    pub(super) fn estimated_length(&self, guard: &Guard) -> u64 {
+        let mut product = 1;
+        let mut at = self.root(guard);
+        while let Some(Visit { node, version }) = at {
+            let count = node.count();
+            if node.level() == 0 {
+                return product * count as u64;
+            }
+            product *= count as u64 + 1;
+            let child = node.child(count / 2);
+            at = node.latch.validate(version).then_some(()).and_then(|()| {
+                // SAFETY: validated, so it named a child of a live node during the guard's stay.
+                let node = unsafe { Node::<K>::at(child, guard) };
+                node.latch.read().map(|version| Visit { node, version })
+            });
+        }
+        // Another thread changes the path.
+        product
+    }
+
     /// Reads the entries of one leaf inside a range: the range's first leaf, or its last when the scan
     /// descends. Appends them in the scan's order and moves the range's bound past the leaf. Returns an
     /// observation of the leaf and whether the range is exhausted.

@@ -92,19 +92,25 @@ impl Trees {
     ///
     /// # Safety
     /// No thread uses the tree, now or later.
-    pub(super) unsafe fn take_apart(&mut self, visit: impl FnMut(u64, &mut Freed)) {
-        let mut freed = Freed::new();
+    pub(super) unsafe fn take_apart(&mut self, freed: &mut Freed, visit: impl FnMut(u64, &mut Freed)) {
         // SAFETY: passed on.
         unsafe {
             match &mut self.shape {
-                Shape::One(tree) => tree.take_apart(&mut freed, visit),
-                Shape::Two(tree) => tree.take_apart(&mut freed, visit),
-                Shape::Three(tree) => tree.take_apart(&mut freed, visit),
-                Shape::Four(tree) => tree.take_apart(&mut freed, visit),
-                Shape::Variable(tree) => tree.take_apart(&mut freed, visit),
+                Shape::One(tree) => tree.take_apart(freed, visit),
+                Shape::Two(tree) => tree.take_apart(freed, visit),
+                Shape::Three(tree) => tree.take_apart(freed, visit),
+                Shape::Four(tree) => tree.take_apart(freed, visit),
+                Shape::Variable(tree) => tree.take_apart(freed, visit),
             }
         }
-        self.memory.take_back(freed);
+    }
+
+    pub(super) fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    pub(super) fn estimated_length(&self, guard: &Guard) -> u64 {
+        with_tree!(self, guard, tree => tree.estimated_length(guard))
     }
 
     pub(super) fn split_keys(&self, parts: usize, guard: &Guard) -> Vec<Vec<u8>> {

@@ -79,7 +79,7 @@ impl Concurrency for Optimistic {
         // Another transaction may have added the same entry, and removed it again when it was rolled back.
         let is_linked = |link: &Link| {
             let index = workspace.tables.store(link.table).index_at(link.index);
-            index.get(&link.key, guard).0 == Some(guard.record(link.record))
+            index.look_up(&link.key, guard).ok() == Some(guard.record(link.record))
         };
         if workspace.writes.links.iter().all(is_linked) { Ok(()) } else { Err(Conflict::Write) }
     }

@@ -84,7 +84,7 @@ impl DataAccess for Reader<'_> {
 
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Handle>, Failure> {
         self.tables.recover(table.id, Place::Key(key), Intent::Read, self.worker.guard(), self.interrupts)?;
-        let found = self.tables.store(table.id).find(key, self.worker.guard()).0.map(Record::handle);
+        let found = self.tables.store(table.id).find(key, self.worker.guard()).ok().map(Record::handle);
         if found.is_none() {
             self.looks_at(table.id);
         }

@@ -34,21 +34,22 @@ impl DataAccess for Workspace {
             self.worker.guard(),
             &self.interrupts,
         )?;
-        if let Some(record) = self.expected.take(table.id, key) {
-            return Ok(Some(record));
+        let (store, guard) = (self.tables.store(table.id), self.worker.guard());
+        if let Some(record) = self.expected.take(store, key, guard) {
+            return Ok(Some(record.handle()));
         }
         let is_moving = self.has_moving_leaves();
-        let (record, leaf) = self.tables.store(table.id).find(key, self.worker.guard());
-        let Some(record) = record else {
-            if is_moving {
-                self.look(Look::at_absent_key(Arc::clone(self.tables.shared(table.id)), key, leaf));
-            } else {
-                self.observe(table.id, leaf);
+        match store.find(key, guard) {
+            Ok(record) => {
+                record.prefetch();
+                return Ok(Some(record.handle()));
             }
-            return Ok(None);
-        };
-        record.prefetch();
-        Ok(Some(record.handle()))
+            Err(leaf) if is_moving => {
+                self.look(Look::at_absent_key(Arc::clone(self.tables.shared(table.id)), key, leaf));
+            }
+            Err(leaf) => self.observe(table.id, leaf),
+        }
+        Ok(None)
     }
 
     #[inline]

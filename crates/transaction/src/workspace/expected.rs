@@ -6,7 +6,7 @@
 //! insert may change it.
 
 use catalog::{Table, TableId};
-use storage::{Approach, Guard, Handle};
+use storage::{Guard, Record, Search, TableStore};
 
 use crate::Tables;
 
@@ -14,18 +14,11 @@ use crate::Tables;
 const SKIPPED: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
-    Unknown,
-    Approached(Approach),
-    Found(Handle),
-}
-
-#[derive(Clone, Copy, Debug)]
 struct Expected {
     table: TableId,
     /// Where the key ends in `keys`; it begins where the one before ends.
     key_end: usize,
-    place: Place,
+    search: Search,
 }
 
 /// The announced rows, in order.
@@ -45,12 +38,11 @@ impl Expectations {
         self.next = 0;
     }
 
-    /// Announces a row, and begins to load the index leaf that names it.
+    /// Announces a row, and begins to look for it.
     pub fn add(&mut self, table: &Table, key: &[u8], tables: &Tables, guard: &Guard) {
-        let approach = tables.store(table.id).index_at(0).approach(key, guard);
+        let search = tables.store(table.id).index_at(0).begin(key, guard);
         self.keys.extend_from_slice(key);
-        let place = approach.map_or(Place::Unknown, Place::Approached);
-        self.rows.push(Expected { table: table.id, key_end: self.keys.len(), place });
+        self.rows.push(Expected { table: table.id, key_end: self.keys.len(), search });
     }
 
     fn key(&self, place: usize) -> &[u8] {
@@ -60,33 +52,26 @@ impl Expectations {
 
     /// Begins to load the announced rows.
     pub fn load(&mut self, tables: &Tables, guard: &Guard) {
-        for place in 0..self.rows.len() {
-            let Expected { table, place: Place::Approached(approach), .. } = self.rows[place] else {
-                continue;
-            };
-            let found = tables.store(table).index_at(0).arrive(&approach, self.key(place), guard);
-            self.rows[place].place = match found {
-                Some(Some(record)) => {
-                    record.prefetch();
-                    Place::Found(record.handle())
-                }
-                _ => Place::Unknown,
-            };
+        let mut goes_on = true;
+        while goes_on {
+            goes_on = false;
+            for place in 0..self.rows.len() {
+                let Expected { table, mut search, .. } = self.rows[place];
+                goes_on |= tables.store(table).index_at(0).go_on(&mut search, self.key(place), guard);
+                self.rows[place].search = search;
+            }
         }
     }
 
-    /// The record of an announced row, if it was found.
+    /// Returns the record of an announced row, if it was found.
     #[inline]
-    pub fn take(&mut self, table: TableId, key: &[u8]) -> Option<Handle> {
+    pub fn take<'g>(&mut self, store: &TableStore, key: &[u8], guard: &'g Guard) -> Option<Record<'g>> {
         let end = self.rows.len().min(self.next + SKIPPED);
         for place in self.next..end {
-            let expected = self.rows[place];
-            if expected.table == table && self.key(place) == key {
+            let Expected { table, search, .. } = self.rows[place];
+            if table == store.definition().id && self.key(place) == key {
                 self.next = place + 1;
-                return match expected.place {
-                    Place::Found(record) => Some(record),
-                    Place::Unknown | Place::Approached(_) => None,
-                };
+                return store.index_at(0).end(search, key, guard);
             }
         }
         None

@@ -162,14 +162,13 @@ impl DataAccess for Direct {
     #[inline]
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Handle>, Failure> {
         self.recover(table, Place::Key(key))?;
-        let guard = self.worker.guard();
+        let (store, guard) = (self.tables.store(table.id), self.worker.guard());
         // The record that was found ahead may be deleted by now, and another record may have its key.
-        let is_there = |found: &Handle| !guard.record(*found).locked_state().is_dead();
-        if let Some(found) = self.expected.take(table.id, key).filter(is_there) {
-            return Ok(Some(found));
+        let found = self.expected.take(store, key, guard).filter(|record| !record.locked_state().is_dead());
+        if let Some(found) = found {
+            return Ok(Some(found.handle()));
         }
-        let (record, _) = self.tables.store(table.id).find(key, guard);
-        Ok(record.map(|record| {
+        Ok(store.find(key, guard).ok().map(|record| {
             record.prefetch();
             record.handle()
         }))

@@ -19,7 +19,7 @@ use logging::content::Record;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError, RwLock};
-use storage::{Approach, Handle};
+use storage::{Handle, Search};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Approximate size of a round, in bytes of log.
@@ -241,19 +241,22 @@ impl<'l, S: Select> Rounds<'_, 'l, S> {
         let key = |entry: &Entry<'_>| &keys[entry.key.start as usize..entry.key.end as usize];
         let tables = &self.shuffle.context.tables;
         let store = |entry: &Entry<'_>| tables.store(entry.write.table());
-        let mut approaches: [Option<Approach>; GROUP] = [const { None }; GROUP];
-        for (approach, entry) in approaches.iter_mut().zip(group) {
-            *approach = store(entry).index_at(0).approach(key(entry), writer.worker.guard());
+        let (index, guard) = (|entry: &Entry<'_>| store(entry).index_at(0), writer.worker.guard());
+        let mut searches = [Search::NOTHING; GROUP];
+        for (search, entry) in searches.iter_mut().zip(group) {
+            *search = index(entry).begin(key(entry), guard);
         }
-        let mut found: [Option<Handle>; GROUP] = [None; GROUP];
-        for ((found, approach), entry) in found.iter_mut().zip(&approaches).zip(group) {
-            let Some(approach) = approach else { continue };
-            // A missing row is not remembered, because a write of this group may add it.
-            let index = store(entry).index_at(0);
-            if let Some(Some(record)) = index.arrive(approach, key(entry), writer.worker.guard()) {
-                record.prefetch();
-                *found = Some(record.handle());
+        let mut goes_on = true;
+        while goes_on {
+            goes_on = false;
+            for (search, entry) in searches.iter_mut().zip(group) {
+                goes_on |= index(entry).go_on(search, key(entry), guard);
             }
+        }
+        // A missing row is not remembered, because a write of this group may add it.
+        let mut found: [Option<Handle>; GROUP] = [None; GROUP];
+        for ((found, search), entry) in found.iter_mut().zip(searches).zip(group) {
+            *found = index(entry).end(search, key(entry), guard).map(storage::Record::handle);
         }
         for (entry, found) in group.iter().zip(found) {
             let target = Target { store: store(entry), key: key(entry), found };

@@ -111,7 +111,7 @@ impl TupleWriter {
     fn find(&self, target: Target<'_>, order: CommitOrder) -> Result<Record<'_>, RecoveryError> {
         let Target { store, key, found } = target;
         let guard = self.worker.guard();
-        let record = found.map(|found| guard.record(found)).or_else(|| store.find(key, guard).0);
+        let record = found.map(|found| guard.record(found)).or_else(|| store.find(key, guard).ok());
         record.ok_or_else(|| {
             writes_diverged(order, &format!("{} lacks a row that was written", store.definition().name))
         })
