@@ -137,9 +137,9 @@ impl Arena {
     #[inline]
     pub fn push_words(&mut self, words: impl Iterator<Item = u64>, length: usize) -> Datum {
         let start = self.bytes.len();
-        self.bytes.resize(start + length.next_multiple_of(8), 0);
-        for (bytes, word) in self.bytes[start..].chunks_exact_mut(8).zip(words) {
-            bytes.copy_from_slice(&word.to_le_bytes());
+        self.bytes.reserve(length.next_multiple_of(8));
+        for word in words {
+            self.bytes.extend_from_slice(&word.to_le_bytes());
         }
         self.bytes.truncate(start + length);
         Datum::Bytes(Span { start: position(start), length: position(length) })

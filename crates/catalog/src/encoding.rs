@@ -65,6 +65,11 @@ impl<'a> Reader<'a> {
                 self.bytes = rest;
                 Ok(u64::from(*first & 0x7f) | u64::from(*second) << 7)
             }
+            [first, second, third, rest @ ..] if *third < 0x80 => {
+                self.bytes = rest;
+                let low = u64::from(*first & 0x7f) | u64::from(*second & 0x7f) << 7;
+                Ok(low | u64::from(*third) << 14)
+            }
             _ => self.long_varint(),
         }
     }

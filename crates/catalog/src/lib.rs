@@ -26,7 +26,7 @@ pub use encoding::{DecodeError, Reader, decode_value, encode_value, put_varint, 
 pub use identifiers::{CommitOrder, Epoch, IndexId, ProcedureId, TableId};
 pub use input::{array_elements, utf8_of};
 pub use key::{encode_datum, successor};
-pub use row::{ColumnKind, ColumnSlot, RowLayout, VARIABLE_ALIGNMENT, words_of};
+pub use row::{ChangedWord, ColumnKind, ColumnSlot, RowLayout, VARIABLE_ALIGNMENT, words_of};
 pub use schema::{
     Catalog, CatalogError, Column, ForeignKey, Identity, Index, NewIndex, NewTable, ReferenceAction, Table,
 };

@@ -14,6 +14,8 @@ use crate::{Arena, Datum, Decimal, ScalarType};
 pub const VARIABLE_ALIGNMENT: usize = 8;
 
 /// The representation of a column in a row.
+// The integers come first, narrowest first: `integer_bits` follows from their numbers.
+#[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ColumnKind {
     /// One byte: BOOLEAN.
@@ -47,6 +49,18 @@ impl ColumnKind {
             ScalarType::Numeric { .. } | ScalarType::AnyNumeric => Self::Wide,
             _ => Self::Variable,
         }
+    }
+
+    /// Returns whether values are integers of at most a word.
+    #[inline]
+    fn is_integer(self) -> bool {
+        self as u8 <= Self::Int64 as u8
+    }
+
+    /// Returns the width of an integer in bits; 64 for any other value.
+    #[inline]
+    fn integer_bits(self) -> u32 {
+        8 << (self as u8).min(Self::Int64 as u8)
     }
 
     fn width(self) -> usize {
@@ -84,29 +98,37 @@ impl ColumnSlot {
         u32::from(self.offset) % 8 * 8
     }
 
+    /// Returns whether each value is an integer of at most a word, and none is NULL.
+    #[inline]
+    pub fn is_plain_integer(self) -> bool {
+        self.kind.is_integer() && self.null_bit.is_none()
+    }
+
     /// Extracts an integer column from its word.
     #[inline]
     pub fn extract(self, word: u64) -> i64 {
-        let shifted = word >> self.shift();
-        match self.kind {
-            ColumnKind::Int8 => i64::from(shifted as i8),
-            ColumnKind::Int16 => i64::from(shifted as i16),
-            ColumnKind::Int32 => i64::from(shifted as i32),
-            _ => shifted as i64,
-        }
+        let above = 64 - self.kind.integer_bits();
+        ((word << (above - self.shift())) as i64) >> above
     }
 
     /// Returns the word with an integer column replaced.
     #[inline]
     pub fn deposit(self, word: u64, value: i64) -> u64 {
-        let mask = match self.kind {
-            ColumnKind::Int8 => 0xff,
-            ColumnKind::Int16 => 0xffff,
-            ColumnKind::Int32 => 0xffff_ffff,
-            _ => u64::MAX,
-        };
+        let mask = u64::MAX >> (64 - self.kind.integer_bits());
         word & !(mask << self.shift()) | (value as u64 & mask) << self.shift()
     }
+}
+
+/// New bits of one word of a row. Compiled code makes them, so the layout is fixed.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChangedWord {
+    /// The word's position in the row.
+    pub word: u64,
+    /// The bits that change.
+    pub mask: u64,
+    /// Their new values; all further bits are zero.
+    pub bits: u64,
 }
 
 /// The layout of a table's rows.
@@ -114,6 +136,8 @@ impl ColumnSlot {
 pub struct RowLayout {
     slots: Vec<ColumnSlot>,
     fixed_words: usize,
+    /// Number of integers before the first column of another kind.
+    leading_integers: usize,
     /// The columns with bytes in the variable part, in table order.
     variable: Vec<usize>,
 }
@@ -140,12 +164,18 @@ impl RowLayout {
         }
         let is_variable = |index: &usize| slots[*index].kind == ColumnKind::Variable;
         let variable = (0..slots.len()).filter(is_variable).collect();
-        Self { slots, fixed_words: bit.div_ceil(64), variable }
+        let leading_integers = slots.iter().take_while(|slot| slot.kind.is_integer()).count();
+        Self { slots, fixed_words: bit.div_ceil(64), leading_integers, variable }
     }
 
     /// Returns the location of each column, in table order.
     pub fn slots(&self) -> &[ColumnSlot] {
         &self.slots
+    }
+
+    /// Returns the number of columns before the first one that is not an integer of at most a word.
+    pub fn leading_integers(&self) -> usize {
+        self.leading_integers
     }
 
     /// Returns the number of words before the variable data.
@@ -234,8 +264,15 @@ impl RowLayout {
     /// Reads a column of a row; `load` returns its words. A reader that races with a writer may see a torn
     /// length and validates afterwards. The length is therefore bounded by `words`, the size of the row's
     /// memory.
-    #[inline]
+    #[inline(always)]
     pub fn decode(slot: ColumnSlot, words: usize, load: impl Fn(usize) -> u64, arena: &mut Arena) -> Datum {
+        if slot.is_plain_integer() {
+            return Datum::Int(slot.extract(load(slot.word())));
+        }
+        Self::decode_other(slot, words, load, arena)
+    }
+
+    fn decode_other(slot: ColumnSlot, words: usize, load: impl Fn(usize) -> u64, arena: &mut Arena) -> Datum {
         if let Some(bit) = slot.null_bit
             && load(bit as usize / 64) >> (bit % 64) & 1 == 1
         {

@@ -68,9 +68,21 @@ impl RowHash {
     /// Returns the hash of a row of a table before its first column.
     #[inline]
     pub fn of(table: TableId) -> Self {
-        let mut hash = Self { sum: 0, factor: FIRST };
+        let mut hash = Self::with_sum(0, 0);
         hash.add(table.0.into());
         hash
+    }
+
+    /// Returns the hash of a row whose first words, the table's number among them, have this sum.
+    #[inline]
+    pub fn with_sum(sum: u64, words: usize) -> Self {
+        Self { sum, factor: Self::factor(words) }
+    }
+
+    /// Returns the factor of a word.
+    #[inline]
+    pub fn factor(word: usize) -> u64 {
+        FIRST.wrapping_add(STEP.wrapping_mul(word as u64))
     }
 
     /// Adds a word.

@@ -9,7 +9,7 @@
 #![allow(unsafe_code)]
 
 use crate::context::Context;
-use catalog::Datum;
+use catalog::{ChangedWord, Datum};
 use procedure::{Ended, Failure, Label, OperationId, Refusal};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -80,6 +80,16 @@ unsafe fn datums<'c>(start: u64, count: u64) -> &'c [Datum] {
 /// There are as many initialized words, which stay until the call returns.
 #[inline(always)]
 unsafe fn words_at<'c>(start: u64, count: u64) -> &'c [u64] {
+    // SAFETY: by the contract.
+    unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(start as usize), count as usize) }
+}
+
+/// Returns changed words in the frame of compiled code.
+///
+/// # Safety
+/// There are as many initialized ones, which stay until the call returns.
+#[inline(always)]
+unsafe fn changed_words<'c>(start: u64, count: u64) -> &'c [ChangedWord] {
     // SAFETY: by the contract.
     unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(start as usize), count as usize) }
 }
@@ -185,10 +195,16 @@ host_calls! {
         Ok(HERE)
     }
     /// Inserts a row whose fixed columns and primary key are encoded.
-    InsertEncoded => insert_encoded(context, id, fixed, words, key, length) {
+    InsertEncoded => insert_encoded(context, id, fixed, words, key, length, sum) {
         // SAFETY: as the module says.
         let (fixed, key) = unsafe { (words_at(fixed, words), bytes(key, length).unwrap_or_default()) };
-        context.host.insert_encoded(operation(id), fixed, key)?;
+        context.host.insert_encoded(operation(id), fixed, key, sum)?;
+        Ok(HERE)
+    }
+    /// Updates the row that was found by changed words.
+    UpdateEncoded => update_encoded(context, id, words, count, sum) {
+        // SAFETY: as the module says.
+        context.host.update_encoded(operation(id), unsafe { changed_words(words, count) }, sum)?;
         Ok(HERE)
     }
     /// Updates the row that was found.

@@ -36,7 +36,10 @@ pub use latch::{Latch, Version};
 #[cfg(not(loom))]
 pub use self::{
     digest::{Digest, TableDigest},
-    index::{Added, Cursor, Direction, Finger, Index, KeyRange, LeafChange, LeafObservation, Linked, Search},
+    index::{
+        Added, Cursor, Direction, Finger, Index, KeyRange, LeafChange, LeafObservation, Linked, Search,
+        ShortKey,
+    },
     memory::{Memory, OutOfMemory},
     record::{Change, Handle, Held, NewState, Record, RecordState, RowWords, SlotArray, look_again},
     slots::{SlotCells, Slots},

@@ -8,41 +8,48 @@ use super::Compiler;
 use super::values::Val;
 use crate::calls::Call;
 use catalog::{ScalarType, Table};
-use cranelift_codegen::ir::{
-    Block, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Type, Value, types,
-};
+use cranelift_codegen::ir::{Block, InstBuilder, StackSlotData, StackSlotKind, Value, types};
 use procedure::{Expression, OperationId};
 
-/// Returns the representation of an integer column in keys; `None` if the host encodes it.
-fn fixed(ty: ScalarType) -> Option<Type> {
+/// The code of a key.
+pub(super) struct KeyCode {
+    /// Its address and length; the null pointer stands for the key in the frame.
+    pub(super) place: [Value; 2],
+    /// Its bytes as big-endian words, padded with zeros; none for the key in the frame.
+    pub(super) words: Vec<Value>,
+    /// Its length in bytes.
+    pub(super) length: usize,
+}
+
+/// Returns the width of a column in keys, in bits; `None` if the host encodes it.
+fn fixed(ty: ScalarType) -> Option<u32> {
     match ty {
-        ScalarType::Boolean => Some(types::I8),
-        ScalarType::SmallInt => Some(types::I16),
-        ScalarType::Integer | ScalarType::Date => Some(types::I32),
+        ScalarType::Boolean => Some(8),
+        ScalarType::SmallInt => Some(16),
+        ScalarType::Integer | ScalarType::Date => Some(32),
         ScalarType::BigInt
         | ScalarType::Timestamp
         | ScalarType::Timestamptz
-        | ScalarType::ShortTimestamp { .. } => Some(types::I64),
-        ScalarType::Numeric { .. } if ty.is_machine_numeric() => Some(types::I64),
+        | ScalarType::ShortTimestamp { .. } => Some(64),
+        ScalarType::Numeric { .. } if ty.is_machine_numeric() => Some(64),
         _ => None,
     }
 }
 
-/// Returns the representations of the columns of a primary key; `None` if the host encodes it.
-pub(super) fn widths_of_key(table: &Table) -> Option<Vec<Type>> {
+/// Returns the widths of the columns of a primary key, in bits; `None` if the host encodes it.
+pub(super) fn widths_of_key(table: &Table) -> Option<Vec<u32>> {
     table.primary().columns.iter().map(|column| fixed(table.columns[*column].ty)).collect()
 }
 
 impl Compiler<'_, '_> {
-    /// Compiles the key of a point access, and returns its address and length. The null pointer stands for
-    /// the key in the frame. Goes to a block if a value is NULL.
+    /// Compiles the key of a point access. Goes to a block if a value is NULL.
     pub(super) fn key(
         &mut self,
         id: OperationId,
         table: &Table,
         values: &[Expression],
         absent: Block,
-    ) -> [Value; 2] {
+    ) -> KeyCode {
         let values: Vec<Val> = values.iter().map(|value| self.key_value(value, absent)).collect();
         if let Some(widths) = widths_of_key(table) {
             return self.encode_key(table, &widths, &values);
@@ -50,30 +57,55 @@ impl Compiler<'_, '_> {
         let (passed, count) = (self.pass(&values), self.word(values.len() as u64));
         let id = self.word(id.0.into());
         self.call(Call::EncodeKey, &[id, passed, count]);
-        [self.word(0), self.word(0)]
+        KeyCode { place: [self.word(0), self.word(0)], words: Vec::new(), length: 0 }
     }
 
-    /// Encodes a primary key on the stack, and returns its address and length. No value is NULL.
-    pub(super) fn encode_key(&mut self, table: &Table, widths: &[Type], values: &[Val]) -> [Value; 2] {
-        let columns = table.primary().columns.iter().map(|column| &table.columns[*column]);
-        let columns: Vec<_> = columns.collect();
-        let lengths = columns.iter().zip(widths);
-        let length = lengths.map(|(column, width)| u32::from(column.nullable) + width.bytes()).sum();
-        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, length, 3);
+    /// Encodes a primary key on the stack. No value is NULL.
+    pub(super) fn encode_key(&mut self, table: &Table, widths: &[u32], values: &[Val]) -> KeyCode {
+        let mut words = Vec::new();
+        let mut bits = 0;
+        for ((column, width), val) in table.primary().columns.iter().zip(widths).zip(values) {
+            // The byte of a column that is not NULL is zero.
+            bits += if table.columns[*column].nullable { 8 } else { 0 };
+            let value = self.key_column(val.value, *width);
+            self.append_bits(value, *width, &mut bits, &mut words);
+        }
+        let length = bits as usize / 8;
+        words.resize_with(length.div_ceil(8), || None);
+        let words: Vec<Value> = words.into_iter().map(|word| word.unwrap_or_else(|| self.word(0))).collect();
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 8 * words.len() as u32, 3);
         let slot = self.builder.create_sized_stack_slot(slot);
         let base = self.builder.ins().stack_addr(types::I64, slot, 0);
-        let mut offset = 0;
-        for ((column, width), val) in columns.iter().zip(widths).zip(values) {
-            if column.nullable {
-                let not_null = self.builder.ins().iconst(types::I8, 0);
-                self.store_bytes(not_null, base, offset);
-                offset += 1;
-            }
-            let encoded = self.key_column(val.value, *width);
-            self.store_bytes(encoded, base, offset);
-            offset += width.bytes() as i32;
+        for (index, word) in words.iter().enumerate() {
+            let bytes = self.bytes_of(*word);
+            self.store_at(bytes, base, 8 * index as i32);
         }
-        [base, self.word(length.into())]
+        KeyCode { place: [base, self.word(length as u64)], words, length }
+    }
+
+    /// Appends bits to big-endian words of which `filled` bits are in use.
+    fn append_bits(&mut self, value: Value, width: u32, filled: &mut u32, words: &mut Vec<Option<Value>>) {
+        let mut left = width;
+        while left > 0 {
+            let (word, room) = (*filled as usize / 64, 64 - *filled % 64);
+            let own = left.min(room);
+            words.resize(words.len().max(word + 1), None);
+            // The first bits go into this word, the others into the next one.
+            let shifted = match i64::from(room) - i64::from(left) {
+                0 => value,
+                up @ 1.. => self.builder.ins().ishl_imm_u(value, up),
+                down => self.builder.ins().ushr_imm_u(value, -down),
+            };
+            let mut place = words[word];
+            self.add_to_word(&mut place, shifted);
+            words[word] = place;
+            (left, *filled) = (left - own, *filled + own);
+        }
+    }
+
+    /// Returns the word whose bytes in memory are those of a big-endian word.
+    pub(super) fn bytes_of(&mut self, word: Value) -> Value {
+        if cfg!(target_endian = "little") { self.builder.ins().bswap(word) } else { word }
     }
 
     /// Compiles one value of a key.
@@ -86,23 +118,16 @@ impl Compiler<'_, '_> {
         val
     }
 
-    /// Stores bytes that are not aligned.
-    fn store_bytes(&mut self, value: Value, base: Value, offset: i32) {
-        self.builder.ins().store(MemFlagsData::new().with_notrap(), value, base, offset);
-    }
-
-    /// Returns an integer such that its bytes in memory compare as integers do.
-    fn key_column(&mut self, value: Value, width: Type) -> Value {
-        let narrow = match width {
-            types::I64 => value,
-            _ => self.builder.ins().ireduce(width, value),
+    /// Returns an unsigned integer of a width, such that integers compare as the values do.
+    fn key_column(&mut self, value: Value, width: u32) -> Value {
+        let flipped = match width {
+            8 => value,
+            _ => {
+                let sign = self.word(1 << (width - 1));
+                self.builder.ins().bxor(value, sign)
+            }
         };
-        if width == types::I8 {
-            return narrow;
-        }
-        let sign = self.builder.ins().iconst(width, 1i64 << (width.bits() - 1));
-        let flipped = self.builder.ins().bxor(narrow, sign);
-        if cfg!(target_endian = "little") { self.builder.ins().bswap(flipped) } else { flipped }
+        if width == 64 { flipped } else { self.builder.ins().band_imm_u(flipped, (1 << width) - 1) }
     }
 
     /// Announces the rows of operations. A key that can't be evaluated announces nothing.
@@ -114,7 +139,7 @@ impl Compiler<'_, '_> {
             let next = self.builder.create_block();
             // A failure of this key goes on to the next one.
             let failed = std::mem::replace(&mut self.failed, next);
-            let [key, length] = self.key(*id, operation.table(), values, next);
+            let [key, length] = self.key(*id, operation.table(), values, next).place;
             let number = self.word(id.0.into());
             self.call(Call::Expect, &[number, key, length]);
             self.builder.ins().jump(next, &[]);

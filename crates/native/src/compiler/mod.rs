@@ -9,6 +9,7 @@ mod expressions;
 mod keys;
 mod loops;
 mod operations;
+mod rows;
 mod statements;
 mod values;
 

@@ -2,11 +2,11 @@
 //! all other operations.
 
 use super::Compiler;
-use super::keys::widths_of_key;
+use super::keys::{KeyCode, widths_of_key};
 use super::values::{BYTES, DOUBLE, INT, Val};
 use crate::calls::Call;
 use catalog::{ColumnKind, ColumnSlot, Table};
-use cranelift_codegen::ir::{Block, InstBuilder, StackSlotData, StackSlotKind, Value, types};
+use cranelift_codegen::ir::{Block, InstBuilder, types};
 use procedure::{
     Access, Check, Expression, Operation, OperationId, OperationKind, Part, Path, Refusal, Register, Role,
     Select,
@@ -88,20 +88,21 @@ impl Compiler<'_, '_> {
             }
             OperationKind::Update { access, assignments, checks, returning } => {
                 self.write(id, operation, access, returning, |own, key| {
-                    for (column, register, value) in assignments {
+                    let values = assignments.iter().map(|(column, register, value)| {
                         let val = own.expression(value);
                         own.require_value(id, &access.table, *column, val);
                         own.set(*register, val);
-                    }
+                        (*column, val)
+                    });
+                    let values: Vec<(usize, Val)> = values.collect();
                     own.checks(id, checks);
-                    let number = own.word(id.0.into());
-                    own.try_call(Call::Update, &[number, key[0], key[1]]);
+                    own.update(id, &access.table, key, &values);
                 });
             }
             OperationKind::Delete { access, returning } => {
                 self.write(id, operation, access, returning, |own, key| {
                     let number = own.word(id.0.into());
-                    own.try_call(Call::Delete, &[number, key[0], key[1]]);
+                    own.try_call(Call::Delete, &[number, key.place[0], key.place[1]]);
                 });
             }
         }
@@ -140,14 +141,14 @@ impl Compiler<'_, '_> {
         self.builder.switch_to_block(blocks.absent);
     }
 
-    /// Compiles the search for a row. Returns the address and length of its key.
-    fn find(&mut self, id: OperationId, access: &Access, blocks: AccessBlocks) -> [Value; 2] {
+    /// Compiles the search for a row. Returns its key.
+    fn find(&mut self, id: OperationId, access: &Access, blocks: AccessBlocks) -> KeyCode {
         let AccessBlocks { absent, rejected, .. } = blocks;
         let Path::Point { key } = &access.path else { unreachable!("a point access has a key") };
         let no_key = self.builder.create_block();
         let key = self.key(id, &access.table, key, no_key);
         let number = self.word(id.0.into());
-        let found = self.try_call(Call::Find, &[number, key[0], key[1]]);
+        let found = self.try_call(Call::Find, &[number, key.place[0], key.place[1]]);
         let next = self.builder.create_block();
         self.builder.ins().brif(found, next, &[], absent, &[]);
         // Without a key, the host does not know yet that there is no row.
@@ -237,11 +238,11 @@ impl Compiler<'_, '_> {
         operation: &Operation,
         access: &Access,
         returning: &[(Register, Expression)],
-        write: impl FnOnce(&mut Self, [Value; 2]),
+        write: impl FnOnce(&mut Self, &KeyCode),
     ) {
         let blocks = self.access_blocks();
         let key = self.find(id, access, blocks);
-        write(self, key);
+        write(self, &key);
         self.assign(returning);
         self.found_or_not(id, operation, blocks);
         self.set_to_null(returning);
@@ -280,57 +281,28 @@ impl Compiler<'_, '_> {
             return;
         };
         let key: Vec<Val> = key.iter().map(|column| row[*column]).collect();
-        let [key, length] = self.encode_key(table, &widths, &key);
+        let [key, length] = self.encode_key(table, &widths, &key).place;
         let (fixed, words) = (self.fixed_columns(table, row), self.word(table.layout.fixed_words() as u64));
-        self.try_call(Call::InsertEncoded, &[number, fixed, words, key, length]);
+        let sum = self.sum_of_new_row(table, row);
+        self.try_call(Call::InsertEncoded, &[number, fixed, words, key, length, sum]);
     }
 
-    /// Encodes the fixed columns of a row on the stack, as `RowLayout::encode` does, and returns their
-    /// address. The words of variable columns stay 0.
-    fn fixed_columns(&mut self, table: &Table, row: &[Val]) -> Value {
-        let mut words: Vec<Option<Value>> = vec![None; table.layout.fixed_words()];
-        for (slot, val) in table.layout.slots().iter().zip(row) {
-            if let Some(bit) = slot.null_bit.filter(|_| val.may_be_null()) {
-                let is_null = self.is_null(*val);
-                let flag = self.builder.ins().uextend(types::I64, is_null);
-                let flag = self.builder.ins().ishl_imm_u(flag, i64::from(bit % 64));
-                self.add_to_word(&mut words[bit as usize / 64], flag);
-            }
-            if slot.kind == ColumnKind::Variable {
-                continue;
-            }
-            let mut value = val.value;
-            if val.may_be_null() {
-                let (is_null, zero) = (self.is_null(*val), self.word(0));
-                value = self.builder.ins().select(is_null, zero, value);
-            }
-            let mask = slot.deposit(0, -1) >> slot.shift();
-            if mask != u64::MAX {
-                value = self.builder.ins().band_imm_u(value, mask as i64);
-            }
-            let value = self.builder.ins().ishl_imm_u(value, i64::from(slot.shift()));
-            self.add_to_word(&mut words[slot.word()], value);
+    /// Compiles the update of the row that was found. Its words are encoded here, where the layout allows it
+    /// and no index has one of the columns.
+    fn update(&mut self, id: OperationId, table: &Table, key: &KeyCode, changes: &[(usize, Val)]) {
+        let number = self.word(id.0.into());
+        let is_indexed = |column: &usize| table.indexes.iter().any(|index| index.columns.contains(column));
+        let is_made_here = |(column, _): &(usize, Val)| {
+            let kind = table.layout.slots()[*column].kind;
+            !matches!(kind, ColumnKind::Wide | ColumnKind::Variable) && !is_indexed(column)
+        };
+        if key.words.is_empty() || !changes.iter().all(is_made_here) {
+            self.try_call(Call::Update, &[number, key.place[0], key.place[1]]);
+            return;
         }
-        let size = 8 * words.len().max(1) as u32;
-        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
-        let slot = self.builder.create_sized_stack_slot(slot);
-        let base = self.builder.ins().stack_addr(types::I64, slot, 0);
-        for (index, word) in words.into_iter().enumerate() {
-            let word = match word {
-                Some(word) => word,
-                None => self.word(0),
-            };
-            self.store_at(word, base, index as i32 * 8);
-        }
-        base
-    }
-
-    /// Adds bits to a word.
-    fn add_to_word(&mut self, word: &mut Option<Value>, bits: Value) {
-        *word = Some(match *word {
-            Some(word) => self.builder.ins().bor(word, bits),
-            None => bits,
-        });
+        let [words, count] = self.changed_words(table, changes);
+        let sum = self.sum_of_update(table, key, changes);
+        self.try_call(Call::UpdateEncoded, &[number, words, count, sum]);
     }
 
     /// Fails if a value is NULL and its column must have one.

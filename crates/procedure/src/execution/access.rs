@@ -4,7 +4,7 @@
 //! A run-time transaction implements all traits. Replay of pieces implements `DataAccess` and `LookAhead`.
 
 use crate::{Failure, SqlError};
-use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
+use catalog::{Arena, ChangedWord, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use std::hash::Hash;
 
 /// Keys from `lower` on and below `upper` of one of a table's indexes.
@@ -135,6 +135,17 @@ pub trait DataAccess {
         changes: &[(usize, Datum)],
         arena: &Arena,
     ) -> Result<(), Failure>;
+
+    /// Changes words of a row that was read, none of which holds a column of an index. Returns false if it
+    /// has done nothing, because this access takes columns only.
+    ///
+    /// # Errors
+    /// A conflict.
+    #[inline]
+    fn update_words(&mut self, row: Self::Row, words: &[ChangedWord]) -> Result<bool, Failure> {
+        let _ = (row, words);
+        Ok(false)
+    }
 
     /// Deletes a row that was read.
     ///

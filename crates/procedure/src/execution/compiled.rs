@@ -12,7 +12,7 @@
 
 use super::ended::Ended;
 use crate::{Failure, Machine, OperationId, Statement};
-use catalog::Datum;
+use catalog::{ChangedWord, Datum};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -133,17 +133,26 @@ pub trait Host {
     /// A conflict; a key is taken, or the row references no row.
     fn insert(&mut self, id: OperationId) -> Result<(), Failure>;
 
-    /// As `insert`, of a row whose primary key and fixed columns code has encoded.
+    /// As `insert`, of a row whose primary key and fixed columns code has encoded. `sum` is that of the
+    /// row's leading integers (`RowHash`).
     ///
     /// # Errors
     /// As `insert`.
-    fn insert_encoded(&mut self, id: OperationId, fixed: &[u64], key: &[u8]) -> Result<(), Failure>;
+    fn insert_encoded(&mut self, id: OperationId, fixed: &[u64], key: &[u8], sum: u64)
+    -> Result<(), Failure>;
 
     /// Updates the row that was found under a key, from the registers of the assignments.
     ///
     /// # Errors
     /// A conflict; a key is taken.
     fn update(&mut self, id: OperationId, key: Option<&[u8]>) -> Result<(), Failure>;
+
+    /// As `update`, of columns that no index has. Code has encoded the words that change; `sum` is that of
+    /// the whole update (`RowHash`).
+    ///
+    /// # Errors
+    /// A conflict.
+    fn update_encoded(&mut self, id: OperationId, words: &[ChangedWord], sum: u64) -> Result<(), Failure>;
 
     /// Deletes the row that was found under a key.
     ///

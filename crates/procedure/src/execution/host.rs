@@ -5,14 +5,14 @@ use super::compiled::{Host, Refusal};
 use super::ended::Ended;
 use super::form::Form;
 use super::frame::Frame;
-use super::operations::{not_one_row, null_value, violated};
+use super::operations::{hash_changes, hash_further, not_one_row, null_value, violated};
 use super::tape::{Part, Tapes};
 use crate::ir::expression::{division_by_zero, out_of_range};
 use crate::{
     Access, Conflict, DataAccess, EncodedRow, Failure, LookAhead, Machine, Operation, OperationId,
     OperationKind, Reference, Register, SqlError, Statement,
 };
-use catalog::{Datum, DecimalError, RowHash, Table, ValueError};
+use catalog::{ChangedWord, Datum, DecimalError, RowHash, ValueError};
 
 /// The host of one execution.
 pub(super) struct ExecutionHost<'h, 'a, D: DataAccess, T, F> {
@@ -51,20 +51,31 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> ExecutionHost<'_, '_, D, T
     fn inserted(
         &mut self,
         id: OperationId,
-        table: &Table,
-        registers: Register,
-        columns: usize,
+        (registers, columns): (Register, usize),
         references: &[Reference],
+        hash: RowHash,
     ) -> Result<(), Failure> {
-        let (row, arena) = self.machine.window(registers, columns);
-        let mut hash = RowHash::of(table.id);
-        row.iter().for_each(|value| hash.add_datum(*value, arena));
         self.wrote(id, hash);
         for reference in references {
             let (row, arena) = self.machine.window(registers, columns);
             F::require(reference, row, arena, self.execution.data)?;
         }
         Ok(())
+    }
+
+    /// Updates the row that was found, from the registers of the assignments. The frame has the changes then.
+    #[inline]
+    fn update_columns(&mut self, id: OperationId) -> Result<(), Failure> {
+        let OperationKind::Update { access, assignments, .. } = &self.get(id).kind else {
+            unreachable!("code updates by an UPDATE only")
+        };
+        let (row, frame) = (self.row(), &mut self.machine.frame);
+        let mut changes = std::mem::take(&mut frame.changes);
+        changes.clear();
+        changes.extend(assignments.iter().map(|(column, register, _)| (*column, frame.get(*register))));
+        let updated = self.execution.data.update(&access.table, row, &changes, &frame.arena);
+        frame.changes = changes;
+        updated
     }
 
     /// Notes that an operation has written a row.
@@ -150,11 +161,18 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Host for ExecutionHost<'_,
         };
         let (row, arena) = self.machine.window(*registers, values.len());
         self.execution.data.insert(table, row, arena)?;
-        self.inserted(id, table, *registers, values.len(), references)
+        let hash = hash_further(RowHash::of(table.id), row, arena);
+        self.inserted(id, (*registers, values.len()), references, hash)
     }
 
     #[inline]
-    fn insert_encoded(&mut self, id: OperationId, fixed: &[u64], key: &[u8]) -> Result<(), Failure> {
+    fn insert_encoded(
+        &mut self,
+        id: OperationId,
+        fixed: &[u64],
+        key: &[u8],
+        sum: u64,
+    ) -> Result<(), Failure> {
         let OperationKind::Insert { table, registers, values, references, .. } = &self.get(id).kind else {
             unreachable!("code inserts by an INSERT only")
         };
@@ -165,32 +183,31 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Host for ExecutionHost<'_,
         table.layout.append_variable(values_of, arena, &mut image);
         let row = EncodedRow { values: values_of, arena, image: &image, key };
         let inserted = self.execution.data.insert_encoded(table, row);
+        let leading = table.layout.leading_integers();
+        let hash = hash_further(RowHash::with_sum(sum, 1 + leading), &values_of[leading..], arena);
         self.machine.frame.image = image;
         inserted?;
-        self.inserted(id, table, *registers, values.len(), references)
+        self.inserted(id, (*registers, values.len()), references, hash)
     }
 
     #[inline]
     fn update(&mut self, id: OperationId, key: Option<&[u8]>) -> Result<(), Failure> {
-        let OperationKind::Update { access, assignments, .. } = &self.get(id).kind else {
-            unreachable!("code updates by an UPDATE only")
-        };
-        let row = self.row();
-        let frame = &mut self.machine.frame;
-        let mut changes = std::mem::take(&mut frame.changes);
-        changes.clear();
-        let mut hash = RowHash::of(access.table.id);
+        self.update_columns(id)?;
+        let (table, frame) = (self.get(id).table().id, &self.machine.frame);
+        let mut hash = RowHash::of(table);
         hash.add_bytes(key.unwrap_or(&frame.key));
-        for (column, register, _) in assignments {
-            let value = frame.get(*register);
-            changes.push((*column, value));
-            hash.add(*column as u64);
-            hash.add_datum(value, &frame.arena);
+        self.wrote(id, hash_changes(hash, &frame.changes, &frame.arena));
+        Ok(())
+    }
+
+    #[inline]
+    fn update_encoded(&mut self, id: OperationId, words: &[ChangedWord], sum: u64) -> Result<(), Failure> {
+        let row = self.row();
+        if !self.execution.data.update_words(row, words)? {
+            self.update_columns(id)?;
         }
-        let updated = self.execution.data.update(&access.table, row, &changes, &frame.arena);
-        frame.changes = changes;
-        updated?;
-        self.wrote(id, hash);
+        // The sum is complete.
+        self.wrote(id, RowHash::with_sum(sum, 0));
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use crate::{
     Access, Check, DataAccess, Expression, Failure, LookAhead, Machine, Operation, OperationId,
     OperationKind, Path, Register, Select, SqlError,
 };
-use catalog::{Datum, RowHash, Table};
+use catalog::{Arena, Datum, RowHash, Table};
 
 impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
     #[inline]
@@ -69,8 +69,7 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
                 check(table, checks, machine)?;
                 let (row, arena) = machine.window(*registers, values.len());
                 self.data.insert(table, row, arena)?;
-                let mut hash = RowHash::of(table.id);
-                row.iter().for_each(|value| hash.add_datum(*value, arena));
+                let hash = hash_further(RowHash::of(table.id), row, arena);
                 machine.frame.written += hash.written();
                 for reference in references {
                     let (row, arena) = machine.window(*registers, values.len());
@@ -84,15 +83,14 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
                 let count = self.for_each_collected(access, machine, |row, machine, data| {
                     let mut changes = std::mem::take(&mut machine.frame.changes);
                     changes.clear();
-                    let mut hash = hash_found(access, machine);
+                    let hash = hash_found(access, machine);
                     for (column, register, value) in assignments {
                         let value = value.evaluate(machine)?;
                         require_value(table, *column, value)?;
                         changes.push((*column, value));
-                        hash.add(*column as u64);
-                        hash.add_datum(value, &machine.frame.arena);
                         machine.set(*register, value);
                     }
+                    let hash = hash_changes(hash, &changes, &machine.frame.arena);
                     check(table, checks, machine)?;
                     data.update(table, row, &changes, &machine.frame.arena)?;
                     machine.frame.changes = changes;
@@ -200,6 +198,23 @@ fn hash_found(access: &Access, machine: &Machine) -> RowHash {
             let registers = (0..access.slots.len()).map(|place| Register(access.registers.0 + place as u32));
             registers.for_each(|register| hash.add_datum(machine.get(register), &machine.frame.arena));
         }
+    }
+    hash
+}
+
+/// Adds further columns to the hash of a row.
+#[inline]
+pub(super) fn hash_further(mut hash: RowHash, columns: &[Datum], arena: &Arena) -> RowHash {
+    columns.iter().for_each(|value| hash.add_datum(*value, arena));
+    hash
+}
+
+/// Adds the changes of an update to the hash of the row that was found.
+#[inline]
+pub(super) fn hash_changes(mut hash: RowHash, changes: &[(usize, Datum)], arena: &Arena) -> RowHash {
+    for (column, value) in changes {
+        hash.add(*column as u64);
+        hash.add_datum(*value, arena);
     }
     hash
 }

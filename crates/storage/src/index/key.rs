@@ -33,19 +33,54 @@ impl<'a> Probe<'a> {
             && let Some(word) = words.get_mut(whole.len())
         {
             let bits = 8 * rest.len();
-            *word = match bytes.last_chunk() {
+            *word = match (rest, bytes.last_chunk()) {
+                ([a, b, c, d], _) => u64::from(u32::from_be_bytes([*a, *b, *c, *d])) << 32,
                 // The last word overlaps the word before it.
-                Some(last) => u64::from_be_bytes(*last) << (64 - bits),
-                None => rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)) << (64 - bits),
+                (_, Some(last)) => u64::from_be_bytes(*last) << (64 - bits),
+                (_, None) => rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)) << (64 - bits),
             };
         }
         Self { words, bytes }
+    }
+
+    /// Returns the probe of a key whose words are known.
+    #[inline]
+    fn of(key: &ShortKey, bytes: &'a [u8]) -> Self {
+        Self { words: key.words, bytes }
     }
 
     /// Returns the first words of the key, padded with zeros.
     #[inline]
     pub(super) fn words(&self) -> [u64; MAX_WORDS] {
         self.words
+    }
+}
+
+/// A key of at most 32 bytes, by value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ShortKey {
+    words: [u64; MAX_WORDS],
+    length: u8,
+}
+
+/// The bytes of a short key.
+pub(super) type Buffer = [u8; 8 * MAX_WORDS];
+
+impl ShortKey {
+    /// Returns a key; `None` if it is longer.
+    #[inline]
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        let length = bytes.len() as u8;
+        (bytes.len() <= size_of::<Buffer>()).then(|| Self { words: Probe::new(bytes).words, length })
+    }
+
+    /// Returns its probe, with its bytes in a buffer.
+    #[inline]
+    pub(super) fn probe<'b>(&self, buffer: &'b mut Buffer) -> Probe<'b> {
+        for (bytes, word) in buffer.chunks_exact_mut(8).zip(self.words) {
+            bytes.copy_from_slice(&word.to_be_bytes());
+        }
+        Probe::of(self, &buffer[..usize::from(self.length)])
     }
 }
 

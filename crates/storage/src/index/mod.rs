@@ -21,6 +21,7 @@ use crate::record::NewState;
 use crate::worker::Stay;
 use crate::{Guard, OutOfMemory, Record};
 use catalog::Table;
+pub use key::ShortKey;
 use points::Points;
 pub use search::Search;
 use std::sync::atomic::{AtomicBool, Ordering};

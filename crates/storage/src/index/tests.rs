@@ -1,5 +1,6 @@
 //! Trees against a map, leaf observations, and threads that share a tree.
 
+use super::key::Probe;
 use super::*;
 use crate::{Epochs, Memory, RecordState, Slot, Worker};
 use catalog::Epoch;
@@ -81,7 +82,7 @@ fn trees_agree_with_a_map() {
             }
         }
         for (key, value) in &map {
-            assert_eq!(index.get(key, guard).0, Some(*value));
+            assert_eq!(index.get(&Probe::new(key), guard).0, Some(*value));
         }
         assert_eq!(
             scan(&index, &[], None, Direction::Forward, guard).0,
@@ -103,7 +104,7 @@ fn a_leaf_observation_sees_inserts() {
     let far = 9_001u32.to_be_bytes();
     index.insert(&far, 1, guard, &mut Finger::default(), &mut |_| {}).unwrap();
     assert!(observed.iter().all(|own| own.is_valid(guard)), "an insert elsewhere disturbs no reader");
-    let (absent, leaf) = index.get(&555u32.to_be_bytes(), guard);
+    let (absent, leaf) = index.get(&Probe::new(&555u32.to_be_bytes()), guard);
     assert_eq!(absent, None);
     let mut changes = Vec::new();
     let mut on_change = |change| changes.push(change);
@@ -145,7 +146,7 @@ fn threads_share_a_tree() {
                         let outcome =
                             index.insert(&key(n), n.into(), &guard, &mut finger, &mut |_| {}).unwrap();
                         assert_eq!(outcome, InsertOutcome::Inserted);
-                        assert_eq!(index.get(&key(n), &guard).0, Some(n.into()));
+                        assert_eq!(index.get(&Probe::new(&key(n)), &guard).0, Some(n.into()));
                         drop(guard);
                         if n % 64 == 0 {
                             epochs.advance_from(epochs.current());
@@ -199,7 +200,7 @@ fn threads_add_runs_between_each_other() {
     let (values, _) = scan(&index, &[], None, Direction::Forward, guard);
     assert_eq!(values, (0..RUNS * LENGTH).collect::<Vec<_>>());
     for run in 0..RUNS {
-        assert_eq!(index.get(&key(run, 3), guard).0, Some(run * LENGTH + 3));
+        assert_eq!(index.get(&Probe::new(&key(run, 3)), guard).0, Some(run * LENGTH + 3));
     }
 }
 
@@ -215,16 +216,16 @@ fn what_is_remembered_is_of_one_stay_and_one_tree() {
     for n in 0..1_000 {
         trees[0].insert(&key(n), n.into(), worker.guard(), &mut finger, &mut |_| {}).unwrap();
     }
-    let approach = trees[0].approach(&key(7), worker.guard()).unwrap();
-    let (_, leaf) = trees[0].get(&key(7), worker.guard());
-    assert_eq!(trees[0].arrive(&approach, &key(7), worker.guard()), Some(Some(7)));
-    assert_eq!(trees[1].arrive(&approach, &key(7), worker.guard()), None, "another tree");
+    let approach = trees[0].approach(&Probe::new(&key(7)), worker.guard()).unwrap();
+    let (_, leaf) = trees[0].get(&Probe::new(&key(7)), worker.guard());
+    assert_eq!(trees[0].arrive(&approach, &Probe::new(&key(7)), worker.guard()), Some(Some(7)));
+    assert_eq!(trees[1].arrive(&approach, &Probe::new(&key(7)), worker.guard()), None, "another tree");
     assert!(leaf.is_valid(worker.guard()));
     trees[1].insert(&key(2_000), 1, worker.guard(), &mut finger, &mut |_| {}).unwrap();
-    assert_eq!(trees[0].get(&key(2_000), worker.guard()).0, None, "a finger stays in its tree");
+    assert_eq!(trees[0].get(&Probe::new(&key(2_000)), worker.guard()).0, None, "a finger stays in its tree");
     worker.leave();
     worker.stay();
-    assert_eq!(trees[0].arrive(&approach, &key(7), worker.guard()), None, "another stay");
+    assert_eq!(trees[0].arrive(&approach, &Probe::new(&key(7)), worker.guard()), None, "another stay");
     assert!(!leaf.is_valid(worker.guard()));
 }
 

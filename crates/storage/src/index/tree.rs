@@ -155,16 +155,15 @@ impl<K: KeyShape> Tree<K> {
     /// Descends to the parent of a key's leaf and prefetches that leaf. `None` when another thread changes
     /// the path, or when the tree is too shallow for a prefetch to pay.
     #[inline]
-    pub(super) fn approach(&self, key: &[u8], guard: &Guard) -> Option<Approach> {
-        let probe = Probe::new(key);
+    pub(super) fn approach(&self, probe: &Probe<'_>, guard: &Guard) -> Option<Approach> {
         let mut at = self.root(guard)?;
         while at.node.level() > 1 {
-            at = Self::step(at, Target::At(&probe), &mut None, guard)?;
+            at = Self::step(at, Target::At(probe), &mut None, guard)?;
         }
         if at.node.level() == 0 {
             return None;
         }
-        let place = at.node.upper_bound(at.node.count(), &probe);
+        let place = at.node.upper_bound(at.node.count(), probe);
         let leaf = at.node.child(place);
         prefetch_node(leaf);
         at.node.latch.validate(at.version).then(|| Approach {
@@ -188,12 +187,16 @@ impl<K: KeyShape> Tree<K> {
     /// Returns the value of a key in the leaf that was approached for it; `None` when the parent or the leaf
     /// has changed.
     #[inline]
-    pub(super) fn arrive(&self, approach: &Approach, key: &[u8], guard: &Guard) -> Option<Option<u64>> {
-        let probe = Probe::new(key);
+    pub(super) fn arrive(
+        &self,
+        approach: &Approach,
+        probe: &Probe<'_>,
+        guard: &Guard,
+    ) -> Option<Option<u64>> {
         let (parent, leaf) = self.approached(approach, guard)?;
         let version = leaf.latch.read()?;
-        let slot = leaf.lower_bound(leaf.count(), &probe);
-        let found = slot < leaf.count() && K::is_equal(leaf, slot, &probe);
+        let slot = leaf.lower_bound(leaf.count(), probe);
+        let found = slot < leaf.count() && K::is_equal(leaf, slot, probe);
         let value = found.then(|| leaf.value(slot));
         // An unchanged parent means that the key still belongs to this leaf.
         (leaf.latch.validate(version) && parent.latch.validate(approach.version)).then_some(value)
@@ -201,13 +204,12 @@ impl<K: KeyShape> Tree<K> {
 
     /// Returns the value of a key, and an observation of its leaf.
     #[inline]
-    pub(super) fn get(&self, key: &[u8], guard: &Guard) -> (Option<u64>, LeafObservation) {
-        let probe = Probe::new(key);
+    pub(super) fn get(&self, probe: &Probe<'_>, guard: &Guard) -> (Option<u64>, LeafObservation) {
         loop {
-            let Visit { node: leaf, version } = self.descend(Target::At(&probe), guard).leaf;
+            let Visit { node: leaf, version } = self.descend(Target::At(probe), guard).leaf;
             let count = leaf.count();
-            let slot = leaf.lower_bound(count, &probe);
-            let found = slot < count && K::is_equal(leaf, slot, &probe);
+            let slot = leaf.lower_bound(count, probe);
+            let found = slot < count && K::is_equal(leaf, slot, probe);
             let value = found.then(|| leaf.value(slot));
             if leaf.latch.validate(version) {
                 return (value, LeafObservation { leaf: leaf.address(), version, stay: guard.stay() });

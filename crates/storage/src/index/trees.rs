@@ -1,6 +1,6 @@
 //! Selects the tree shape that fits an index's keys. Values are plain integers here.
 
-use super::key::{Fixed, Variable};
+use super::key::{Fixed, Probe, Variable};
 use super::tree::{Approach, Tree};
 use super::{Direction, Entries, Finger, InsertOutcome, KeyRange, LeafChange, LeafObservation};
 use crate::memory::Freed;
@@ -50,17 +50,17 @@ impl Trees {
     }
 
     #[inline]
-    pub(super) fn approach(&self, key: &[u8], guard: &Guard) -> Option<Approach> {
+    pub(super) fn approach(&self, key: &Probe<'_>, guard: &Guard) -> Option<Approach> {
         with_tree!(self, guard, tree => tree.approach(key, guard))
     }
 
     #[inline]
-    pub(super) fn arrive(&self, approach: &Approach, key: &[u8], guard: &Guard) -> Option<Option<u64>> {
+    pub(super) fn arrive(&self, approach: &Approach, key: &Probe<'_>, guard: &Guard) -> Option<Option<u64>> {
         with_tree!(self, guard, tree => tree.arrive(approach, key, guard))
     }
 
     #[inline]
-    pub(super) fn get(&self, key: &[u8], guard: &Guard) -> (Option<u64>, LeafObservation) {
+    pub(super) fn get(&self, key: &Probe<'_>, guard: &Guard) -> (Option<u64>, LeafObservation) {
         with_tree!(self, guard, tree => tree.get(key, guard))
     }
 

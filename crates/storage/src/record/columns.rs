@@ -1,7 +1,7 @@
 //! Updates columns in place, and rebuilds rows that no longer fit.
 
 use super::{Change, Record, RowWords};
-use catalog::{Arena, ColumnKind, ColumnSlot, Datum, RowLayout};
+use catalog::{Arena, ChangedWord, ColumnKind, ColumnSlot, Datum, RowLayout};
 
 impl Record<'_> {
     /// Applies an update's changes, in order. The caller holds the lock, or the record is not shared yet.
@@ -9,11 +9,27 @@ impl Record<'_> {
         let row = self.row();
         let mut outgrown = false;
         for Change { slot, datum } in changes.clone() {
-            outgrown |= !write_in_place(row, slot, datum, arena);
+            match datum {
+                Datum::Int(value) if slot.is_plain_integer() => {
+                    row.store(slot.word(), slot.deposit(row.load(slot.word()), value));
+                }
+                _ => outgrown |= !write_in_place(row, slot, datum, arena),
+            }
         }
         if outgrown {
             let image = rebuilt_image(row, layout, changes, arena);
             self.write_image(&image);
+        }
+    }
+}
+
+impl Record<'_> {
+    /// Changes words of the row. The caller holds the lock.
+    #[inline]
+    pub fn change_words(self, words: &[ChangedWord]) {
+        let row = self.row();
+        for ChangedWord { word, mask, bits } in words {
+            row.store(*word as usize, row.load(*word as usize) & !mask | bits);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! insert may change it.
 
 use catalog::{Table, TableId};
-use storage::{Guard, Record, Search, TableStore};
+use storage::{Guard, Record, Search, ShortKey, TableStore};
 
 use crate::Tables;
 
@@ -16,8 +16,7 @@ const SKIPPED: usize = 4;
 #[derive(Clone, Copy, Debug)]
 struct Expected {
     table: TableId,
-    /// Where the key ends in `keys`; it begins where the one before ends.
-    key_end: usize,
+    key: ShortKey,
     search: Search,
 }
 
@@ -25,7 +24,6 @@ struct Expected {
 #[derive(Default, Debug)]
 pub struct Expectations {
     rows: Vec<Expected>,
-    keys: Vec<u8>,
     next: usize,
 }
 
@@ -34,20 +32,15 @@ impl Expectations {
     #[inline]
     pub fn clear(&mut self) {
         self.rows.clear();
-        self.keys.clear();
         self.next = 0;
     }
 
-    /// Announces a row, and begins to look for it.
+    /// Announces a row, and begins to look for it. Long keys are not announced.
     pub fn add(&mut self, table: &Table, key: &[u8], tables: &Tables, guard: &Guard) {
-        let search = tables.store(table.id).index_at(0).begin(key, guard);
-        self.keys.extend_from_slice(key);
-        self.rows.push(Expected { table: table.id, key_end: self.keys.len(), search });
-    }
-
-    fn key(&self, place: usize) -> &[u8] {
-        let start = place.checked_sub(1).map_or(0, |before| self.rows[before].key_end);
-        &self.keys[start..self.rows[place].key_end]
+        if let Some(key) = ShortKey::new(key) {
+            let search = tables.store(table.id).index_at(0).begin(&key, guard);
+            self.rows.push(Expected { table: table.id, key, search });
+        }
     }
 
     /// Begins to load the announced rows.
@@ -55,10 +48,8 @@ impl Expectations {
         let mut goes_on = true;
         while goes_on {
             goes_on = false;
-            for place in 0..self.rows.len() {
-                let Expected { table, mut search, .. } = self.rows[place];
-                goes_on |= tables.store(table).index_at(0).go_on(&mut search, self.key(place), guard);
-                self.rows[place].search = search;
+            for Expected { table, key, search } in &mut self.rows {
+                goes_on |= tables.store(*table).index_at(0).go_on(search, key, guard);
             }
         }
     }
@@ -66,12 +57,13 @@ impl Expectations {
     /// Returns the record of an announced row, if it was found.
     #[inline]
     pub fn take<'g>(&mut self, store: &TableStore, key: &[u8], guard: &'g Guard) -> Option<Record<'g>> {
+        let (key, table) = (ShortKey::new(key)?, store.definition().id);
         let end = self.rows.len().min(self.next + SKIPPED);
         for place in self.next..end {
-            let Expected { table, search, .. } = self.rows[place];
-            if table == store.definition().id && self.key(place) == key {
+            let expected = &self.rows[place];
+            if expected.table == table && expected.key == key {
                 self.next = place + 1;
-                return store.index_at(0).end(search, key, guard);
+                return store.index_at(0).end(&expected.search, &key, guard);
             }
         }
         None

@@ -8,7 +8,7 @@
 
 use crate::RecoveryError;
 use crate::replay::context::worker_of;
-use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
+use catalog::{Arena, ChangedWord, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use procedure::{DataAccess, EncodedRow, Failure, Interrupts, LookAhead, ScanRange, SqlError};
 use schedule::Access;
 use storage::{
@@ -261,6 +261,14 @@ impl DataAccess for Direct {
             }
         }
         Ok(())
+    }
+
+    #[inline]
+    fn update_words(&mut self, record: Handle, words: &[ChangedWord]) -> Result<bool, Failure> {
+        let record = self.worker.guard().record(record);
+        record.change_words(words);
+        record.unlock(RecordState::present(self.order));
+        Ok(true)
     }
 
     fn delete(&mut self, table: &Table, record: Handle) -> Result<(), Failure> {

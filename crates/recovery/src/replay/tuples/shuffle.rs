@@ -19,7 +19,7 @@ use logging::content::Record;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError, RwLock};
-use storage::{Handle, Search};
+use storage::{Handle, ShortKey};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Approximate size of a round, in bytes of log.
@@ -242,21 +242,24 @@ impl<'l, S: Select> Rounds<'_, 'l, S> {
         let tables = &self.shuffle.context.tables;
         let store = |entry: &Entry<'_>| tables.store(entry.write.table());
         let (index, guard) = (|entry: &Entry<'_>| store(entry).index_at(0), writer.worker.guard());
-        let mut searches = [Search::NOTHING; GROUP];
+        let mut searches = [None; GROUP];
         for (search, entry) in searches.iter_mut().zip(group) {
-            *search = index(entry).begin(key(entry), guard);
+            // Long keys are looked up one by one.
+            *search = ShortKey::new(key(entry)).map(|key| (key, index(entry).begin(&key, guard)));
         }
         let mut goes_on = true;
         while goes_on {
             goes_on = false;
             for (search, entry) in searches.iter_mut().zip(group) {
-                goes_on |= index(entry).go_on(search, key(entry), guard);
+                let Some((key, search)) = search else { continue };
+                goes_on |= index(entry).go_on(search, key, guard);
             }
         }
         // A missing row is not remembered, because a write of this group may add it.
         let mut found: [Option<Handle>; GROUP] = [None; GROUP];
-        for ((found, search), entry) in found.iter_mut().zip(searches).zip(group) {
-            *found = index(entry).end(search, key(entry), guard).map(storage::Record::handle);
+        for ((found, search), entry) in found.iter_mut().zip(&searches).zip(group) {
+            let Some((key, search)) = search else { continue };
+            *found = index(entry).end(search, key, guard).map(storage::Record::handle);
         }
         for (entry, found) in group.iter().zip(found) {
             let target = Target { store: store(entry), key: key(entry), found };

@@ -294,8 +294,7 @@ fn look_for(tables: &Tables, rows: &[KeyedRow], looked_for: &AtomicUsize, worker
             .recover(*table, Place::Key(key), Intent::Read, &guard, &no_interrupts)
             .expect("the row comes back");
         let store = tables.by_id(*table).expect("the table is there");
-        let (record, _) = store.find(key, &guard);
-        let found = record.map(|record| values_of(store, record));
+        let found = store.find(key, &guard).ok().map(|record| values_of(store, record));
         assert_eq!(found.as_ref(), Some(values), "a row of {}, as it comes back", store.definition().name);
     }
 }
@@ -371,9 +370,9 @@ fn check_indexes(tables: &Tables) {
                 for place in 0..store.definition().indexes.len() {
                     let (mut arena, mut key) = (Arena::default(), Vec::new());
                     store.key_of_row(place, record.row(), &mut arena, &mut key);
-                    let (found, _) = store.index_at(place).get(&key, &guard);
+                    let found = store.index_at(place).look_up(&key, &guard);
                     let index = &store.definition().indexes[place].name;
-                    assert_eq!(found, Some(record), "a row of {} is not in {index}", store.definition().name);
+                    assert_eq!(found, Ok(record), "a row of {} is not in {index}", store.definition().name);
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Point caches against a map, and workers that share one.
 
 use super::*;
-use crate::{Added, Epochs, Finger, Memory, NewState, RecordState, TableStore, Worker};
+use crate::{Added, Epochs, Finger, Memory, NewState, RecordState, ShortKey, TableStore, Worker};
 use catalog::{
     Arena, Catalog, Column, CommitOrder, Datum, Epoch, NewIndex, NewTable, RowLayout, ScalarType, Table,
 };
@@ -95,9 +95,10 @@ impl World {
     fn find<'g>(&self, n: i64, in_stages: bool, guard: &'g Guard) -> Option<Record<'g>> {
         let (key, index) = (self.key(n), self.store.index_at(0));
         if in_stages {
-            let mut search = index.begin(&key, guard);
-            while index.go_on(&mut search, &key, guard) {}
-            if let Some(record) = index.end(search, &key, guard) {
+            let short = ShortKey::new(&key).unwrap();
+            let mut search = index.begin(&short, guard);
+            while index.go_on(&mut search, &short, guard) {}
+            if let Some(record) = index.end(&search, &short, guard) {
                 return Some(record);
             }
         }
