@@ -252,8 +252,14 @@ impl Arena {
             Datum::Bytes(span) => self.push_bytes(from.bytes(span)),
             Datum::Wide(index) => self.push_decimal(from.decimals[index as usize]),
             Datum::Array(span) => {
+                let elements = from.elements(span);
+                let is_plain =
+                    |element: &Datum| matches!(element, Datum::Null | Datum::Int(_) | Datum::Double(_));
+                if elements.iter().all(is_plain) {
+                    return self.push_array(elements);
+                }
                 let elements: Vec<Datum> =
-                    from.elements(span).iter().map(|element| self.adopt(*element, from)).collect();
+                    elements.iter().map(|element| self.adopt(*element, from)).collect();
                 self.push_array(&elements)
             }
             plain => plain,

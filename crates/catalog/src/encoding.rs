@@ -110,22 +110,24 @@ fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
+#[inline]
+fn encode_integer(value: i64, out: &mut Vec<u8>) {
+    let encoded = zigzag(value);
+    // An odd head is no value: 1 is NULL, and 3 announces eight plain bytes, for values that use the top bit.
+    if encoded >> 63 == 0 {
+        put_varint(encoded << 1, out);
+    } else {
+        put_varint(3, out);
+        out.extend_from_slice(&value.to_le_bytes());
+    }
+}
+
 /// Appends a datum of a type.
 pub fn encode_value(datum: Datum, ty: Type, arena: &Arena, out: &mut Vec<u8>) {
     match datum {
         Datum::Null if is_integral(ty) => put_varint(1, out),
         Datum::Null => put_varint(0, out),
-        Datum::Int(value) => {
-            let encoded = zigzag(value);
-            // An odd head is no value: 1 is NULL, and 3 announces eight plain bytes, for values that use the
-            // top bit.
-            if encoded >> 63 == 0 {
-                put_varint(encoded << 1, out);
-            } else {
-                put_varint(3, out);
-                out.extend_from_slice(&value.to_le_bytes());
-            }
-        }
+        Datum::Int(value) => encode_integer(value, out),
         Datum::Double(value) => {
             out.push(1);
             out.extend_from_slice(&value.to_le_bytes());
@@ -142,7 +144,10 @@ pub fn encode_value(datum: Datum, ty: Type, arena: &Arena, out: &mut Vec<u8>) {
         Datum::Array(span) => {
             put_varint(u64::from(span.length) + 1, out);
             for element in arena.elements(span) {
-                encode_value(*element, ty.element().into(), arena, out);
+                match element {
+                    Datum::Int(value) => encode_integer(*value, out),
+                    _ => encode_value(*element, ty.element().into(), arena, out),
+                }
             }
         }
     }

@@ -301,11 +301,16 @@ pub fn datum_from_value(value: &Value, ty: Type, arena: &mut Arena) -> Result<Da
     let scalar = ty.element();
     let mismatch = || ValueError::new("42804", format!("{value:?} is not a value of type {ty}"));
     if let (Value::Array(values), Type::Array(_)) = (value, ty) {
-        let elements = values
-            .iter()
-            .map(|element| datum_from_value(element, scalar.into(), arena))
-            .collect::<Result<Vec<_>, _>>()?;
-        return Ok(arena.push_array(&elements));
+        // Elements are scalars, so making one adds no other element to the arena.
+        let start = arena.begin_array();
+        for element in values {
+            let datum = match (element, scalar) {
+                (Value::Int(int), _) if scalar.is_integer() => integer_datum(*int, scalar),
+                _ => datum_from_value(element, scalar.into(), arena),
+            };
+            arena.push_element(datum?);
+        }
+        return Ok(arena.end_array(start));
     }
     if matches!(ty, Type::Array(_)) && *value != Value::Null {
         return Err(mismatch());

@@ -23,6 +23,7 @@
 //! digests of `crates/reprise/tests/suite/parallel_replay`.
 //! Not here: where transactions come from (`recovery` reads logs); how rows are read and written (`Access`).
 
+mod arguments;
 mod assign;
 pub mod closures;
 mod definitions;

@@ -2,6 +2,7 @@
 //! (`assign`).
 //! Paper: PACMAN §4.2 (piece-sets), §4.3.1 (key spaces).
 
+use crate::arguments::Arguments;
 use crate::divergence::{Divergence, malformed_writes};
 use crate::programs::{Call, Cut, Partitions, Programs, TapeSource};
 use crate::tape::{Received, Tape};
@@ -34,6 +35,7 @@ pub(crate) struct PlannedBatch<B> {
     partitions: Vec<u8>,
     /// By block that sends something, and transaction: its range of `partitions`.
     ranges: Vec<Vec<Range<u32>>>,
+    pub(crate) arguments: Arguments,
 }
 
 /// A unit of a deferred block.
@@ -129,6 +131,7 @@ impl Programs {
             written: partitions().map(|count| (0..count).map(|_| OnceLock::new()).collect()).collect(),
             partitions: Vec::new(),
             ranges: (0..self.partitions.len()).map(ranges).collect(),
+            arguments: Arguments::of(count),
         };
         for index in 0..count {
             let transaction = transactions.get(index);
@@ -141,8 +144,28 @@ impl Programs {
             }
         }
         self.place_connected(&mut planned, planner);
-        let PlannedBatch { units, waiting, assigned, tapes, written, partitions, ranges, .. } = planned;
-        Ok(PlannedBatch { transactions, units, waiting, assigned, tapes, written, partitions, ranges })
+        let PlannedBatch {
+            transactions: (),
+            units,
+            waiting,
+            assigned,
+            tapes,
+            written,
+            partitions,
+            ranges,
+            arguments,
+        } = planned;
+        Ok(PlannedBatch {
+            transactions,
+            units,
+            waiting,
+            assigned,
+            tapes,
+            written,
+            partitions,
+            ranges,
+            arguments,
+        })
     }
 
     /// Gives units that share keys, directly or through other units, one partition.
@@ -168,8 +191,13 @@ impl Programs {
         planner: &mut Planner,
     ) -> Result<(), Divergence> {
         let pieces = &self.pieces.pieces[call.program];
-        if pieces.iter().any(|piece| self.partitions[piece.block].count > 1) {
+        let has_several = pieces.len() > 1;
+        if has_several || pieces.iter().any(|piece| self.partitions[piece.block].count > 1) {
             self.load_for_planning(call, planner)?;
+        }
+        if has_several {
+            let inputs = &self.pieces.programs[call.program].inputs;
+            planned.arguments.keep(transaction, inputs, &planner.machine);
         }
         for piece in pieces {
             let block = piece.block;

@@ -45,6 +45,8 @@ pub(crate) struct PieceFacts {
     pub(crate) is_in_rounds: bool,
     /// Whether the rows that it looks for are announced before it runs.
     pub(crate) announces: bool,
+    /// The arguments that it reads: their positions, and their registers.
+    pub(crate) inputs: Vec<(usize, Register)>,
     /// What it receives from other pieces.
     pub(crate) receives: Vec<TapeSource>,
     /// What it receives from the call's record.
@@ -171,10 +173,12 @@ impl Programs {
                 let (index, registers) = witnesses.get(id)?;
                 Some(WitnessSource { operation: *id, index: *index, values: registers.len() })
             };
+            let input = |(index, register): (usize, &Option<Register>)| register.map(|own| (index, own));
             facts[piece.block] = Some(PieceFacts {
                 piece: Arc::clone(piece),
                 is_in_rounds,
                 announces: !piece.looks_up_in_loops(is_in_rounds),
+                inputs: piece.inputs.iter().enumerate().filter_map(input).collect(),
                 receives: piece.receives.iter().filter_map(tape).collect(),
                 witnesses: piece.receives.iter().filter_map(witness).collect(),
                 keys: piece.key_sources.iter().filter_map(key).collect(),
@@ -198,6 +202,13 @@ impl Programs {
         self.facts[program][block].as_ref().expect("a unit of a call has a piece")
     }
 
+    /// Begins a piece of a call; all registers are NULL.
+    #[inline]
+    pub(crate) fn begin_piece(&self, call: Call<'_>, machine: &mut Machine) {
+        let Call { program, record, .. } = call;
+        machine.begin_piece(self.pieces.programs[program].registers, record.timestamp_us, record.seed);
+    }
+
     /// Puts a call's arguments into registers; with `witnesses`, also reads its witness values.
     pub(crate) fn load_inputs(
         &self,
@@ -208,7 +219,7 @@ impl Programs {
     ) -> Result<(), Divergence> {
         let Call { order, program, record } = call;
         let procedure = &self.procedures[program];
-        machine.begin_piece(self.pieces.programs[program].registers, record.timestamp_us, record.seed);
+        self.begin_piece(call, machine);
         let mut reader = Reader::new(record.arguments);
         let failed =
             |error: &dyn std::fmt::Display| RecordedCall { order, procedure, record }.diverged(error);

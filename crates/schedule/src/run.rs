@@ -1,5 +1,6 @@
 //! Runs the units of a partition, in commit order.
 
+use crate::arguments::Arguments;
 use crate::divergence::{Divergence, RecordedCall, in_words, malformed_writes};
 use crate::plan::PlannedBatch;
 use crate::programs::{Call, PieceFacts, Programs, WitnessSource};
@@ -52,6 +53,15 @@ pub(crate) struct Executor<A> {
     access: A,
     lanes: Vec<Lane>,
     writer: ValueWriter,
+}
+
+/// Units of a block that run one after the other.
+pub(crate) struct Group<'b, B> {
+    pub(crate) transactions: &'b B,
+    /// The arguments of some of these transactions.
+    pub(crate) arguments: &'b Arguments,
+    pub(crate) block: usize,
+    pub(crate) units: &'b [Unit],
 }
 
 /// One partition of a block, of a batch, while it runs.
@@ -107,7 +117,9 @@ impl Programs {
         executor: &mut Executor<A>,
     ) -> Result<(), Divergence> {
         let Executor { access, lanes, writer } = executor;
-        self.announce_group(&running.batch.transactions, running.block, group, lanes, writer, access)?;
+        let (transactions, arguments) = (&running.batch.transactions, &running.batch.arguments);
+        let announced = Group { transactions, arguments, block: running.block, units: group };
+        self.announce_group(&announced, lanes, writer, access)?;
         let (mut index, mut lane) = (0, 0);
         while let Some(unit) = group.get(index).copied() {
             lane = if shares_lane(group, index) { lane } else { index };
@@ -138,25 +150,24 @@ impl Programs {
     /// Loads the registers of the units of a group, and begins to load the rows that they will look for.
     pub(crate) fn announce_group<B: Batch, A: Access>(
         &self,
-        transactions: &B,
-        block: usize,
-        group: &[Unit],
+        group: &Group<'_, B>,
         lanes: &mut [Lane],
         writer: &mut ValueWriter,
         access: &mut A,
     ) -> Result<(), Divergence> {
+        let Group { transactions, arguments, block, units } = *group;
         access.expect_nothing();
         let mut lane = 0;
-        for (index, unit) in group.iter().enumerate() {
+        for (index, unit) in units.iter().enumerate() {
             let Transaction { order, body } = transactions.get(unit.transaction as usize);
             match body {
                 Body::Call { program, record } => {
-                    let is_loaded = shares_lane(group, index);
+                    let is_loaded = shares_lane(units, index);
                     lane = if is_loaded { lane } else { index };
                     let call = Call { order, program, record: &record };
                     let facts = self.facts(program, block);
                     if !is_loaded {
-                        self.load_piece(call, facts, &mut lanes[lane])?;
+                        self.load_unit(arguments, unit.transaction, call, facts, &mut lanes[lane])?;
                     }
                     let machine = &mut lanes[lane].machine;
                     facts.begin_round(*unit, machine);
@@ -175,6 +186,25 @@ impl Programs {
         }
         access.load_expected();
         Ok(())
+    }
+
+    /// Loads the registers of a piece, from the arguments of its batch if they are there.
+    fn load_unit(
+        &self,
+        arguments: &Arguments,
+        transaction: u32,
+        call: Call<'_>,
+        facts: &PieceFacts,
+        lane: &mut Lane,
+    ) -> Result<(), Divergence> {
+        // Witness values stand behind the arguments in the record.
+        if facts.witnesses.is_empty() {
+            self.begin_piece(call, &mut lane.machine);
+            if arguments.load(transaction, &facts.inputs, &mut lane.machine) {
+                return Ok(());
+            }
+        }
+        self.load_piece(call, facts, lane)
     }
 
     /// Loads the registers of a piece.

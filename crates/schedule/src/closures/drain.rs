@@ -6,10 +6,11 @@
 
 use super::run::{Claim, ClosureError, Place, Runner, Running};
 use super::{Closures, DRAINED};
+use crate::arguments::Arguments;
 use crate::plan::PlannedBatch;
 use crate::programs::{Call, Programs, TapeSource};
 use crate::readiness::{PartitionId, Schedule, Task};
-use crate::run::{Access, GROUP, Lane, RECLAIM_EVERY, shares_lane};
+use crate::run::{Access, GROUP, Group, Lane, RECLAIM_EVERY, shares_lane};
 use crate::tape::Received;
 use crate::unit::Unit;
 use crate::{Batch, Body, Transaction};
@@ -234,7 +235,9 @@ impl<B: Batch> Closures<B> {
         }
         let programs = &self.drain.programs;
         let Runner { access, writer, .. } = &mut *runner;
-        programs.announce_group(&transactions, block, group, lanes, writer, access)?;
+        let arguments = &Arguments::default();
+        let announced = Group { transactions: &transactions, arguments, block, units: group };
+        programs.announce_group(&announced, lanes, writer, access)?;
         let (mut lane, mut ran, mut result) = (0, 0, Ok(()));
         for (index, (unit, (transaction, mut numbers))) in group.iter().zip(numbers).enumerate() {
             lane = if shares_lane(group, index) { lane } else { index };
