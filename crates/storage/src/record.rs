@@ -488,6 +488,13 @@ impl<'g> Record<'g> {
         }
     }
 
+    /// Returns the state, unless the record is locked.
+    #[inline]
+    pub fn unlocked_state(self) -> Option<RecordState> {
+        let word = self.word(0).load(Ordering::Acquire);
+        (word & LOCKED == 0).then_some(RecordState(word))
+    }
+
     /// Returns whether the state, lock included, equals `state`. If so, the words read since then were of one
     /// version. The cleanup flag does not count.
     #[inline]

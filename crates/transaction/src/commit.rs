@@ -319,7 +319,7 @@ impl CommitPipeline {
     ) -> Result<Commit, CommitError> {
         let records = self.logs.prepare_definition(record)?;
         let locked = workspace.lock_or_rollback().and_then(|()| {
-            let valid = workspace.validate();
+            let valid = workspace.validate(None);
             valid.inspect_err(|_| workspace.unlock_and_rollback())
         });
         if let Err(conflict) = locked {
@@ -391,7 +391,11 @@ impl CommitPipeline {
             Some(number) => Drawn::Number(*number),
             None => numbering.before_validation(by, workspace),
         };
-        if let Err(conflict) = workspace.validate() {
+        let number = match drawn {
+            Drawn::Number(number) => Some(number),
+            Drawn::Above(_) => None,
+        };
+        if let Err(conflict) = workspace.validate(number) {
             if let Drawn::Number(number) = drawn {
                 numbering.aborted(by);
                 records.aborted(logs, number);

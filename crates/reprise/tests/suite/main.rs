@@ -11,6 +11,7 @@ mod batches;
 mod bulk_load;
 mod checkpoints;
 mod cleaning_up;
+mod columns;
 mod common;
 mod constraints;
 mod contention;

@@ -12,7 +12,7 @@
 
 use super::{Concurrency, Optimistic};
 use crate::{Tables, Workspace};
-use catalog::TableId;
+use catalog::{CommitOrder, TableId};
 use procedure::{Conflict, Failure};
 use storage::{Handle, Record, TableStore};
 
@@ -39,7 +39,7 @@ impl Concurrency for DependencyGraph {
         workspace.check_foreign(row)
     }
 
-    fn validate(&self, _: &Workspace) -> Result<(), Conflict> {
+    fn validate(&self, _: &mut Workspace, _: Option<CommitOrder>) -> Result<(), Conflict> {
         Ok(())
     }
 

@@ -17,7 +17,7 @@ pub use two_phase::TwoPhase;
 use crate::holds::DeadlockPolicy;
 use crate::holds::deadlocks::{Detect, NoWait, WaitDie};
 use crate::{Tables, Workspace};
-use catalog::{Table, TableId};
+use catalog::{CommitOrder, Table, TableId};
 use procedure::{Conflict, Failure, ScanRange};
 use std::fmt;
 use std::str::FromStr;
@@ -173,11 +173,12 @@ pub trait Concurrency: Sync + fmt::Debug {
     /// As `read`.
     fn collide(&self, workspace: &mut Workspace, row: Handle) -> Result<(), Failure>;
 
-    /// Returns whether everything that the transaction has read still holds, while its write set is locked.
+    /// Returns whether everything that the transaction has read still holds, while its write set is locked,
+    /// and in versions below the transaction's number, if that is drawn.
     ///
     /// # Errors
     /// The conflict: a row, a range or an index entry has changed.
-    fn validate(&self, workspace: &Workspace) -> Result<(), Conflict>;
+    fn validate(&self, workspace: &mut Workspace, number: Option<CommitOrder>) -> Result<(), Conflict>;
 
     /// Returns whether everything that the transaction has read still holds, while none of it is locked.
     ///

@@ -7,9 +7,9 @@
 //! Held by: `crates/reprise/tests/suite/serializability.rs` and `interleaved.rs`.
 
 use super::Concurrency;
-use crate::workspace::{Holding, Link};
+use crate::workspace::{Holding, Link, Read};
 use crate::{Tables, Workspace};
-use catalog::TableId;
+use catalog::{CommitOrder, TableId};
 use procedure::{Conflict, Failure};
 use storage::{Handle, Record, RecordState, TableStore, look_again};
 
@@ -29,9 +29,9 @@ impl Concurrency for Optimistic {
     /// that can't be run again waits before it reads a row that another one is about to change.
     fn read(&self, workspace: &mut Workspace, row: Handle) -> Result<(), Failure> {
         match workspace.held.holding {
-            Holding::Read => take(workspace, row),
+            Holding::Read => take(workspace, row, None),
             Holding::Written if workspace.heeds_heat_of(row) => {
-                let taken = take(workspace, row);
+                let taken = take(workspace, row, None);
                 workspace.held.was_hot = taken.is_err();
                 taken
             }
@@ -43,10 +43,10 @@ impl Concurrency for Optimistic {
     /// Takes the row as far as the transaction holds rows that it writes; otherwise makes sure that no other
     /// transaction holds it.
     #[inline]
-    fn write(&self, workspace: &mut Workspace, _: TableId, row: Handle) -> Result<(), Failure> {
+    fn write(&self, workspace: &mut Workspace, table: TableId, row: Handle) -> Result<(), Failure> {
         match workspace.held.holding {
             Holding::Nothing => workspace.check_foreign(row),
-            Holding::Written | Holding::Read => take(workspace, row),
+            Holding::Written | Holding::Read => take(workspace, row, Some(table)),
         }
     }
 
@@ -60,19 +60,10 @@ impl Concurrency for Optimistic {
         workspace.check_foreign(row)
     }
 
-    fn validate(&self, workspace: &Workspace) -> Result<(), Conflict> {
-        let guard = workspace.worker.guard();
-        for (handle, state) in &workspace.reads {
-            let record = guard.record(*handle);
-            if record.is_state(*state) {
-                continue;
-            }
-            let is_valid = record.is_state_under_lock(*state)
-                && (workspace.writes.find(*handle).is_some() || is_unlocked_as(record, *state));
-            if !is_valid {
-                return Err(Conflict::Read);
-            }
-        }
+    fn validate(&self, workspace: &mut Workspace, number: Option<CommitOrder>) -> Result<(), Conflict> {
+        let moved = rows_hold(workspace, Locked::Writes(number))?;
+        workspace.reads.move_to(&moved);
+        let (workspace, guard) = (&*workspace, workspace.worker.guard());
         if !workspace.leaves_are_valid() {
             return Err(Conflict::Phantom);
         }
@@ -85,30 +76,116 @@ impl Concurrency for Optimistic {
     }
 
     fn reads_hold(&self, workspace: &Workspace) -> Result<(), Conflict> {
-        let guard = workspace.worker.guard();
-        if !workspace.reads.iter().all(|(record, state)| guard.record(*record).is_state(*state)) {
-            Err(Conflict::Read)
-        } else if !workspace.leaves_are_valid() {
-            Err(Conflict::Phantom)
-        } else {
-            Ok(())
-        }
+        rows_hold(workspace, Locked::Nothing)?;
+        if workspace.leaves_are_valid() { Ok(()) } else { Err(Conflict::Phantom) }
     }
 }
 
-/// Holds a row for the transaction.
+/// Holds a row for the transaction. `written` is its table, if the transaction is about to write it.
 ///
 /// # Errors
-/// `Conflict::Read` when the holder before has written the row since the transaction read it.
-fn take(workspace: &mut Workspace, row: Handle) -> Result<(), Failure> {
+/// `Conflict::Read` when the holder before has written what the transaction has read of the row.
+fn take(workspace: &mut Workspace, row: Handle, written: Option<TableId>) -> Result<(), Failure> {
     workspace.take_hold(row)?;
     let now = workspace.record(row);
-    let is_fresh = |(read, state): &(Handle, RecordState)| *read != row || now.is_state(*state);
+    let is_indexed = written.is_some_and(|table| workspace.has_further_indexes(table));
+    let is_fresh = |read: &Read| {
+        let is_same = read.record != row || now.is_state(read.state);
+        is_same || !is_indexed && version_with_values(workspace, Locked::Nothing, read).is_some()
+    };
     if workspace.reads.iter().rev().take(RECENT).all(is_fresh) {
         return Ok(());
     }
     workspace.tables.holds.heat.raise(row.address());
     Err(Conflict::Read.into())
+}
+
+/// What a transaction has locked when its reads are checked.
+#[derive(Clone, Copy)]
+enum Locked {
+    Nothing,
+    /// Its write set. It holds in versions below the transaction's number, if that is drawn.
+    Writes(Option<CommitOrder>),
+}
+
+impl Locked {
+    /// Returns the entry of a row in the write set, if the row is locked by it.
+    #[inline]
+    fn entry_of(self, workspace: &Workspace, row: Handle) -> Option<usize> {
+        match self {
+            Self::Nothing => None,
+            Self::Writes(_) => workspace.writes.find(row),
+        }
+    }
+}
+
+/// Returns the reads that hold in later versions than those read, with these versions. All rows that were
+/// read then have the values that were read at one moment: while this function ran, if there are any;
+/// otherwise just before.
+///
+/// # Errors
+/// `Conflict::Read`.
+#[inline]
+fn rows_hold(workspace: &Workspace, locked: Locked) -> Result<Vec<(usize, RecordState)>, Conflict> {
+    let mut moved = Vec::new();
+    for (place, read) in workspace.reads.iter().enumerate() {
+        if is_unchanged(workspace, locked, read, read.state) {
+            continue;
+        }
+        let state = version_with_values(workspace, locked, read).ok_or(Conflict::Read)?;
+        if let Locked::Writes(Some(number)) = locked
+            && state.order() >= number
+        {
+            return Err(Conflict::Read);
+        }
+        moved.push((place, state));
+    }
+    if moved.is_empty() {
+        return Ok(moved);
+    }
+    // Each row has held by itself. If no version moves any more, all have held when this loop begins.
+    let mut later = moved.iter().peekable();
+    for (place, read) in workspace.reads.iter().enumerate() {
+        let state = later.next_if(|(moved, _)| *moved == place).map_or(read.state, |(_, state)| *state);
+        if !is_unchanged(workspace, locked, read, state) {
+            return Err(Conflict::Read);
+        }
+    }
+    Ok(moved)
+}
+
+/// Returns whether a row that was read has a version, unlocked by other transactions.
+#[inline]
+fn is_unchanged(workspace: &Workspace, locked: Locked, read: &Read, state: RecordState) -> bool {
+    let record = workspace.record(read.record);
+    record.is_state(state)
+        || record.is_state_under_lock(state)
+            && (locked.entry_of(workspace, read.record).is_some() || is_unlocked_as(record, state))
+}
+
+/// Returns the version of a row in which it has the values that were read from it.
+#[cold]
+fn version_with_values(workspace: &Workspace, locked: Locked, read: &Read) -> Option<RecordState> {
+    let written = workspace.writes.find(read.record);
+    if read.is_of_version() || written.is_some_and(|entry| workspace.uses_whole_row(entry)) {
+        return None;
+    }
+    let record = workspace.record(read.record);
+    let is_own = locked.entry_of(workspace, read.record).is_some();
+    let mut looks = 0;
+    while looks < LOOKS_AT_VALIDATION {
+        let state = if is_own { Some(record.locked_state()) } else { record.unlocked_state() };
+        if let Some(state) = state {
+            if state.is_absent() || !workspace.reads.has_values(read, record) {
+                return None;
+            }
+            if is_own || record.is_state(state) {
+                return Some(state);
+            }
+        }
+        look_again(&mut looks);
+    }
+    None
 }
 
 /// Returns whether a record that another commit has locked is unlocked, soon, in the state in which the

@@ -21,7 +21,7 @@
 use super::Concurrency;
 use crate::holds::{DeadlockPolicy, Mode};
 use crate::{Tables, Workspace};
-use catalog::{Arena, Table, TableId, successor};
+use catalog::{Arena, CommitOrder, Table, TableId, successor};
 use procedure::{Conflict, Failure, ScanRange};
 use storage::{Handle, Record, TableStore};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -96,7 +96,7 @@ impl Concurrency for TwoPhase {
 
     /// All reads hold, because they are locked. The write set is checked once more: a row whose record has
     /// left its indexes would be acknowledged, and lost.
-    fn validate(&self, workspace: &Workspace) -> Result<(), Conflict> {
+    fn validate(&self, workspace: &mut Workspace, _: Option<CommitOrder>) -> Result<(), Conflict> {
         let mut records = workspace.writes.entries.iter().map(|entry| workspace.record(entry.record));
         match records.any(|record| record.locked_state().is_dead()) {
             true => Err(Conflict::Write),

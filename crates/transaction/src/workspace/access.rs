@@ -96,7 +96,7 @@ impl DataAccess for Workspace {
                         }
                     };
                     if self.writes.find(handle).is_none() {
-                        self.reads.push((handle, state));
+                        self.reads.push(handle, state);
                     }
                     if !counts {
                         if self.scans.current.rival_of.is_some_and(|own| own != handle) {
@@ -158,7 +158,7 @@ impl DataAccess for Workspace {
             }
             // Between two vertices that touch it, nothing adds the key of a record again.
             if state.is_absent() && !own {
-                self.reads.push((handle, state));
+                self.reads.push(handle, state);
                 return Ok(false);
             }
             let row = record.row();
@@ -169,8 +169,12 @@ impl DataAccess for Workspace {
                 continue;
             }
             match written {
-                None => self.reads.push((handle, state)),
+                None => self.reads.push_values(handle, state, columns, out),
                 Some(entry) => {
+                    // Its earlier reads may have taken other columns.
+                    if !own {
+                        self.reads.push(handle, state);
+                    }
                     for (slot, datum) in columns.iter().zip(out.iter_mut()) {
                         if let Some(new) = self.writes.latest(entry, *slot, arena) {
                             *datum = new;

@@ -108,7 +108,7 @@ impl Workspace {
     /// statement has read that row, it is hot from now on.
     pub fn heat_blocker(&self) {
         if let Some(Blocker::Lock { name: address, .. }) = self.held.blocker
-            && self.reads.iter().any(|(read, _)| read.address() == address)
+            && self.reads.iter().any(|read| read.record.address() == address)
         {
             self.tables.holds.heat.raise(address);
         }

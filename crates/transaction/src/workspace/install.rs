@@ -121,13 +121,14 @@ impl Workspace {
         }
     }
 
-    /// Makes sure that what the transaction has read still holds.
+    /// Makes sure that what the transaction has read still holds. Every version that it holds in is below
+    /// the transaction's number, if that is drawn.
     ///
     /// # Errors
     /// The conflict.
     #[inline]
-    pub(crate) fn validate(&self) -> Result<(), Conflict> {
-        self.discipline.validate(self)
+    pub(crate) fn validate(&mut self, number: Option<CommitOrder>) -> Result<(), Conflict> {
+        self.discipline.validate(self, number)
     }
 
     /// Makes the rows what they will be, and calls `visit` with each that is written or deleted. They stay
@@ -240,7 +241,7 @@ impl Footprint for Workspace {
     }
 
     fn for_each_version(&self, visit: &mut dyn FnMut(CommitOrder)) {
-        self.reads.iter().for_each(|(_, state)| visit(state.order()));
+        self.reads.iter().for_each(|read| visit(read.order()));
         for entry in &self.writes.entries {
             visit(self.record(entry.record).locked_state().order());
         }
@@ -282,7 +283,8 @@ impl Footprint for Workspace {
 
     fn note_reads(&self, number: CommitOrder) {
         let Some(numbers) = &self.tables.access_numbers else { return };
-        self.reads.iter().for_each(|(record, _)| numbers.raise_read(Readable::Row(record.address()), number));
+        let rows = self.reads.iter().map(|read| Readable::Row(read.record.address()));
+        rows.for_each(|row| numbers.raise_read(row, number));
         self.absences.iter().for_each(|table| numbers.raise_read(Readable::Absence(*table), number));
     }
 }

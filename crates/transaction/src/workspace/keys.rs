@@ -317,7 +317,7 @@ impl Workspace {
                 if state.is_dead() || state.inserter().is_some() {
                     return Err(Conflict::Insert.into());
                 }
-                self.reads.push((record, state));
+                self.reads.push(record, state);
                 if !state.is_absent() {
                     // Unless the transaction that holds it deletes it.
                     self.discipline.collide(self, record)?;

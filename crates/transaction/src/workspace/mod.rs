@@ -13,6 +13,7 @@ mod install;
 mod keys;
 mod leaves;
 mod looks;
+mod reads;
 mod savepoint;
 mod scans;
 mod write_set;
@@ -20,6 +21,7 @@ mod write_set;
 pub use describe::{Described, Description, RowWordCount};
 pub use expected::Expectations;
 pub use holding::{Holding, WaitInPlace};
+pub(crate) use reads::{Read, ReadSet};
 pub use savepoint::Savepoint;
 pub(crate) use scans::Scans;
 pub(crate) use write_set::Link;
@@ -34,8 +36,8 @@ use leaves::Leaves;
 use logging::Observed;
 use looks::Look;
 use procedure::{Conflict, DataAccess, Failure, Interrupts, KeptRows};
-use storage::{Handle, LeafObservation, Record, RecordState, Slot, Worker};
-use write_set::WriteSet;
+use storage::{Handle, LeafObservation, Record, Slot, Worker};
+use write_set::{Action, Entry, WriteSet};
 
 /// A transaction asks whether there is room for what it changes once in this many bytes.
 const ROOM: usize = 1 << 20;
@@ -61,7 +63,7 @@ pub struct Workspace {
     pub(crate) worker: Worker,
     /// What interrupts a wait for rows that recovery has still to bring back.
     pub(crate) interrupts: Interrupts,
-    pub(crate) reads: Vec<(Handle, RecordState)>,
+    pub(crate) reads: ReadSet,
     /// How many of `reads` have been looked through for `last_read`.
     looked_through: usize,
     /// The greatest number among those, and of what earlier transactions of the same call have observed.
@@ -126,7 +128,7 @@ impl Workspace {
             tables,
             worker,
             interrupts: Interrupts::default(),
-            reads: Vec::new(),
+            reads: ReadSet::default(),
             looked_through: 0,
             last_read: CommitOrder(0),
             carried: Observed::default(),
@@ -169,7 +171,7 @@ impl Workspace {
 
     /// Gives back the buffers that are kept from one transaction to the next. Between transactions only.
     pub fn give_memory_back(&mut self) {
-        self.reads = Vec::new();
+        self.reads = ReadSet::default();
         self.looked_through = 0;
         self.leaves = Leaves::default();
         self.absences = Vec::new();
@@ -304,6 +306,18 @@ impl Workspace {
         conflict
     }
 
+    /// Whether what the transaction does to a row of its write set follows from columns that it has not read:
+    /// index entries follow from all of their columns, and only an update leaves other columns as they are.
+    pub(crate) fn uses_whole_row(&self, entry: usize) -> bool {
+        let Entry { table, action, .. } = self.writes.entries[entry];
+        action != Action::Update || self.has_further_indexes(table)
+    }
+
+    /// Whether a table has indexes beside the primary one.
+    pub(crate) fn has_further_indexes(&self, table: TableId) -> bool {
+        self.tables.store(table).definition().indexes.len() > 1
+    }
+
     /// Returns whether everything that the transaction has read still holds.
     ///
     /// # Errors
@@ -381,7 +395,7 @@ impl Workspace {
     /// The greatest number of what the transaction has read so far, absent rows included: an answer that
     /// shows what it has read goes out once everything up to this is durable.
     pub fn last_observed(&mut self) -> CommitOrder {
-        let new = self.reads[self.looked_through..].iter().map(|(_, state)| state.order());
+        let new = self.reads.since(self.looked_through).iter().map(Read::order);
         self.last_read = new.fold(self.last_read, CommitOrder::max);
         self.looked_through = self.reads.len();
         self.last_vacated().fold(self.last_read, CommitOrder::max)

@@ -1,0 +1,138 @@
+//! Transactions that use different columns of the same rows: they are no conflict, and what they make of the
+//! rows is what they make one after the other.
+
+use crate::common::{Durably as _, compiled_on, recovered_digest_on, schemes_of, with};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use reprise::disk::{CrashingDisk, Disk};
+use reprise::{Database, Session, Value};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Rows of `pairs` and of `entries`, which has indexes.
+const ROWS: i64 = 3;
+const CALLS: usize = 1_500;
+
+const SCRIPT: &str = "
+    CREATE TABLE pairs (id INT PRIMARY KEY, a BIGINT, b BIGINT NOT NULL, c BIGINT NOT NULL, name TEXT);
+    CREATE TABLE entries (id INT PRIMARY KEY, a BIGINT NOT NULL, b BIGINT NOT NULL, c BIGINT NOT NULL);
+    CREATE INDEX entries_ab ON entries (a, b);
+    INSERT INTO pairs SELECT n, 1, n, 0, 'n' FROM generate_series(1, 3) AS n;
+    INSERT INTO entries SELECT n, n, n, 0 FROM generate_series(1, 3) AS n;
+
+    -- Writes what it reads in one column into another column, of another row or of the same one.
+    CREATE PROCEDURE carries(x INT, y INT) LANGUAGE plpgsql AS $$
+    DECLARE v BIGINT;
+    BEGIN
+        SELECT a INTO v FROM pairs WHERE id = x;
+        UPDATE pairs SET b = (b * 3 + coalesce(v, 7)) % 1009 WHERE id = y;
+    END $$;
+    CREATE PROCEDURE carries_on(x INT, y INT) LANGUAGE plpgsql AS $$
+    DECLARE v BIGINT;
+    BEGIN
+        SELECT b INTO v FROM pairs WHERE id = x;
+        UPDATE pairs SET c = (c * 5 + v) % 1009 WHERE id = y;
+    END $$;
+    -- Comes back to earlier values.
+    CREATE PROCEDURE toggles(x INT, y INT) LANGUAGE plpgsql AS $$
+    BEGIN
+        UPDATE pairs SET a = 1 - a WHERE id = x;
+        UPDATE pairs SET a = CASE WHEN a IS NULL THEN 0 ELSE NULL END WHERE id = y AND y > x;
+    END $$;
+    -- Reads one column of several rows, and a further column of a row that it has written.
+    CREATE PROCEDURE compares(x INT, y INT) LANGUAGE plpgsql AS $$
+    DECLARE v BIGINT; w BIGINT; u BIGINT;
+    BEGIN
+        SELECT a INTO v FROM pairs WHERE id = x;
+        SELECT a INTO w FROM pairs WHERE id = y;
+        IF v IS NOT DISTINCT FROM w THEN
+            UPDATE pairs SET a = coalesce(v, 1) % 2 WHERE id = y;
+            SELECT c INTO u FROM pairs WHERE id = y;
+            UPDATE pairs SET name = 'n' || (u % 10) WHERE id = x;
+        END IF;
+    END $$;
+    -- An index has a column that they do not read.
+    CREATE PROCEDURE enters(x INT, y INT) LANGUAGE plpgsql AS $$
+    BEGIN
+        UPDATE entries SET b = (b * 3 + 1) % 11 WHERE id = x;
+        UPDATE entries SET c = c + 1 WHERE id = y;
+    END $$;
+    CREATE PROCEDURE moves(x INT, y INT) LANGUAGE plpgsql AS $$
+    DECLARE v BIGINT;
+    BEGIN
+        SELECT c INTO v FROM entries WHERE id = y;
+        UPDATE entries SET a = (a + v) % 7 WHERE id = x;
+    END $$;
+    CREATE PROCEDURE leaves(x INT, y INT) LANGUAGE plpgsql AS $$
+    DECLARE v BIGINT;
+    BEGIN
+        SELECT b INTO v FROM pairs WHERE id = x;
+        DELETE FROM entries WHERE id = y AND c % 5 = 0;
+        INSERT INTO entries VALUES (y, v % 7, 0, v) ON CONFLICT (id) DO NOTHING;
+    END $$;";
+
+const PROCEDURES: [&str; 7] = ["carries", "carries_on", "toggles", "compares", "enters", "moves", "leaves"];
+
+fn calls(session: &mut Session, seed: u64) {
+    let mut random = SmallRng::seed_from_u64(seed);
+    for _ in 0..CALLS {
+        let procedure = PROCEDURES[random.random_range(0..PROCEDURES.len())];
+        let mut row = || Value::Int(random.random_range(1..=ROWS));
+        let arguments = [row(), row()];
+        let called = session.call(procedure, &arguments);
+        // Another session may leave a row out.
+        assert!(called.is_ok(), "{procedure}: {called:?}");
+    }
+}
+
+/// Transactions of several threads, on a few rows: a serial run of them in the order of their numbers makes
+/// the same rows.
+#[test]
+fn what_threads_make_of_columns_is_what_a_serial_run_makes() {
+    for scheme in schemes_of(1) {
+        let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
+        let folder = Path::new("/data");
+        let mut config = compiled_on(Arc::clone(&disk));
+        config.concurrency = scheme;
+        let db = Database::open(folder, config).unwrap();
+        db.session().unwrap().execute_script(SCRIPT).unwrap();
+        std::thread::scope(|scope| {
+            for seed in 0..4 {
+                let mut session = db.session().unwrap();
+                scope.spawn(move || calls(&mut session, seed));
+            }
+        });
+        let live = db.digest().unwrap();
+        drop(db);
+        assert_eq!(recovered_digest_on(&disk, folder), live, "{scheme}");
+    }
+}
+
+const PLAIN: &str = "
+    CREATE TABLE t (id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL, name TEXT);
+    CREATE TABLE log (id INT PRIMARY KEY, v INT);
+    INSERT INTO t VALUES (1, 5, 2, 'x'), (2, 1, 2, 'y');";
+
+/// Commits a transaction that reads, while others write; returns whether it has lost.
+fn loses(read: &str, writes: &[&str], own: &str) -> bool {
+    let (_folder, db, mut first) = with(PLAIN);
+    let mut second = db.session().unwrap();
+    first.begin().unwrap();
+    first.query(read).unwrap();
+    writes.iter().for_each(|write| drop(second.query(write).unwrap()));
+    let committed = first.query(own).and_then(|_| first.commit());
+    committed.inspect_err(|error| assert_eq!(error.sqlstate(), "40001", "{error}")).is_err()
+}
+
+#[test]
+fn only_what_was_read_can_be_lost() {
+    let log = "INSERT INTO log VALUES (1, 1)";
+    let read = "SELECT a FROM t WHERE id = 1";
+    assert!(!loses(read, &["UPDATE t SET b = 7 WHERE id = 1"], log));
+    assert!(!loses(read, &["UPDATE t SET b = 7, name = 'long enough to move the row' WHERE id = 1"], log));
+    assert!(!loses(read, &["UPDATE t SET b = 7 WHERE id = 1"], "UPDATE t SET a = 9 WHERE id = 1"));
+    assert!(loses(read, &["UPDATE t SET a = 7 WHERE id = 1"], log));
+    assert!(loses(read, &["DELETE FROM t WHERE id = 1"], log));
+    assert!(loses("SELECT a, name FROM t WHERE id = 1", &["UPDATE t SET name = 'z' WHERE id = 1"], log));
+    assert!(loses("SELECT a FROM t", &["INSERT INTO t VALUES (3, 1, 1, NULL)"], log));
+}

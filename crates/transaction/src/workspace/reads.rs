@@ -1,0 +1,114 @@
+//! The read set of a transaction: the version of each row that it has read, with the values that it took from
+//! the row, where they are few and short.
+//!
+//! A transaction that has read some columns of a row does not mind that another one writes other columns of
+//! it: what it has read still holds. So the commit of a transaction compares values where the version has
+//! moved (`Optimistic`).
+//! Source: value-based validation, NOrec (Dalessandro et al., PPoPP 2010).
+//!
+//! Invariant: an entry has values only if nothing but these values follows from the row. Held by:
+//! `crates/reprise/tests/suite/interleaved.rs`.
+
+use catalog::{Arena, ColumnSlot, CommitOrder, Datum};
+use storage::{Handle, Record, RecordState};
+
+/// A read of more columns than this is validated by its version.
+const MOST_VALUES: usize = 16;
+
+/// A row that was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Read {
+    pub(crate) record: Handle,
+    /// The version that was read, or a later one in which the values are the same.
+    pub(crate) state: RecordState,
+    /// Its values: the index of the first, and their number; `None` if the version itself must stay.
+    values: Option<(u32, u32)>,
+}
+
+/// The rows that a transaction has read, oldest first.
+#[derive(Default, Debug)]
+pub(crate) struct ReadSet {
+    rows: Vec<Read>,
+    values: Vec<(ColumnSlot, Datum)>,
+}
+
+/// Returns whether a value has no part in an arena.
+#[inline]
+fn is_plain(value: &Datum) -> bool {
+    matches!(value, Datum::Null | Datum::Int(_) | Datum::Double(_))
+}
+
+impl ReadSet {
+    pub(crate) fn clear(&mut self) {
+        self.rows.clear();
+        self.values.clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Forgets the reads from a position on.
+    pub(crate) fn truncate(&mut self, length: usize) {
+        self.rows.truncate(length);
+    }
+
+    /// Returns the reads from a position on.
+    pub(crate) fn since(&self, position: usize) -> &[Read] {
+        &self.rows[position..]
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Read> {
+        self.rows.iter()
+    }
+
+    /// Notes the version of a row, which must stay.
+    #[inline]
+    pub(crate) fn push(&mut self, record: Handle, state: RecordState) {
+        self.rows.push(Read { record, state, values: None });
+    }
+
+    /// Notes the version of a row, and the values that its reader took from it.
+    #[inline]
+    pub(crate) fn push_values(
+        &mut self,
+        record: Handle,
+        state: RecordState,
+        columns: &[ColumnSlot],
+        values: &[Datum],
+    ) {
+        let count = columns.len();
+        let is_kept = count <= MOST_VALUES && values.iter().all(is_plain);
+        let place = is_kept.then_some((self.values.len() as u32, count as u32));
+        if is_kept {
+            self.values.extend(columns.iter().copied().zip(values.iter().copied()));
+        }
+        self.rows.push(Read { record, state, values: place });
+    }
+
+    /// Returns whether a record has the values that were read from it; false if its version must stay.
+    pub(crate) fn has_values(&self, read: &Read, record: Record<'_>) -> bool {
+        let Some((first, count)) = read.values else { return false };
+        let (row, mut arena) = (record.row(), Arena::default());
+        let values = &self.values[first as usize..][..count as usize];
+        values.iter().all(|(slot, value)| row.column(*slot, &mut arena) == *value)
+    }
+
+    /// Notes that reads hold in later versions.
+    pub(crate) fn move_to(&mut self, moved: &[(usize, RecordState)]) {
+        for (place, state) in moved {
+            self.rows[*place].state = *state;
+        }
+    }
+}
+
+impl Read {
+    /// Returns whether its version must stay.
+    pub(crate) fn is_of_version(&self) -> bool {
+        self.values.is_none()
+    }
+
+    pub(crate) fn order(&self) -> CommitOrder {
+        self.state.order()
+    }
+}
