@@ -5,7 +5,7 @@ use crate::common::{Durably as _, compiled_on, recovered_digest_on, schemes_of, 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use reprise::disk::{CrashingDisk, Disk};
-use reprise::{Database, Session, Value};
+use reprise::{Config, Database, Sequencing, Session, Value};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -85,27 +85,86 @@ fn calls(session: &mut Session, seed: u64) {
     }
 }
 
-/// Transactions of several threads, on a few rows: a serial run of them in the order of their numbers makes
-/// the same rows.
+/// Runs calls of several threads. A serial run of them in the order of their numbers makes the same rows.
+fn check(script: &str, config: Config, calls: impl Fn(&mut Session, u64) + Sync) {
+    let (disk, folder) = (Arc::clone(&config.disk), Path::new("/data"));
+    let context = format!("{} {}", config.concurrency, config.sequencing);
+    let db = Database::open(folder, config).unwrap();
+    let mut session = db.session().unwrap();
+    session.execute_script(script).unwrap();
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let (mut session, calls) = (db.session().unwrap(), &calls);
+            scope.spawn(move || calls(&mut session, seed));
+        }
+    });
+    for table in ["pairs", "entries"] {
+        let rows = session.query(&format!("SELECT id, a, b FROM {table} WHERE a IS NOT NULL")).unwrap().rows;
+        for row in rows {
+            let by_index = format!("SELECT id FROM {table} WHERE a = {} AND b = {}", row[1], row[2]);
+            let found = session.query(&by_index).unwrap().rows;
+            assert!(found.iter().any(|found| found[0] == row[0]), "{context}: {by_index}");
+        }
+    }
+    let live = db.digest().unwrap();
+    drop((session, db));
+    assert_eq!(recovered_digest_on(&disk, folder), live, "{context}");
+}
+
+fn configs() -> impl Iterator<Item = Config> {
+    let sequencings = Sequencing::NAMES.iter().map(|(_, sequencing)| *sequencing);
+    let sequencings = sequencings.filter(|sequencing| *sequencing != Sequencing::Ssn);
+    sequencings.flat_map(|sequencing| {
+        schemes_of(1).filter(move |scheme| sequencing == Sequencing::Epoch || !scheme.runs_batches()).map(
+            move |scheme| {
+                let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
+                let mut config = compiled_on(disk);
+                (config.concurrency, config.sequencing) = (scheme, sequencing);
+                config
+            },
+        )
+    })
+}
+
 #[test]
 fn what_threads_make_of_columns_is_what_a_serial_run_makes() {
-    for scheme in schemes_of(1) {
-        let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
-        let folder = Path::new("/data");
-        let mut config = compiled_on(Arc::clone(&disk));
-        config.concurrency = scheme;
-        let db = Database::open(folder, config).unwrap();
-        db.session().unwrap().execute_script(SCRIPT).unwrap();
-        std::thread::scope(|scope| {
-            for seed in 0..4 {
-                let mut session = db.session().unwrap();
-                scope.spawn(move || calls(&mut session, seed));
-            }
-        });
-        let live = db.digest().unwrap();
-        drop(db);
-        assert_eq!(recovered_digest_on(&disk, folder), live, "{scheme}");
-    }
+    configs().for_each(|config| check(SCRIPT, config, calls));
+}
+
+/// The values of many rows, which move between two of them: no transaction sees half of a move, although
+/// each row has the value that it has read again when it commits.
+#[test]
+fn values_that_come_back_are_those_of_one_moment() {
+    let script = format!(
+        "{SCRIPT}
+        CREATE TABLE wide (id INT PRIMARY KEY, a BIGINT NOT NULL);
+        INSERT INTO wide SELECT n, 0 FROM generate_series(1, 400) AS n;
+        CREATE PROCEDURE sums(y INT) LANGUAGE plpgsql AS $$
+        DECLARE v BIGINT;
+        BEGIN
+            SELECT sum(a) INTO v FROM wide;
+            UPDATE pairs SET b = (b * 3 + v) % 1009 WHERE id = y;
+        END $$;
+        CREATE PROCEDURE flips(x INT) LANGUAGE plpgsql AS $$
+        BEGIN
+            UPDATE wide SET a = 1 - a WHERE id = x;
+            UPDATE wide SET a = 1 - a WHERE id = 400;
+        END $$;
+        CREATE PROCEDURE flips_last() LANGUAGE plpgsql AS $$
+        BEGIN UPDATE wide SET a = 1 - a WHERE id = 400; END $$;"
+    );
+    let calls = |session: &mut Session, seed: u64| {
+        let mut random = SmallRng::seed_from_u64(seed);
+        for _ in 0..CALLS {
+            let called = match (seed, random.random_bool(0.5)) {
+                (0 | 1, _) => session.call("sums", &[Value::Int(1 + seed as i64)]),
+                (_, true) => session.call("flips", &[Value::Int(random.random_range(1..=2))]),
+                (_, false) => session.call("flips_last", &[]),
+            };
+            assert!(called.is_ok(), "{called:?}");
+        }
+    };
+    configs().for_each(|config| check(&script, config, calls));
 }
 
 const PLAIN: &str = "
