@@ -29,9 +29,9 @@ impl Concurrency for Optimistic {
     /// that can't be run again waits before it reads a row that another one is about to change.
     fn read(&self, workspace: &mut Workspace, row: Handle) -> Result<(), Failure> {
         match workspace.held.holding {
-            Holding::Read => take(workspace, row, None),
+            Holding::Read => take(workspace, row),
             Holding::Written if workspace.heeds_heat_of(row) => {
-                let taken = take(workspace, row, None);
+                let taken = take(workspace, row);
                 workspace.held.was_hot = taken.is_err();
                 taken
             }
@@ -43,10 +43,10 @@ impl Concurrency for Optimistic {
     /// Takes the row as far as the transaction holds rows that it writes; otherwise makes sure that no other
     /// transaction holds it.
     #[inline]
-    fn write(&self, workspace: &mut Workspace, table: TableId, row: Handle) -> Result<(), Failure> {
+    fn write(&self, workspace: &mut Workspace, _: TableId, row: Handle) -> Result<(), Failure> {
         match workspace.held.holding {
             Holding::Nothing => workspace.check_foreign(row),
-            Holding::Written | Holding::Read => take(workspace, row, Some(table)),
+            Holding::Written | Holding::Read => take(workspace, row),
         }
     }
 
@@ -81,17 +81,16 @@ impl Concurrency for Optimistic {
     }
 }
 
-/// Holds a row for the transaction. `written` is its table, if the transaction is about to write it.
+/// Holds a row for the transaction.
 ///
 /// # Errors
 /// `Conflict::Read` when the holder before has written what the transaction has read of the row.
-fn take(workspace: &mut Workspace, row: Handle, written: Option<TableId>) -> Result<(), Failure> {
+fn take(workspace: &mut Workspace, row: Handle) -> Result<(), Failure> {
     workspace.take_hold(row)?;
     let now = workspace.record(row);
-    let is_indexed = written.is_some_and(|table| workspace.has_further_indexes(table));
     let is_fresh = |read: &Read| {
         let is_same = read.record != row || now.is_state(read.state);
-        is_same || !is_indexed && version_with_values(workspace, Locked::Nothing, read).is_some()
+        is_same || version_with_values(workspace, Locked::Nothing, read).is_some()
     };
     if workspace.reads.iter().rev().take(RECENT).all(is_fresh) {
         return Ok(());
@@ -109,13 +108,10 @@ enum Locked {
 }
 
 impl Locked {
-    /// Returns the entry of a row in the write set, if the row is locked by it.
+    /// Returns whether a row is locked by the transaction.
     #[inline]
-    fn entry_of(self, workspace: &Workspace, row: Handle) -> Option<usize> {
-        match self {
-            Self::Nothing => None,
-            Self::Writes(_) => workspace.writes.find(row),
-        }
+    fn has(self, workspace: &Workspace, row: Handle) -> bool {
+        matches!(self, Self::Writes(_)) && workspace.writes.find(row).is_some()
     }
 }
 
@@ -160,18 +156,16 @@ fn is_unchanged(workspace: &Workspace, locked: Locked, read: &Read, state: Recor
     let record = workspace.record(read.record);
     record.is_state(state)
         || record.is_state_under_lock(state)
-            && (locked.entry_of(workspace, read.record).is_some() || is_unlocked_as(record, state))
+            && (locked.has(workspace, read.record) || is_unlocked_as(record, state))
 }
 
 /// Returns the version of a row in which it has the values that were read from it.
 #[cold]
 fn version_with_values(workspace: &Workspace, locked: Locked, read: &Read) -> Option<RecordState> {
-    let written = workspace.writes.find(read.record);
-    if read.is_of_version() || written.is_some_and(|entry| workspace.uses_whole_row(entry)) {
+    if read.is_of_version() {
         return None;
     }
-    let record = workspace.record(read.record);
-    let is_own = locked.entry_of(workspace, read.record).is_some();
+    let (record, is_own) = (workspace.record(read.record), locked.has(workspace, read.record));
     let mut looks = 0;
     while looks < LOOKS_AT_VALIDATION {
         let state = if is_own { Some(record.locked_state()) } else { record.unlocked_state() };

@@ -37,7 +37,7 @@ use logging::Observed;
 use looks::Look;
 use procedure::{Conflict, DataAccess, Failure, Interrupts, KeptRows};
 use storage::{Handle, LeafObservation, Record, Slot, Worker};
-use write_set::{Action, Entry, WriteSet};
+use write_set::WriteSet;
 
 /// A transaction asks whether there is room for what it changes once in this many bytes.
 const ROOM: usize = 1 << 20;
@@ -304,18 +304,6 @@ impl Workspace {
         let conflict = self.reads_hold();
         self.rollback();
         conflict
-    }
-
-    /// Whether what the transaction does to a row of its write set follows from columns that it has not read:
-    /// index entries follow from all of their columns, and only an update leaves other columns as they are.
-    pub(crate) fn uses_whole_row(&self, entry: usize) -> bool {
-        let Entry { table, action, .. } = self.writes.entries[entry];
-        action != Action::Update || self.has_further_indexes(table)
-    }
-
-    /// Whether a table has indexes beside the primary one.
-    pub(crate) fn has_further_indexes(&self, table: TableId) -> bool {
-        self.tables.store(table).definition().indexes.len() > 1
     }
 
     /// Returns whether everything that the transaction has read still holds.
