@@ -90,7 +90,7 @@ impl Compiler<'_, '_> {
             let (word, room) = (*filled as usize / 64, 64 - *filled % 64);
             let own = left.min(room);
             words.resize(words.len().max(word + 1), None);
-            // The first bits go into this word, the others into the next one.
+            // The first bits go into this word, the rest into the next one.
             let shifted = match i64::from(room) - i64::from(left) {
                 0 => value,
                 up @ 1.. => self.builder.ins().ishl_imm_u(value, up),

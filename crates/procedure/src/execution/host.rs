@@ -10,7 +10,7 @@ use super::tape::{Part, Tapes};
 use crate::ir::expression::{division_by_zero, out_of_range};
 use crate::{
     Access, Conflict, DataAccess, EncodedRow, Failure, LookAhead, Machine, Operation, OperationId,
-    OperationKind, Reference, Register, SqlError, Statement,
+    OperationKind, SqlError, Statement,
 };
 use catalog::{ChangedWord, Datum, DecimalError, RowHash, ValueError};
 
@@ -48,16 +48,13 @@ fn access_of(operation: &Operation) -> &Access {
 impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> ExecutionHost<'_, '_, D, T, F> {
     /// Notes that a row was inserted, and checks its references.
     #[inline]
-    fn inserted(
-        &mut self,
-        id: OperationId,
-        (registers, columns): (Register, usize),
-        references: &[Reference],
-        hash: RowHash,
-    ) -> Result<(), Failure> {
+    fn inserted(&mut self, id: OperationId, hash: RowHash) -> Result<(), Failure> {
         self.wrote(id, hash);
+        let OperationKind::Insert { registers, values, references, .. } = &self.get(id).kind else {
+            unreachable!("code inserts by an INSERT only")
+        };
         for reference in references {
-            let (row, arena) = self.machine.window(registers, columns);
+            let (row, arena) = self.machine.window(*registers, values.len());
             F::require(reference, row, arena, self.execution.data)?;
         }
         Ok(())
@@ -156,13 +153,13 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Host for ExecutionHost<'_,
 
     #[inline]
     fn insert(&mut self, id: OperationId) -> Result<(), Failure> {
-        let OperationKind::Insert { table, registers, values, references, .. } = &self.get(id).kind else {
+        let OperationKind::Insert { table, registers, values, .. } = &self.get(id).kind else {
             unreachable!("code inserts by an INSERT only")
         };
         let (row, arena) = self.machine.window(*registers, values.len());
         self.execution.data.insert(table, row, arena)?;
         let hash = hash_further(RowHash::of(table.id), row, arena);
-        self.inserted(id, (*registers, values.len()), references, hash)
+        self.inserted(id, hash)
     }
 
     #[inline]
@@ -173,7 +170,7 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Host for ExecutionHost<'_,
         key: &[u8],
         sum: u64,
     ) -> Result<(), Failure> {
-        let OperationKind::Insert { table, registers, values, references, .. } = &self.get(id).kind else {
+        let OperationKind::Insert { table, registers, values, .. } = &self.get(id).kind else {
             unreachable!("code inserts by an INSERT only")
         };
         let mut image = std::mem::take(&mut self.machine.frame.image);
@@ -187,7 +184,7 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Host for ExecutionHost<'_,
         let hash = hash_further(RowHash::with_sum(sum, 1 + leading), &values_of[leading..], arena);
         self.machine.frame.image = image;
         inserted?;
-        self.inserted(id, (*registers, values.len()), references, hash)
+        self.inserted(id, hash)
     }
 
     #[inline]

@@ -184,7 +184,7 @@ const PLAIN: &str = "
     CREATE TABLE log (id INT PRIMARY KEY, v INT);
     INSERT INTO t VALUES (1, 5, 2, 'x'), (2, 1, 2, 'y');";
 
-/// Commits a transaction that reads, while others write; returns whether it has lost.
+/// Commits a transaction that reads while another one writes; returns whether it has lost.
 fn loses(read: &str, writes: &[&str], own: &str) -> bool {
     let (_folder, db, mut first) = with(PLAIN);
     let mut second = db.session().unwrap();

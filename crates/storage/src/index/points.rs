@@ -33,8 +33,9 @@ const TAG_SHIFT: u32 = 48;
 const ADDRESS: u64 = (1 << TAG_SHIFT) - 1;
 /// One of this many lookups in the tree is counted.
 const COUNTED: u64 = 16;
-/// A cache is made after at least this many lookups in the tree, and one for every so many rows.
+/// A cache is made after at least this many lookups in the tree.
 const FIRST_LOOKUPS: u64 = 1024;
+/// There must have been a lookup for each group of rows of this size.
 const ROWS_PER_LOOKUP: u64 = 32;
 /// A cache takes at most this part of the memory that is left below the limit.
 const PART_OF_MEMORY: usize = 8;
@@ -143,7 +144,7 @@ impl Points {
     /// Returns the cells.
     #[inline]
     fn cells<'g>(&self, _guard: &'g Guard) -> &'g [AtomicU64] {
-        // ORDERING: Acquire pairs with the exchange in `replace`: the cells are empty, and their number is there.
+        // ORDERING: Acquire pairs with the exchange in `replace`: the cells are empty, their number is there.
         let address = self.cells.load(Ordering::Acquire);
         // SAFETY: the cells are retired only after another address has replaced theirs.
         unsafe { cells_at(address) }
