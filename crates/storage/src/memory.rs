@@ -141,6 +141,20 @@ unsafe fn fault_in(chunk: usize) {
     }
 }
 
+/// Asks for huge pages behind memory. A refusal only costs speed.
+///
+/// # Safety
+/// The memory is allocated, and is as large.
+unsafe fn advise_huge_pages(start: *mut u8, bytes: usize) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    // SAFETY: advice on memory that is allocated, by the contract.
+    unsafe {
+        libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE);
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = (start, bytes);
+}
+
 fn class_of(bytes: usize) -> usize {
     if bytes <= FINE_LIMIT {
         return bytes.div_ceil(FINE_STEP).max(1) - 1;
@@ -331,11 +345,8 @@ impl Memory {
                 self.used_bytes.fetch_sub(REGION, Ordering::Relaxed);
                 return Err(OutOfMemory { limit_bytes: self.limit_bytes });
             }
-            // SAFETY: advice on memory that was just allocated; a refusal only costs speed.
-            #[cfg(all(target_os = "linux", not(miri)))]
-            unsafe {
-                libc::madvise(region.cast(), REGION, libc::MADV_HUGEPAGE);
-            }
+            // SAFETY: allocated above with this size.
+            unsafe { advise_huge_pages(region, REGION) };
             let region = region.expose_provenance();
             shared.regions.insert(region, layout);
             self.account.add_spare(REGION);
@@ -367,13 +378,18 @@ impl Memory {
 
     fn allocate_large(&self, bytes: usize) -> Result<NonNull<u64>, OutOfMemory> {
         self.charge(bytes)?;
-        let layout = Layout::from_size_align(bytes, 64).expect("a valid layout");
+        let alignment = if bytes < CHUNK { 64 } else { CHUNK };
+        let layout = Layout::from_size_align(bytes, alignment).expect("a valid layout");
         // SAFETY: the layout's size is not zero.
         let block = memory::apart(|| unsafe { std::alloc::alloc(layout) });
         let Some(block) = NonNull::new(block) else {
             self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(OutOfMemory { limit_bytes: self.limit_bytes });
         };
+        if bytes >= CHUNK {
+            // SAFETY: allocated above with this size.
+            unsafe { advise_huge_pages(block.as_ptr(), bytes) };
+        }
         self.shared().regions.insert(block.as_ptr().expose_provenance(), layout);
         Ok(block.cast())
     }

@@ -209,10 +209,15 @@ fn kill_cycles(trial: Trial, cycles: u32) {
     }
     let mut random = SmallRng::seed_from_u64(trial.devices as u64);
     let mut acknowledged = Acknowledged::default();
-    for cycle in 0..cycles {
+    let lacks_some =
+        |acknowledged: &Acknowledged| acknowledged.iter().any(|keys| keys.iter().sum::<i64>() == 0);
+    let mut cycle = 0;
+    while cycle < cycles || cycle < 10 * cycles && lacks_some(&acknowledged) {
         let context = format!("{trial}, cycle {cycle}");
         for _ in 0..trial.depth() {
-            let wait = Duration::from_millis(random.random_range(30..250));
+            // A busy machine may need more than one round of cycles to acknowledge anything.
+            let patience = cycle / cycles + 1;
+            let wait = Duration::from_millis(random.random_range(30..250)) * patience;
             kill(folder, trial, wait, &mut acknowledged);
         }
         let before = trial.digest(folder);
@@ -222,10 +227,11 @@ fn kill_cycles(trial: Trial, cycles: u32) {
         if trial.on_demand && cycle % 2 == 0 {
             db.checkpoint().unwrap();
         }
+        cycle += 1;
     }
     let sums = acknowledged.map(|keys| keys.iter().sum::<i64>());
     assert!(sums.iter().all(|n| *n > 0), "{trial}: every thread got acknowledgements: {sums:?}");
-    let kills = cycles * trial.depth();
+    let kills = cycle * trial.depth();
     eprintln!("{kills} kills, {trial}: {} transactions acknowledged", sums.iter().sum::<i64>());
 }
 

@@ -199,3 +199,26 @@ fn workers_share_a_point_cache() {
     }
     assert!(cells.iter().all(|cell| cell.load(Ordering::Relaxed) == 0));
 }
+
+/// A cache leaves with its table, and so do the rows that it holds: their memory is used again.
+#[test]
+fn a_dropped_table_leaves_no_cache() {
+    let rounds = if cfg!(miri) { 2 } else { 160 };
+    let mut workers = workers(1);
+    let memory = Arc::clone(workers[0].enter().memory());
+    let mut used = Vec::new();
+    for _ in 0..rounds {
+        let world = World::new(&[ScalarType::SmallInt], &mut workers[0]);
+        let guard = workers[0].enter();
+        (0..ROWS).for_each(|n| drop(world.add(n, &guard)));
+        for lookup in 0..6_000 {
+            assert!(world.find(lookup % ROWS, lookup % 2 == 0, &guard).is_some());
+        }
+        assert!(!world.points().cells(&guard).is_empty());
+        world.store.abandon();
+        drop((guard, world));
+        workers[0].reclaim_all();
+        used.push(memory.used_bytes());
+    }
+    assert!(used.iter().all(|bytes| *bytes == used[0]), "{used:?}");
+}
