@@ -14,7 +14,8 @@ const ROWS: i64 = 3;
 const CALLS: usize = 1_500;
 
 const SCRIPT: &str = "
-    CREATE TABLE pairs (id INT PRIMARY KEY, a BIGINT, b BIGINT NOT NULL, c BIGINT NOT NULL, name TEXT);
+    CREATE TABLE pairs (id INT PRIMARY KEY, a BIGINT, b BIGINT NOT NULL, c BIGINT NOT NULL, name TEXT,
+        d DOUBLE PRECISION DEFAULT 0);
     CREATE TABLE entries (id INT PRIMARY KEY, a BIGINT NOT NULL, b BIGINT NOT NULL, c BIGINT NOT NULL);
     CREATE INDEX entries_ab ON entries (a, b);
     INSERT INTO pairs SELECT n, 1, n, 0, 'n' FROM generate_series(1, 3) AS n;
@@ -51,6 +52,15 @@ const SCRIPT: &str = "
             UPDATE pairs SET name = 'n' || (u % 10) WHERE id = x;
         END IF;
     END $$;
+    -- Zeros compare as equal, and are not the same.
+    CREATE PROCEDURE negates(x INT, y INT) LANGUAGE plpgsql AS $$
+    DECLARE v DOUBLE PRECISION; u BIGINT := 0;
+    BEGIN
+        SELECT d INTO v FROM pairs WHERE id = x;
+        FOR n IN 1..1000 LOOP u := u + n; END LOOP;
+        UPDATE pairs SET name = v::text WHERE id = y;
+        UPDATE pairs SET d = d * -1 WHERE id = 1;
+    END $$;
     -- An index has a column that they do not read. They take some time.
     CREATE PROCEDURE enters(x INT, y INT) LANGUAGE plpgsql AS $$
     DECLARE v BIGINT := 0;
@@ -74,7 +84,8 @@ const SCRIPT: &str = "
         INSERT INTO entries VALUES (y, v % 7, 0, v) ON CONFLICT (id) DO NOTHING;
     END $$;";
 
-const PROCEDURES: [&str; 7] = ["carries", "carries_on", "toggles", "compares", "enters", "moves", "leaves"];
+const PROCEDURES: [&str; 8] =
+    ["carries", "carries_on", "toggles", "compares", "negates", "enters", "moves", "leaves"];
 
 fn calls(session: &mut Session, seed: u64) {
     let mut random = SmallRng::seed_from_u64(seed);
@@ -180,7 +191,7 @@ fn values_that_come_back_are_those_of_one_moment() {
 }
 
 const PLAIN: &str = "
-    CREATE TABLE t (id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL, name TEXT);
+    CREATE TABLE t (id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL, name TEXT, d FLOAT8 DEFAULT 0);
     CREATE TABLE log (id INT PRIMARY KEY, v INT);
     INSERT INTO t VALUES (1, 5, 2, 'x'), (2, 1, 2, 'y');";
 
@@ -204,6 +215,10 @@ fn only_what_was_read_can_be_lost() {
     assert!(!loses(read, &["UPDATE t SET b = 7 WHERE id = 1"], "UPDATE t SET a = 9 WHERE id = 1"));
     assert!(loses(read, &["UPDATE t SET a = 7 WHERE id = 1"], log));
     assert!(loses(read, &["DELETE FROM t WHERE id = 1"], log));
+    assert!(loses("SELECT d FROM t WHERE id = 1", &["UPDATE t SET d = '-0' WHERE id = 1"], log));
+    let nan = ["UPDATE t SET d = 'NaN' WHERE id = 1"; 2];
+    assert!(loses("SELECT d FROM t WHERE id = 1", &nan, log));
+    assert!(!loses("SELECT d FROM t WHERE id = 1", &["UPDATE t SET d = 0 WHERE id = 1"], log));
     assert!(loses("SELECT a, name FROM t WHERE id = 1", &["UPDATE t SET name = 'z' WHERE id = 1"], log));
     assert!(loses("SELECT a FROM t", &["INSERT INTO t VALUES (3, 1, 1, NULL)"], log));
 }

@@ -38,6 +38,15 @@ fn is_plain(value: &Datum) -> bool {
     matches!(value, Datum::Null | Datum::Int(_) | Datum::Double(_))
 }
 
+/// Returns whether a row's value is the one that was read: not only equal, as zeros of both signs are.
+#[inline]
+fn is_same(now: Datum, read: Datum) -> bool {
+    match (now, read) {
+        (Datum::Double(now), Datum::Double(read)) => now.to_bits() == read.to_bits(),
+        _ => now == read,
+    }
+}
+
 impl ReadSet {
     pub(crate) fn clear(&mut self) {
         self.rows.clear();
@@ -91,7 +100,7 @@ impl ReadSet {
         let Some((first, count)) = read.values else { return false };
         let (row, mut arena) = (record.row(), Arena::default());
         let values = &self.values[first as usize..][..count as usize];
-        values.iter().all(|(slot, value)| row.column(*slot, &mut arena) == *value)
+        values.iter().all(|(slot, value)| is_same(row.column(*slot, &mut arena), *value))
     }
 
     /// Notes that reads hold in later versions.
