@@ -193,11 +193,11 @@ impl Programs {
         let pieces = &self.pieces.pieces[call.program];
         let has_several = pieces.len() > 1;
         if has_several || pieces.iter().any(|piece| self.partitions[piece.block].count > 1) {
-            self.load_for_planning(call, planner)?;
-        }
-        if has_several {
-            let inputs = &self.pieces.programs[call.program].inputs;
-            planned.arguments.keep(transaction, inputs, &planner.machine);
+            let end = self.load_for_planning(call, planner)?;
+            if has_several {
+                let inputs = &self.pieces.programs[call.program].inputs;
+                planned.arguments.keep(transaction, inputs, end, &planner.machine);
+            }
         }
         for piece in pieces {
             let block = piece.block;
@@ -237,23 +237,28 @@ impl Programs {
     }
 
     /// Puts a call's arguments, and the witness values that keys follow from, into the registers of the
-    /// planner.
-    pub(crate) fn load_for_planning(&self, call: Call<'_>, planner: &mut Planner) -> Result<(), Divergence> {
+    /// planner. Returns where the arguments end in the record, if that was reached.
+    pub(crate) fn load_for_planning(
+        &self,
+        call: Call<'_>,
+        planner: &mut Planner,
+    ) -> Result<Option<usize>, Divergence> {
         self.load_with(call, self.pieces.key_witnesses(call.program), planner)
     }
 
-    /// Puts a call's arguments, and the values of some witnesses, into the registers of the planner.
+    /// Puts a call's arguments, and the values of some witnesses, into the registers of the planner. Returns
+    /// where the arguments end in the record, if that was reached.
     pub(crate) fn load_with(
         &self,
         call: Call<'_>,
         known: &[KeyWitness],
         planner: &mut Planner,
-    ) -> Result<(), Divergence> {
+    ) -> Result<Option<usize>, Divergence> {
         let inputs = &self.pieces.programs[call.program].inputs;
         let Planner { machine, witnesses, .. } = planner;
-        self.load_inputs(call, inputs, machine, (!known.is_empty()).then_some(&mut *witnesses))?;
+        let end = self.load_inputs(call, inputs, machine, (!known.is_empty()).then_some(&mut *witnesses))?;
         known.iter().for_each(|witness| witness.load(witnesses, machine));
-        Ok(())
+        Ok(end)
     }
 
     fn plan_writes(

@@ -209,14 +209,15 @@ impl Programs {
         machine.begin_piece(self.pieces.programs[program].registers, record.timestamp_us, record.seed);
     }
 
-    /// Puts a call's arguments into registers; with `witnesses`, also reads its witness values.
+    /// Puts a call's arguments into registers; with `witnesses`, also reads its witness values. Returns where
+    /// the arguments end in the record, if that was reached.
     pub(crate) fn load_inputs(
         &self,
         call: Call<'_>,
         inputs: &[Option<Register>],
         machine: &mut Machine,
         witnesses: Option<&mut WitnessValues>,
-    ) -> Result<(), Divergence> {
+    ) -> Result<Option<usize>, Divergence> {
         let Call { order, program, record } = call;
         let procedure = &self.procedures[program];
         self.begin_piece(call, machine);
@@ -233,11 +234,26 @@ impl Programs {
             let value = decode_value(parameter.ty, &mut reader, &mut machine.frame.arena);
             machine.set(*register, value.map_err(|error| failed(&error))?);
         }
+        let end = (wanted == inputs.len()).then(|| record.arguments.len() - reader.remaining());
         if let Some(witnesses) = witnesses {
             let count = procedure.witnesses.count(record.witnessed);
             witnesses.read(&mut reader, count).map_err(|error| failed(&error))?;
         }
-        Ok(())
+        Ok(end)
+    }
+
+    /// Reads the witness values of a call, which begin at a position of its record.
+    pub(crate) fn read_witnesses(
+        &self,
+        call: Call<'_>,
+        start: usize,
+        witnesses: &mut WitnessValues,
+    ) -> Result<(), Divergence> {
+        let Call { order, program, record } = call;
+        let procedure = &self.procedures[program];
+        let count = procedure.witnesses.count(record.witnessed);
+        let read = witnesses.read(&mut Reader::new(&record.arguments[start..]), count);
+        read.map_err(|error| RecordedCall { order, procedure, record }.diverged(&error))
     }
 }
 

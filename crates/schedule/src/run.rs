@@ -197,11 +197,14 @@ impl Programs {
         facts: &PieceFacts,
         lane: &mut Lane,
     ) -> Result<(), Divergence> {
-        // Witness values stand behind the arguments in the record.
-        if facts.witnesses.is_empty() {
+        let end = arguments.end(transaction);
+        if facts.witnesses.is_empty() || end.is_some() {
             self.begin_piece(call, &mut lane.machine);
             if arguments.load(transaction, &facts.inputs, &mut lane.machine) {
-                return Ok(());
+                return match end.filter(|_| !facts.witnesses.is_empty()) {
+                    Some(end) => self.read_witnesses(call, end, &mut lane.witnesses),
+                    None => Ok(()),
+                };
             }
         }
         self.load_piece(call, facts, lane)
@@ -216,7 +219,7 @@ impl Programs {
     ) -> Result<(), Divergence> {
         let Lane { machine, witnesses } = lane;
         let witnesses = (!facts.witnesses.is_empty()).then_some(witnesses);
-        self.load_inputs(call, &facts.piece.inputs, machine, witnesses)
+        self.load_inputs(call, &facts.piece.inputs, machine, witnesses).map(|_| ())
     }
 
     /// Runs a unit of a call; returns its writes.
