@@ -234,12 +234,11 @@ impl Programs {
             let value = decode_value(parameter.ty, &mut reader, &mut machine.frame.arena);
             machine.set(*register, value.map_err(|error| failed(&error))?);
         }
-        let end = (wanted == inputs.len()).then(|| record.arguments.len() - reader.remaining());
+        let end = record.arguments.len() - reader.remaining();
         if let Some(witnesses) = witnesses {
-            let count = procedure.witnesses.count(record.witnessed);
-            witnesses.read(&mut reader, count).map_err(|error| failed(&error))?;
+            self.read_witnesses(call, end, witnesses)?;
         }
-        Ok(end)
+        Ok((wanted == inputs.len()).then_some(end))
     }
 
     /// Reads the witness values of a call, which begin at a position of its record.

@@ -104,7 +104,7 @@ impl Compiler<'_, '_> {
     }
 
     /// Returns the word whose bytes in memory are those of a big-endian word.
-    pub(super) fn bytes_of(&mut self, word: Value) -> Value {
+    fn bytes_of(&mut self, word: Value) -> Value {
         if cfg!(target_endian = "little") { self.builder.ins().bswap(word) } else { word }
     }
 
