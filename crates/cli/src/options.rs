@@ -75,7 +75,7 @@ pub struct DatabaseOptions {
     /// Size of a log file, in mebibytes.
     #[arg(long, default_value_t = 64, value_parser = numbers::from::<u64>(1, 16_384))]
     pub log_file_mib: u64,
-    /// Memory that is faulted in ahead of use, in mebibytes.
+    /// Least memory that is faulted in ahead of use, in mebibytes; 0: none.
     #[arg(long, default_value_t = 256, value_parser = numbers::from::<usize>(0, 16_777_216))]
     pub memory_ahead_mib: usize,
     /// Memory limit of the database, in gibibytes: rows, indexes, statements, results that wait for clients.

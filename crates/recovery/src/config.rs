@@ -40,7 +40,8 @@ pub struct RecoveryConfig {
     pub workers: usize,
     /// Maximum size of rows and indexes, in bytes.
     pub memory_bytes: usize,
-    /// Size of the memory that is faulted in ahead of use, from the beginning of recovery on, in bytes.
+    /// Least size of the memory that is faulted in ahead of use, from the beginning of recovery on, in bytes;
+    /// 0: none.
     pub memory_ahead_bytes: usize,
 }
 

@@ -83,7 +83,8 @@ pub struct Config {
     pub memory_bytes: usize,
     /// Memory limit of a statement, in bytes; `None` is a quarter of `memory_bytes`, but at least 4 MiB.
     pub statement_bytes: Option<usize>,
-    /// Bytes of memory that are faulted in ahead of use, because the first access to a page is slow.
+    /// Bytes of memory that are faulted in ahead of use at least, because the first access to a page is slow.
+    /// Where the database grows, as much as it took in the last seconds; 0: none.
     pub memory_ahead_bytes: usize,
     /// Properties of the log devices.
     pub device: DeviceOptions,

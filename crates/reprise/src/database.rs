@@ -330,7 +330,7 @@ impl Database {
     /// Waits until the memory that is faulted in ahead of use is ready. Blocks this thread.
     pub fn wait_for_memory(&self) {
         let memory = self.inner.definitions.current().tables.memory.clone();
-        while memory.ready_bytes() < self.inner.config.ahead_bytes() && !memory.is_exhausted() {
+        while !memory.is_ready() {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
     }

@@ -11,6 +11,8 @@
 //! part of another.
 #![allow(unsafe_code)]
 
+mod ahead;
+
 use crate::Epochs;
 use crate::retired::Retired;
 use memory::Account;
@@ -19,14 +21,11 @@ use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
 use thiserror::Error;
 
 const CHUNK: usize = 2 << 20;
 /// Chunks are taken from the system in regions of this many bytes.
 const REGION: usize = 32 << 20;
-/// Interval at which the background thread checks whether enough memory is ready.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
 const FINE_LIMIT: usize = 1024;
 const FINE_STEP: usize = 32;
 /// Bytes of freed blocks after which a worker updates the shared count and leaves a free list to other
@@ -57,6 +56,10 @@ pub struct Memory {
     /// Bytes that commits took beyond the limit when they could no longer fail.
     excess_bytes: AtomicUsize,
     used_bytes: AtomicUsize,
+    /// Bytes of chunks that workers took, ever.
+    taken_bytes: AtomicUsize,
+    /// Bytes that are to be ready.
+    wanted_bytes: AtomicUsize,
     /// Bytes of free blocks, exact to `TOLD_AT_ONCE` per worker.
     free_bytes: AtomicIsize,
     shared: Mutex<Shared>,
@@ -182,6 +185,8 @@ impl Memory {
             allowance_bytes: AtomicUsize::new(0),
             excess_bytes: AtomicUsize::new(0),
             used_bytes: AtomicUsize::new(0),
+            taken_bytes: AtomicUsize::new(0),
+            wanted_bytes: AtomicUsize::new(0),
             free_bytes: AtomicIsize::new(0),
             shared: Mutex::default(),
             number: NEXT_MEMORY.fetch_add(1, Ordering::Relaxed),
@@ -275,6 +280,7 @@ impl Memory {
     }
 
     fn take_chunk(&self) -> Result<usize, OutOfMemory> {
+        self.taken_bytes.fetch_add(CHUNK, Ordering::Relaxed);
         if let Some(ready) = self.shared().ready_chunks.pop() {
             self.account.use_spare(CHUNK);
             return Ok(ready);
@@ -284,54 +290,6 @@ impl Memory {
         // SAFETY: taken just above.
         unsafe { fault_in(chunk) };
         Ok(chunk)
-    }
-
-    /// Faults one chunk in, unless `bytes` are ready or the limit is near. Returns whether it did.
-    fn fault_ahead(&self, bytes: usize) -> bool {
-        if self.ready_bytes() >= bytes || self.is_exhausted() {
-            return false;
-        }
-        let Ok(chunk) = self.take_cold_chunk() else { return false };
-        // SAFETY: taken just above.
-        unsafe { fault_in(chunk) };
-        self.shared().ready_chunks.push(chunk);
-        true
-    }
-
-    /// Returns the bytes that are faulted in and not used yet.
-    pub fn ready_bytes(&self) -> usize {
-        self.shared().ready_chunks.len() * CHUNK
-    }
-
-    /// Returns whether taking more from the system would exceed the limit.
-    pub fn is_exhausted(&self) -> bool {
-        self.used_bytes() + REGION > self.limit_bytes && self.shared().free_chunks.is_empty()
-    }
-
-    /// Keeps `bytes` faulted in, by a background thread that ends when the memory is dropped. The first touch
-    /// of a page costs more than a transaction's own work.
-    pub fn keep_ready(self: &Arc<Self>, bytes: usize) {
-        let memory = Arc::downgrade(self);
-        let run = move || {
-            Self::give_way();
-            while let Some(memory) = memory.upgrade() {
-                if !memory.fault_ahead(bytes) {
-                    drop(memory);
-                    std::thread::sleep(LOOK_EVERY);
-                }
-            }
-        };
-        // Without the thread, workers fault chunks in themselves.
-        let _ = std::thread::Builder::new().name("memory-ahead".into()).spawn(run);
-    }
-
-    /// Gives the calling thread the lowest priority, so that it runs only on an idle core.
-    fn give_way() {
-        #[cfg(target_os = "linux")]
-        // SAFETY: a system call on the calling thread's own priority; a refusal only costs speed.
-        unsafe {
-            libc::setpriority(libc::PRIO_PROCESS, 0, 19);
-        }
     }
 
     fn take_cold_chunk(&self) -> Result<usize, OutOfMemory> {
