@@ -37,7 +37,7 @@ pub use latch::{Latch, Version};
 pub use self::{
     digest::{Digest, TableDigest},
     index::{
-        Added, Cursor, Direction, Finger, Index, KeyRange, LeafChange, LeafObservation, Linked, Search,
+        Added, Cursor, Direction, Fingers, Index, KeyRange, LeafChange, LeafObservation, Linked, Search,
         ShortKey,
     },
     memory::{Memory, OutOfMemory},

@@ -5,7 +5,7 @@
 //! tell them apart.
 
 use crate::{
-    Added, Cursor, Direction, Finger, Guard, Index, LeafChange, LeafObservation, Linked, Memory, NewState,
+    Added, Cursor, Direction, Fingers, Guard, Index, LeafChange, LeafObservation, Linked, Memory, NewState,
     OutOfMemory, Record, RecordState, RowWords, Slots,
 };
 use catalog::{Arena, CommitOrder, Datum, RowLayout, Table, successor};
@@ -40,7 +40,7 @@ impl Drop for TableStore {
 /// Adds a run of records to the indexes of one table.
 #[derive(Default, Debug)]
 pub struct Linker {
-    fingers: Vec<Finger>,
+    fingers: Fingers,
     arena: Arena,
     key: Vec<u8>,
 }
@@ -58,11 +58,10 @@ impl Linker {
         record: Record<'_>,
     ) -> Result<Option<usize>, OutOfMemory> {
         let Self { fingers, arena, key } = self;
-        fingers.resize_with(store.indexes.len(), Finger::default);
         arena.clear();
         for place in places {
             store.key_of_row(place, record.row(), arena, key);
-            let linked = store.indexes[place].insert(key, record, &mut fingers[place], &mut |_| {})?;
+            let linked = store.indexes[place].insert(key, record, fingers, &mut |_| {})?;
             if linked != Linked::Added {
                 return Ok(Some(place));
             }
@@ -144,11 +143,11 @@ impl TableStore {
         key: &[u8],
         (image, state): (&[u64], NewState),
         guard: &'g Guard,
-        finger: &mut Finger,
+        fingers: &mut Fingers,
         on_change: &mut impl FnMut(LeafChange),
     ) -> Result<Added<'g>, OutOfMemory> {
         let slot = self.slots.as_ref().map(|slots| slots.take());
-        let added = self.indexes[0].insert_new(key, (image, slot, state), guard, finger, on_change);
+        let added = self.indexes[0].insert_new(key, (image, slot, state), guard, fingers, on_change);
         if !matches!(added, Ok(Added::New(_))) {
             self.give_back(slot);
         }
@@ -392,11 +391,10 @@ impl TableStore {
     ) -> Result<bool, OutOfMemory> {
         let mut key = std::mem::take(&mut linker.key);
         linker.arena.clear();
-        linker.fingers.resize_with(self.indexes.len(), Finger::default);
         self.key_of_image(image, &mut linker.arena, &mut key);
         let state = NewState::committed(RecordState::present(order));
         let new = (image, slot, state);
-        let added = self.indexes[0].insert_new(&key, new, guard, &mut linker.fingers[0], &mut |_| {});
+        let added = self.indexes[0].insert_new(&key, new, guard, &mut linker.fingers, &mut |_| {});
         linker.key = key;
         match added? {
             Added::New(record) => match linker.link(self, 1..indexes, record) {
@@ -438,10 +436,10 @@ impl TableStore {
         place: usize,
         key: &[u8],
         record: Record<'g>,
-        finger: &mut Finger,
+        fingers: &mut Fingers,
         on_change: &mut impl FnMut(LeafChange),
     ) -> Result<Linked<'g>, OutOfMemory> {
-        self.indexes[place].insert(key, record, finger, on_change)
+        self.indexes[place].insert(key, record, fingers, on_change)
     }
 
     /// Removes a dead record from all indexes, so that it is freed once no worker can see it. `on_change` as

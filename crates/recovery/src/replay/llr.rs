@@ -15,7 +15,7 @@ use catalog::{Arena, CommitOrder, Datum, RowChange};
 use checkpoint::{CheckpointError, Indexes, Load};
 use logging::content::Record as Logged;
 use std::sync::{Mutex, PoisonError};
-use storage::{Added, Finger, Guard, NewState, Record, TableStore};
+use storage::{Added, Fingers, Guard, NewState, Record, TableStore};
 use transaction::Tables;
 
 /// The method.
@@ -35,7 +35,7 @@ impl Replay for Llr {
     }
 }
 
-/// The buffers of one transaction's writes.
+/// The buffers of one thread's writes.
 #[derive(Default)]
 struct Scratch {
     arena: Arena,
@@ -43,6 +43,7 @@ struct Scratch {
     changed: Vec<usize>,
     key: Vec<u8>,
     image: Vec<u64>,
+    fingers: Fingers,
 }
 
 /// Replays the whole log, from its end backwards between definitions.
@@ -50,14 +51,13 @@ pub(super) fn write_newest_first(context: &mut ReplayContext<'_>) -> Result<Repl
     let tombstones: Mutex<Tombstones> = Mutex::default();
     each_segment(context, |range, context| {
         let writer = RowWriter { tables: &context.tables, latches: context.config.latches };
-        newest_first(range, context, |order, record, guard| {
+        newest_first(range, context, |order, record, scratch: &mut Scratch, guard| {
             let Logged::Writes(writes) = record else {
                 return Err(unknown_record(order));
             };
-            let mut scratch = Scratch::default();
             for (_, write) in writes.writes() {
                 let write = TupleWrite::Write(write);
-                let deleted = writer.write(order, &write, &mut scratch, guard)?;
+                let deleted = writer.write(order, &write, scratch, guard)?;
                 if let Some(record) = deleted.and_then(Record::held) {
                     let mut tombstones = tombstones.lock().unwrap_or_else(PoisonError::into_inner);
                     tombstones.push((write.table(), record));
@@ -88,7 +88,7 @@ impl RowWriter<'_> {
     ) -> Result<Option<Record<'g>>, RecoveryError> {
         let table = table_of(self.tables, write.table(), order)?;
         let store = self.tables.store(table.id);
-        let Scratch { arena, row, changed, key, image } = scratch;
+        let Scratch { arena, row, changed, key, image, .. } = scratch;
         let damaged = |_| unfit(order);
         arena.clear();
         key.clear();
@@ -121,11 +121,12 @@ impl RowWriter<'_> {
 fn add<'g>(
     order: CommitOrder,
     store: &TableStore,
-    scratch: &Scratch,
+    scratch: &mut Scratch,
     is_delete: bool,
     guard: &'g Guard,
 ) -> Result<Added<'g>, RecoveryError> {
     let failed = |error: storage::OutOfMemory| writes_diverged(order, &error);
-    let new = (&*scratch.image, NewState::committed(state_at(order, is_delete)));
-    store.add(&scratch.key, new, guard, &mut Finger::default(), &mut |_| {}).map_err(failed)
+    let Scratch { key, image, fingers, .. } = scratch;
+    let new = (&**image, NewState::committed(state_at(order, is_delete)));
+    store.add(key, new, guard, fingers, &mut |_| {}).map_err(failed)
 }

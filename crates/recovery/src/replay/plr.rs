@@ -33,12 +33,11 @@ impl Replay for Plr {
         let arrays = &self.arrays;
         each_segment(context, |range, context| {
             let writer = SlotWriter { tables: &context.tables, arrays, latches: context.config.latches };
-            newest_first(range, context, |order, record, guard| {
+            newest_first(range, context, |order, record, scratch: &mut Scratch, guard| {
                 let Logged::Slots(writes) = record else {
                     return Err(unknown_record(order));
                 };
-                let mut image = Vec::new();
-                writes.writes().try_for_each(|write| writer.write(order, &write, &mut image, guard))
+                writes.writes().try_for_each(|write| writer.write(order, &write, scratch, guard))
             })
         })?;
         let pages = pages_of(context, arrays)?;
@@ -93,6 +92,14 @@ impl Rows for SlotArrays {
     }
 }
 
+/// What one thread's writes share.
+#[derive(Default)]
+struct Scratch {
+    /// The array of the last write's table.
+    array: Option<(TableId, Arc<SlotArray>)>,
+    image: Vec<u64>,
+}
+
 /// Writes slots under latches.
 struct SlotWriter<'t> {
     tables: &'t Tables,
@@ -101,16 +108,19 @@ struct SlotWriter<'t> {
 }
 
 impl SlotWriter<'_> {
-    /// Writes a slot, unless a later transaction has written it. `image` is a buffer.
+    /// Writes a slot, unless a later transaction has written it.
     fn write(
         &self,
         order: CommitOrder,
         write: &SlotWrite<'_>,
-        image: &mut Vec<u64>,
+        Scratch { array, image }: &mut Scratch,
         guard: &Guard,
     ) -> Result<(), RecoveryError> {
         let store = self.tables.by_id(write.table).ok_or_else(|| unfit(order))?;
-        let array = self.arrays.of(write.table, guard);
+        let array = match array {
+            Some((table, array)) if *table == write.table => &*array,
+            _ => &array.insert((write.table, self.arrays.of(write.table, guard))).1,
+        };
         let words = write.image(store.definition()).map_err(|_| unfit(order))?;
         let is_delete = words.is_none();
         image.clear();

@@ -5,7 +5,7 @@
 //! `index::tests::trees_agree_with_a_map`.
 #![allow(unsafe_code)]
 
-use super::node::{Node, SLOT_WORDS};
+use super::node::{SLOT_WORDS, Slots};
 use crate::memory::Freed;
 use crate::{Guard, OutOfMemory};
 use std::cmp::Ordering;
@@ -47,6 +47,12 @@ impl<'a> Probe<'a> {
     #[inline]
     fn of(key: &ShortKey, bytes: &'a [u8]) -> Self {
         Self { words: key.words, bytes }
+    }
+
+    /// Returns the first word of a key that has more than one; 0 for shorter keys.
+    #[inline]
+    pub(super) fn leading_word(&self) -> u64 {
+        if self.bytes.len() > 8 { self.words[0] } else { 0 }
     }
 
     /// Returns the first words of the key, padded with zeros.
@@ -122,15 +128,29 @@ pub(super) trait KeyShape: Sized {
     const WHOLE: bool;
     /// Number of slots of a node.
     const CAPACITY: usize = SLOT_WORDS / (Self::WORDS + 1);
+    /// Whether leaves may be narrow: the first word of a key is then not its only one.
+    const CAN_BE_NARROW: bool = Self::WHOLE && Self::WORDS > 1;
+    /// Number of slots of a narrow leaf.
+    const NARROW_CAPACITY: usize = SLOT_WORDS / Self::WORDS;
 
     /// Returns whether a slot's key is less than a probe.
-    fn is_below(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool;
+    fn is_below(slots: Slots<'_, Self>, slot: usize, probe: &Probe<'_>) -> bool;
 
     /// Returns whether a slot's key is greater than a probe.
-    fn is_above(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool;
+    fn is_above(slots: Slots<'_, Self>, slot: usize, probe: &Probe<'_>) -> bool;
 
     /// Returns whether a slot's key equals a probe.
-    fn is_equal(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool;
+    fn is_equal(slots: Slots<'_, Self>, slot: usize, probe: &Probe<'_>) -> bool;
+
+    /// As `is_below`, of a narrow leaf whose keys have the probe's first word.
+    fn is_rest_below(_: Slots<'_, Self>, _: usize, _: &Probe<'_>) -> bool {
+        unreachable!("no leaf of this shape is narrow")
+    }
+
+    /// As `is_equal`, of a narrow leaf whose keys have the probe's first word.
+    fn is_rest_equal(_: Slots<'_, Self>, _: usize, _: &Probe<'_>) -> bool {
+        unreachable!("no leaf of this shape is narrow")
+    }
 
     /// Returns whether a probe lies above `lower` and below `upper`. For whole keys only.
     #[inline]
@@ -173,20 +193,31 @@ impl<const W: usize> KeyShape for Fixed<W> {
     const WHOLE: bool = true;
 
     #[inline]
-    fn is_below(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool {
-        let word = |index| (node.word(slot * (W + 1) + index), probe.words[index]);
+    fn is_below(slots: Slots<'_, Self>, slot: usize, probe: &Probe<'_>) -> bool {
+        let word = |index| (slots.word(slot, index), probe.words[index]);
         (0..W).rev().map(word).fold(false, |below, (own, other)| (own < other) | ((own == other) & below))
     }
 
     #[inline]
-    fn is_above(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool {
-        let word = |index| (node.word(slot * (W + 1) + index), probe.words[index]);
+    fn is_above(slots: Slots<'_, Self>, slot: usize, probe: &Probe<'_>) -> bool {
+        let word = |index| (slots.word(slot, index), probe.words[index]);
         (0..W).rev().map(word).fold(false, |above, (own, other)| (own > other) | ((own == other) & above))
     }
 
     #[inline]
-    fn is_equal(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool {
-        (0..W).all(|index| node.word(slot * (W + 1) + index) == probe.words[index])
+    fn is_equal(slots: Slots<'_, Self>, slot: usize, probe: &Probe<'_>) -> bool {
+        (0..W).all(|index| slots.word(slot, index) == probe.words[index])
+    }
+
+    #[inline]
+    fn is_rest_below(slots: Slots<'_, Self>, slot: usize, probe: &Probe<'_>) -> bool {
+        let word = |index| (slots.word(slot, index - 1), probe.words[index]);
+        (1..W).rev().map(word).fold(false, |below, (own, other)| (own < other) | ((own == other) & below))
+    }
+
+    #[inline]
+    fn is_rest_equal(slots: Slots<'_, Self>, slot: usize, probe: &Probe<'_>) -> bool {
+        (1..W).all(|index| slots.word(slot, index - 1) == probe.words[index])
     }
 
     #[inline]
@@ -228,13 +259,13 @@ unsafe fn bytes_at<'g>(pointer: u64) -> &'g [u8] {
 
 impl Variable {
     #[inline]
-    fn compare(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> Ordering {
-        let prefix = node.word(slot * 3);
+    fn compare(slots: Slots<'_, Self>, slot: usize, probe: &Probe<'_>) -> Ordering {
+        let prefix = slots.word(slot, 0);
         if prefix != probe.words[0] {
             return prefix.cmp(&probe.words[0]);
         }
         // SAFETY: read from a node by an active worker.
-        unsafe { bytes_at(node.pointer(slot * 3 + 1)) }.cmp(probe.bytes)
+        unsafe { bytes_at(slots.pointer(slot, 1)) }.cmp(probe.bytes)
     }
 }
 
@@ -242,16 +273,16 @@ impl KeyShape for Variable {
     const WORDS: usize = 2;
     const WHOLE: bool = false;
 
-    fn is_below(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool {
-        Self::compare(node, slot, probe).is_lt()
+    fn is_below(slots: Slots<'_, Self>, slot: usize, probe: &Probe<'_>) -> bool {
+        Self::compare(slots, slot, probe).is_lt()
     }
 
-    fn is_above(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool {
-        Self::compare(node, slot, probe).is_gt()
+    fn is_above(slots: Slots<'_, Self>, slot: usize, probe: &Probe<'_>) -> bool {
+        Self::compare(slots, slot, probe).is_gt()
     }
 
-    fn is_equal(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool {
-        Self::compare(node, slot, probe).is_eq()
+    fn is_equal(slots: Slots<'_, Self>, slot: usize, probe: &Probe<'_>) -> bool {
+        Self::compare(slots, slot, probe).is_eq()
     }
 
     fn make(probe: &Probe<'_>, guard: &Guard) -> Result<Key<Self>, OutOfMemory> {

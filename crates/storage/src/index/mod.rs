@@ -8,6 +8,7 @@
 //! one.
 #![allow(unsafe_code)]
 
+mod fingers;
 mod key;
 pub(crate) mod node;
 mod points;
@@ -21,11 +22,12 @@ use crate::record::NewState;
 use crate::worker::Stay;
 use crate::{Guard, OutOfMemory, Record};
 use catalog::Table;
+use fingers::Approach;
+pub use fingers::Fingers;
 pub use key::ShortKey;
 use points::Points;
 pub use search::Search;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tree::Approach;
 use trees::Trees;
 
 /// A reader's observation of a leaf: the version at which it read the leaf.
@@ -282,10 +284,6 @@ impl Cursor {
     }
 }
 
-/// The position of the last insert into an index. Valid for that index and stay only.
-#[derive(Default, Debug)]
-pub struct Finger(Option<tree::Finger>);
-
 /// An ordered index of records.
 #[derive(Debug)]
 pub struct Index {
@@ -393,7 +391,7 @@ impl Index {
         self.goes_with_table.store(true, Ordering::Relaxed);
     }
 
-    /// Adds a record, unless its key is present. `finger` speeds up a run of ascending inserts. Calls
+    /// Adds a record, unless its key is present. `fingers` speed up runs of ascending inserts. Calls
     /// `on_change` for every change of a leaf.
     ///
     /// # Errors
@@ -403,14 +401,14 @@ impl Index {
         &self,
         key: &[u8],
         record: Record<'g>,
-        finger: &mut Finger,
+        fingers: &mut Fingers,
         on_change: &mut impl FnMut(LeafChange),
     ) -> Result<Linked<'g>, OutOfMemory> {
         if !record.hold() {
             return Ok(Linked::Gone);
         }
         // SAFETY: held just above.
-        let existing = unsafe { self.insert_held(key, record, finger, on_change)? };
+        let existing = unsafe { self.insert_held(key, record, fingers, on_change)? };
         Ok(existing.map_or(Linked::Added, Linked::Exists))
     }
 
@@ -424,13 +422,13 @@ impl Index {
         key: &[u8],
         (image, slot, state): (&[u64], Option<u32>, NewState),
         guard: &'g Guard,
-        finger: &mut Finger,
+        fingers: &mut Fingers,
         on_change: &mut impl FnMut(LeafChange),
     ) -> Result<Added<'g>, OutOfMemory> {
         let record = Record::create(image, state, guard)?;
         slot.inspect(|slot| record.set_slot(*slot));
         // SAFETY: its maker holds it.
-        let existing = unsafe { self.insert_held(key, record, finger, on_change)? };
+        let existing = unsafe { self.insert_held(key, record, fingers, on_change)? };
         Ok(existing.map_or(Added::New(record), Added::Exists))
     }
 
@@ -444,11 +442,11 @@ impl Index {
         &self,
         key: &[u8],
         record: Record<'g>,
-        finger: &mut Finger,
+        fingers: &mut Fingers,
         on_change: &mut impl FnMut(LeafChange),
     ) -> Result<Option<Record<'g>>, OutOfMemory> {
         let guard = record.guard();
-        let inserted = self.trees.insert(key, record.address(), guard, finger, on_change);
+        let inserted = self.trees.insert(key, record.address(), guard, fingers, on_change);
         if !matches!(inserted, Ok(InsertOutcome::Inserted)) {
             // SAFETY: the caller held it, by the contract, and no entry took over the hold.
             unsafe { record.release() };

@@ -7,6 +7,7 @@ use catalog::Epoch;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Number of changes and of keys. Miri is about a thousand times slower.
 const ROUNDS: u64 = if cfg!(miri) { 1_600 } else { 40_000 };
@@ -44,7 +45,10 @@ fn scan(
 
 #[test]
 fn trees_agree_with_a_map() {
-    for length in [Some(4), Some(12), Some(20), Some(30), None] {
+    let fixed = [4, 12, 20, 30].map(Some);
+    // The keys of a group have one first word, if they are longer: leaves are narrow, wide, or one after the
+    // other.
+    for (length, group) in fixed.into_iter().chain([None]).flat_map(|own| [RANGE, 80, 7].map(|n| (own, n))) {
         let (_, mut workers) = world(1);
         let guard = &*workers[0].enter();
         let index = Trees::new(length, guard).unwrap();
@@ -52,13 +56,14 @@ fn trees_agree_with_a_map() {
         let mut random = SmallRng::seed_from_u64(7);
         let make = |n: u32| match length {
             Some(length) => {
-                let mut key = vec![0x55; length - 4];
-                key.extend_from_slice(&n.to_be_bytes());
+                let mut key = if length > 8 { (n / group).to_be_bytes().to_vec() } else { Vec::new() };
+                key.resize(length - 4, 0x55);
+                key.extend_from_slice(&(if length > 8 { n % group } else { n }).to_be_bytes());
                 key
             }
             None => format!("{}{n}", "x".repeat(n as usize % 13)).into_bytes(),
         };
-        let (mut finger, mut n) = (Finger::default(), 0);
+        let (mut fingers, mut n) = (Fingers::default(), 0);
         for round in 0..ROUNDS {
             // Some keys ascend in runs, the rest are random.
             n = if random.random_bool(0.5) { (n + 1) % RANGE } else { random.random_range(0..RANGE) };
@@ -66,7 +71,7 @@ fn trees_agree_with_a_map() {
             // Phases of growth and of shrinking, so that leaves fill, split, empty and leave the tree.
             if random.random_bool(if (round / (ROUNDS / 5)).is_multiple_of(2) { 0.8 } else { 0.1 }) {
                 let expected = map.get(&key).map_or(InsertOutcome::Inserted, |v| InsertOutcome::Exists(*v));
-                assert_eq!(index.insert(&key, round, guard, &mut finger, &mut |_| {}).unwrap(), expected);
+                assert_eq!(index.insert(&key, round, guard, &mut fingers, &mut |_| {}).unwrap(), expected);
                 map.entry(key).or_insert(round);
             } else {
                 assert_eq!(index.remove_own(&key, None, guard, &mut |_| false), map.remove(&key));
@@ -91,24 +96,69 @@ fn trees_agree_with_a_map() {
     }
 }
 
+/// Leaves of keys with one first word are filled, emptied, and met by keys with another first word.
+#[test]
+fn leaves_become_narrow_and_wide() {
+    const ROUNDS: u32 = if cfg!(miri) { 40 } else { 3_000 };
+    for length in [16, 24, 32] {
+        let (_, mut workers) = world(1);
+        let guard = &*workers[0].enter();
+        let index = Trees::new(Some(length), guard).unwrap();
+        let (mut map, mut random) = (BTreeMap::new(), SmallRng::seed_from_u64(length as u64));
+        let make = |prefix: u64, rest: u64| {
+            let mut key = prefix.to_be_bytes().to_vec();
+            key.resize(length - 8, 0x55);
+            key.extend_from_slice(&rest.to_be_bytes());
+            key
+        };
+        let mut fingers = Fingers::default();
+        for round in 0..ROUNDS {
+            let (prefix, from) = (random.random_range(0..3), random.random_range(0..200));
+            let (count, adds) = (random.random_range(1..120), random.random_bool(0.5));
+            let rests: Vec<u64> = match random.random_range(0..8) {
+                0 => (0..320).collect(),
+                1..4 => (from..from + count).collect(),
+                _ => (0..count).map(|_| random.random_range(0..320)).collect(),
+            };
+            for key in rests.into_iter().map(|rest| make(prefix, rest)) {
+                let value = u64::from(round);
+                if adds {
+                    let added = index.insert(&key, value, guard, &mut fingers, &mut |_| {}).unwrap();
+                    let known = map.get(&key).map_or(InsertOutcome::Inserted, |v| InsertOutcome::Exists(*v));
+                    assert_eq!(added, known, "round {round}");
+                    map.entry(key).or_insert(value);
+                } else {
+                    // An empty leaf may have to stay.
+                    let stays = round % 2 == 0;
+                    assert_eq!(index.remove_own(&key, None, guard, &mut |_| stays), map.remove(&key));
+                }
+            }
+            let own = make(random.random_range(0..3), random.random_range(0..320));
+            assert_eq!(index.get(&Probe::new(&own), guard).0, map.get(&own).copied(), "round {round}");
+            let all = scan(&index, &[], None, Direction::Forward, guard).0;
+            assert!(all.iter().eq(map.values()), "round {round}");
+        }
+    }
+}
+
 #[test]
 fn a_leaf_observation_sees_inserts() {
     let (_, mut workers) = world(1);
     let guard = &*workers[0].enter();
     let index = Trees::new(Some(4), guard).unwrap();
     for n in 0..1_000u32 {
-        index.insert(&(n * 10).to_be_bytes(), n.into(), guard, &mut Finger::default(), &mut |_| {}).unwrap();
+        index.insert(&(n * 10).to_be_bytes(), n.into(), guard, &mut Fingers::default(), &mut |_| {}).unwrap();
     }
     let (_, mut observed) =
         scan(&index, &100u32.to_be_bytes(), Some(&2_000u32.to_be_bytes()), Direction::Forward, guard);
     let far = 9_001u32.to_be_bytes();
-    index.insert(&far, 1, guard, &mut Finger::default(), &mut |_| {}).unwrap();
+    index.insert(&far, 1, guard, &mut Fingers::default(), &mut |_| {}).unwrap();
     assert!(observed.iter().all(|own| own.is_valid(guard)), "an insert elsewhere disturbs no reader");
     let (absent, leaf) = index.get(&Probe::new(&555u32.to_be_bytes()), guard);
     assert_eq!(absent, None);
     let mut changes = Vec::new();
     let mut on_change = |change| changes.push(change);
-    index.insert(&555u32.to_be_bytes(), 1, guard, &mut Finger::default(), &mut on_change).unwrap();
+    index.insert(&555u32.to_be_bytes(), 1, guard, &mut Fingers::default(), &mut on_change).unwrap();
     assert!(!leaf.is_valid(guard), "a read of absence sees the insert");
     assert!(!observed.iter().all(|own| own.is_valid(guard)), "a scan sees the insert");
     for change in &changes {
@@ -142,9 +192,9 @@ fn threads_share_a_tree() {
                     let key = |n: u32| u64::from(n.wrapping_mul(2_654_435_761)).to_be_bytes();
                     for n in own() {
                         let guard = worker.enter();
-                        let mut finger = Finger::default();
+                        let mut fingers = Fingers::default();
                         let outcome =
-                            index.insert(&key(n), n.into(), &guard, &mut finger, &mut |_| {}).unwrap();
+                            index.insert(&key(n), n.into(), &guard, &mut fingers, &mut |_| {}).unwrap();
                         assert_eq!(outcome, InsertOutcome::Inserted);
                         assert_eq!(index.get(&Probe::new(&key(n)), &guard).0, Some(n.into()));
                         drop(guard);
@@ -172,30 +222,42 @@ fn threads_share_a_tree() {
 fn threads_add_runs_between_each_other() {
     const RUNS: u64 = if cfg!(miri) { 40 } else { 4_000 };
     const LENGTH: u64 = 12;
-    let (_, workers) = world(3);
-    let mut workers = workers.into_iter();
-    let mut first = workers.next().unwrap();
+    let (_, mut workers) = world(4);
+    let (mut first, mut reader) = (workers.remove(0), workers.remove(0));
     let guard = &*first.enter();
     let index = Trees::new(Some(16), guard).unwrap();
-    let key = |run: u64, n: u64| (u128::from(run) << 64 | u128::from(n)).to_be_bytes();
+    // Two runs have one first word.
+    let key = |run: u64, n: u64| (u128::from(run / 2) << 64 | u128::from(run % 2 * LENGTH + n)).to_be_bytes();
+    let writers = AtomicUsize::new(workers.len());
     std::thread::scope(|scope| {
-        for (thread, mut worker) in workers.enumerate() {
-            let index = &index;
+        for (thread, mut worker) in workers.into_iter().enumerate() {
+            let (index, writers) = (&index, &writers);
             scope.spawn(move || {
                 // Every thread adds its runs in a scattered order, so that leaves split in and beside runs of
                 // the other.
                 for step in (0..RUNS).filter(|step| *step as usize % 2 == thread) {
                     let run = step * 1_237 % RUNS;
                     let guard = worker.enter();
-                    let mut finger = Finger::default();
+                    let mut fingers = Fingers::default();
                     for n in 0..LENGTH {
                         let value = run * LENGTH + n;
-                        let outcome = index.insert(&key(run, n), value, &guard, &mut finger, &mut |_| {});
+                        let outcome = index.insert(&key(run, n), value, &guard, &mut fingers, &mut |_| {});
                         assert_eq!(outcome.unwrap(), InsertOutcome::Inserted);
+                        assert_eq!(index.get(&Probe::new(&key(run, 0)), &guard).0, Some(run * LENGTH));
                     }
                 }
+                writers.fetch_sub(1, Ordering::Release);
             });
         }
+        let (index, writers) = (&index, &writers);
+        scope.spawn(move || {
+            let mut random = SmallRng::seed_from_u64(5);
+            while writers.load(Ordering::Acquire) > 0 {
+                let (run, n) = (random.random_range(0..RUNS), random.random_range(0..LENGTH));
+                let found = index.get(&Probe::new(&key(run, n)), &reader.enter()).0;
+                assert!(found.is_none_or(|value| value == run * LENGTH + n), "run {run}, {n}: {found:?}");
+            }
+        });
     });
     let (values, _) = scan(&index, &[], None, Direction::Forward, guard);
     assert_eq!(values, (0..RUNS * LENGTH).collect::<Vec<_>>());
@@ -212,16 +274,16 @@ fn what_is_remembered_is_of_one_stay_and_one_tree() {
     worker.stay();
     let trees = [4, 40].map(|length| Trees::new(Some(length), worker.guard()).unwrap());
     let key = |n: u32| n.to_be_bytes();
-    let mut finger = Finger::default();
+    let mut fingers = Fingers::default();
     for n in 0..1_000 {
-        trees[0].insert(&key(n), n.into(), worker.guard(), &mut finger, &mut |_| {}).unwrap();
+        trees[0].insert(&key(n), n.into(), worker.guard(), &mut fingers, &mut |_| {}).unwrap();
     }
     let approach = trees[0].approach(&Probe::new(&key(7)), worker.guard()).unwrap();
     let (_, leaf) = trees[0].get(&Probe::new(&key(7)), worker.guard());
     assert_eq!(trees[0].arrive(&approach, &Probe::new(&key(7)), worker.guard()), Some(Some(7)));
     assert_eq!(trees[1].arrive(&approach, &Probe::new(&key(7)), worker.guard()), None, "another tree");
     assert!(leaf.is_valid(worker.guard()));
-    trees[1].insert(&key(2_000), 1, worker.guard(), &mut finger, &mut |_| {}).unwrap();
+    trees[1].insert(&key(2_000), 1, worker.guard(), &mut fingers, &mut |_| {}).unwrap();
     assert_eq!(trees[0].get(&Probe::new(&key(2_000)), worker.guard()).0, None, "a finger stays in its tree");
     worker.leave();
     worker.stay();
@@ -237,7 +299,7 @@ fn what_a_cursor_has_read_ahead_is_of_one_stay() {
     worker.stay();
     let index = self::index(Some(4), worker.guard());
     let row = (&[7][..], None, NewState::uncommitted(Slot(0)));
-    index.insert_new(&[0; 4], row, worker.guard(), &mut Finger::default(), &mut |_| {}).unwrap();
+    index.insert_new(&[0; 4], row, worker.guard(), &mut Fingers::default(), &mut |_| {}).unwrap();
     let mut cursor = Cursor::default();
     cursor.open(&[], None, Direction::Forward);
     cursor.read_leaf(&index, worker.guard());
@@ -265,13 +327,13 @@ fn a_record_outlives_all_but_its_last_entry() {
         let new = |_| self::index(Some(4), guard);
         let [first, second] = [0, 1].map(new);
         let row = (&[7][..], None, NewState::uncommitted(Slot(0)));
-        let mut finger = Finger::default();
-        let Added::New(record) = first.insert_new(&[0; 4], row, guard, &mut finger, &mut |_| {}).unwrap()
+        let mut fingers = Fingers::default();
+        let Added::New(record) = first.insert_new(&[0; 4], row, guard, &mut fingers, &mut |_| {}).unwrap()
         else {
             panic!("the index is empty");
         };
         let link =
-            |index: &Index, key| index.insert(key, record, &mut Finger::default(), &mut |_| {}).unwrap();
+            |index: &Index, key| index.insert(key, record, &mut Fingers::default(), &mut |_| {}).unwrap();
         assert_eq!(link(&second, &[1; 4]), Linked::Added);
         assert_eq!(link(&second, &[2; 4]), Linked::Added);
         assert_eq!(link(&second, &[2; 4]), Linked::Exists(record));
@@ -288,7 +350,7 @@ fn a_record_outlives_all_but_its_last_entry() {
     let record = second.look_up(&[2; 4], &guard).unwrap();
     assert_eq!(record.row().load(0), 7);
     assert!(second.remove(&[2; 4], &guard));
-    let again = first.insert(&[0; 4], record, &mut Finger::default(), &mut |_| {}).unwrap();
+    let again = first.insert(&[0; 4], record, &mut Fingers::default(), &mut |_| {}).unwrap();
     assert_eq!(again, Linked::Gone);
     drop(guard);
     assert_eq!(worker.retired(), before + 1);
@@ -306,9 +368,9 @@ fn an_abandoned_index_lets_its_records_go() {
         let key = |n: u64| n.to_be_bytes();
         for n in 0..RECORDS {
             let row = (&[n][..], None, NewState::uncommitted(Slot(0)));
-            let added = first.insert_new(&key(n), row, &guard, &mut Finger::default(), &mut |_| {}).unwrap();
+            let added = first.insert_new(&key(n), row, &guard, &mut Fingers::default(), &mut |_| {}).unwrap();
             let Added::New(record) = added else { panic!("the key is new") };
-            second.insert(&key(n), record, &mut Finger::default(), &mut |_| {}).unwrap();
+            second.insert(&key(n), record, &mut Fingers::default(), &mut |_| {}).unwrap();
         }
         let records: Vec<_> = (0..RECORDS).map(|n| first.look_up(&key(n), &guard).unwrap()).collect();
         second.abandon();
@@ -335,12 +397,13 @@ fn what_a_gone_table_had_is_used_again() {
         for length in [Some(8), Some(12), Some(20), Some(30), None] {
             let guard = worker.enter();
             let (primary, secondary) = (self::index(length, &guard), self::index(None, &guard));
-            let (mut finger, mut other) = (Finger::default(), Finger::default());
+            let (mut fingers, mut other) = (Fingers::default(), Fingers::default());
             for n in 0..rows {
                 let mut key = vec![0x55; length.map_or(n as usize % 40, |length| length - 8)];
                 key.extend_from_slice(&n.to_be_bytes());
                 let (image, state) = (vec![n; 1 + n as usize % 30], NewState::uncommitted(Slot(0)));
-                let added = primary.insert_new(&key, (&image, None, state), &guard, &mut finger, &mut |_| {});
+                let added =
+                    primary.insert_new(&key, (&image, None, state), &guard, &mut fingers, &mut |_| {});
                 let Ok(Added::New(record)) = added else { panic!("round {round}: {added:?}") };
                 secondary.insert(&key, record, &mut other, &mut |_| {}).unwrap();
                 record.try_lock().unwrap();

@@ -8,12 +8,12 @@
 //! `a_leaf_observation_sees_inserts`.
 #![allow(unsafe_code)]
 
+use super::fingers::{Approach, Finger, Fingers};
 use super::key::{Fixed, Key, KeyShape, MAX_WORDS, Probe};
-use super::node::{NODE_BYTES, Node, NodeAddress, prefetch_node};
+use super::node::{NODE_BYTES, Node, prefetch_node};
 use super::{Direction, Entries, InsertOutcome, LeafChange, LeafObservation};
 use crate::latch::Version;
 use crate::memory::Freed;
-use crate::worker::Stay;
 use crate::{Guard, OutOfMemory};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering as MemoryOrdering};
@@ -54,24 +54,6 @@ impl<K> Clone for Visit<'_, K> {
 
 impl<K> Copy for Visit<'_, K> {}
 
-/// The parent and the leaf of a key, valid while the parent does not change, in the same stay only.
-#[derive(Clone, Copy, Debug)]
-pub struct Approach {
-    parent: NodeAddress,
-    version: Version,
-    leaf: NodeAddress,
-    tree: u64,
-    stay: Stay,
-}
-
-/// The position of this worker's last insert.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Finger {
-    approach: Approach,
-    last: [u64; MAX_WORDS],
-    fence: Option<[u64; MAX_WORDS]>,
-}
-
 /// The leaf where a key is or would be, under a parent that has room for one more child.
 struct Place<'g, K> {
     leaf: Visit<'g, K>,
@@ -111,17 +93,17 @@ impl<K: KeyShape> Tree<K> {
         guard: &'g Guard,
     ) -> Option<Visit<'g, K>> {
         let node = from.node;
-        let count = node.count();
+        let slots = node.slots();
         let place = match target {
-            Target::At(probe) => node.upper_bound(count, probe),
-            Target::Before(Some(probe)) => node.lower_bound(count, probe),
-            Target::Before(None) => count,
+            Target::At(probe) => slots.upper_bound(probe),
+            Target::Before(Some(probe)) => slots.lower_bound(probe),
+            Target::Before(None) => slots.count(),
         };
-        let child = node.child(place);
+        let child = slots.child(place);
         prefetch_node(child);
         match target {
-            Target::At(_) if place < count => *fence = Some(node.key(place)),
-            Target::Before(_) if place > 0 => *fence = Some(node.key(place - 1)),
+            Target::At(_) if place < slots.count() => *fence = Some(slots.key(place)),
+            Target::Before(_) if place > 0 => *fence = Some(slots.key(place - 1)),
             _ => {}
         }
         if !node.latch.validate(from.version) {
@@ -163,8 +145,8 @@ impl<K: KeyShape> Tree<K> {
         if at.node.level() == 0 {
             return None;
         }
-        let place = at.node.upper_bound(at.node.count(), probe);
-        let leaf = at.node.child(place);
+        let slots = at.node.slots();
+        let leaf = slots.child(slots.upper_bound(probe));
         prefetch_node(leaf);
         at.node.latch.validate(at.version).then(|| Approach {
             parent: at.node.address(),
@@ -195,9 +177,8 @@ impl<K: KeyShape> Tree<K> {
     ) -> Option<Option<u64>> {
         let (parent, leaf) = self.approached(approach, guard)?;
         let version = leaf.latch.read()?;
-        let slot = leaf.lower_bound(leaf.count(), probe);
-        let found = slot < leaf.count() && K::is_equal(leaf, slot, probe);
-        let value = found.then(|| leaf.value(slot));
+        let slots = leaf.slots();
+        let value = slots.find(probe).map(|slot| slots.value(slot));
         // An unchanged parent means that the key still belongs to this leaf.
         (leaf.latch.validate(version) && parent.latch.validate(approach.version)).then_some(value)
     }
@@ -207,10 +188,8 @@ impl<K: KeyShape> Tree<K> {
     pub(super) fn get(&self, probe: &Probe<'_>, guard: &Guard) -> (Option<u64>, LeafObservation) {
         loop {
             let Visit { node: leaf, version } = self.descend(Target::At(probe), guard).leaf;
-            let count = leaf.count();
-            let slot = leaf.lower_bound(count, probe);
-            let found = slot < count && K::is_equal(leaf, slot, probe);
-            let value = found.then(|| leaf.value(slot));
+            let slots = leaf.slots();
+            let value = slots.find(probe).map(|slot| slots.value(slot));
             if leaf.latch.validate(version) {
                 return (value, LeafObservation { leaf: leaf.address(), version, stay: guard.stay() });
             }
@@ -240,10 +219,11 @@ impl<K: KeyShape> Tree<K> {
         key: &[u8],
         value: u64,
         guard: &Guard,
-        finger: &mut Option<Finger>,
+        fingers: &mut Fingers,
         on_change: &mut impl FnMut(LeafChange),
     ) -> Result<InsertOutcome, OutOfMemory> {
         let probe = Probe::new(key);
+        let finger = fingers.cell(self.number, &probe);
         let mut following = finger.take().and_then(|finger| self.follow(&finger, &probe, guard));
         let ascends = following.is_some();
         loop {
@@ -256,16 +236,16 @@ impl<K: KeyShape> Tree<K> {
             };
             let Place { leaf, parent, fence } = place;
             let Visit { node, version } = leaf;
-            let count = node.count();
-            let slot = node.lower_bound(count, &probe);
-            if slot < count && K::is_equal(node, slot, &probe) {
-                let existing = node.value(slot);
+            let slots = node.slots();
+            let (count, slot) = (slots.count(), slots.lower_bound(&probe));
+            if slots.is_at(slot, &probe) {
+                let existing = slots.value(slot);
                 if node.latch.validate(version) {
                     return Ok(InsertOutcome::Exists(existing));
                 }
                 continue;
             }
-            if count >= K::CAPACITY {
+            if slots.is_full_for(&probe) {
                 let keep = match slot {
                     _ if slot >= count => count - 1,
                     1.. if ascends => slot,
@@ -313,9 +293,10 @@ impl<K: KeyShape> Tree<K> {
         let Some(mut at) = self.root(guard) else { return Ok(None) };
         let (mut parent, mut fence) = (None, None);
         while at.node.level() > 0 {
-            let count = at.node.count();
-            if count >= K::CAPACITY {
-                let keep = if at.node.upper_bound(count, probe) < count { count / 2 } else { count - 1 };
+            let slots = at.node.slots();
+            if slots.is_full() {
+                let count = slots.count();
+                let keep = if slots.upper_bound(probe) < count { count / 2 } else { count - 1 };
                 self.split(parent, at, keep, guard)?;
                 return Ok(None);
             }
@@ -336,12 +317,12 @@ impl<K: KeyShape> Tree<K> {
         guard: &Guard,
     ) -> Result<Option<LeafChange>, OutOfMemory> {
         let node = full.node;
-        let count = node.count();
-        if count < K::CAPACITY {
+        let slots = node.slots();
+        if slots.count() < K::CAPACITY {
             return Ok(None);
         }
         let is_leaf = node.level() == 0;
-        let separator = node.key(keep);
+        let separator = slots.key(keep);
         if !node.latch.validate(full.version) {
             return Ok(None);
         }
@@ -375,18 +356,16 @@ impl<K: KeyShape> Tree<K> {
         if is_leaf {
             node.move_tail(keep, right);
         } else {
-            right.set_leftmost(node.value(keep));
+            right.set_leftmost(slots.value(keep));
             node.move_tail(keep + 1, right);
-            node.set_count(keep);
+            node.truncate(keep);
         }
         if let Some(root) = new_root {
             root.set_leftmost(node.address());
             root.insert_slot(0, separator, right.address());
             self.root.store(root.address(), MemoryOrdering::Release);
         } else if let Some(Visit { node: parent, .. }) = parent {
-            let place = (0..=parent.count())
-                .find(|place| parent.child(*place) == node.address())
-                .expect("a locked parent names its child");
+            let place = parent.slots().place_of(node.address()).expect("a locked parent names its child");
             parent.insert_slot(place, separator, right.address());
             parent.latch.unlock();
         }
@@ -444,18 +423,17 @@ impl<K: KeyShape> Tree<K> {
         let probe = Probe::new(key);
         loop {
             let Visit { node, version } = self.descend(Target::At(&probe), guard).leaf;
-            let count = node.count();
-            let slot = node.lower_bound(count, &probe);
-            if slot >= count || !K::is_equal(node, slot, &probe) {
+            let slots = node.slots();
+            let Some(slot) = slots.find(&probe) else {
                 if node.latch.validate(version) {
                     return None;
                 }
                 continue;
-            }
+            };
             if !node.latch.try_lock(version) {
                 continue;
             }
-            let (words, value) = (node.key(slot), node.value(slot));
+            let (words, value) = (slots.key(slot), slots.value(slot));
             if expected.is_some_and(|expected| expected != value) {
                 node.latch.unlock_unchanged();
                 return None;
@@ -465,7 +443,7 @@ impl<K: KeyShape> Tree<K> {
             // SAFETY: the key was just removed from its node.
             unsafe { K::retire(words, guard) };
             on_change(LeafChange::of(node.address(), version, after, guard));
-            return Some((value, count == 1));
+            return Some((value, slots.count() == 1));
         }
     }
 
@@ -486,11 +464,11 @@ impl<K: KeyShape> Tree<K> {
             path[depth + 1] = Self::step(path[depth], Target::At(probe), &mut None, guard)?;
             depth += 1;
         }
-        if path[depth].node.count() > 0 {
+        if path[depth].node.slots().count() > 0 {
             return Some(());
         }
         // Finds the nearest ancestor with another child. Without one, the tree is empty and stays as it is.
-        let Some(holder) = (0..depth).rev().find(|level| path[*level].node.count() > 0) else {
+        let Some(holder) = (0..depth).rev().find(|level| path[*level].node.slots().count() > 0) else {
             return Some(());
         };
         for level in holder..=depth {
@@ -502,13 +480,12 @@ impl<K: KeyShape> Tree<K> {
             }
         }
         let (parent, child) = (path[holder].node, path[holder + 1].node.address());
-        let place = (0..=parent.count())
-            .find(|place| parent.child(*place) == child)
-            .expect("a locked parent names its child");
+        let slots = parent.slots();
+        let place = slots.place_of(child).expect("a locked parent names its child");
         let slot = place.saturating_sub(1);
-        let separator = parent.key(slot);
+        let separator = slots.key(slot);
         if place == 0 {
-            parent.set_leftmost(parent.value(0));
+            parent.set_leftmost(slots.value(0));
         }
         parent.remove_slot(slot);
         for gone in &path[holder + 1..=depth] {
@@ -533,14 +510,15 @@ impl<K: KeyShape> Tree<K> {
                 let mut below = Vec::new();
                 for visit in &level {
                     let node = visit.node;
-                    let count = if node.level() == 0 { 0 } else { node.count() };
+                    let slots = node.slots();
+                    let count = if node.level() == 0 { 0 } else { slots.count() };
                     for place in 0..count {
                         // SAFETY: read from a node of this tree, below its count.
-                        unsafe { write_key(node.key(place), &mut bytes) };
+                        unsafe { write_key(slots.key(place), &mut bytes) };
                         keys.push(bytes.clone());
                     }
                     if node.level() > 1 {
-                        below.extend((0..=count).map(|place| node.child(place)));
+                        below.extend((0..=count).map(|place| slots.child(place)));
                     }
                     if !node.latch.validate(visit.version) {
                         keys.clear();
@@ -575,14 +553,15 @@ impl<K: KeyShape> Tree<K> {
             // SAFETY: the tree names the node, its owner holds the memory, and no other thread changes the
             // tree.
             let node = unsafe { Node::<K>::alone(address) };
+            let slots = node.slots();
             match node.level() {
-                0 => (0..node.count()).for_each(|slot| visit(node.value(slot), freed)),
-                _ => nodes.extend((0..=node.count()).map(|place| node.child(place))),
+                0 => (0..slots.count()).for_each(|slot| visit(slots.value(slot), freed)),
+                _ => nodes.extend((0..=slots.count()).map(|place| slots.child(place))),
             }
             // SAFETY: no thread reads them again, by the contract. Each key is in one node, because splits
             // copy or move keys.
             unsafe {
-                (0..node.count()).for_each(|slot| K::free(node.key(slot), freed));
+                (0..slots.count()).for_each(|slot| K::free(slots.key(slot), freed));
                 freed.add(address, NODE_BYTES);
             }
         }
@@ -593,12 +572,13 @@ impl<K: KeyShape> Tree<K> {
         let mut product = 1;
         let mut at = self.root(guard);
         while let Some(Visit { node, version }) = at {
-            let count = node.count();
+            let slots = node.slots();
+            let count = slots.count();
             if node.level() == 0 {
                 return product * count as u64;
             }
             product *= count as u64 + 1;
-            let child = node.child(count / 2);
+            let child = slots.child(count / 2);
             at = node.latch.validate(version).then_some(()).and_then(|()| {
                 // SAFETY: validated, so it named a child of a live node during the guard's stay.
                 let node = unsafe { Node::<K>::at(child, guard) };
@@ -626,14 +606,14 @@ impl<K: KeyShape> Tree<K> {
                 Direction::Backward => Target::Before(upper.as_ref()),
             };
             let Descent { leaf: Visit { node: leaf, version }, fence } = self.descend(target, guard);
-            let count = leaf.count();
-            let start = leaf.lower_bound(count, &lower);
-            let end = upper.as_ref().map_or(count, |upper| leaf.lower_bound(count, upper));
+            let slots = leaf.slots();
+            let start = slots.lower_bound(&lower);
+            let end = upper.as_ref().map_or(slots.count(), |upper| slots.lower_bound(upper));
             let add = |slot: usize, entries: &mut Entries| {
-                entries.values.push(leaf.value(slot));
+                entries.values.push(slots.value(slot));
                 if entries.with_keys {
                     // SAFETY: read from a node of this tree, below its count.
-                    unsafe { K::append_bytes(leaf.key(slot), &mut entries.keys) };
+                    unsafe { K::append_bytes(slots.key(slot), &mut entries.keys) };
                     entries.key_ends.push(entries.keys.len());
                 }
             };

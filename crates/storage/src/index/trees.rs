@@ -1,8 +1,9 @@
 //! Selects the tree shape that fits an index's keys. Values are plain integers here.
 
+use super::fingers::Approach;
 use super::key::{Fixed, Probe, Variable};
-use super::tree::{Approach, Tree};
-use super::{Direction, Entries, Finger, InsertOutcome, KeyRange, LeafChange, LeafObservation};
+use super::tree::Tree;
+use super::{Direction, Entries, Fingers, InsertOutcome, KeyRange, LeafChange, LeafObservation};
 use crate::memory::Freed;
 use crate::{Guard, Memory, OutOfMemory};
 use std::sync::Arc;
@@ -70,10 +71,10 @@ impl Trees {
         key: &[u8],
         value: u64,
         guard: &Guard,
-        finger: &mut Finger,
+        fingers: &mut Fingers,
         on_change: &mut impl FnMut(LeafChange),
     ) -> Result<InsertOutcome, OutOfMemory> {
-        with_tree!(self, guard, tree => tree.insert(key, value, guard, &mut finger.0, on_change))
+        with_tree!(self, guard, tree => tree.insert(key, value, guard, fingers, on_change))
     }
 
     /// Removes a key and returns its value. Calls `on_change`, which returns whether the leaf must stay; any

@@ -7,30 +7,7 @@ use super::write_set::{Action, Link};
 use crate::on_demand::{Intent, Place};
 use catalog::{Arena, Datum, Table, TableId, value_from_datum};
 use procedure::{Conflict, DataAccess, Failure, NestedScans, ScanRange, SqlError};
-use storage::{Added, Change, Finger, Handle, KeyRange, Linked, NewState, OutOfMemory};
-
-/// Where the transaction's last insert was.
-#[derive(Default)]
-pub(super) struct LastInsert {
-    into: Option<(TableId, usize)>,
-    finger: Finger,
-}
-
-impl LastInsert {
-    #[inline]
-    pub(super) fn forget(&mut self) {
-        self.into = None;
-    }
-
-    /// The finger for an insert into an index.
-    #[inline]
-    fn finger_of(&mut self, table: TableId, index: usize) -> &mut Finger {
-        if self.into != Some((table, index)) {
-            *self = Self { into: Some((table, index)), finger: Finger::default() };
-        }
-        &mut self.finger
-    }
-}
+use storage::{Added, Change, Handle, KeyRange, Linked, NewState, OutOfMemory};
 
 pub(super) fn out_of_memory(error: OutOfMemory) -> Failure {
     SqlError::new("53200", error.to_string()).with_hint("Delete rows, or raise the memory limit.").into()
@@ -67,13 +44,12 @@ impl Workspace {
         key: &[u8],
         record: Handle,
     ) -> Result<Option<Handle>, Failure> {
-        let Self { tables, worker, leaves, inserted, .. } = self;
-        let finger = inserted.finger_of(table, index);
+        let Self { tables, worker, leaves, fingers, .. } = self;
         let mut on_change = |change| {
             leaves.follow(&change);
         };
         let record = worker.guard().record(record);
-        match tables.store(table).link(index, key, record, finger, &mut on_change) {
+        match tables.store(table).link(index, key, record, fingers, &mut on_change) {
             Ok(Linked::Added) => Ok(None),
             Ok(Linked::Exists(existing)) => Ok(Some(existing.handle())),
             // Another transaction has deleted it and cleaned up.
@@ -85,14 +61,13 @@ impl Workspace {
     /// Adds a record of `image` under its primary key; or the record that is there already. Whether it was
     /// added.
     pub(super) fn add(&mut self, table: TableId, key: &[u8]) -> Result<(Handle, bool), Failure> {
-        let Self { tables, worker, leaves, inserted, image, interrupts, .. } = self;
+        let Self { tables, worker, leaves, fingers, image, interrupts, .. } = self;
         tables.recover(table, Place::Key(key), Intent::Write, worker.guard(), interrupts)?;
-        let finger = inserted.finger_of(table, 0);
         let mut on_change = |change| {
             leaves.follow(&change);
         };
         let new = (&**image, NewState::uncommitted(worker.slot()));
-        match tables.store(table).add(key, new, worker.guard(), finger, &mut on_change) {
+        match tables.store(table).add(key, new, worker.guard(), fingers, &mut on_change) {
             Ok(Added::New(record)) => Ok((record.handle(), true)),
             Ok(Added::Exists(record)) => Ok((record.handle(), false)),
             Err(error) => Err(out_of_memory(error)),

@@ -31,12 +31,12 @@ use crate::concurrency::{Concurrency, DependencyGraph};
 use crate::garbage::Bin;
 use catalog::{Arena, CommitOrder, Datum, Table, TableId};
 use holding::Held;
-use keys::{LastInsert, out_of_memory};
+use keys::out_of_memory;
 use leaves::Leaves;
 use logging::Observed;
 use looks::Look;
 use procedure::{Conflict, DataAccess, Failure, Interrupts, KeptRows};
-use storage::{Handle, LeafObservation, Record, Slot, Worker};
+use storage::{Fingers, Handle, LeafObservation, Record, Slot, Worker};
 use write_set::WriteSet;
 
 /// A transaction asks whether there is room for what it changes once in this many bytes.
@@ -85,7 +85,7 @@ pub struct Workspace {
     pub(crate) kept: KeptRows<Handle>,
     pub(crate) scans: Scans,
     expected: Expectations,
-    inserted: LastInsert,
+    fingers: Fingers,
     image: Vec<u64>,
     key: Vec<u8>,
     /// The key of a new row in a secondary index.
@@ -141,7 +141,7 @@ impl Workspace {
             kept: KeptRows::default(),
             scans: Scans::default(),
             expected: Expectations::default(),
-            inserted: LastInsert::default(),
+            fingers: Fingers::default(),
             image: Vec::new(),
             key: Vec::new(),
             secondary_key: Vec::new(),
@@ -179,7 +179,7 @@ impl Workspace {
         self.kept = KeptRows::default();
         self.scans = Scans::default();
         self.expected = Expectations::default();
-        self.inserted = LastInsert::default();
+        self.fingers = Fingers::default();
         self.image = Vec::new();
         self.key = Vec::new();
         self.secondary_key = Vec::new();
@@ -249,7 +249,6 @@ impl Workspace {
         (self.room, self.inserted_bytes) = (ROOM, 0);
         self.kept.clear();
         self.expected.clear();
-        self.inserted.forget();
         self.scans.reset();
         self.parts.clear();
         self.reads_at_most = usize::MAX;

@@ -81,7 +81,6 @@ impl Workspace {
         self.writes.go_back_to(savepoint.mark);
         // Both may name records that are dead now.
         self.expected.clear();
-        self.inserted.forget();
     }
 
     /// Undoes everything since a savepoint, which stays set, and forgets what was read since. No client may

@@ -12,7 +12,7 @@ use catalog::{Arena, ChangedWord, ColumnSlot, CommitOrder, Datum, Table, TableId
 use procedure::{DataAccess, EncodedRow, Failure, Interrupts, LookAhead, ScanRange, SqlError};
 use schedule::Access;
 use storage::{
-    Added, Change, Cursor, Direction, Finger, Handle, Linked, NewState, OutOfMemory, RecordState, Worker,
+    Added, Change, Cursor, Direction, Fingers, Handle, Linked, NewState, OutOfMemory, RecordState, Worker,
 };
 use transaction::{Expectations, Intent, Place, Tables};
 
@@ -25,8 +25,7 @@ pub(crate) struct Direct {
     cursor: Cursor,
     scanned: Option<(TableId, usize)>,
     expected: Expectations,
-    inserted: Option<(TableId, usize)>,
-    finger: Finger,
+    fingers: Fingers,
     image: Vec<u64>,
     key: Vec<u8>,
     scratch: Arena,
@@ -52,8 +51,7 @@ impl Direct {
             cursor: Cursor::default(),
             scanned: None,
             expected: Expectations::default(),
-            inserted: None,
-            finger: Finger::default(),
+            fingers: Fingers::default(),
             image: Vec::new(),
             key: Vec::new(),
             scratch: Arena::default(),
@@ -79,30 +77,20 @@ impl Direct {
         })
     }
 
-    /// Resets the finger when inserts go to another index.
-    fn set_finger(&mut self, table: &Table, index: usize) {
-        if self.inserted != Some((table.id, index)) {
-            self.inserted = Some((table.id, index));
-            self.finger = Finger::default();
-        }
-    }
-
     /// Adds a record to an index under `self.key`; returns false when the key exists.
     fn link(&mut self, table: &Table, index: usize, record: Handle) -> Result<bool, Failure> {
-        self.set_finger(table, index);
-        let Self { tables, worker, key, finger, .. } = self;
+        let Self { tables, worker, key, fingers, .. } = self;
         let record = worker.guard().record(record);
-        let linked = tables.store(table.id).link(index, key, record, finger, &mut |_| {});
+        let linked = tables.store(table.id).link(index, key, record, fingers, &mut |_| {});
         Ok(linked.map_err(out_of_memory)? == Linked::Added)
     }
 
     /// Adds a record under its primary key; returns `None` when the key exists.
     #[inline]
     fn add(&mut self, table: &Table, key: &[u8], image: &[u64]) -> Result<Option<Handle>, Failure> {
-        self.set_finger(table, 0);
-        let Self { tables, worker, finger, order, .. } = self;
+        let Self { tables, worker, fingers, order, .. } = self;
         let new = (image, NewState::committed(RecordState::present(*order)));
-        let added = tables.store(table.id).add(key, new, worker.guard(), finger, &mut |_| {});
+        let added = tables.store(table.id).add(key, new, worker.guard(), fingers, &mut |_| {});
         Ok(match added.map_err(out_of_memory)? {
             Added::New(record) => Some(record.handle()),
             Added::Exists(_) => None,
@@ -141,7 +129,6 @@ impl Access for Direct {
 
     fn leave(&mut self) {
         self.expected.clear();
-        self.inserted = None;
         self.worker.leave();
         self.worker.reclaim();
     }
@@ -272,7 +259,6 @@ impl DataAccess for Direct {
     }
 
     fn delete(&mut self, table: &Table, record: Handle) -> Result<(), Failure> {
-        self.inserted = None;
         let Self { tables, worker, scratch, .. } = self;
         let record = worker.guard().record(record);
         record.unlock_dead();

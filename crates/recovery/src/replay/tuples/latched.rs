@@ -23,11 +23,12 @@ pub enum Latches {
     Off,
 }
 
-/// Runs `write` on a range of the log's records, from its end backwards, on several threads.
-pub(in crate::replay) fn newest_first(
+/// Runs `write` on a range of the log's records, from its end backwards, on several threads. Calls of one
+/// thread share an `S`.
+pub(in crate::replay) fn newest_first<S: Default>(
     range: Range<usize>,
     context: &ReplayContext<'_>,
-    write: impl Fn(CommitOrder, Logged<'_>, &Guard) -> Result<(), RecoveryError> + Sync,
+    write: impl Fn(CommitOrder, Logged<'_>, &mut S, &Guard) -> Result<(), RecoveryError> + Sync,
 ) -> Result<(), RecoveryError> {
     let ReplayContext { log, progress, .. } = context;
     let done = AtomicU64::new(range.start as u64);
@@ -36,10 +37,10 @@ pub(in crate::replay) fn newest_first(
         let end = range.end - chunk * CHUNK;
         let indexes = end.saturating_sub(CHUNK).max(range.start)..end;
         let count = indexes.len() as u64;
-        let guard = worker.enter();
+        let (guard, mut shared) = (worker.enter(), S::default());
         let result = indexes.rev().try_for_each(|index| {
             let (order, record) = log.record(index);
-            write(order, record, &guard)
+            write(order, record, &mut shared, &guard)
         });
         drop(guard);
         worker.reclaim();

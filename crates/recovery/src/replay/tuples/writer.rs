@@ -5,9 +5,9 @@ use super::finish::Tombstones;
 use super::write::TupleWrite;
 use crate::RecoveryError;
 use crate::replay::divergence::{unfit, writes_diverged};
-use catalog::{Arena, CommitOrder, Datum, RowChange, TableId};
+use catalog::{Arena, CommitOrder, Datum, RowChange};
 use logging::content::{Operation, Side};
-use storage::{Added, Change, Finger, Handle, NewState, Record, RecordState, TableStore, Worker};
+use storage::{Added, Change, Fingers, Handle, NewState, Record, RecordState, TableStore, Worker};
 use transaction::Tables;
 
 /// Writes rows for one thread.
@@ -17,8 +17,7 @@ pub(in crate::replay) struct TupleWriter {
     row: Vec<Datum>,
     changed: Vec<usize>,
     image: Vec<u64>,
-    inserted: Option<TableId>,
-    finger: Finger,
+    fingers: Fingers,
     /// Deleted rows whose records are still in the primary index.
     pub(super) tombstones: Tombstones,
 }
@@ -41,8 +40,7 @@ impl TupleWriter {
             row: Vec::new(),
             changed: Vec::new(),
             image: Vec::new(),
-            inserted: None,
-            finger: Finger::default(),
+            fingers: Fingers::default(),
             tombstones: Tombstones::new(),
         }
     }
@@ -54,7 +52,6 @@ impl TupleWriter {
 
     /// Ends writing, and gives back memory that no thread reads any more.
     pub(in crate::replay) fn leave(&mut self) {
-        self.inserted = None;
         self.worker.leave();
         self.worker.reclaim();
     }
@@ -170,14 +167,9 @@ impl TupleWriter {
     fn insert(&mut self, target: Target<'_>, order: CommitOrder) -> Result<Option<Handle>, RecoveryError> {
         let Target { store, key, .. } = target;
         let failed = |error: storage::OutOfMemory| writes_diverged(order, &error);
-        let id = store.definition().id;
-        if self.inserted != Some(id) {
-            self.inserted = Some(id);
-            self.finger = Finger::default();
-        }
-        let Self { worker, finger, image, .. } = self;
+        let Self { worker, fingers, image, .. } = self;
         let new = (&**image, NewState::committed(RecordState::present(order)));
-        match store.add(key, new, worker.guard(), finger, &mut |_| {}).map_err(failed)? {
+        match store.add(key, new, worker.guard(), fingers, &mut |_| {}).map_err(failed)? {
             Added::New(_) => Ok(None),
             Added::Exists(existing) => Ok(Some(existing.handle())),
         }

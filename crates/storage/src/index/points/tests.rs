@@ -1,7 +1,7 @@
 //! Point caches against a map, and workers that share one.
 
 use super::*;
-use crate::{Added, Epochs, Finger, Memory, NewState, RecordState, ShortKey, TableStore, Worker};
+use crate::{Added, Epochs, Fingers, Memory, NewState, RecordState, ShortKey, TableStore, Worker};
 use catalog::{
     Arena, Catalog, Column, CommitOrder, Datum, Epoch, NewIndex, NewTable, RowLayout, ScalarType, Table,
 };
@@ -79,7 +79,7 @@ impl World {
         let (mut arena, mut image) = (Arena::default(), Vec::new());
         self.table.layout.encode(&row(&self.table, n, &mut arena), &arena, &mut image);
         let new = (&image[..], NewState::committed(RecordState::present(CommitOrder(1 << 40))));
-        match self.store.add(&self.key(n), new, guard, &mut Finger::default(), &mut |_| {}).unwrap() {
+        match self.store.add(&self.key(n), new, guard, &mut Fingers::default(), &mut |_| {}).unwrap() {
             Added::New(record) => Some(record),
             Added::Exists(_) => None,
         }
