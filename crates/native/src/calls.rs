@@ -145,7 +145,7 @@ host_calls! {
         let node = &context.parts.expressions[node as usize];
         // SAFETY: as the module says.
         let values = unsafe { datums(values, count) };
-        let value = node.apply(values, context.host.machine())?;
+        let value = node.apply(values, context.machine())?;
         // SAFETY: as the module says; `result` has room for a datum.
         unsafe { std::ptr::with_exposed_provenance_mut::<Datum>(result as usize).write(value) };
         context.refresh();
@@ -153,7 +153,8 @@ host_calls! {
     }
     /// Interprets a statement.
     Statement => statement(context, index) {
-        let ended = context.host.statement(&context.parts.statements[index as usize])?;
+        let statement = &context.parts.statements[index as usize];
+        let ended = context.host().statement(statement)?;
         context.refresh();
         Ok(match ended {
             Ended::Here => HERE,
@@ -164,124 +165,124 @@ host_calls! {
     }
     /// Interprets an operation.
     Operation => interpret(context, id) {
-        context.host.operation(operation(id))?;
+        context.host().operation(operation(id))?;
         context.refresh();
         Ok(HERE)
     }
     /// Encodes a key in the frame.
     EncodeKey => encode_key(context, id, values, count) {
         // SAFETY: as the module says.
-        context.host.encode_key(operation(id), unsafe { datums(values, count) });
+        context.host().encode_key(operation(id), unsafe { datums(values, count) });
         Ok(HERE)
     }
     /// Finds a row, and returns 1 if there is one.
     Find => find(context, id, key, length) {
         // SAFETY: as the module says.
-        Ok(context.host.find(operation(id), unsafe { bytes(key, length) })?.into())
+        Ok(context.host().find(operation(id), unsafe { bytes(key, length) })?.into())
     }
     /// Reads the column that a choice has selected.
     ReadChoice => read_choice(context, id, choice, column) {
-        context.host.read_choice(operation(id), choice as usize, column as usize)?;
+        context.host().read_choice(operation(id), choice as usize, column as usize)?;
         Ok(HERE)
     }
     /// Notes the number of rows of an operation.
     Ran => ran(context, id, rows) {
-        context.host.ran(operation(id), rows as i64);
+        context.host().ran(operation(id), rows as i64);
         Ok(HERE)
     }
     /// Inserts a row.
     Insert => insert(context, id) {
-        context.host.insert(operation(id))?;
+        context.host().insert(operation(id))?;
         Ok(HERE)
     }
     /// Inserts a row whose fixed columns and primary key are encoded.
     InsertEncoded => insert_encoded(context, id, fixed, words, key, length, sum) {
         // SAFETY: as the module says.
         let (fixed, key) = unsafe { (words_at(fixed, words), bytes(key, length).unwrap_or_default()) };
-        context.host.insert_encoded(operation(id), fixed, key, sum)?;
+        context.host().insert_encoded(operation(id), fixed, key, sum)?;
         Ok(HERE)
     }
     /// Updates the row that was found by changed words.
     UpdateEncoded => update_encoded(context, id, words, count, sum) {
         // SAFETY: as the module says.
-        context.host.update_encoded(operation(id), unsafe { changed_words(words, count) }, sum)?;
+        context.host().update_encoded(operation(id), unsafe { changed_words(words, count) }, sum)?;
         Ok(HERE)
     }
     /// Updates the row that was found.
     Update => update(context, id, key, length) {
         // SAFETY: as the module says.
-        context.host.update(operation(id), unsafe { bytes(key, length) })?;
+        context.host().update(operation(id), unsafe { bytes(key, length) })?;
         Ok(HERE)
     }
     /// Deletes the row that was found.
     Delete => delete(context, id, key, length) {
         // SAFETY: as the module says.
-        context.host.delete(operation(id), unsafe { bytes(key, length) })?;
+        context.host().delete(operation(id), unsafe { bytes(key, length) })?;
         Ok(HERE)
     }
     /// Finds the rows of a loop, and returns their number.
     OpenRows => open_rows(context, id) {
-        let count = context.host.open_rows(operation(id))?;
+        let count = context.host().open_rows(operation(id))?;
         context.refresh();
         Ok(count as u64)
     }
     /// Loads a row of a loop.
     LoadRow => load_row(context, id, row, count) {
-        context.host.load_row(operation(id), row as usize, count as usize);
+        context.host().load_row(operation(id), row as usize, count as usize);
         Ok(HERE)
     }
     /// Ends a loop over rows.
     CloseRows => close_rows(context, id, count) {
-        context.host.close_rows(operation(id), count as usize);
+        context.host().close_rows(operation(id), count as usize);
         Ok(HERE)
     }
     /// Sends the results of an operation.
     Send => send(context, id) {
-        context.host.send(operation(id));
+        context.host().send(operation(id));
         Ok(HERE)
     }
     /// Receives the results of an operation.
     Receive => receive(context, id) {
-        context.host.receive(operation(id));
+        context.host().receive(operation(id));
         context.refresh();
         Ok(HERE)
     }
     /// Checks whether the execution has to end.
     Check => check(context) {
-        context.host.check()?;
+        context.host().check()?;
         Ok(HERE)
     }
     /// Discards the announced keys.
     ExpectNothing => expect_nothing(context) {
-        context.host.expect_nothing();
+        context.host().expect_nothing();
         Ok(HERE)
     }
     /// Announces a row.
     Expect => expect(context, id, key, length) {
         // SAFETY: as the module says.
-        context.host.expect(operation(id), unsafe { bytes(key, length) });
+        context.host().expect(operation(id), unsafe { bytes(key, length) });
         Ok(HERE)
     }
     /// Begins to load all announced rows.
     LoadExpected => load_expected(context) {
-        context.host.load_expected();
+        context.host().load_expected();
         Ok(HERE)
     }
     /// Fails because of a NULL in a column.
     NullValue => null_value(context, id, column) {
-        Err(context.host.null_value(operation(id), column as usize))
+        Err(context.host().null_value(operation(id), column as usize))
     }
     /// Fails because of a CHECK constraint.
     Violated => violated(context, id, index) {
-        Err(context.host.violated(operation(id), index as usize))
+        Err(context.host().violated(operation(id), index as usize))
     }
     /// Fails with one of the errors without parameters.
-    Refused => refused(context, refusal) {
-        Err(context.host.refused(Refusal::ALL[refusal as usize]))
+    Refused => refused(_context, refusal) {
+        Err(Refusal::ALL[refusal as usize].failure())
     }
     /// Notes the operation that has failed.
     FailedAt => failed_at(context, id) {
-        context.host.failed_at(operation(id));
+        context.host().failed_at(operation(id));
         Ok(HERE)
     }
 }

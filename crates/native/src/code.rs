@@ -1,10 +1,11 @@
-//! Finished code: its memory, its two functions, and the parts that its host interprets.
+//! Finished code: its memory, its functions, and the parts that its host interprets.
 #![allow(unsafe_code)]
 
 use crate::calls::FAILED;
-use crate::context::{Context, Parts};
+use crate::context::{Context, Parts, RunsIn};
+use catalog::Datum;
 use cranelift_jit::JITModule;
-use procedure::{Compiled, Failure, Host};
+use procedure::{Compiled, CompiledExpression, Evaluated, Failure, Host, Machine};
 use std::fmt;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,9 +15,22 @@ use std::sync::{Arc, Mutex};
 type Function = extern "C" fn(&mut Context<'_>) -> u64;
 
 /// The code of a procedure or piece.
+#[derive(Debug)]
 pub struct Native {
     run: Function,
     announce: Function,
+    unit: Unit,
+}
+
+/// The code of an expression.
+#[derive(Debug)]
+pub struct NativeExpression {
+    evaluate: Function,
+    unit: Unit,
+}
+
+/// Functions that were compiled together: their memory, and the parts that their host interprets.
+pub(crate) struct Unit {
     parts: Parts,
     /// Size of the code in bytes.
     bytes: usize,
@@ -48,78 +62,115 @@ impl Drop for Charge {
     }
 }
 
-impl Native {
-    /// Returns finished code.
-    ///
-    /// # Safety
-    /// Both addresses are functions of the module, made by the compiler for these parts,
-    /// and the module's definitions are final.
-    pub(crate) unsafe fn new(
-        module: JITModule,
-        [run, announce]: [*const u8; 2],
-        parts: Parts,
-        bytes: usize,
-    ) -> Self {
-        // SAFETY: the compiler gives both functions this signature.
-        let function = |address| unsafe { std::mem::transmute::<*const u8, Function>(address) };
-        Self {
-            run: function(run),
-            announce: function(announce),
-            parts,
-            bytes,
-            memory: Mutex::new(Some(module)),
-            charge: None,
-        }
+impl Unit {
+    pub(crate) fn new(module: JITModule, parts: Parts, bytes: usize) -> Self {
+        Self { parts, bytes, memory: Mutex::new(Some(module)), charge: None }
     }
 
-    /// Returns the code with the part of a limit that it takes.
-    pub(crate) fn charged(self, charge: Charge) -> Self {
-        let mut code = self;
-        code.charge = Some(charge);
-        code
-    }
-
-    /// Calls a function.
+    /// Calls a function, and returns the value of an expression.
     #[inline]
-    fn call(&self, function: Function, host: &mut dyn Host) -> Result<(), Failure> {
-        let mut context = Context::new(host, &self.parts);
+    fn call<'a>(&'a self, function: Function, runs_in: RunsIn<'a>) -> Result<Datum, Failure> {
+        let mut context = Context::new(runs_in, &self.parts);
         let result = function(&mut context);
         if let Some(panic) = context.panic {
             resume_unwind(panic);
         }
         match context.failure {
             Some(failure) if result == FAILED => Err(failure),
-            _ => Ok(()),
+            _ => Ok(context.result),
         }
+    }
+}
+
+/// Returns the function at an address.
+///
+/// # Safety
+/// The address is a function that the compiler made with this signature, and its module's definitions are
+/// final.
+unsafe fn function_at(address: *const u8) -> Function {
+    // SAFETY: by the contract.
+    unsafe { std::mem::transmute::<*const u8, Function>(address) }
+}
+
+impl Native {
+    /// Returns finished code.
+    ///
+    /// # Safety
+    /// Both addresses are functions of the unit, made by the compiler for its parts, and the definitions of
+    /// its module are final.
+    pub(crate) unsafe fn new(unit: Unit, [run, announce]: [*const u8; 2]) -> Self {
+        // SAFETY: by the contract.
+        let [run, announce] = unsafe { [function_at(run), function_at(announce)] };
+        Self { run, announce, unit }
+    }
+
+    /// Returns the code with the part of a limit that it takes.
+    pub(crate) fn charged(mut self, charge: Charge) -> Self {
+        self.unit.charge = Some(charge);
+        self
     }
 }
 
 impl Compiled for Native {
     #[inline]
     fn run(&self, host: &mut dyn Host) -> Result<(), Failure> {
-        self.call(self.run, host)
+        self.unit.call(self.run, RunsIn::Host(host)).map(|_| ())
     }
 
     #[inline]
     fn announce(&self, host: &mut dyn Host) {
         // A key that can't be evaluated announces nothing.
-        let _ = self.call(self.announce, host);
+        let _ = self.unit.call(self.announce, RunsIn::Host(host));
     }
 }
 
-impl Drop for Native {
+impl NativeExpression {
+    /// Returns finished code.
+    ///
+    /// # Safety
+    /// As `Native::new`.
+    pub(crate) unsafe fn new(unit: Unit, evaluate: *const u8) -> Self {
+        // SAFETY: by the contract.
+        Self { evaluate: unsafe { function_at(evaluate) }, unit }
+    }
+
+    /// Returns the size of the code in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.unit.bytes
+    }
+
+    /// Returns the code with the part of a limit that it takes.
+    pub(crate) fn charged(mut self, charge: Charge) -> Self {
+        self.unit.charge = Some(charge);
+        self
+    }
+}
+
+impl CompiledExpression for NativeExpression {
+    #[inline]
+    fn evaluate(&self, machine: &mut Machine) -> Evaluated {
+        match self.unit.call(self.evaluate, RunsIn::Machine(machine)) {
+            Ok(value) => Ok(value),
+            Err(Failure::Error(error)) => Err(error),
+            Err(failure) => unreachable!("an expression reads no table: {failure}"),
+        }
+    }
+}
+
+impl Drop for Unit {
     fn drop(&mut self) {
         let memory = self.memory.get_mut().ok().and_then(Option::take);
         if let Some(module) = memory {
-            // SAFETY: the functions are called through this value only, which nothing uses any more.
+            // SAFETY: the functions are called through the owner of this value only, which nothing uses any
+            // more.
             unsafe { module.free_memory() };
         }
     }
 }
 
-impl fmt::Debug for Native {
+impl fmt::Debug for Unit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Native").field("bytes", &self.bytes).finish_non_exhaustive()
+        f.debug_struct("Unit").field("bytes", &self.bytes).finish_non_exhaustive()
     }
 }
 

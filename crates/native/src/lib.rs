@@ -1,4 +1,5 @@
-//! Machine code of procedures and of the pieces that replay runs.
+//! Machine code of procedures, of the pieces that replay runs, and of expressions that queries evaluate for
+//! many rows.
 //!
 //! A compiler takes the statements and operations of a procedure or piece (`procedure::Source`) and makes two
 //! functions: one runs the statements, one announces the rows that are known at the start. Registers that
@@ -20,6 +21,6 @@ mod compiler;
 mod context;
 mod queue;
 
-pub use code::Native;
-pub use compiler::{NotCompiled, Report, compile};
+pub use code::{Native, NativeExpression};
+pub use compiler::{NotCompiled, Report, compile, compile_expression};
 pub use queue::{Compile, Compiler};

@@ -1,10 +1,10 @@
-//! When procedures and pieces are compiled: at once, or one after the other by a thread, while they are
+//! When procedures, pieces and expressions are compiled: at once, or one after the other by a thread, while they are
 //! interpreted.
 
 use crate::code::Charge;
-use crate::{Report, compile};
+use crate::{Report, compile, compile_expression};
 use procedure::analysis::Pieces;
-use procedure::{Compiled, Procedure, Source};
+use procedure::{Compiled, CompiledExpression, ExpressionCompiler, Procedure, Source, Watched};
 use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// Maximum size of the code of a compiler, in bytes. Procedures beyond it stay interpreted.
 const MOST_BYTES: usize = 256 << 20;
 
-/// When procedures are compiled.
+/// An expression is hot after this many evaluations. Interpreting it as often takes about as long as
+/// compiling it.
+const HOT_AFTER: u32 = 10_000;
+
+/// The least memory of code, in bytes.
+const PAGE: usize = 4096;
+
+/// When procedures and hot expressions are compiled.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub enum Compile {
@@ -43,6 +50,7 @@ impl FromStr for Compile {
 enum Job {
     Procedure(Arc<Procedure>),
     Pieces(Arc<Pieces>),
+    Expression(Arc<Watched>),
 }
 
 #[derive(Default)]
@@ -65,7 +73,7 @@ impl Queue {
     }
 }
 
-/// Compiles the procedures of a database, or the pieces of a replay.
+/// Compiles the procedures and hot expressions of a database, or the pieces of a replay.
 #[derive(Clone)]
 pub struct Compiler {
     when: Compile,
@@ -155,6 +163,13 @@ impl Compiler {
                 }
             }
             Job::Pieces(pieces) => pieces.compile(&mut |source| self.code(source)),
+            // Its statement is gone.
+            Job::Expression(watched) if Arc::strong_count(watched) == 1 => {}
+            Job::Expression(watched) => {
+                if let Some(code) = self.code_of_expression(watched) {
+                    watched.set(code);
+                }
+            }
         }
     }
 
@@ -163,5 +178,26 @@ impl Compiler {
         let Report { code, bytes, .. } = compile(source).ok()?;
         let charge = Charge::of(bytes, MOST_BYTES, &self.bytes)?;
         Some(Arc::new(code.charged(charge)))
+    }
+
+    /// Returns the code of an expression; `None` if it stays interpreted.
+    fn code_of_expression(&self, watched: &Watched) -> Option<Arc<dyn CompiledExpression>> {
+        let code = compile_expression(watched.expression()).ok()?;
+        let charge = Charge::of(code.bytes().next_multiple_of(PAGE), MOST_BYTES, &self.bytes)?;
+        Some(Arc::new(code.charged(charge)))
+    }
+}
+
+impl ExpressionCompiler for Compiler {
+    fn hot_after(&self) -> Option<u32> {
+        match self.when {
+            Compile::Background => Some(HOT_AFTER),
+            Compile::AtOnce => Some(0),
+            Compile::Never => None,
+        }
+    }
+
+    fn compile(&self, watched: &Arc<Watched>) {
+        self.add(Job::Expression(Arc::clone(watched)));
     }
 }

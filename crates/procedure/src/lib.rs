@@ -44,6 +44,7 @@ pub use ir::program::{
 };
 pub use ir::query::{ProcedureQuery, QueryId, QueryTarget};
 pub use ir::visit::Role;
+pub use ir::watched::{CompiledExpression, ExpressionCompiler, Watched};
 pub use values::bits::{BitOperator, ShiftWidth};
 pub use values::cast::Cast;
 pub use values::decimals::DecimalFunction;

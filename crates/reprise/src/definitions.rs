@@ -128,6 +128,11 @@ impl Definitions {
         }
     }
 
+    /// Returns the compiler of procedures and expressions.
+    pub(crate) fn compiler(&self) -> &Compiler {
+        &self.compiler
+    }
+
     /// Returns once all procedures are compiled that were defined before.
     pub(crate) fn wait_for_code(&self) {
         self.compiler.wait();

@@ -440,7 +440,8 @@ impl Schema {
             }
             return Ok(Prepared { kind: Kind::Call(procedure, arguments), tag, parameters, columns });
         }
-        let Compiled { procedure, parameters } = compile_for_client(statement, self, source, types)?;
+        let Compiled { mut procedure, parameters } = compile_for_client(statement, self, source, types)?;
+        procedure.watch_operations();
         let columns = procedure.client_columns().to_vec();
         Ok(Prepared { kind: Kind::Run(Arc::new(procedure)), tag, parameters, columns })
     }

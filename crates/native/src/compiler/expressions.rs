@@ -111,6 +111,7 @@ impl Compiler<'_, '_> {
                 self.apply(expression, &[value, array])
             }
             Expression::Function { function, arguments } => self.function(expression, *function, arguments),
+            Expression::Watched(watched) => self.expression(watched.expression()),
         }
     }
 

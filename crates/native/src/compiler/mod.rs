@@ -14,8 +14,8 @@ mod statements;
 mod values;
 
 use crate::calls::{Call, FAILED};
-use crate::code::Native;
-use crate::context::{ELEMENTS, Parts, REGISTERS};
+use crate::code::{Native, NativeExpression, Unit};
+use crate::context::{ELEMENTS, Parts, REGISTERS, RESULT};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     AbiParam, Block, InstBuilder, MemFlagsData, SigRef, Signature, StackSlot, StackSlotData, StackSlotKind,
@@ -27,7 +27,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Module, ModuleError};
 use loops::Scope;
-use procedure::{Operation, OperationId, Refusal, Register, Source, Statement};
+use procedure::{Code, Expression, Operation, OperationId, Part, Refusal, Register, Source, Statement};
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -109,11 +109,38 @@ pub fn compile(source: Source<'_>) -> Result<Report, NotCompiled> {
     let Tables { parts, interpreted } = tables;
     // SAFETY: the functions were made from this source with these tables, and the module is finished.
     #[allow(unsafe_code)]
-    let code = unsafe { Native::new(module, addresses, parts, bytes) };
+    let code = unsafe { Native::new(Unit::new(module, parts, bytes), addresses) };
     if bytes > MOST_BYTES {
         return Err(NotCompiled::LargeCode { bytes });
     }
     Ok(Report { code, bytes, time: began.elapsed(), interpreted })
+}
+
+/// Compiles an expression.
+///
+/// # Errors
+/// The reason why it stays interpreted.
+pub fn compile_expression(expression: &Expression) -> Result<NativeExpression, NotCompiled> {
+    let (mut parts, mut registers) = (0, 0);
+    expression.walk(&mut |part| {
+        parts += 1;
+        if let Expression::Register(register) = part {
+            registers = registers.max(register.0 as usize + 1);
+        }
+    });
+    if parts > MOST_PARTS {
+        return Err(NotCompiled::Large { parts });
+    }
+    let code = Code { body: &[], operations: &[], ahead: &[], sent: &[], compiled: None };
+    let source = Source { code, registers, outputs: &[], part: &|_| Part::Run };
+    let mut module = module(parts <= MOST_OPTIMIZED)?;
+    let mut tables = Tables::default();
+    let (evaluate, bytes) = define(&mut module, source, &mut tables, |own| own.evaluate(expression))?;
+    module.finalize_definitions()?;
+    let address = module.get_finalized_function(evaluate);
+    // SAFETY: as for `compile`.
+    #[allow(unsafe_code)]
+    Ok(unsafe { NativeExpression::new(Unit::new(module, tables.parts, bytes), address) })
 }
 
 /// Runs a part of the compiler, which recurses for what is nested, with more stack if there is little left.
@@ -304,6 +331,17 @@ impl<'c, 's> Compiler<'c, 's> {
     fn announce(&mut self) {
         let ahead = self.source.code.ahead;
         self.expect_rows(ahead);
+        let end = self.end;
+        self.builder.ins().jump(end, &[]);
+        self.builder.switch_to_block(end);
+        self.finish();
+    }
+
+    /// Compiles an expression, whose registers stand in the frame.
+    fn evaluate(&mut self, expression: &Expression) {
+        let val = self.expression(expression);
+        let context = self.context;
+        self.store_datum(val, context, RESULT);
         let end = self.end;
         self.builder.ins().jump(end, &[]);
         self.builder.switch_to_block(end);

@@ -11,8 +11,10 @@
 //! Not here: the compiler (`native`).
 
 use super::ended::Ended;
-use crate::{Failure, Machine, OperationId, Statement};
-use catalog::{ChangedWord, Datum};
+use super::operations::not_one_row;
+use crate::ir::expression::{division_by_zero, out_of_range};
+use crate::{Failure, Machine, OperationId, SqlError, Statement};
+use catalog::{ChangedWord, Datum, DecimalError, ValueError};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -89,6 +91,21 @@ impl Refusal {
         Self::NullArray,
         Self::NoRow,
     ];
+
+    /// Returns the failure.
+    pub fn failure(self) -> Failure {
+        match self {
+            Self::SmallInt => out_of_range("smallint").into(),
+            Self::Integer => out_of_range("integer").into(),
+            Self::BigInt => out_of_range("bigint").into(),
+            Self::Decimal => SqlError::from(ValueError::from(DecimalError::Overflow)).into(),
+            Self::DivisionByZero => division_by_zero().into(),
+            Self::NullBound => SqlError::new("22004", "a bound of a FOR loop cannot be null").into(),
+            Self::Step => SqlError::new("22023", "BY value of FOR loop must be greater than zero").into(),
+            Self::NullArray => SqlError::new("22004", "FOREACH expression must not be null").into(),
+            Self::NoRow => not_one_row(0).into(),
+        }
+    }
 }
 
 /// The execution that compiled code runs in. Operations are named by their ids.
@@ -198,9 +215,6 @@ pub trait Host {
 
     /// Returns the error of an operation's CHECK constraint.
     fn violated(&mut self, id: OperationId, check: usize) -> Failure;
-
-    /// Returns the error of a refusal.
-    fn refused(&mut self, refusal: Refusal) -> Failure;
 
     /// Notes the operation that has failed.
     fn failed_at(&mut self, id: OperationId);

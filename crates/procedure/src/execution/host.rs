@@ -1,18 +1,17 @@
 //! The host of compiled code: an execution, with the row that its last access has found.
 
 use super::code::Execution;
-use super::compiled::{Host, Refusal};
+use super::compiled::Host;
 use super::ended::Ended;
 use super::form::Form;
 use super::frame::Frame;
-use super::operations::{hash_changes, hash_further, not_one_row, null_value, violated};
+use super::operations::{hash_changes, hash_further, null_value, violated};
 use super::tape::{Part, Tapes};
-use crate::ir::expression::{division_by_zero, out_of_range};
 use crate::{
     Access, Conflict, DataAccess, EncodedRow, Failure, LookAhead, Machine, Operation, OperationId,
-    OperationKind, SqlError, Statement,
+    OperationKind, Statement,
 };
-use catalog::{ChangedWord, Datum, DecimalError, RowHash, ValueError};
+use catalog::{ChangedWord, Datum, RowHash};
 
 /// The host of one execution.
 pub(super) struct ExecutionHost<'h, 'a, D: DataAccess, T, F> {
@@ -268,20 +267,6 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Host for ExecutionHost<'_,
             unreachable!("only rows that are written are checked")
         };
         violated(operation.table(), &checks[check].name)
-    }
-
-    fn refused(&mut self, refusal: Refusal) -> Failure {
-        match refusal {
-            Refusal::SmallInt => out_of_range("smallint").into(),
-            Refusal::Integer => out_of_range("integer").into(),
-            Refusal::BigInt => out_of_range("bigint").into(),
-            Refusal::Decimal => SqlError::from(ValueError::from(DecimalError::Overflow)).into(),
-            Refusal::DivisionByZero => division_by_zero().into(),
-            Refusal::NullBound => SqlError::new("22004", "a bound of a FOR loop cannot be null").into(),
-            Refusal::Step => SqlError::new("22023", "BY value of FOR loop must be greater than zero").into(),
-            Refusal::NullArray => SqlError::new("22004", "FOREACH expression must not be null").into(),
-            Refusal::NoRow => not_one_row(0).into(),
-        }
     }
 
     fn failed_at(&mut self, id: OperationId) {

@@ -4,7 +4,7 @@ mod grants;
 
 use crate::execution::frame::Frame;
 use crate::execution::services::{Handle, Output, RowSink, Sequences, Services};
-use crate::{Compiler, Interrupts, RecoverySource, Register, SqlError};
+use crate::{Compiler, ExpressionCompiler, Interrupts, RecoverySource, Register, SqlError};
 use catalog::{Arena, Datum, Written};
 use memory::CREDIT;
 use std::collections::HashMap;
@@ -121,6 +121,11 @@ impl Machine {
     /// Sets the compiler of the texts of EXECUTE.
     pub fn compile_by(&mut self, compiler: Option<Arc<dyn Compiler>>) {
         self.services.compiler = compiler.map(Handle);
+    }
+
+    /// Sets the compiler of hot expressions.
+    pub fn compile_expressions_by(&mut self, compiler: Arc<dyn ExpressionCompiler>) {
+        self.services.expressions = Some(Handle(compiler));
     }
 
     /// Sets whether the next statements belong to READ ONLY transactions, which take no numbers of sequences.

@@ -5,7 +5,7 @@
 
 use crate::ir::opaque::Compiler;
 use crate::values::recovery::{RecoveryProgress, RecoverySource};
-use crate::{Interrupts, SqlError};
+use crate::{ExpressionCompiler, Interrupts, SqlError};
 use catalog::{Arena, CommitOrder, Datum, SequencePlace, TableId};
 use memory::Grant;
 use std::cell::Cell;
@@ -35,6 +35,8 @@ pub struct Services {
     pub(super) is_read_only: bool,
     /// Compiles the texts of EXECUTE; `None` where EXECUTE is not available.
     pub(crate) compiler: Option<Handle<dyn Compiler>>,
+    /// Compiles hot expressions; `None` where all stay interpreted.
+    pub(crate) expressions: Option<Handle<dyn ExpressionCompiler>>,
     /// The last numbers that the client was given, for `currval` and `lastval`.
     pub current_numbers: CurrentNumbers,
 }

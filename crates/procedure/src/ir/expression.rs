@@ -4,7 +4,7 @@
 //! evaluation needs, so it never looks at a type. NULL operands give NULL, except in AND, OR, IS NULL, CASE
 //! and similar expressions.
 
-use crate::{Cast, Function, Machine, SqlError};
+use crate::{Cast, Function, Machine, SqlError, Watched};
 use catalog::{Arena, Datum, Decimal, date_plus, is_finite_date};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -191,6 +191,8 @@ pub enum Expression {
         /// Its arguments.
         arguments: Vec<Expression>,
     },
+    /// An expression that is compiled once it is hot.
+    Watched(Arc<Watched>),
 }
 
 /// Joins operands to a balanced tree: each node joins the first half of its operands with the second half.
@@ -249,6 +251,7 @@ impl Expression {
             | Self::Element(operands)
             | Self::Any { operands, .. } => operands.iter().collect(),
             Self::Not(operand) | Self::IsNull(operand) | Self::Cast { operand, .. } => vec![operand],
+            Self::Watched(watched) => vec![&watched.expression],
             Self::Case { branches, otherwise } => {
                 let branches = branches.iter().flat_map(|(condition, value)| [condition, value]);
                 branches.chain([&**otherwise]).collect()
@@ -392,6 +395,7 @@ impl Expression {
                 Ok(equals_any(*class, value, array, &machine.frame.arena))
             }
             Self::Function { function, arguments } => function.evaluate(arguments, machine),
+            Self::Watched(watched) => watched.evaluate(machine),
         }
     }
 }

@@ -11,3 +11,4 @@ pub(crate) mod operation;
 pub(crate) mod program;
 pub(crate) mod query;
 pub(crate) mod visit;
+pub(crate) mod watched;

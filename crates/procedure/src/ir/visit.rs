@@ -2,6 +2,7 @@
 //! execution.
 
 use crate::{Access, Aggregate, Expression, Operation, OperationKind, Path, Register, Select, Statement};
+use std::sync::Arc;
 
 /// The role of a register in an operation or statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +40,7 @@ impl Expression {
             | Self::Element(operands)
             | Self::Any { operands, .. } => operands.iter_mut().collect(),
             Self::Not(operand) | Self::IsNull(operand) | Self::Cast { operand, .. } => vec![operand],
+            Self::Watched(watched) => vec![&mut Arc::make_mut(watched).expression],
             Self::Case { branches, otherwise } => {
                 let branches = branches.iter_mut().flat_map(|(condition, value)| [condition, value]);
                 branches.chain([&mut **otherwise]).collect()

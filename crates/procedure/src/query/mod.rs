@@ -15,6 +15,7 @@ mod join;
 mod key;
 mod run;
 mod subquery;
+mod watch;
 mod write;
 
 pub(crate) use buffer::{Buffer, Slots};

@@ -108,6 +108,7 @@ impl Worker {
         machine.recovered_by(Arc::clone(&inner.recovering) as _);
         machine.count_by(Arc::new(Source::new(Arc::clone(&inner), version.tables.clone())));
         machine.compile_by(Some(Arc::new(texts::Texts::new(&version))));
+        machine.compile_expressions_by(Arc::new(inner.definitions.compiler().clone()));
         let account = Arc::clone(version.tables.memory.account());
         machine.limit_memory(Some(account), inner.config.statement_bytes());
         Ok(Self {

@@ -297,7 +297,9 @@ impl Binder<'_> {
         (self.lifted, self.aggregates, self.row) = (lifted, aggregates, row);
         let Bound { plan, columns, .. } = bound?;
         self.log_by_value(ByValueCause::Query);
-        Ok(Query { plan, columns, slots })
+        let mut query = Query { plan, columns, slots };
+        query.watch();
+        Ok(query)
     }
 
     /// Binds a statement whose rows go to the client.

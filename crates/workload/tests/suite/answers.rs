@@ -7,7 +7,7 @@
 use crate::server::Server;
 use catalog::format_timestamptz;
 use postgres::{Client as Postgres, SimpleQueryMessage};
-use reprise::{Column, Config, Database, Error, ScalarType, Session, Value, params};
+use reprise::{Column, Compile, Config, Database, Error, ScalarType, Session, Value, params};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner, default_column_validator, default_validator};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ impl Reprise {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut config = Config::default();
-        config.memory_ahead_bytes = 0;
+        (config.memory_ahead_bytes, config.compile) = (0, Compile::AtOnce);
         let session = Database::open(folder.path(), config).unwrap().session().unwrap();
         Self { session, _folder: folder }
     }

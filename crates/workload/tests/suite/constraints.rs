@@ -10,7 +10,9 @@ use crate::server::Server;
 use postgres::{Client as Postgres, SimpleQueryMessage};
 use recovery::{RecoveryConfig, recover};
 use reprise::disk::{CrashingDisk, Disk};
-use reprise::{Config, Database, Digest, Error, Method, Progress, Session, TransactionState, Value, params};
+use reprise::{
+    Compile, Config, Database, Digest, Error, Method, Progress, Session, TransactionState, Value, params,
+};
 use statements::{Generator, procedures};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -357,7 +359,7 @@ fn check_history(server: &Server, kind: Kind, seed: u64, said: &mut Vec<String>)
     let config = || {
         let mut config = Config::default();
         config.disk = Arc::clone(&disk);
-        config.memory_ahead_bytes = 0;
+        (config.memory_ahead_bytes, config.compile) = (0, Compile::AtOnce);
         config.log_file_bytes = 1 << 20;
         config
     };

@@ -6,7 +6,7 @@ use crate::server::Server;
 use catalog::value_from_datum;
 use postgres::{Client as Postgres, SimpleQueryMessage};
 use recovery::{Recovered, RecoveryConfig, recover};
-use reprise::{Arena, CommitOrder, Config, Database, Error, Progress, Value};
+use reprise::{Arena, CommitOrder, Compile, Config, Database, Error, Progress, Value};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -106,7 +106,9 @@ fn compare(workload: &dyn Workload) {
     };
     let mut postgres = server.connect();
     let folder = tempfile::tempdir().unwrap();
-    let db = Database::open(folder.path(), Config::default()).unwrap();
+    let mut config = Config::default();
+    config.compile = Compile::AtOnce;
+    let db = Database::open(folder.path(), config).unwrap();
     let mut session = db.session().unwrap();
     for script in workload.definitions() {
         session.execute_script(script).unwrap();

@@ -6,12 +6,13 @@
 //! `clr`, is interpreted.
 
 mod expressions;
+mod queries;
 mod statements;
 
 use crate::common::small;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use reprise::{Compile, Database, Error, Session, SqlError, Value};
+use reprise::{Compile, Database, Error, Session, SqlError, Value, params};
 use statements::Generator;
 
 /// Calls of each procedure.
@@ -103,6 +104,59 @@ fn compiled_procedures_agree_with_the_interpreter() {
         assert!(created > all / 2, "only {created} of {all} procedures were created");
         assert!(succeeded > created && failed > created / 2, "{succeeded} calls succeeded, {failed} failed");
     }
+}
+
+#[test]
+fn compiled_queries_agree_with_the_interpreter() {
+    let mut sides = [Side::new(Compile::AtOnce), Side::new(Compile::Never)];
+    let (mut succeeded, mut rows) = (0, 0);
+    for seed in cases() {
+        let mut random = SmallRng::seed_from_u64(seed);
+        if seed % CASES_OF_TABLES == 0 || cases().count() == 1 {
+            let script = queries::tables(&mut SmallRng::seed_from_u64(seed / CASES_OF_TABLES));
+            sides.iter_mut().for_each(|side| side.execute(&script).unwrap());
+        }
+        let query = queries::query(&mut random);
+        let outcomes = sides.each_mut().map(|side| {
+            let outcome = side.session.execute(query.as_str(), params![]);
+            outcome.map(|done| done.rows.into_iter().map(reprise::Row::into_values).collect::<Vec<_>>())
+        });
+        // NaN does not equal itself.
+        let [native, interpreted] = outcomes.each_ref().map(|outcome| format!("{outcome:?}"));
+        assert_eq!(native, interpreted, "REPRISE_SEED={seed}: {query}");
+        if let Ok(found) = &outcomes[0] {
+            (succeeded, rows) = (succeeded + 1, rows + found.len());
+        }
+    }
+    let [native, interpreted] = sides.each_ref().map(|side| side.db.digest().unwrap());
+    assert_eq!(native, interpreted, "the rows at the end");
+    let all = cases().count();
+    if all >= 100 {
+        assert!(succeeded > all / 4 && rows > all, "{succeeded} of {all} queries succeeded with {rows} rows");
+    }
+}
+
+/// A query whose expressions become hot while it runs goes on with their code.
+#[test]
+fn expressions_are_compiled_while_their_query_runs() {
+    let mut sides = [Side::new(Compile::Background), Side::new(Compile::Never)];
+    let answers = sides.each_mut().map(|side| {
+        side.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b INTEGER)").unwrap();
+        let rows = "INSERT INTO t SELECT g, nullif(g % 97, 5), g % 101 FROM generate_series(1, 30000) g";
+        side.execute(rows).unwrap();
+        let text = "SELECT count(*), sum(a * 2 + b) FROM t WHERE a * 3 - b > $1 AND (b % 7 = 3 OR a < 40)";
+        let query = side.session.prepare(text).unwrap();
+        let mut run = |bound: i32| side.session.execute(&query, params![bound]).unwrap().rows[0].clone();
+        (0..12).map(|bound| format!("{:?}", run(bound * 10))).collect::<Vec<_>>()
+    });
+    assert_eq!(answers[0], answers[1]);
+    let failed = sides.each_mut().map(|side| {
+        let text = "SELECT id FROM t WHERE 100 / (b - $1) > 2 + a";
+        let query = side.session.prepare(text).unwrap();
+        let outcomes = (200..206).map(|bound| side.session.execute(&query, params![bound - 100]));
+        outcomes.map(|outcome| format!("{:?}", outcome.map(|done| done.rows.len()))).collect::<Vec<_>>()
+    });
+    assert_eq!(failed[0], failed[1]);
 }
 
 /// Deep and long procedures, by name: a body that is made of a number of parts.

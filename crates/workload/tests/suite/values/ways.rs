@@ -4,7 +4,7 @@ use super::samples::Kind;
 use crate::server::Server;
 use postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut};
 use postgres::{Client, NoTls, SimpleQueryMessage};
-use reprise::{Config, Database};
+use reprise::{Compile, Config, Database};
 use std::error::Error as StdError;
 use std::io::Write;
 
@@ -95,7 +95,7 @@ impl Side {
     pub(super) fn reprise() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut config = Config::default();
-        config.memory_ahead_bytes = 0;
+        (config.memory_ahead_bytes, config.compile) = (0, Compile::AtOnce);
         let database = Database::open(folder.path(), config).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
