@@ -11,6 +11,7 @@
 mod fingers;
 mod key;
 pub(crate) mod node;
+mod outline;
 mod points;
 mod search;
 mod tree;

@@ -41,9 +41,10 @@ enum Target<'a> {
     Before(Option<&'a Probe<'a>>),
 }
 
-struct Visit<'g, K> {
-    node: &'g Node<K>,
-    version: Version,
+/// A node, and the version in which it is read.
+pub(super) struct Visit<'g, K> {
+    pub(super) node: &'g Node<K>,
+    pub(super) version: Version,
 }
 
 impl<K> Clone for Visit<'_, K> {
@@ -76,7 +77,7 @@ impl<K: KeyShape> Tree<K> {
 
     /// Reads the root; `None` while another thread replaces it.
     #[inline]
-    fn root<'g>(&self, guard: &'g Guard) -> Option<Visit<'g, K>> {
+    pub(super) fn root<'g>(&self, guard: &'g Guard) -> Option<Visit<'g, K>> {
         let address = self.root.load(MemoryOrdering::Acquire);
         // SAFETY: the root pointer always names a live node (roots are never freed while they are the root).
         let node = unsafe { Node::<K>::at(address, guard) };
@@ -499,50 +500,6 @@ impl<K: KeyShape> Tree<K> {
         Some(())
     }
 
-    /// Returns separators of the upper levels, in order: at least `wanted`, unless the tree has fewer.
-    pub(super) fn separators(&self, wanted: usize, guard: &Guard) -> Vec<Vec<u8>> {
-        let mut bytes = Vec::new();
-        loop {
-            let Some(root) = self.root(guard) else { continue };
-            let mut level = vec![root];
-            loop {
-                let mut keys = Vec::new();
-                let mut below = Vec::new();
-                for visit in &level {
-                    let node = visit.node;
-                    let slots = node.slots();
-                    let count = if node.level() == 0 { 0 } else { slots.count() };
-                    for place in 0..count {
-                        // SAFETY: read from a node of this tree, below its count.
-                        unsafe { write_key(slots.key(place), &mut bytes) };
-                        keys.push(bytes.clone());
-                    }
-                    if node.level() > 1 {
-                        below.extend((0..=count).map(|place| slots.child(place)));
-                    }
-                    if !node.latch.validate(visit.version) {
-                        keys.clear();
-                        below.clear();
-                        break;
-                    }
-                }
-                if keys.len() >= wanted || below.is_empty() {
-                    keys.sort();
-                    return keys;
-                }
-                // SAFETY: validated above, so these named children of live nodes during the guard's stay.
-                let visit = |child| {
-                    let node = unsafe { Node::<K>::at(child, guard) };
-                    node.latch.read().map(|version| Visit { node, version })
-                };
-                match below.into_iter().map(visit).collect::<Option<Vec<_>>>() {
-                    Some(next) => level = next,
-                    None => break,
-                }
-            }
-        }
-    }
-
     /// Frees all nodes and keys; visits the values of all entries.
     ///
     /// # Safety
@@ -565,28 +522,6 @@ impl<K: KeyShape> Tree<K> {
                 freed.add(address, NODE_BYTES);
             }
         }
-    }
-
-    /// Estimates the number of keys by the nodes of one path.
-    pub(super) fn estimated_length(&self, guard: &Guard) -> u64 {
-        let mut product = 1;
-        let mut at = self.root(guard);
-        while let Some(Visit { node, version }) = at {
-            let slots = node.slots();
-            let count = slots.count();
-            if node.level() == 0 {
-                return product * count as u64;
-            }
-            product *= count as u64 + 1;
-            let child = slots.child(count / 2);
-            at = node.latch.validate(version).then_some(()).and_then(|()| {
-                // SAFETY: validated, so it named a child of a live node during the guard's stay.
-                let node = unsafe { Node::<K>::at(child, guard) };
-                node.latch.read().map(|version| Visit { node, version })
-            });
-        }
-        // Another thread changes the path.
-        product
     }
 
     /// Reads the entries of one leaf inside a range: the range's first leaf, or its last when the scan
@@ -646,7 +581,7 @@ impl<K: KeyShape> Tree<K> {
 
 /// # Safety
 /// As for `KeyShape::append_bytes`.
-unsafe fn write_key<K: KeyShape>(key: Key<K>, out: &mut Vec<u8>) {
+pub(super) unsafe fn write_key<K: KeyShape>(key: Key<K>, out: &mut Vec<u8>) {
     out.clear();
     // SAFETY: passed on.
     unsafe { K::append_bytes(key, out) };
