@@ -8,6 +8,9 @@ use crate::{Cursor, Failure, Register, SqlError};
 use catalog::{Arena, Datum, Type, Written};
 use std::collections::HashSet;
 
+/// A block of registers that are NULL.
+static NULLS: [Datum; 64] = [Datum::Null; 64];
+
 /// Registers, arena and scratch buffers of an execution.
 #[derive(Default, Debug)]
 pub struct Frame {
@@ -241,7 +244,13 @@ impl Frame {
     pub(crate) fn enter(&mut self, registers: usize) -> usize {
         let caller = self.base;
         self.base = self.registers.len();
-        self.registers.resize(self.base + registers, Datum::Null);
+        // Copied in blocks: every piece that is replayed enters a frame.
+        let mut left = registers;
+        while left > 0 {
+            let block = left.min(NULLS.len());
+            self.registers.extend_from_slice(&NULLS[..block]);
+            left -= block;
+        }
         caller
     }
 

@@ -179,17 +179,18 @@ impl<K: KeyShape> Node<K> {
 
     /// Inserts a slot. The caller holds the latch, and has found the node with room for the key.
     pub(super) fn insert_slot(&self, slot: usize, key: Key<K>, value: u64) {
-        let slots = self.slots();
+        let mut slots = self.slots();
         if slots.is_narrow && key.words()[0] != self.prefix.load(Relaxed) {
             self.set_narrow(false);
+            slots = self.slots();
         }
-        let slots = self.slots();
         let (count, stride) = (slots.count, slots.stride());
         for index in (slot * stride..count * stride).rev() {
             self.slots[index + stride].store(self.word(index), Relaxed);
         }
         slots.store(slot, key, value);
-        self.set_shape(count + 1, slots.is_narrow);
+        // The count is the lowest part of the shape.
+        self.shape.store(self.shape.load(Relaxed) + 1, Release);
     }
 
     /// Removes a slot. The caller holds the latch.
@@ -359,6 +360,17 @@ impl<K: KeyShape> Slots<'_, K> {
             Some(Ordering::Greater) => 0,
             None => self.partition_point(|slot| K::is_below(self, slot, probe)),
         }
+    }
+
+    /// As `lower_bound`, for a key that is probably above all others.
+    #[inline]
+    pub(super) fn lower_bound_from_end(self, probe: &Probe<'_>) -> usize {
+        let is_behind = match (self.count.checked_sub(1), self.is_narrow) {
+            (None, _) => true,
+            (Some(last), true) => self.has_prefix_of(probe) && K::is_rest_below(self, last, probe),
+            (Some(last), false) => K::is_below(self, last, probe),
+        };
+        if is_behind { self.count } else { self.lower_bound(probe) }
     }
 
     /// Returns the first slot whose key is above the probe.

@@ -238,7 +238,8 @@ impl<K: KeyShape> Tree<K> {
             let Place { leaf, parent, fence } = place;
             let Visit { node, version } = leaf;
             let slots = node.slots();
-            let (count, slot) = (slots.count(), slots.lower_bound(&probe));
+            let count = slots.count();
+            let slot = if ascends { slots.lower_bound_from_end(&probe) } else { slots.lower_bound(&probe) };
             if slots.is_at(slot, &probe) {
                 let existing = slots.value(slot);
                 if node.latch.validate(version) {
