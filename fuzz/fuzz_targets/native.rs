@@ -60,7 +60,7 @@ static ALLOCATOR: Fenced = Fenced;
 const TABLES: &str = "
     CREATE TABLE t (id INT PRIMARY KEY, a INT, b TEXT, c NUMERIC(10, 2), d DOUBLE PRECISION);
     CREATE TABLE u (x INT, y TEXT, v BIGINT NOT NULL CHECK (v < 1000), PRIMARY KEY (x, y));
-    INSERT INTO t VALUES (1, 2, 'three', 4.5, 0.5), (2, NULL, NULL, NULL, NULL), (7, 70, 'seventy', 7.77, 1e300);
+    INSERT INTO t VALUES (1, 2, 'three', 4.5, 0.5), (2, NULL, NULL, NULL, NULL), (7, 70, '', 7.77, 1e300);
     INSERT INTO u VALUES (1, 'a', 10), (1, 'b', 20), (2, 'a', 30);
 ";
 
@@ -100,8 +100,9 @@ static SIDES: Mutex<Option<[Session; 2]>> = Mutex::new(None);
 
 fuzz_target!(|body: &str| {
     // What counts time or draws random numbers has no one answer.
-    let varies = ["now", "random", "current_", "clock", "local", "timeofday", "recovery", "COMMIT", "ROLLBACK"];
-    if varies.iter().any(|word| body.to_lowercase().contains(&word.to_lowercase())) {
+    let varies = ["now", "random", "current_", "clock", "local", "timeofday", "recovery", "commit", "rollb"];
+    let lower = body.to_lowercase();
+    if varies.iter().any(|word| lower.contains(word)) {
         return;
     }
     let mut sides = SIDES.lock().unwrap_or_else(PoisonError::into_inner);

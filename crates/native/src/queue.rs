@@ -1,5 +1,5 @@
-//! When procedures, pieces and expressions are compiled: at once, or one after the other by a thread, while they are
-//! interpreted.
+//! When procedures, pieces and expressions are compiled: at once, or one after the other by a thread, while
+//! they are interpreted.
 
 use crate::code::Charge;
 use crate::{Report, compile, compile_expression};

@@ -19,13 +19,14 @@ pub use execution::access::{
 };
 pub use execution::ahead::{Accesses, plan_lookups};
 pub use execution::code::Code;
-pub use execution::compiled::{Compiled, CompiledSlot, Host, Refusal};
+pub use execution::compiled::{Compiled, CompiledSlot, Host};
 pub use execution::ended::Ended;
 pub use execution::executor::{CHECK_EVERY, Call, LOOK_AHEAD, announce_piece, execute, execute_piece};
 pub use execution::foreign_keys::{ForeignKeys, KeyChange, Reference};
 pub use execution::frame::{Frame, seed_of};
 pub use execution::interrupts::Interrupts;
 pub use execution::machine::Machine;
+pub use execution::refusal::Refusal;
 pub use execution::services::{CurrentNumbers, Nowhere, RowSink, Sequences, Services};
 pub use execution::source::Source;
 pub use execution::tape::{Part, Tapes, Whole, WitnessRecorder, WitnessValues};

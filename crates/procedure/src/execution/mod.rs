@@ -19,6 +19,7 @@ pub(crate) mod machine;
 pub(crate) mod opaque;
 pub(crate) mod operations;
 pub(crate) mod queries;
+pub(crate) mod refusal;
 pub(crate) mod rows;
 pub(crate) mod services;
 pub(crate) mod source;

@@ -362,7 +362,7 @@ impl<K: KeyShape> Slots<'_, K> {
         }
     }
 
-    /// As `lower_bound`, for a key that is probably above all others.
+    /// As `lower_bound`, for a key that is probably above all keys here.
     #[inline]
     pub(super) fn lower_bound_from_end(self, probe: &Probe<'_>) -> usize {
         let is_behind = match (self.count.checked_sub(1), self.is_narrow) {
