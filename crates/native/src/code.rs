@@ -26,6 +26,8 @@ pub struct Native {
 #[derive(Debug)]
 pub struct NativeExpression {
     evaluate: Function,
+    /// Number of registers that a frame must have.
+    registers: usize,
     unit: Unit,
 }
 
@@ -125,13 +127,13 @@ impl Compiled for Native {
 }
 
 impl NativeExpression {
-    /// Returns finished code.
+    /// Returns finished code, which reads the first registers of a frame.
     ///
     /// # Safety
-    /// As `Native::new`.
-    pub(crate) unsafe fn new(unit: Unit, evaluate: *const u8) -> Self {
+    /// As `Native::new`. The code reads no further registers.
+    pub(crate) unsafe fn new(unit: Unit, evaluate: *const u8, registers: usize) -> Self {
         // SAFETY: by the contract.
-        Self { evaluate: unsafe { function_at(evaluate) }, unit }
+        Self { evaluate: unsafe { function_at(evaluate) }, registers, unit }
     }
 
     /// Returns the size of the code in bytes.
@@ -149,6 +151,7 @@ impl NativeExpression {
 impl CompiledExpression for NativeExpression {
     #[inline]
     fn evaluate(&self, machine: &mut Machine) -> Evaluated {
+        assert!(self.registers <= machine.frame.registers().len(), "an expression runs in its own frame");
         match self.unit.call(self.evaluate, RunsIn::Machine(machine)) {
             Ok(value) => Ok(value),
             Err(Failure::Error(error)) => Err(error),
@@ -176,7 +179,18 @@ impl fmt::Debug for Unit {
 
 #[cfg(test)]
 mod tests {
-    use procedure::{Code, Part, Source};
+    use procedure::{Code, CompiledExpression, Expression, Machine, Part, Register, Source};
+
+    #[test]
+    #[should_panic(expected = "in its own frame")]
+    fn an_expression_leaves_no_frame() {
+        let code = crate::compile_expression(&Expression::Register(Register(3))).unwrap();
+        let mut machine = Machine::default();
+        machine.begin_piece(4, 0, 0);
+        assert!(code.evaluate(&mut machine).unwrap().is_null());
+        machine.begin_piece(3, 0, 0);
+        let _ = code.evaluate(&mut machine);
+    }
 
     #[cfg(target_os = "linux")]
     #[test]

@@ -48,7 +48,6 @@ pub(crate) const REGISTERS: i32 = 0;
 pub(crate) const ELEMENTS: i32 = 8;
 /// Offset of the number of rounds, in bytes.
 pub(crate) const ROUNDS: i32 = 16;
-
 /// Offset of the value of an expression, in bytes.
 pub(crate) const RESULT: i32 = 24;
 

@@ -138,9 +138,9 @@ pub fn compile_expression(expression: &Expression) -> Result<NativeExpression, N
     let (evaluate, bytes) = define(&mut module, source, &mut tables, |own| own.evaluate(expression))?;
     module.finalize_definitions()?;
     let address = module.get_finalized_function(evaluate);
-    // SAFETY: as for `compile`.
+    // SAFETY: as for `compile`; the greatest register is counted above.
     #[allow(unsafe_code)]
-    Ok(unsafe { NativeExpression::new(Unit::new(module, tables.parts, bytes), address) })
+    Ok(unsafe { NativeExpression::new(Unit::new(module, tables.parts, bytes), address, registers) })
 }
 
 /// Runs a part of the compiler, which recurses for what is nested, with more stack if there is little left.
