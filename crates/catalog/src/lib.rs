@@ -39,6 +39,7 @@ pub use temporal::{
 };
 pub use types::{ScalarType, Type};
 pub use value::{
-    Value, ValueError, datum_from_value, exact_datum, format_double, text_datum, value_from_datum,
+    Value, ValueError, datum_from_value, exact_bounds, exact_datum, format_double, text_datum,
+    value_from_datum,
 };
 pub use written::{CHECKSUM_BITS, RowHash, Written};

@@ -210,6 +210,19 @@ fn integer_bounds(ty: ScalarType) -> (i64, i64) {
     }
 }
 
+/// Returns the least and the greatest integer that represents a value of an exact type; `None` of types whose
+/// values may not be integers.
+pub fn exact_bounds(ty: ScalarType) -> Option<(i64, i64)> {
+    match ty {
+        ScalarType::Numeric { precision, .. } => {
+            let limit = 10i64.checked_pow(precision.into())?;
+            Some((1 - limit, limit - 1))
+        }
+        ty if ty.is_integer() => Some(integer_bounds(ty)),
+        _ => None,
+    }
+}
+
 /// Checks and rounds a decimal into the datum of an exact type.
 ///
 /// # Errors

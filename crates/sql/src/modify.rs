@@ -8,7 +8,7 @@ use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::object_name;
 use catalog::{ScalarType, Table, Type};
-use procedure::{Check, Expression, OperationKind, Register, SqlError, Statement};
+use procedure::{Check, Expression, OperationKind, Register, SqlError, Statement, added_columns};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::HashMap;
@@ -363,7 +363,8 @@ impl Binder<'_> {
         let checks = self.bind_checks(&table, |column| new.contains_key(&column), node)?;
         let returning = self.bind_returning(update.returning_clause(), into, node)?;
         self.finish_access(&mut access);
-        Ok(OperationKind::Update { access, assignments, checks, returning })
+        let added = added_columns(&access, &assignments, &checks, &returning);
+        Ok(OperationKind::Update { access, assignments, checks, returning, added })
     }
 
     fn condition(

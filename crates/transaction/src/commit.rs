@@ -28,6 +28,7 @@ mod tests;
 
 use crate::gate::{BlocksBy, Gate};
 use crate::record::{Adaptive, EndedBatch, Execution, Records};
+use crate::workspace::MovedSums;
 use crate::{Tables, Workspace};
 use catalog::{CommitOrder, Written};
 use logging::content::{Stamp, put_written};
@@ -134,6 +135,8 @@ pub struct CommitPipeline {
     /// The record of the call of the running transaction, but for its number; empty where no log records
     /// calls.
     pub call: Vec<u8>,
+    /// The writes that the record of the call counts, and where they stand in it.
+    counted: Option<(usize, Written)>,
     /// The results of reads that its record holds as witnesses.
     pub witnesses: WitnessRecorder,
     /// Whether transactions are recorded by value where the log has a choice.
@@ -175,6 +178,7 @@ impl CommitPipeline {
             until_timed: 0,
             begun: None,
             call: Vec::new(),
+            counted: None,
             witnesses: WitnessRecorder::default(),
             by_value: false,
         }
@@ -345,8 +349,10 @@ impl CommitPipeline {
 
     /// Makes the records as far as they are known before the rows are locked, and waits for room in each log.
     #[inline]
-    fn describe(&mut self, workspace: &Workspace, logged_by: LoggedBy<'_>) -> Result<(), LogError> {
+    fn describe(&mut self, workspace: &mut Workspace, logged_by: LoggedBy<'_>) -> Result<(), LogError> {
+        self.counted = None;
         if self.records.is_empty() {
+            workspace.sums_may_move = true;
             return Ok(());
         }
         self.logs.check()?;
@@ -355,6 +361,7 @@ impl CommitPipeline {
             LoggedBy::Call { procedure, written, depends } => {
                 if self.records_calls() && procedure.by_value.is_none() {
                     self.witnesses.append_to(&mut self.call);
+                    self.counted = Some((self.call.len(), written));
                     put_written(written, &mut self.call);
                 }
                 let by_value = self.by_value || procedure.by_value.is_some() || depends;
@@ -365,12 +372,14 @@ impl CommitPipeline {
         let is_in_batch = self.vertex.is_some();
         let execution =
             Execution { procedure, time, call: &[], by_value, is_in_batch, largest: 0, workspace };
-        self.records.describe(&self.logs, &mut self.call, execution)
+        self.records.describe(&self.logs, &mut self.call, execution)?;
+        workspace.sums_may_move = !is_in_batch && self.records.hold_calls();
+        Ok(())
     }
 
     #[inline]
     fn commit_writes(&mut self, workspace: &mut Workspace) -> Result<Stamp, CommitError> {
-        let Self { logs, epochs, numbering, worker, tag, records, call, vertex, .. } = self;
+        let Self { logs, epochs, numbering, worker, tag, records, call, counted, vertex, .. } = self;
         workspace.lock_or_rollback()?;
         if records.needs.rows && !records.fit(logs, workspace) {
             workspace.unlock_and_rollback();
@@ -402,6 +411,15 @@ impl CommitPipeline {
             }
             workspace.abandon_commit();
             return Err(conflict.into());
+        }
+        if let Some((place, written)) = counted {
+            let MovedSums { executed, written: moved } = workspace.moved_sums;
+            if executed.rows > 0 {
+                call.truncate(*place);
+                let mut written = *written - executed;
+                written += moved;
+                put_written(written, call);
+            }
         }
         if records.needs.rows {
             workspace.install(|change, table, record| records.row_written(change, table, record));

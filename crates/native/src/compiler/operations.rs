@@ -86,7 +86,7 @@ impl Compiler<'_, '_> {
                 self.assign(returning);
                 self.set_boolean(operation.found, true);
             }
-            OperationKind::Update { access, assignments, checks, returning } => {
+            OperationKind::Update { access, assignments, checks, returning, .. } => {
                 self.write(id, operation, access, returning, |own, key| {
                     let values = assignments.iter().map(|(column, register, value)| {
                         let val = own.expression(value);

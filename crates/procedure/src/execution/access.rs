@@ -124,6 +124,12 @@ pub trait DataAccess {
         self.insert(table, row.values, row.arena)
     }
 
+    /// Says that the update of a row that follows adds to these columns, as it was read just before, and that
+    /// nothing else follows from their values.
+    fn adds_to(&mut self, table: &Table, row: Self::Row, columns: &[usize]) {
+        let _ = (table, row, columns);
+    }
+
     /// Changes columns of a row that was read; a column is named by its position in the table.
     ///
     /// # Errors

@@ -62,13 +62,16 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> ExecutionHost<'_, '_, D, T
     /// Updates the row that was found, from the registers of the assignments. The frame has the changes then.
     #[inline]
     fn update_columns(&mut self, id: OperationId) -> Result<(), Failure> {
-        let OperationKind::Update { access, assignments, .. } = &self.get(id).kind else {
+        let OperationKind::Update { access, assignments, added, .. } = &self.get(id).kind else {
             unreachable!("code updates by an UPDATE only")
         };
         let (row, frame) = (self.row(), &mut self.machine.frame);
         let mut changes = std::mem::take(&mut frame.changes);
         changes.clear();
         changes.extend(assignments.iter().map(|(column, register, _)| (*column, frame.get(*register))));
+        if !added.is_empty() {
+            self.execution.data.adds_to(&access.table, row, added);
+        }
         let updated = self.execution.data.update(&access.table, row, &changes, &frame.arena);
         frame.changes = changes;
         updated

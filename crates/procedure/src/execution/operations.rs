@@ -78,7 +78,7 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
                 assign(returning, machine)?;
                 1
             }
-            OperationKind::Update { access, assignments, checks, returning } => {
+            OperationKind::Update { access, assignments, checks, returning, added } => {
                 let table = &access.table;
                 let count = self.for_each_collected(access, machine, |row, machine, data| {
                     let mut changes = std::mem::take(&mut machine.frame.changes);
@@ -92,6 +92,9 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
                     }
                     let hash = hash_changes(hash, &changes, &machine.frame.arena);
                     check(table, checks, machine)?;
+                    if !added.is_empty() {
+                        data.adds_to(table, row, added);
+                    }
                     data.update(table, row, &changes, &machine.frame.arena)?;
                     machine.frame.changes = changes;
                     machine.frame.written += hash.written();

@@ -2,6 +2,7 @@
 //!
 //! Not here: built-in functions and casts (`values`), the execution of statements (`execution`).
 
+pub(crate) mod added;
 mod apply;
 pub(crate) mod by_value;
 pub(crate) mod effect;

@@ -209,6 +209,8 @@ pub enum OperationKind {
         checks: Vec<Check>,
         /// RETURNING … INTO.
         returning: Vec<(Register, Expression)>,
+        /// The columns to which it adds, and of which nothing else follows (`added_columns`).
+        added: Vec<usize>,
     },
     /// Removes rows.
     Delete {

@@ -134,7 +134,7 @@ impl Operation {
                 checks.iter_mut().for_each(|check| check.condition.visit_registers(visit));
                 visit_returning(returning, visit);
             }
-            OperationKind::Update { access, assignments, checks, returning } => {
+            OperationKind::Update { access, assignments, checks, returning, .. } => {
                 access.visit_registers(visit);
                 for (_, register, value) in assignments {
                     value.visit_registers(visit);
@@ -159,7 +159,7 @@ impl Operation {
                 values.iter().chain(returning.iter().map(|(_, value)| value)).for_each(&mut *visit);
                 checks.iter().for_each(|check| visit(&check.condition));
             }
-            OperationKind::Update { access, assignments, checks, returning } => {
+            OperationKind::Update { access, assignments, checks, returning, .. } => {
                 access.visit_expressions(visit);
                 assignments.iter().for_each(|(.., value)| visit(value));
                 checks.iter().for_each(|check| visit(&check.condition));

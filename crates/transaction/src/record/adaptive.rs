@@ -83,6 +83,10 @@ impl Recorder for AdaptiveRecorder {
         self.command.prepare(&Execution { by_value, ..*execution })
     }
 
+    fn holds_call(&self) -> bool {
+        self.command.holds_call()
+    }
+
     fn prepared<'a>(&'a mut self, call: &'a mut Vec<u8>) -> Option<&'a mut Vec<u8>> {
         self.command.prepared(call)
     }

@@ -28,6 +28,10 @@ impl Recorder for CommandRecorder {
         if execution.by_value { self.columns.prepare(execution) } else { execution.call.len() }
     }
 
+    fn holds_call(&self) -> bool {
+        !self.by_value
+    }
+
     fn prepared<'a>(&'a mut self, call: &'a mut Vec<u8>) -> Option<&'a mut Vec<u8>> {
         if self.by_value { self.columns.prepared(call) } else { Some(call) }
     }

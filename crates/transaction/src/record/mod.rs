@@ -87,6 +87,11 @@ pub(crate) trait Recorder: Send {
     /// Begins the record of a transaction that has run. Returns its bytes, as far as they are known.
     fn prepare(&mut self, execution: &Execution<'_>) -> usize;
 
+    /// Returns whether the prepared record holds the call, and nothing of the rows that are written.
+    fn holds_call(&self) -> bool {
+        false
+    }
+
     /// Returns the record of the transaction that has run, where all of it is known but its number.
     fn prepared<'a>(&'a mut self, _call: &'a mut Vec<u8>) -> Option<&'a mut Vec<u8>> {
         None
@@ -247,6 +252,12 @@ impl Records {
     /// Says to which worker's logger the records go.
     pub(crate) fn go_to(&mut self, worker: Slot) {
         self.worker = worker;
+    }
+
+    /// Whether all records hold calls, which may still change.
+    #[inline]
+    pub(crate) fn hold_calls(&self) -> bool {
+        self.large.files.is_empty() && self.recorders.iter().all(|own| own.holds_call())
     }
 
     /// Whether nothing is logged.

@@ -199,6 +199,10 @@ impl DataAccess for Workspace {
         self.insert_under(table, key, NewRow { values, arena }, Some(image))
     }
 
+    fn adds_to(&mut self, table: &Table, row: Handle, columns: &[usize]) {
+        self.note_added(table, row, columns);
+    }
+
     #[inline]
     fn update(
         &mut self,
@@ -225,7 +229,11 @@ impl DataAccess for Workspace {
         let slots = table.layout.slots();
         for (column, datum) in changes {
             self.writes.change(entry, slots[*column], *datum, arena);
+            if let Some((_, value)) = self.added.iter().find(|(own, _)| own == column) {
+                self.writes.added_to(*value);
+            }
         }
+        self.added.clear();
         self.ask_room()
     }
 

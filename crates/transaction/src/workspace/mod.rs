@@ -16,6 +16,7 @@ mod looks;
 mod reads;
 mod savepoint;
 mod scans;
+mod sums;
 mod write_set;
 
 pub use describe::{Described, Description, RowWordCount};
@@ -37,6 +38,7 @@ use logging::Observed;
 use looks::Look;
 use procedure::{Conflict, DataAccess, Failure, Interrupts, KeptRows};
 use storage::{Fingers, Handle, LeafObservation, Record, Slot, Worker};
+pub(crate) use sums::MovedSums;
 use write_set::WriteSet;
 
 /// A transaction asks whether there is room for what it changes once in this many bytes.
@@ -81,6 +83,12 @@ pub struct Workspace {
     room: usize,
     /// Bytes of rows that were inserted.
     inserted_bytes: usize,
+    /// The columns to which the update that follows adds, with their values.
+    added: Vec<(usize, i64)>,
+    /// Whether the commit may move sums.
+    pub(crate) sums_may_move: bool,
+    /// The sums that the commit has moved.
+    pub(crate) moved_sums: MovedSums,
     /// Rows that stand in registers.
     pub(crate) kept: KeptRows<Handle>,
     pub(crate) scans: Scans,
@@ -138,6 +146,9 @@ impl Workspace {
             writes: WriteSet::default(),
             room: ROOM,
             inserted_bytes: 0,
+            added: Vec::new(),
+            sums_may_move: false,
+            moved_sums: MovedSums::default(),
             kept: KeptRows::default(),
             scans: Scans::default(),
             expected: Expectations::default(),
@@ -247,6 +258,8 @@ impl Workspace {
         self.absences.clear();
         self.writes.clear();
         (self.room, self.inserted_bytes) = (ROOM, 0);
+        self.added.clear();
+        (self.sums_may_move, self.moved_sums) = (false, MovedSums::default());
         self.kept.clear();
         self.expected.clear();
         self.scans.reset();

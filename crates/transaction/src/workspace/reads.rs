@@ -29,8 +29,20 @@ pub(crate) struct Read {
 #[derive(Default, Debug)]
 pub(crate) struct ReadSet {
     rows: Vec<Read>,
-    values: Vec<(ColumnSlot, Datum)>,
+    values: Vec<ReadValue>,
 }
+
+/// A value that was read.
+#[derive(Clone, Copy, Debug)]
+struct ReadValue {
+    slot: ColumnSlot,
+    value: Datum,
+    /// Whether it only became a part of a sum that goes back into its column.
+    is_added_to: bool,
+}
+
+/// A row that is written is read among the last of this many reads.
+const RECENT: usize = 16;
 
 /// Returns whether a value has no part in an arena.
 #[inline]
@@ -90,17 +102,37 @@ impl ReadSet {
         let is_kept = count <= MOST_VALUES && values.iter().all(is_plain);
         let place = is_kept.then_some((self.values.len() as u32, count as u32));
         if is_kept {
-            self.values.extend(columns.iter().copied().zip(values.iter().copied()));
+            let read = |(slot, value): (&ColumnSlot, &Datum)| ReadValue {
+                slot: *slot,
+                value: *value,
+                is_added_to: false,
+            };
+            self.values.extend(columns.iter().zip(values).map(read));
         }
         self.rows.push(Read { record, state, values: place });
     }
 
-    /// Returns whether a record has the values that were read from it; false if its version must stay.
-    pub(crate) fn has_values(&self, read: &Read, record: Record<'_>) -> bool {
+    /// Returns whether a record has the values that were read from it; false if its version must stay. Values
+    /// that are added to may differ if `sums_may_move`.
+    pub(crate) fn has_values(&self, read: &Read, record: Record<'_>, sums_may_move: bool) -> bool {
         let Some((first, count)) = read.values else { return false };
         let (row, mut arena) = (record.row(), Arena::default());
         let values = &self.values[first as usize..][..count as usize];
-        values.iter().all(|(slot, value)| is_same(row.column(*slot, &mut arena), *value))
+        values.iter().all(|own| {
+            own.is_added_to && sums_may_move || is_same(row.column(own.slot, &mut arena), own.value)
+        })
+    }
+
+    /// Says that the last read of a record took the value of a column only to add to it. Returns that value,
+    /// if it is an integer that is kept.
+    pub(crate) fn add_to(&mut self, record: Handle, slot: ColumnSlot) -> Option<i64> {
+        let read = self.rows.iter().rev().take(RECENT).find(|read| read.record == record)?;
+        let (first, count) = read.values?;
+        let values = &mut self.values[first as usize..][..count as usize];
+        let own = values.iter_mut().find(|own| own.slot == slot)?;
+        let Datum::Int(value) = own.value else { return None };
+        own.is_added_to = true;
+        Some(value)
     }
 
     /// Notes that reads hold in later versions.

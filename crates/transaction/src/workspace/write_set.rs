@@ -81,6 +81,15 @@ pub(crate) struct Link {
     pub(crate) key: Vec<u8>,
 }
 
+/// A new column value, in the list of its entry.
+#[derive(Clone, Copy, Debug)]
+struct ChangeEntry {
+    change: Change,
+    next: u32,
+    /// The value to which the transaction has added, if the new value is that sum.
+    added_to: Option<i64>,
+}
+
 /// How long the lists of a write set were.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
@@ -96,7 +105,7 @@ pub(crate) struct Mark {
 pub(crate) struct WriteSet {
     pub(crate) entries: Vec<Entry>,
     pub(crate) links: Vec<Link>,
-    changes: Vec<(Change, u32)>,
+    changes: Vec<ChangeEntry>,
     pub(crate) arena: Arena,
     /// The marks that are set, oldest first.
     marks: Vec<Mark>,
@@ -254,7 +263,7 @@ impl WriteSet {
             let Some(entry) = self.entries.get_mut(entry as usize) else { continue };
             *entry = before;
             if let Some(last) = self.changes.get_mut(before.last as usize) {
-                last.1 = END;
+                last.next = END;
             }
         }
         self.links.truncate(links);
@@ -267,13 +276,39 @@ impl WriteSet {
         self.save(entry);
         let datum = self.arena.adopt(datum, from);
         let at = self.changes.len() as u32;
-        self.changes.push((Change { slot, datum }, END));
+        self.changes.push(ChangeEntry { change: Change { slot, datum }, next: END, added_to: None });
         let entry = &mut self.entries[entry];
         match entry.last {
             END => entry.first = at,
-            last => self.changes[last as usize].1 = at,
+            last => self.changes[last as usize].next = at,
         }
         entry.last = at;
+    }
+
+    /// Says that the newest column value is a sum of this value and another one.
+    pub(crate) fn added_to(&mut self, value: i64) {
+        if let Some(last) = self.changes.last_mut() {
+            last.added_to = Some(value);
+        }
+    }
+
+    /// Replaces the sums of an entry by those of other values: `sum` is given the column, the value to which
+    /// the transaction has added, and the sum. Returns whether one has changed; `None` if `sum` has no answer.
+    pub(crate) fn move_sums(
+        &mut self,
+        entry: usize,
+        mut sum: impl FnMut(ColumnSlot, i64, i64) -> Option<i64>,
+    ) -> Option<bool> {
+        let (mut at, mut has_changed) = (self.entries[entry].first, false);
+        while let Some(own) = self.changes.get_mut(at as usize) {
+            at = own.next;
+            if let (Some(added_to), Datum::Int(old)) = (own.added_to, own.change.datum) {
+                let new = sum(own.change.slot, added_to, old)?;
+                has_changed |= new != old;
+                own.change.datum = Datum::Int(new);
+            }
+        }
+        Some(has_changed)
     }
 
     /// The new column values of an entry, oldest first.
@@ -291,7 +326,7 @@ impl WriteSet {
 /// An entry's list of changes.
 #[derive(Clone)]
 pub(crate) struct Changes<'a> {
-    changes: &'a [(Change, u32)],
+    changes: &'a [ChangeEntry],
     next: u32,
 }
 
@@ -299,9 +334,9 @@ impl Iterator for Changes<'_> {
     type Item = Change;
 
     fn next(&mut self) -> Option<Change> {
-        let (change, next) = *self.changes.get(self.next as usize)?;
-        self.next = next;
-        Some(change)
+        let own = self.changes.get(self.next as usize)?;
+        self.next = own.next;
+        Some(own.change)
     }
 }
 
