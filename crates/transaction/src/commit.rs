@@ -412,15 +412,7 @@ impl CommitPipeline {
             workspace.abandon_commit();
             return Err(conflict.into());
         }
-        if let Some((place, written)) = counted {
-            let MovedSums { executed, written: moved } = workspace.moved_sums;
-            if executed.rows > 0 {
-                call.truncate(*place);
-                let mut written = *written - executed;
-                written += moved;
-                put_written(written, call);
-            }
-        }
+        count_moved(*counted, workspace.moved_sums, call);
         if records.needs.rows {
             workspace.install(|change, table, record| records.row_written(change, table, record));
         } else {
@@ -454,5 +446,19 @@ impl CommitPipeline {
         workspace.end_commit();
         appended?;
         Ok(stamp)
+    }
+}
+
+/// Counts the sums that a commit has moved in the record of its call, if that counts writes.
+#[inline]
+fn count_moved(counted: Option<(usize, Written)>, moved: MovedSums, call: &mut Vec<u8>) {
+    let MovedSums { executed, written } = moved;
+    if let Some((place, counted)) = counted
+        && executed.rows > 0
+    {
+        let mut sum = counted - executed;
+        sum += written;
+        call.truncate(place);
+        put_written(sum, call);
     }
 }

@@ -1,13 +1,13 @@
 //! Columns to which an UPDATE adds, while nothing else follows from their values. Such updates commute: a
 //! transaction whose row has moved on adds to the value that it finds when it commits.
-//! Source: escrow and field calls (O'Neil, TODS 1986). Differs: no bound is tested ahead; a sum that its column
-//! can't hold is a lost race, and the next attempt fails with the error.
+//! Source: escrow transactional method (O'Neil, TODS 1986). Differs: no bound is tested ahead; a sum that its
+//! column can't hold is a lost race, and the next attempt fails with the error.
 
 use crate::{Access, ArithmeticOperator, Cast, Check, Expression, NumberClass, Register};
 use catalog::exact_bounds;
 
-/// Returns the columns to which an UPDATE adds: their new values are sums of the old ones and of values that do
-/// not depend on them, and no index, check, condition or result uses either.
+/// Returns the columns to which an UPDATE adds: their new values are sums of the old ones and of values that
+/// do not depend on them, and no index, check, condition or result uses either.
 pub fn added_columns(
     access: &Access,
     assignments: &[(usize, Register, Expression)],

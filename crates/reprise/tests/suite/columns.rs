@@ -149,74 +149,76 @@ fn what_threads_make_of_columns_is_what_a_serial_run_makes() {
     configs().for_each(|config| check(SCRIPT, config, calls));
 }
 
-/// Transactions add to the same columns at the same time. What each adds counts once, whether another one reads
-/// the sum, adds to it twice, undoes a part, or brings it to its limit.
+const COUNTERS: &str = "
+    CREATE TABLE counters (id INT PRIMARY KEY, n INT NOT NULL, m NUMERIC(8,2), s SMALLINT NOT NULL,
+        r NUMERIC(4,1) NOT NULL, k BIGINT CHECK (k > -1000000), f DOUBLE PRECISION);
+    INSERT INTO counters SELECT g, g, 0, 32000, 0, 0, 0.1 FROM generate_series(1, 3) AS g;
+    CREATE PROCEDURE waits() LANGUAGE plpgsql AS $$
+    DECLARE v BIGINT := 0;
+    BEGIN FOR i IN 1..1500 LOOP v := v + i; END LOOP; END $$;
+    CREATE PROCEDURE adds(x INT, y INT) LANGUAGE plpgsql AS $$
+    BEGIN
+        UPDATE counters SET n = n + x, m = m - 1.25 * x, r = r + 0.1, k = k + 1, f = f + 0.1 WHERE id = y;
+        CALL waits();
+        UPDATE pairs SET b = (b * 3 + x) % 1009 WHERE id = x;
+    END $$;
+    CREATE PROCEDURE adds_twice(x INT, y INT) LANGUAGE plpgsql AS $$
+    BEGIN
+        UPDATE counters SET n = n + x WHERE id = y;
+        UPDATE counters SET n = 2 + n, m = m + 3 WHERE id = x;
+        CALL waits();
+    END $$;
+    CREATE PROCEDURE reads(x INT, y INT) LANGUAGE plpgsql AS $$
+    DECLARE v BIGINT; w BIGINT;
+    BEGIN
+        UPDATE counters SET n = n - x, m = m + x WHERE id = y RETURNING s INTO v;
+        CALL waits();
+        SELECT n INTO w FROM counters WHERE id = x;
+        UPDATE pairs SET c = (c * 5 + v + w) % 1009 WHERE id = y;
+    END $$;
+    CREATE PROCEDURE sets(x INT, y INT) LANGUAGE plpgsql AS $$
+    BEGIN
+        UPDATE counters SET n = x, m = CASE WHEN m IS NULL THEN 0 END WHERE id = y;
+        CALL waits();
+    END $$;
+    CREATE PROCEDURE limits(x INT, y INT) LANGUAGE plpgsql AS $$
+    BEGIN
+        UPDATE counters SET s = s + 300 * x, r = r - 99 WHERE id = y;
+        CALL waits();
+        UPDATE counters SET s = s - 200 WHERE id = x;
+    END $$;
+    CREATE PROCEDURE undoes(x INT, y INT) LANGUAGE plpgsql AS $$
+    BEGIN
+        BEGIN
+            UPDATE counters SET n = n + 100, s = s - 1 WHERE id = y;
+            CALL waits();
+            IF x > 1 THEN RAISE EXCEPTION 'undone'; END IF;
+        EXCEPTION WHEN raise_exception THEN
+            UPDATE counters SET n = n + 1 WHERE id = y;
+        END;
+    END $$;
+    CREATE PROCEDURE replaces(x INT, y INT) LANGUAGE plpgsql AS $$
+    DECLARE v INT;
+    BEGIN
+        SELECT n INTO v FROM counters WHERE id = y;
+        UPDATE counters SET n = n + v WHERE id = y AND n < 100000;
+        CALL waits();
+        DELETE FROM counters WHERE id = x AND n % 7 = 0;
+        INSERT INTO counters VALUES (x, v % 100, 1, 32000, 1, 1, 1) ON CONFLICT (id) DO NOTHING;
+    END $$;";
+
+const SUMS: [&str; 7] = ["adds", "adds_twice", "reads", "sets", "limits", "undoes", "replaces"];
+
+/// Transactions add to the same columns at the same time. What each adds counts once, whether another one
+/// reads the sum, adds to it twice, undoes a part, or brings it to its limit.
 #[test]
 fn sums_are_those_of_a_serial_run() {
-    const SUMS: [&str; 7] = ["adds", "adds_twice", "reads", "sets", "limits", "undoes", "replaces"];
-    let script = format!(
-        "{SCRIPT}
-        CREATE TABLE counters (id INT PRIMARY KEY, n INT NOT NULL, m NUMERIC(8,2), s SMALLINT NOT NULL,
-            r NUMERIC(4,1) NOT NULL, k BIGINT CHECK (k > -1000000), f DOUBLE PRECISION);
-        INSERT INTO counters SELECT g, g, 0, 32000, 0, 0, 0.1 FROM generate_series(1, 3) AS g;
-        CREATE PROCEDURE waits() LANGUAGE plpgsql AS $$
-        DECLARE v BIGINT := 0;
-        BEGIN FOR i IN 1..1500 LOOP v := v + i; END LOOP; END $$;
-        CREATE PROCEDURE adds(x INT, y INT) LANGUAGE plpgsql AS $$
-        BEGIN
-            UPDATE counters SET n = n + x, m = m - 1.25 * x, r = r + 0.1, k = k + 1, f = f + 0.1 WHERE id = y;
-            CALL waits();
-            UPDATE pairs SET b = (b * 3 + x) % 1009 WHERE id = x;
-        END $$;
-        CREATE PROCEDURE adds_twice(x INT, y INT) LANGUAGE plpgsql AS $$
-        BEGIN
-            UPDATE counters SET n = n + x WHERE id = y;
-            UPDATE counters SET n = 2 + n, m = m + 3 WHERE id = x;
-            CALL waits();
-        END $$;
-        CREATE PROCEDURE reads(x INT, y INT) LANGUAGE plpgsql AS $$
-        DECLARE v BIGINT; w BIGINT;
-        BEGIN
-            UPDATE counters SET n = n - x, m = m + x WHERE id = y RETURNING s INTO v;
-            CALL waits();
-            SELECT n INTO w FROM counters WHERE id = x;
-            UPDATE pairs SET c = (c * 5 + v + w) % 1009 WHERE id = y;
-        END $$;
-        CREATE PROCEDURE sets(x INT, y INT) LANGUAGE plpgsql AS $$
-        BEGIN
-            UPDATE counters SET n = x, m = CASE WHEN m IS NULL THEN 0 END WHERE id = y;
-            CALL waits();
-        END $$;
-        CREATE PROCEDURE limits(x INT, y INT) LANGUAGE plpgsql AS $$
-        BEGIN
-            UPDATE counters SET s = s + 300 * x, r = r - 99 WHERE id = y;
-            CALL waits();
-            UPDATE counters SET s = s - 200 WHERE id = x;
-        END $$;
-        CREATE PROCEDURE undoes(x INT, y INT) LANGUAGE plpgsql AS $$
-        BEGIN
-            BEGIN
-                UPDATE counters SET n = n + 100, s = s - 1 WHERE id = y;
-                CALL waits();
-                IF x > 1 THEN RAISE EXCEPTION 'undone'; END IF;
-            EXCEPTION WHEN raise_exception THEN
-                UPDATE counters SET n = n + 1 WHERE id = y;
-            END;
-        END $$;
-        CREATE PROCEDURE replaces(x INT, y INT) LANGUAGE plpgsql AS $$
-        DECLARE v INT;
-        BEGIN
-            SELECT n INTO v FROM counters WHERE id = y;
-            UPDATE counters SET n = n + v WHERE id = y AND n < 100000;
-            CALL waits();
-            DELETE FROM counters WHERE id = x AND n % 7 = 0;
-            INSERT INTO counters VALUES (x, v % 100, 1, 32000, 1, 1, 1) ON CONFLICT (id) DO NOTHING;
-        END $$;"
-    );
+    let script = format!("{SCRIPT}{COUNTERS}");
     let calls = |session: &mut Session, seed: u64| {
         let mut random = SmallRng::seed_from_u64(seed);
         for _ in 0..CALLS {
-            let procedure = if random.random() { SUMS[0] } else { SUMS[random.random_range(0..SUMS.len())] };
+            let place = if random.random() { 0 } else { random.random_range(0..SUMS.len()) };
+            let procedure = SUMS[place];
             let mut row = || Value::Int(random.random_range(1..=ROWS));
             let arguments = [row(), row()];
             match session.call(procedure, &arguments) {

@@ -174,6 +174,9 @@ impl DataAccess for Workspace {
                     // Its earlier reads may have taken other columns.
                     if !own {
                         self.reads.push(handle, state);
+                        if self.writes.keep_sums(entry) {
+                            self.reads.keep_sums(handle);
+                        }
                     }
                     for (slot, datum) in columns.iter().zip(out.iter_mut()) {
                         if let Some(new) = self.writes.latest(entry, *slot, arena) {
@@ -211,30 +214,10 @@ impl DataAccess for Workspace {
         changes: &[(usize, Datum)],
         arena: &Arena,
     ) -> Result<(), Failure> {
-        self.worker.check_limit().map_err(out_of_memory)?;
-        let entry = match self.writes.find(record) {
-            Some(entry) => entry,
-            None => {
-                self.recover_row(table, record)?;
-                self.discipline.write(self, table.id, record)?;
-                self.writes.add(record, table.id, Action::Update)
-            }
-        };
-        if self.writes.is_private(entry) {
-            return self.change_own(table, record, changes, arena);
-        }
-        if table.indexes.len() > 1 {
-            self.reindex(table, record, changes, arena)?;
-        }
-        let slots = table.layout.slots();
-        for (column, datum) in changes {
-            self.writes.change(entry, slots[*column], *datum, arena);
-            if let Some((_, value)) = self.added.iter().find(|(own, _)| own == column) {
-                self.writes.added_to(*value);
-            }
-        }
+        let updated = self.update_row(table, record, changes, arena);
+        // They are of this update alone, also if it has failed.
         self.added.clear();
-        self.ask_room()
+        updated
     }
 
     fn delete(&mut self, table: &Table, record: Handle) -> Result<(), Failure> {
@@ -258,6 +241,40 @@ impl DataAccess for Workspace {
 }
 
 impl Workspace {
+    /// Updates a row.
+    #[inline]
+    fn update_row(
+        &mut self,
+        table: &Table,
+        record: Handle,
+        changes: &[(usize, Datum)],
+        arena: &Arena,
+    ) -> Result<(), Failure> {
+        self.worker.check_limit().map_err(out_of_memory)?;
+        let entry = match self.writes.find(record) {
+            Some(entry) => entry,
+            None => {
+                self.recover_row(table, record)?;
+                self.discipline.write(self, table.id, record)?;
+                self.writes.add(record, table.id, Action::Update)
+            }
+        };
+        if self.writes.is_private(entry) {
+            return self.change_own(table, record, changes, arena);
+        }
+        if table.indexes.len() > 1 {
+            self.reindex(table, record, changes, arena)?;
+        }
+        let slots = table.layout.slots();
+        for (column, datum) in changes {
+            self.writes.change(entry, slots[*column], *datum, arena);
+            if let Some((_, value)) = self.added.iter().find(|(own, _)| own == column) {
+                self.writes.added_to(*value);
+            }
+        }
+        self.ask_room()
+    }
+
     /// Inserts a row under its primary key. It is encoded if there is no image of it.
     fn insert_under(
         &mut self,

@@ -123,6 +123,16 @@ impl ReadSet {
         })
     }
 
+    /// Says that what was added to values of a record has been read, so that the values must stay.
+    pub(crate) fn keep_sums(&mut self, record: Handle) {
+        for read in self.rows.iter().filter(|read| read.record == record) {
+            if let Some((first, count)) = read.values {
+                let values = &mut self.values[first as usize..][..count as usize];
+                values.iter_mut().for_each(|own| own.is_added_to = false);
+            }
+        }
+    }
+
     /// Says that the last read of a record took the value of a column only to add to it. Returns that value,
     /// if it is an integer that is kept.
     pub(crate) fn add_to(&mut self, record: Handle, slot: ColumnSlot) -> Option<i64> {

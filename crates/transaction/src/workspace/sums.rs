@@ -4,8 +4,9 @@
 //! A record of the call is made before rows are locked, and its checksum covers the sums, so a commit that
 //! moves sums corrects the checksum. Records of rows that are made so early can't be corrected: then a moved
 //! sum is a conflict (`commit`).
-//! Invariant: a row whose sums are moved was read once, by values. Held by: every further read of the row by
-//! the transaction, before or after the update, is of that version or of all its values.
+//! Invariant: nothing that the transaction has done follows from a sum that moves. A read of the row before
+//! the update has its values for itself; a read after it keeps the sums as they are. Held by:
+//! `sums_are_those_of_a_serial_run`.
 //! Source: escrow transactional method (O'Neil, TODS 1986).
 
 use super::Workspace;

@@ -292,8 +292,20 @@ impl WriteSet {
         }
     }
 
+    /// Says that the sums of an entry have been read, so that they must stay. Returns whether there were
+    /// any.
+    pub(crate) fn keep_sums(&mut self, entry: usize) -> bool {
+        let (mut at, mut had_any) = (self.entries[entry].first, false);
+        while let Some(own) = self.changes.get_mut(at as usize) {
+            at = own.next;
+            had_any |= own.added_to.take().is_some();
+        }
+        had_any
+    }
+
     /// Replaces the sums of an entry by those of other values: `sum` is given the column, the value to which
-    /// the transaction has added, and the sum. Returns whether one has changed; `None` if `sum` has no answer.
+    /// the transaction has added, and the sum. Returns whether one has changed; `None` if `sum` has no
+    /// answer.
     pub(crate) fn move_sums(
         &mut self,
         entry: usize,
