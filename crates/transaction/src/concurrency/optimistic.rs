@@ -169,13 +169,11 @@ fn version_with_values(workspace: &Workspace, locked: Locked, read: &Read) -> Op
         return None;
     }
     let (record, is_own) = (workspace.record(read.record), locked.has(workspace, read.record));
-    // Of a row that it has locked, as it writes the sums.
-    let sums_may_move = is_own && workspace.sums_may_move;
     let mut looks = 0;
     while looks < LOOKS_AT_VALIDATION {
         let state = if is_own { Some(record.locked_state()) } else { record.unlocked_state() };
         if let Some(state) = state {
-            if state.is_absent() || !workspace.reads.has_values(read, record, sums_may_move) {
+            if state.is_absent() || !workspace.reads.has_values(read, record, workspace.sums_may_move) {
                 return None;
             }
             if is_own || record.is_state(state) {
