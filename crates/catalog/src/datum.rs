@@ -38,6 +38,12 @@ pub enum Datum {
 }
 
 impl Datum {
+    /// Returns whether the value has no part in an arena.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        matches!(self, Self::Null | Self::Int(_) | Self::Double(_))
+    }
+
     /// Returns a boolean.
     pub fn boolean(value: bool) -> Self {
         Self::Int(value.into())
@@ -253,9 +259,7 @@ impl Arena {
             Datum::Wide(index) => self.push_decimal(from.decimals[index as usize]),
             Datum::Array(span) => {
                 let elements = from.elements(span);
-                let is_plain =
-                    |element: &Datum| matches!(element, Datum::Null | Datum::Int(_) | Datum::Double(_));
-                if elements.iter().all(is_plain) {
+                if elements.iter().all(Datum::is_plain) {
                     return self.push_array(elements);
                 }
                 let elements: Vec<Datum> =

@@ -58,8 +58,7 @@ impl Arguments {
             self.values.push(value);
         }
         let elements = &self.arena.all_elements()[start..];
-        let is_plain =
-            elements.iter().all(|own| matches!(own, Datum::Null | Datum::Int(_) | Datum::Double(_)));
+        let is_plain = elements.iter().all(Datum::is_plain);
         let elements = if is_plain { (start as u32, (start + elements.len()) as u32) } else { (0, 0) };
         self.kept[transaction as usize] = Some(Kept { first, elements, end: end.map(|end| end as u32) });
     }

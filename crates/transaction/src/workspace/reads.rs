@@ -44,12 +44,6 @@ struct ReadValue {
 /// A row that is written is read among the last of this many reads.
 const RECENT: usize = 16;
 
-/// Returns whether a value has no part in an arena.
-#[inline]
-fn is_plain(value: &Datum) -> bool {
-    matches!(value, Datum::Null | Datum::Int(_) | Datum::Double(_))
-}
-
 /// Returns whether a row's value is the one that was read: not only equal, as zeros of both signs are.
 #[inline]
 fn is_same(now: Datum, read: Datum) -> bool {
@@ -99,7 +93,7 @@ impl ReadSet {
         values: &[Datum],
     ) {
         let count = columns.len();
-        let is_kept = count <= MOST_VALUES && values.iter().all(is_plain);
+        let is_kept = count <= MOST_VALUES && values.iter().all(Datum::is_plain);
         let place = is_kept.then_some((self.values.len() as u32, count as u32));
         if is_kept {
             let read = |(slot, value): (&ColumnSlot, &Datum)| ReadValue {
