@@ -60,7 +60,7 @@ static ALLOCATOR: Fenced = Fenced;
 const TABLES: &str = "
     CREATE TABLE t (id INT PRIMARY KEY, a INT, b TEXT, c NUMERIC(10, 2), d DOUBLE PRECISION);
     CREATE TABLE u (x INT, y TEXT, v BIGINT NOT NULL CHECK (v < 1000), PRIMARY KEY (x, y));
-    INSERT INTO t VALUES (1, 2, 'three', 4.5, 0.5), (2, NULL, NULL, NULL, NULL), (7, 70, '', 7.77, 1e300);
+    INSERT INTO t VALUES (1, 2, 'three', 4.5, 0.5), (2, NULL, NULL, NULL, NULL), (7, 70, '', 7.77, '1e300');
     INSERT INTO u VALUES (1, 'a', 10), (1, 'b', 20), (2, 'a', 30);
 ";
 

@@ -173,6 +173,11 @@ impl RowLayout {
         &self.slots
     }
 
+    /// Returns the column at a location.
+    pub fn column_at(&self, slot: ColumnSlot) -> Option<usize> {
+        self.slots.iter().position(|own| *own == slot)
+    }
+
     /// Returns the number of columns before the first one that is not an integer of at most a word.
     pub fn leading_integers(&self) -> usize {
         self.leading_integers

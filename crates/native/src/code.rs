@@ -19,7 +19,7 @@ type Function = extern "C" fn(&mut Context<'_>) -> u64;
 pub struct Native {
     run: Function,
     announce: Function,
-    unit: Unit,
+    pub(crate) unit: Unit,
 }
 
 /// The code of an expression.
@@ -28,18 +28,18 @@ pub struct NativeExpression {
     evaluate: Function,
     /// Number of registers that a frame must have.
     registers: usize,
-    unit: Unit,
+    pub(crate) unit: Unit,
 }
 
 /// Functions that were compiled together: their memory, and the parts that their host interprets.
 pub(crate) struct Unit {
     parts: Parts,
     /// Size of the code in bytes.
-    bytes: usize,
+    pub(crate) bytes: usize,
     /// The memory of the functions; `None` once it is freed.
     memory: Mutex<Option<JITModule>>,
     /// The part of the limit of its compiler that the code takes.
-    charge: Option<Charge>,
+    pub(crate) charge: Option<Charge>,
 }
 
 /// A part of a limit on the size of code.
@@ -105,12 +105,6 @@ impl Native {
         let [run, announce] = unsafe { [function_at(run), function_at(announce)] };
         Self { run, announce, unit }
     }
-
-    /// Returns the code with the part of a limit that it takes.
-    pub(crate) fn charged(mut self, charge: Charge) -> Self {
-        self.unit.charge = Some(charge);
-        self
-    }
 }
 
 impl Compiled for Native {
@@ -134,17 +128,6 @@ impl NativeExpression {
     pub(crate) unsafe fn new(unit: Unit, evaluate: *const u8, registers: usize) -> Self {
         // SAFETY: by the contract.
         Self { evaluate: unsafe { function_at(evaluate) }, registers, unit }
-    }
-
-    /// Returns the size of the code in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.unit.bytes
-    }
-
-    /// Returns the code with the part of a limit that it takes.
-    pub(crate) fn charged(mut self, charge: Charge) -> Self {
-        self.unit.charge = Some(charge);
-        self
     }
 }
 

@@ -175,16 +175,17 @@ impl Compiler {
 
     /// Returns the code of a source; `None` if it stays interpreted.
     fn code(&self, source: Source<'_>) -> Option<Arc<dyn Compiled>> {
-        let Report { code, bytes, .. } = compile(source).ok()?;
-        let charge = Charge::of(bytes, MOST_BYTES, &self.bytes)?;
-        Some(Arc::new(code.charged(charge)))
+        let Report { mut code, bytes, .. } = compile(source).ok()?;
+        code.unit.charge = Some(Charge::of(bytes, MOST_BYTES, &self.bytes)?);
+        Some(Arc::new(code))
     }
 
     /// Returns the code of an expression; `None` if it stays interpreted.
     fn code_of_expression(&self, watched: &Watched) -> Option<Arc<dyn CompiledExpression>> {
-        let code = compile_expression(watched.expression()).ok()?;
-        let charge = Charge::of(code.bytes().next_multiple_of(PAGE), MOST_BYTES, &self.bytes)?;
-        Some(Arc::new(code.charged(charge)))
+        let mut code = compile_expression(watched.expression()).ok()?;
+        let bytes = code.unit.bytes.next_multiple_of(PAGE);
+        code.unit.charge = Some(Charge::of(bytes, MOST_BYTES, &self.bytes)?);
+        Some(Arc::new(code))
     }
 }
 

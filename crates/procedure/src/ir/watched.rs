@@ -1,7 +1,8 @@
 //! Expressions that are evaluated for each row of a query: they are watched, and compiled once they are hot.
 //!
-//! Invariant: a watched expression has the values and errors of its expression. Held by: the comparisons with
-//! PostgreSQL (`crates/workload/tests/suite/postgresql.rs`), which run with all expressions compiled.
+//! Invariant: a watched expression has the values and errors of its expression. Held by:
+//! `compiled_queries_agree_with_the_interpreter`, and the comparisons with PostgreSQL
+//! (`crates/workload/tests/suite/postgresql.rs`), which run with all expressions compiled.
 //!
 //! Not here: the compiler (`native`).
 

@@ -418,16 +418,10 @@ pub enum Plan {
     Delete(Delete),
 }
 
-impl Plan {
-    /// Returns a node that filters the rows of this node.
-    #[must_use]
-    pub fn filter(self, condition: Expression) -> Self {
-        Self::Filter { input: Box::new(self), condition }
-    }
-
-    /// Returns the nodes directly below this node.
-    pub fn inputs(&self) -> Vec<&Self> {
-        match self {
+/// The nodes directly below a node.
+macro_rules! inputs {
+    ($plan:expr, $iter:ident $(, $mut:tt)?) => {
+        match $plan {
             Self::One
             | Self::Values { .. }
             | Self::Scan { .. }
@@ -446,13 +440,35 @@ impl Plan {
             | Self::Insert(Insert { input, .. })
             | Self::Update(Update { input, .. })
             | Self::Delete(Delete { input, .. }) => vec![input],
-            Self::Apply { input, subquery } => vec![input, &subquery.plan],
+            Self::Apply { input, subquery } => vec![input, &$($mut)? subquery.plan],
             Self::Loop { outer, inner, .. } => vec![outer, inner],
             Self::Hash { probe, build, .. } => vec![probe, build],
-            Self::Union { inputs } => inputs.iter().collect(),
-            Self::Combine { inputs, .. } => inputs.iter().collect(),
-            Self::With { named, input } => named.iter().map(|(_, plan, _)| plan).chain([&**input]).collect(),
+            Self::Union { inputs } => inputs.$iter().collect(),
+            Self::Combine { inputs, .. } => inputs.$iter().collect(),
+            Self::With { named, input } => {
+                let mut all: Vec<_> = named.$iter().map(|(_, plan, _)| plan).collect();
+                all.push(input);
+                all
+            }
         }
+    };
+}
+
+impl Plan {
+    /// Returns a node that filters the rows of this node.
+    #[must_use]
+    pub fn filter(self, condition: Expression) -> Self {
+        Self::Filter { input: Box::new(self), condition }
+    }
+
+    /// Returns the nodes directly below this node.
+    pub fn inputs(&self) -> Vec<&Self> {
+        inputs!(self, iter)
+    }
+
+    /// Returns the nodes directly below this node, to be changed.
+    fn inputs_mut(&mut self) -> Vec<&mut Self> {
+        inputs!(self, iter_mut, mut)
     }
 
     /// Returns the expressions of this node, without those of the nodes below it.

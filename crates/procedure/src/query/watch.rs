@@ -1,6 +1,6 @@
 //! Watches the expressions of plans and of single statements that are evaluated for each row.
 
-use super::{Delete, Insert, Plan, Query, Update};
+use super::{Plan, Query};
 use crate::{Access, Aggregate, Expression, OperationKind, Procedure, Select, SortKey};
 
 fn watch_access(access: &mut Access) {
@@ -24,38 +24,6 @@ impl Query {
 }
 
 impl Plan {
-    /// Returns the nodes directly below this node, to be changed.
-    fn inputs_mut(&mut self) -> Vec<&mut Self> {
-        match self {
-            Self::One
-            | Self::Values { .. }
-            | Self::Scan { .. }
-            | Self::Function { .. }
-            | Self::Rows { .. }
-            | Self::Named { .. } => Vec::new(),
-            Self::Filter { input, .. }
-            | Self::Compute { input, .. }
-            | Self::Hold { input, .. }
-            | Self::Group { input, .. }
-            | Self::Distinct { input, .. }
-            | Self::Sort { input, .. }
-            | Self::Limit { input, .. }
-            | Self::Call { input, .. }
-            | Self::Keep { input, .. }
-            | Self::Insert(Insert { input, .. })
-            | Self::Update(Update { input, .. })
-            | Self::Delete(Delete { input, .. }) => vec![input],
-            Self::Apply { input, subquery } => vec![input, &mut subquery.plan],
-            Self::Loop { outer, inner, .. } => vec![outer, inner],
-            Self::Hash { probe, build, .. } => vec![probe, build],
-            Self::Union { inputs } => inputs.iter_mut().collect(),
-            Self::Combine { inputs, .. } => inputs.iter_mut().collect(),
-            Self::With { named, input } => {
-                named.iter_mut().map(|(_, plan, _)| plan).chain([&mut **input]).collect()
-            }
-        }
-    }
-
     fn watch(&mut self) {
         match self {
             Self::Scan { access, .. } => watch_access(access),

@@ -50,7 +50,7 @@ impl Workspace {
             let has_moved = self.writes.move_sums(place, |slot, added_to, sum| {
                 let Datum::Int(now) = row.column(slot, &mut arena) else { return None };
                 let sum = now.checked_add(sum.checked_sub(added_to)?)?;
-                let column = table.layout.slots().iter().position(|own| *own == slot)?;
+                let column = table.layout.column_at(slot)?;
                 let (least, most) = exact_bounds(table.columns[column].ty)?;
                 (least..=most).contains(&sum).then_some(sum)
             });
@@ -63,8 +63,7 @@ impl Workspace {
                 let mut hash = RowHash::of(table.id);
                 hash.add_bytes(&key);
                 for change in changes {
-                    let column = table.layout.slots().iter().position(|own| *own == change.slot);
-                    hash.add(column.unwrap_or_default() as u64);
+                    hash.add(table.layout.column_at(change.slot).unwrap_or_default() as u64);
                     hash.add_datum(change.datum, &self.writes.arena);
                 }
                 hash.written()
