@@ -21,11 +21,9 @@ pub fn added_columns(
         let table = &access.table;
         let is_key = table.indexes.iter().any(|index| index.columns.contains(column));
         let Some(place) = access.columns.iter().position(|own| own == column) else { return false };
-        if is_key || exact_bounds(table.columns[*column].ty).is_none() {
-            return false;
-        }
+        let Some(bounds) = exact_bounds(table.columns[*column].ty).filter(|_| !is_key) else { return false };
         let old = Register(access.registers.0 + place as u32);
-        let Some(addend) = addend(value, old) else { return false };
+        let Some(addend) = addend(value, old, bounds) else { return false };
         let further = assignments.iter().filter(|(own, ..)| own != column).map(|(.., value)| value);
         let checks = checks.iter().map(|check| &check.condition);
         let results = returning.iter().map(|(_, value)| value);
@@ -41,11 +39,18 @@ fn uses(expression: &Expression, register: Register) -> bool {
     found
 }
 
-/// Returns what an expression adds to a register, or subtracts from it, without rounding.
-fn addend(value: &Expression, register: Register) -> Option<&Expression> {
+/// Returns what an expression adds to a register, or subtracts from it: without rounding, and with the bounds
+/// of the column, which the commit checks again.
+fn addend(value: &Expression, register: Register, bounds: (i64, i64)) -> Option<&Expression> {
     let value = match value {
-        Expression::Cast { cast: Cast::Same | Cast::Range { .. }, operand } => operand,
-        Expression::Cast { cast: Cast::Rescale { multiply: 1, divide: 1, .. }, operand } => operand,
+        Expression::Cast { cast, operand } => {
+            let own = match *cast {
+                Cast::Range { least, most, .. } => (least, most),
+                Cast::Rescale { multiply: 1, divide: 1, limit } => (1 - limit, limit - 1),
+                _ => return None,
+            };
+            Some(&**operand).filter(|_| own == bounds)?
+        }
         value => value,
     };
     let Expression::Arithmetic { operator, class, operands } = value else { return None };

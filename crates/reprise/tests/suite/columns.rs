@@ -187,6 +187,13 @@ const COUNTERS: &str = "
         CALL waits();
         UPDATE counters SET s = s - 200 WHERE id = x;
     END $$;
+    CREATE PROCEDURE narrows(x INT, y INT) LANGUAGE plpgsql AS $$
+    BEGIN
+        UPDATE counters SET n = (n + 9000 * x)::SMALLINT WHERE id = y;
+        CALL waits();
+        UPDATE counters SET m = (m + 20 * x)::NUMERIC(4,2) WHERE id = x AND s > 0;
+        CALL waits();
+    END $$;
     CREATE PROCEDURE undoes(x INT, y INT) LANGUAGE plpgsql AS $$
     BEGIN
         BEGIN
@@ -207,7 +214,7 @@ const COUNTERS: &str = "
         INSERT INTO counters VALUES (x, v % 100, 1, 32000, 1, 1, 1) ON CONFLICT (id) DO NOTHING;
     END $$;";
 
-const SUMS: [&str; 7] = ["adds", "adds_twice", "reads", "sets", "limits", "undoes", "replaces"];
+const SUMS: [&str; 8] = ["adds", "adds_twice", "reads", "sets", "limits", "narrows", "undoes", "replaces"];
 
 /// Transactions add to the same columns at the same time. What each adds counts once, whether another one
 /// reads the sum, adds to it twice, undoes a part, or brings it to its limit.
