@@ -5,6 +5,7 @@
 
 use crate::{Access, ArithmeticOperator, Cast, Check, Expression, NumberClass, Register};
 use catalog::exact_bounds;
+use std::ops::RangeInclusive;
 
 /// Returns the columns to which an UPDATE adds: their new values are sums of the old ones and of values that
 /// do not depend on them, and no index, check, condition or result uses either.
@@ -21,9 +22,10 @@ pub fn added_columns(
         let table = &access.table;
         let is_key = table.indexes.iter().any(|index| index.columns.contains(column));
         let Some(place) = access.columns.iter().position(|own| own == column) else { return false };
-        let Some(bounds) = exact_bounds(table.columns[*column].ty).filter(|_| !is_key) else { return false };
+        let bounds = exact_bounds(table.columns[*column].ty).filter(|_| !is_key);
+        let Some((least, most)) = bounds else { return false };
         let old = Register(access.registers.0 + place as u32);
-        let Some(addend) = addend(value, old, bounds) else { return false };
+        let Some(addend) = addend(value, old, least..=most) else { return false };
         let further = assignments.iter().filter(|(own, ..)| own != column).map(|(.., value)| value);
         let checks = checks.iter().map(|check| &check.condition);
         let results = returning.iter().map(|(_, value)| value);
@@ -41,12 +43,12 @@ fn uses(expression: &Expression, register: Register) -> bool {
 
 /// Returns what an expression adds to a register, or subtracts from it: without rounding, and with the bounds
 /// of the column, which the commit checks again.
-fn addend(value: &Expression, register: Register, bounds: (i64, i64)) -> Option<&Expression> {
+fn addend(value: &Expression, register: Register, bounds: RangeInclusive<i64>) -> Option<&Expression> {
     let value = match value {
         Expression::Cast { cast, operand } => {
             let own = match *cast {
-                Cast::Range { least, most, .. } => (least, most),
-                Cast::Rescale { multiply: 1, divide: 1, limit } => (1 - limit, limit - 1),
+                Cast::Range { least, most, .. } => least..=most,
+                Cast::Rescale { multiply: 1, divide: 1, limit } => 1 - limit..=limit - 1,
                 _ => return None,
             };
             Some(&**operand).filter(|_| own == bounds)?
