@@ -5,7 +5,7 @@
 //! table. Each table number therefore has one row layout, and a log record has the layout of its table.
 
 use crate::StatementError;
-use crate::binder::{Binder, RowScope, Typed};
+use crate::binder::{Binder, Typed};
 use crate::definition::TableBuilder;
 use crate::kept_text;
 use crate::schema::{Schema, refused, unsupported};
@@ -235,9 +235,7 @@ impl Schema {
                     let from = Type::from(old.columns[own].ty);
                     match using {
                         Some(using) => {
-                            binder.row = Some(RowScope::of_row(old, old_registers));
-                            let bound = binder.bind(&using);
-                            binder.row = None;
+                            let bound = binder.over_row(old, old_registers, |own| own.bind(&using));
                             binder.coerce(bound?, ty, false, using.syntax())?
                         }
                         None => {
@@ -260,9 +258,7 @@ impl Schema {
             };
             values.push(value);
         }
-        binder.row = Some(RowScope::of_row(new, new_registers));
-        let checks = binder.bind_checks(new, |_| true, node)?;
-        binder.row = None;
+        let checks = binder.bind_checks(new, new_registers, node)?;
         let keys = self.foreign_keys();
         let references = keys.iter().flat_map(|keys| keys.references_of(new.id));
         let references = references.filter(|own| new_keys.contains(&own.name)).cloned().collect();

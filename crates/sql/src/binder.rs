@@ -47,39 +47,6 @@ pub(crate) struct CursorVariable {
     pub(crate) columns: Option<Vec<(String, Type)>>,
 }
 
-/// The table whose rows an expression may refer to.
-#[derive(Debug)]
-pub(crate) struct RowScope {
-    pub(crate) table: Arc<Table>,
-    pub(crate) alias: String,
-    /// The first register of the row, with one register per column of the table.
-    pub(crate) registers: Register,
-    /// Columns that are loaded, in the order of their registers.
-    pub(crate) used: Vec<usize>,
-    /// Whether rows are reached one by one, so that columns can be chosen before they are read.
-    pub(crate) is_point: bool,
-    /// Columns that are chosen before they are read.
-    pub(crate) choices: Vec<procedure::Choice>,
-    /// Registers of columns that need no loading.
-    pub(crate) known: HashMap<usize, Register>,
-}
-
-impl RowScope {
-    /// Returns the scope of a row that registers hold already, with one register per column.
-    pub(crate) fn of_row(table: &Arc<Table>, registers: Register) -> Self {
-        let known = (0..table.columns.len()).map(|c| (c, Register(registers.0 + c as u32))).collect();
-        Self {
-            table: Arc::clone(table),
-            alias: table.short_name().into(),
-            registers,
-            used: Vec::new(),
-            is_point: false,
-            choices: Vec::new(),
-            known,
-        }
-    }
-}
-
 /// An expression with its type; literals take the type that they are compared with or assigned to.
 #[derive(Clone, Debug)]
 pub(crate) enum Typed {
@@ -107,9 +74,6 @@ pub(crate) struct Binder<'a> {
     pub(crate) routine: String,
     pub(crate) registers: Vec<Type>,
     pub(crate) scopes: Vec<(Option<String>, HashMap<String, Name>)>,
-    pub(crate) row: Option<RowScope>,
-    /// Number of references to columns of the row so far.
-    pub(crate) row_references: usize,
     pub(crate) operations: Vec<Operation>,
     /// The queries of the procedure so far. `queries` is about those that are being bound.
     pub(crate) procedure_queries: Vec<ProcedureQuery>,
@@ -153,8 +117,6 @@ impl<'a> Binder<'a> {
             routine: String::new(),
             registers: Vec::new(),
             scopes: vec![(None, HashMap::new())],
-            row: None,
-            row_references: 0,
             operations: Vec::new(),
             procedure_queries: Vec::new(),
             targets: Vec::new(),
@@ -328,20 +290,6 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Returns the register that holds a column of the row in scope.
-    pub(crate) fn column_register(&mut self, column: usize) -> Register {
-        self.row_references += 1;
-        let row = self.row.as_mut().expect("a column was found in a row");
-        if let Some(register) = row.known.get(&column) {
-            return *register;
-        }
-        let place = row.used.iter().position(|used| *used == column).unwrap_or_else(|| {
-            row.used.push(column);
-            row.used.len() - 1
-        });
-        Register(row.registers.0 + place as u32)
-    }
-
     pub(crate) fn operation(&mut self, kind: OperationKind, node: &SyntaxNode) -> OperationId {
         let found = self.found();
         let position = self.source.position(self.offset(node));
@@ -356,6 +304,11 @@ impl<'a> Binder<'a> {
         let position = self.source.position(self.offset(node));
         let query = ProcedureQuery { query, target, found, position };
         self.writes |= query.writes();
+        query.query.plan.walk(&mut |node| {
+            if node.foreign_keys().is_some_and(|(_, keys)| keys.depend_on_call()) {
+                (self.uses_timestamp, self.uses_seed) = (true, true);
+            }
+        });
         self.procedure_queries.push(query);
         QueryId(self.procedure_queries.len() as u32 - 1)
     }

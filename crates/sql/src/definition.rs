@@ -1,6 +1,6 @@
 //! CREATE TABLE: builds the definition that `Catalog` takes. ALTER TABLE uses the same builder (`alter.rs`).
 
-use crate::binder::{Binder, RowScope};
+use crate::binder::Binder;
 use crate::error::StatementError;
 use crate::kept_text;
 use crate::schema::Schema;
@@ -504,13 +504,11 @@ impl<'a> TableBuilder<'a> {
     /// Binds every new CHECK once, against the final columns.
     fn check_expressions(&mut self, table: &Arc<Table>) -> Result<(), StatementError> {
         for check in std::mem::take(&mut self.unbound) {
-            let registers = self.binder.row_registers(table);
-            self.binder.row = Some(RowScope::of_row(table, registers));
             let expression = self.binder.part(check.expr(), check.syntax())?;
             // A separate binder, because the defaults of columns may depend on the call and a CHECK may not.
             let mut condition = Binder::new(self.binder.schema, self.binder.source);
-            condition.row = self.binder.row.take();
-            condition.bind_condition(&expression)?;
+            let registers = condition.row_registers(table);
+            condition.over_row(table, registers, |own| own.bind_condition(&expression))?;
             if condition.uses_seed || condition.uses_timestamp || condition.by_value.is_some() {
                 return Err(self.binder.unsupported(check.syntax(), "a CHECK that depends on the call"));
             }

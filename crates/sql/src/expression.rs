@@ -214,6 +214,12 @@ impl Binder<'_> {
                         let operator = ArithmeticOperator::Subtract;
                         Ok(Typed::Known(Expression::Arithmetic { operator, class, operands }, ty))
                     }
+                    // 0 - 0 has another sign than -0.
+                    operand @ Typed::Known(_, Type::Scalar(ScalarType::Double)) => {
+                        let minus = Expression::Constant(Datum::Double(-1.0));
+                        let minus = Typed::Known(minus, ScalarType::Double.into());
+                        self.arithmetic(ArithmeticOperator::Multiply, operand, minus, node)
+                    }
                     operand => self.arithmetic(ArithmeticOperator::Subtract, zero, operand, node),
                 }
             }
@@ -373,7 +379,6 @@ impl Binder<'_> {
 
     fn bind_case(&mut self, case: &ast::CaseExpr) -> Result<Typed, StatementError> {
         let node = case.syntax();
-        let references = self.row_references;
         let subject = match case.expr() {
             Some(subject) => Some(self.bind(&subject)?),
             None => None,
@@ -389,11 +394,6 @@ impl Binder<'_> {
                     Expression::Compare { operator: CompareOperator::Equal, class, operands }
                 }
             });
-        }
-        if self.row_references == references
-            && let Some(choice) = self.bind_choice(&conditions, case)?
-        {
-            return Ok(choice);
         }
         let mut values = Vec::new();
         for when in case.when_clause_list().into_iter().flat_map(|list| list.when_clauses()) {

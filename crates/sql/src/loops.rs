@@ -153,11 +153,11 @@ impl Binder<'_> {
             targets
         };
         let outputs = self.outputs(bound.items, &targets, &select)?;
-        let Some(read) = self.read(bound.rows, outputs, false, &select) else {
-            return Err(self.unsupported(&select, "a loop over a SELECT without FROM"));
-        };
-        let (label, body) = self.bind_loop(repeat.label(), repeat.body(), node)?;
-        out.push(read.repeat(label, body));
+        let bind_body = |own: &mut Self| own.bind_loop(repeat.label(), repeat.body(), node);
+        match self.repeat(bound.work, outputs, &select, bind_body)? {
+            Some(statement) => out.push(statement),
+            None => return Err(self.unsupported(&select, "a loop over a SELECT without FROM")),
+        }
         Ok(())
     }
 

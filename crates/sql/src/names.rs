@@ -35,19 +35,10 @@ impl Binder<'_> {
             return Ok(Typed::Known(day, ScalarType::Date.into()));
         }
         let text = name.text();
-        let column = self.row.as_ref().and_then(|row| row.table.column(&text));
-        let variable = self.name(&text).cloned();
-        if column.is_none()
-            && let Some(column) = self.find_column(None, &text, node)?
-        {
-            return match variable {
-                Some(_) => Err(self.ambiguous(&text, node)),
-                None => Ok(column),
-            };
-        }
-        match (column, variable) {
+        let column = self.find_column(None, &text, node)?;
+        match (column, self.name(&text)) {
             (Some(_), Some(_)) => Err(self.ambiguous(&text, node)),
-            (Some(column), None) => Ok(self.column(column)),
+            (Some(column), None) => Ok(column),
             (None, Some(Name::Variable(variable))) => {
                 Ok(Typed::Known(Expression::Register(variable.register), variable.ty))
             }
@@ -64,12 +55,6 @@ impl Binder<'_> {
         }
     }
 
-    pub(crate) fn column(&mut self, column: usize) -> Typed {
-        let register = self.column_register(column);
-        let ty = self.row.as_ref().expect("the column's row").table.columns[column].ty;
-        Typed::Known(Expression::Register(register), ty.into())
-    }
-
     pub(crate) fn bind_field(&mut self, field: &ast::FieldExpr) -> Result<Typed, StatementError> {
         let node = field.syntax();
         if let (Some(ast::Expr::ParenExpr(base)), Some(name)) = (field.base(), field.field())
@@ -81,13 +66,6 @@ impl Binder<'_> {
             return Err(self.unsupported(node, "this kind of reference"));
         };
         let (base, name) = (base.text(), name.text());
-        if let Some(row) = &self.row
-            && row.alias == base
-        {
-            let table = std::sync::Arc::clone(&row.table);
-            let column = self.column_of(&table, &name, node)?;
-            return Ok(self.column(column));
-        }
         if self.names_relation(&base) {
             return match self.find_column(Some(&base), &name, node)? {
                 Some(column) => Ok(column),

@@ -3,7 +3,7 @@
 
 use crate::binder::{Binder, Name, Variable};
 use crate::error::StatementError;
-use crate::query::BoundSelect;
+use crate::query::{BoundRows, Work};
 use catalog::{ScalarType, Type};
 use procedure::{
     Cursor, Destination, Expression, Opaque, QueryId, QueryTarget, Register, SqlError, Statement,
@@ -26,7 +26,7 @@ impl Binder<'_> {
     }
 
     /// Binds the rows of a query, or of a statement with RETURNING.
-    fn bind_any_rows(&mut self, statement: &ast::Stmt) -> Result<BoundSelect, StatementError> {
+    fn bind_any_rows(&mut self, statement: &ast::Stmt) -> Result<BoundRows, StatementError> {
         let node = statement.syntax();
         if let Some(query) = ast::SelectVariant::cast(node.clone()) {
             let bound = self.bind_query(|binder| binder.bind_variant(&query))?;
@@ -46,7 +46,7 @@ impl Binder<'_> {
     ) -> Result<(QueryId, Columns), StatementError> {
         let node = statement.syntax();
         let bound = self.bind_any_rows(statement)?;
-        let crate::query::SelectRows::Query(query) = bound.rows else {
+        let Work::Query(query) = bound.work else {
             return Err(self.unsupported(node, "this form of query"));
         };
         let columns: Columns = query.columns.iter().map(|column| (column.name.clone(), column.ty)).collect();

@@ -7,12 +7,10 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
-use crate::expression::comparison_operator;
 use catalog::{Datum, ScalarType, Table, Type};
-use procedure::{Access, Bound, Cast, CompareOperator, Expression, Path};
+use procedure::{Bound, Cast, CompareOperator, Expression, Path};
 use squawk_syntax::SyntaxNode;
-use squawk_syntax::ast::{self, AstNode};
-use std::sync::Arc;
+use squawk_syntax::ast;
 
 /// `column operator value`.
 pub(crate) struct Candidate {
@@ -27,131 +25,6 @@ pub(crate) struct Candidate {
 pub(crate) type WantedOrder = Vec<(usize, bool)>;
 
 impl Binder<'_> {
-    /// Binds a WHERE clause against the row in scope. Returns the access, without its columns, and whether
-    /// the path provides the wanted order.
-    pub(crate) fn bind_access(
-        &mut self,
-        condition: Option<ast::Expr>,
-        wanted: Option<&WantedOrder>,
-    ) -> Result<(Access, bool), StatementError> {
-        let row = self.row.as_ref().expect("an access has a row");
-        let table = Arc::clone(&row.table);
-        let registers = row.registers;
-        let mut conjuncts = Vec::new();
-        if let Some(condition) = condition {
-            split(condition, &mut conjuncts);
-        }
-        let mut candidates = Vec::new();
-        for (place, conjunct) in conjuncts.iter().enumerate() {
-            self.collect_candidates(conjunct, place, &table, &mut candidates)?;
-        }
-        let (path, used, ordered) = choose_path(&table, &candidates, wanted);
-        let mut filter = Vec::new();
-        for (place, conjunct) in conjuncts.iter().enumerate() {
-            if used.contains(&place) {
-                continue;
-            }
-            filter.push(self.bind_condition(conjunct)?);
-        }
-        let filter = (!filter.is_empty()).then(|| Expression::all(filter));
-        if let Some(row) = &mut self.row {
-            row.is_point = matches!(path, Path::Point { .. });
-        }
-        let (columns, slots, choices) = (Vec::new(), Vec::new(), Vec::new());
-        let access = Access { table, path, columns, slots, registers, choices, filter };
-        Ok((access, ordered))
-    }
-
-    /// Completes an access with the columns that were referred to since it was bound.
-    pub(crate) fn finish_access(&mut self, access: &mut Access) {
-        let row = self.row.as_mut().expect("an access has a row");
-        access.choices = std::mem::take(&mut row.choices);
-        access.columns = row.used.clone();
-        access.slots = row.used.iter().map(|column| row.table.layout.slots()[*column]).collect();
-    }
-
-    fn collect_candidates(
-        &mut self,
-        conjunct: &ast::Expr,
-        place: usize,
-        table: &Table,
-        candidates: &mut Vec<Candidate>,
-    ) -> Result<(), StatementError> {
-        let mut add = |binder: &mut Self, column: &ast::Expr, operator, value: &ast::Expr| {
-            let Some(column) = binder.plain_column(column, table) else { return Ok(false) };
-            let Some(value) = binder.independent(value)? else { return Ok(false) };
-            let ty = table.columns[column].ty;
-            let Some(value) = binder.key_value(value, ty, operator, conjunct.syntax())? else {
-                return Ok(false);
-            };
-            candidates.push(Candidate { column, operator, value, conjunct: place });
-            Ok(true)
-        };
-        match conjunct {
-            ast::Expr::BinExpr(binary) => {
-                let (Some(left), Some(right)) = (binary.lhs(), binary.rhs()) else { return Ok(()) };
-                let Some(operator) = binary.op().and_then(|op| comparison_operator(&op)) else {
-                    return Ok(());
-                };
-                if operator == CompareOperator::NotEqual || is_any(&right) {
-                    return Ok(());
-                }
-                if !add(self, &left, operator, &right)? {
-                    add(self, &right, mirrored(operator), &left)?;
-                }
-            }
-            ast::Expr::BetweenExpr(between)
-                if between.not_token().is_none() && between.between_symmetry().is_none() =>
-            {
-                self.check_between(between)?;
-                let (Some(target), Some(start), Some(end)) =
-                    (between.target(), between.start(), between.end())
-                else {
-                    return Ok(());
-                };
-                if add(self, &target, CompareOperator::GreaterOrEqual, &start)?
-                    && !add(self, &target, CompareOperator::LessOrEqual, &end)?
-                {
-                    candidates.pop();
-                }
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// Returns the column of an expression that is a column name.
-    pub(crate) fn plain_column(&self, expression: &ast::Expr, table: &Table) -> Option<usize> {
-        match expression {
-            ast::Expr::NameRef(name) => {
-                let name = name.text();
-                if self.name(&name).is_some() { None } else { table.column(&name) }
-            }
-            ast::Expr::FieldExpr(field) => match field.base()? {
-                ast::Expr::NameRef(base) if self.row.as_ref().is_some_and(|r| r.alias == base.text()) => {
-                    table.column(&field.field()?.text())
-                }
-                _ => None,
-            },
-            ast::Expr::ParenExpr(paren) => self.plain_column(&paren.expr()?, table),
-            _ => None,
-        }
-    }
-
-    /// Binds an expression if it does not depend on the row; else returns `None`.
-    fn independent(&mut self, expression: &ast::Expr) -> Result<Option<Typed>, StatementError> {
-        let before = self.row_references;
-        let used = self.row.as_ref().map_or(0, |row| row.used.len());
-        let bound = self.bind(expression)?;
-        if self.row_references != before {
-            if let Some(row) = &mut self.row {
-                row.used.truncate(used);
-            }
-            return Ok(None);
-        }
-        Ok(Some(bound))
-    }
-
     /// Returns a value as a key of a column's type; `None` if rounding or overflow could select other rows.
     pub(crate) fn key_value(
         &self,
@@ -294,11 +167,6 @@ pub(crate) fn choose_path(
             wanted.and_then(|wanted| given_order(table, &columns, equalities.len(), candidates, wanted));
         let ends = usize::from(lower.is_some()) + usize::from(upper.is_some());
         let score = equalities.len() * 8 + ends * 2 + usize::from(backward.is_some());
-        // A BETWEEN is used only if both of its bounds are.
-        used.retain(|conjunct| {
-            let parts = candidates.iter().filter(|c| c.conjunct == *conjunct).count();
-            parts == 1 || lower.is_some() && upper.is_some()
-        });
         if best.as_ref().is_none_or(|(most, ..)| score > *most) {
             let prefix = equalities.iter().map(|candidate| candidate.value.clone()).collect();
             let path = Path::Range {

@@ -137,31 +137,4 @@ impl Binder<'_> {
         let negated = between.not_token().is_some();
         Ok(boolean(if negated { Expression::Not(Box::new(inside)) } else { inside }))
     }
-
-    /// Binds a CASE that chooses a column of the row by conditions that do not depend on the row.
-    pub(crate) fn bind_choice(
-        &mut self,
-        conditions: &[Expression],
-        case: &ast::CaseExpr,
-    ) -> Result<Option<Typed>, StatementError> {
-        let Some(row) = self.row.as_ref().filter(|row| row.is_point) else { return Ok(None) };
-        let table = std::sync::Arc::clone(&row.table);
-        let known = row.known.clone();
-        let values = case.when_clause_list().into_iter().flat_map(|list| list.when_clauses());
-        let values = values.map(|when| when.then()).chain([case.else_clause().and_then(|e| e.expr())]);
-        let columns: Option<Vec<usize>> = values.map(|value| self.plain_column(&value?, &table)).collect();
-        let Some(mut columns) = columns else { return Ok(None) };
-        let ty = table.columns[columns[0]].ty;
-        let alike = |column: &usize| table.columns[*column].ty == ty && !known.contains_key(column);
-        if !columns.iter().all(alike) {
-            return Ok(None);
-        }
-        let Some(otherwise) = columns.pop() else { return Ok(None) };
-        let branches = conditions.iter().cloned().zip(columns).collect();
-        let target = self.new_register(ty);
-        if let Some(row) = &mut self.row {
-            row.choices.push(procedure::Choice { branches, otherwise, target });
-        }
-        Ok(Some(Typed::Known(Expression::Register(target), ty.into())))
-    }
 }

@@ -1,110 +1,128 @@
-//! SELECT from one table.
+//! Statements that read or write tables: their rows, and the lists of columns that they name.
 
-use crate::binder::{Binder, RowScope, Typed};
+use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::expression::calls_expandarray;
-use crate::path::WantedOrder;
-use crate::plan::is_simple;
-use crate::plan::select::Sort;
-use crate::types::object_name;
-use catalog::ScalarType;
+use crate::plan::Bound;
 use procedure::query::{OutputColumn, Query};
-use procedure::{
-    Expression, Label, OperationId, OperationKind, QueryId, QueryTarget, Register, Select, SortKey, SqlError,
-    Statement,
-};
+use procedure::{Expression, Label, OperationKind, QueryTarget, Register, Select, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
-use squawk_syntax::ast::{self, AstNode, HasSelectTail};
-use std::collections::HashMap;
+use squawk_syntax::ast::{self, AstNode};
 
 /// Maximum number of columns of a result, as in PostgreSQL.
 const MOST_TARGETS: usize = 1664;
 
-/// The source of the rows of a SELECT.
-pub(crate) enum SelectRows {
+/// How a bound statement is executed.
+pub(crate) enum Work {
     /// One row of expressions, without an operation.
-    One,
-    /// One table.
-    Table(Select),
+    Values,
+    /// An operation, still without outputs.
+    Operation(OperationKind),
+    /// Inserts without outputs.
+    Inserts(Vec<OperationKind>),
+    /// A read, and the insert for each of its rows.
+    Repeat(Box<[OperationKind; 2]>),
     /// A query with a plan.
     Query(Query),
 }
 
-/// A bound SELECT: its columns by name, and the source of its rows.
-pub(crate) struct BoundSelect {
+/// A bound statement: its columns by name, and how it is executed.
+pub(crate) struct BoundRows {
     pub(crate) items: Vec<(String, Typed, SyntaxNode)>,
-    pub(crate) rows: SelectRows,
+    pub(crate) work: Work,
 }
 
-/// The operation or query that reads the rows of a SELECT.
-#[derive(Clone, Copy)]
-pub(crate) enum Read {
-    Operation(OperationId),
-    Query(QueryId),
-}
-
-impl Read {
-    /// Returns the statement that runs it for its effect or for its first row.
-    pub(crate) fn execute(self) -> Statement {
+impl Work {
+    /// Returns its operations.
+    pub(crate) fn kinds(&mut self) -> &mut [OperationKind] {
         match self {
-            Self::Operation(operation) => Statement::Execute(operation),
-            Self::Query(query) => Statement::Query(query),
-        }
-    }
-
-    /// Returns the loop over its rows.
-    pub(crate) fn repeat(self, label: Label, body: Vec<Statement>) -> Statement {
-        match self {
-            Self::Operation(operation) => Statement::ForRows { label, operation, body },
-            Self::Query(query) => Statement::ForQuery { label, query, body },
+            Self::Values | Self::Query(_) => &mut [],
+            Self::Operation(kind) => std::slice::from_mut(kind),
+            Self::Inserts(kinds) => kinds,
+            Self::Repeat(kinds) => &mut **kinds,
         }
     }
 }
 
 impl Binder<'_> {
-    /// Adds the operation or query that reads rows into outputs; `None` for one row of expressions.
-    pub(crate) fn read(
+    /// Adds the operations or the query of a statement. Their first row is assigned to outputs.
+    pub(crate) fn execute(
         &mut self,
-        rows: SelectRows,
+        work: Work,
         outputs: Vec<(Register, Expression)>,
         strict: bool,
         node: &SyntaxNode,
-    ) -> Option<Read> {
-        match rows {
-            SelectRows::One => None,
-            SelectRows::Table(select) => {
-                let kind = OperationKind::Select(Select { outputs, strict, ..select });
-                Some(Read::Operation(self.operation(kind, node)))
+    ) -> Vec<Statement> {
+        match work {
+            Work::Values => {
+                outputs.into_iter().map(|(target, value)| Statement::Assign { target, value }).collect()
             }
-            SelectRows::Query(query) => {
+            Work::Operation(kind) => {
+                vec![Statement::Execute(self.operation(with_outputs(kind, outputs, strict), node))]
+            }
+            Work::Inserts(all) => {
+                all.into_iter().map(|kind| Statement::Execute(self.operation(kind, node))).collect()
+            }
+            Work::Repeat(kinds) => {
+                let [select, insert] = *kinds;
+                let (operation, label) = (self.operation(select, node), self.new_label());
+                let body = vec![Statement::Execute(self.operation(insert, node))];
+                vec![Statement::ForRows { label, operation, body }]
+            }
+            Work::Query(query) => {
                 let target = QueryTarget::Statement { outputs, strict };
-                Some(Read::Query(self.query(query, target, node)))
+                vec![Statement::Query(self.query(query, target, node))]
             }
         }
     }
 
-    /// Returns the table of a reference in FROM, with its alias.
-    pub(crate) fn enter_row(
+    /// Adds the operation or query of a SELECT, and returns the loop over its rows. `None` for one row of
+    /// expressions.
+    pub(crate) fn repeat(
         &mut self,
-        path: Option<ast::PathRef>,
-        alias: Option<String>,
+        work: Work,
+        outputs: Vec<(Register, Expression)>,
         node: &SyntaxNode,
-    ) -> Result<(), StatementError> {
-        let path = self.part(path, node)?;
-        let name = object_name(&path);
-        let table = self.table(&name, path.syntax())?;
-        let own = table.short_name().to_owned();
-        let registers = self.row_registers(&table);
-        self.row = Some(RowScope {
-            table,
-            alias: alias.unwrap_or(own),
-            registers,
-            used: Vec::new(),
-            is_point: false,
-            choices: Vec::new(),
-            known: HashMap::new(),
-        });
-        Ok(())
+        bind_body: impl FnOnce(&mut Self) -> Result<(Label, Vec<Statement>), StatementError>,
+    ) -> Result<Option<Statement>, StatementError> {
+        Ok(match work {
+            Work::Operation(kind @ OperationKind::Select(_)) => {
+                let operation = self.operation(with_outputs(kind, outputs, false), node);
+                let (label, body) = bind_body(self)?;
+                Some(Statement::ForRows { label, operation, body })
+            }
+            Work::Query(query) => {
+                let target = QueryTarget::Statement { outputs, strict: false };
+                let query = self.query(query, target, node);
+                let (label, body) = bind_body(self)?;
+                Some(Statement::ForQuery { label, query, body })
+            }
+            _ => None,
+        })
+    }
+
+    /// Binds any query of a procedure.
+    pub(crate) fn bind_rows_of(&mut self, query: &ast::SelectVariant) -> Result<BoundRows, StatementError> {
+        let node = query.syntax();
+        self.check_locking(node)?;
+        self.bind_rows(node, |binder| binder.bind_variant(query))
+    }
+
+    /// Binds a statement as operations, or as a query if its plan is none of one table.
+    pub(crate) fn bind_rows(
+        &mut self,
+        node: &SyntaxNode,
+        bind: impl FnOnce(&mut Self) -> Result<Bound, StatementError>,
+    ) -> Result<BoundRows, StatementError> {
+        let first = self.registers.len();
+        let (bound, slots) = self.bind_plan(bind)?;
+        match self.lower(&bound, first, node) {
+            Some(rows) => Ok(rows),
+            None => {
+                let query = self.query_of_plan(bound, slots);
+                Ok(Self::rows_of_query(query, node))
+            }
+        }
     }
 
     /// Refuses SKIP LOCKED, which is not supported. The remaining clauses need no code here, because every
@@ -119,112 +137,12 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Binds any query of a procedure.
-    pub(crate) fn bind_rows_of(&mut self, query: &ast::SelectVariant) -> Result<BoundSelect, StatementError> {
-        self.check_locking(query.syntax())?;
-        if let ast::SelectVariant::Select(select) = query
-            && is_simple(select, self.schema)
-        {
-            return self.bind_select(select);
-        }
-        let bound = self.bind_query(|binder| binder.bind_variant(query))?;
-        Ok(Self::rows_of_query(bound, query.syntax()))
-    }
-
-    pub(crate) fn rows_of_query(query: Query, node: &SyntaxNode) -> BoundSelect {
+    pub(crate) fn rows_of_query(query: Query, node: &SyntaxNode) -> BoundRows {
         let item = |column: &OutputColumn| {
             let typed = Typed::Known(Expression::Register(column.register), column.ty);
             (column.name.clone(), typed, node.clone())
         };
-        BoundSelect { items: query.columns.iter().map(item).collect(), rows: SelectRows::Query(query) }
-    }
-
-    /// Binds a SELECT that is one operation on one table.
-    fn bind_select(&mut self, select: &ast::Select) -> Result<BoundSelect, StatementError> {
-        let node = select.syntax();
-        let clause = self.part(select.select_clause(), node)?;
-        let distinct = matches!(clause.select_quantifier(), Some(ast::SelectQuantifier::DistinctClause(_)));
-        let Some(from) = select.from_clause() else {
-            let items = self.bind_targets(clause.target_list(), node)?;
-            return Ok(BoundSelect { items, rows: SelectRows::One });
-        };
-        let offset = select.offset_clause().and_then(|clause| clause.expr());
-        let limit = select.limit_clause().and_then(|clause| match clause.limit_value() {
-            Some(ast::LimitValue::Expr(count)) => Some(count),
-            _ => None,
-        });
-        let offset = offset.map(|count| self.bind_as(&count, ScalarType::BigInt)).transpose()?;
-        let limit = limit.map(|count| self.bind_as(&count, ScalarType::BigInt)).transpose()?;
-        self.enter_from(&from)?;
-        let lifted = self.lifted.take();
-        let bound = self.bind_rows(select, &clause, distinct, offset, limit);
-        self.lifted = lifted;
-        self.row = None;
-        bound
-    }
-
-    fn enter_from(&mut self, from: &ast::FromClause) -> Result<(), StatementError> {
-        let mut items = from.items();
-        match (items.next(), items.next()) {
-            (Some(ast::FromListItem::FromItem(ast::FromItem::RelationFromItem(relation))), None) => {
-                let alias = relation.alias().and_then(|alias| alias.name());
-                let alias = alias.map(|name| ast::normalize_name_node(name.syntax()));
-                let path = relation.relation_name_ref().and_then(|name| name.path_ref());
-                self.enter_row(path, alias, relation.syntax())
-            }
-            (_, Some(second)) => Err(self.unsupported(second.syntax(), "a join")),
-            (Some(ast::FromListItem::JoinExpr(join)), None) => Err(self.unsupported(join.syntax(), "a join")),
-            _ => Err(self.unsupported(from.syntax(), "this kind of FROM")),
-        }
-    }
-
-    fn bind_rows(
-        &mut self,
-        select: &ast::Select,
-        clause: &ast::SelectClause,
-        distinct: bool,
-        offset: Option<Expression>,
-        limit: Option<Expression>,
-    ) -> Result<BoundSelect, StatementError> {
-        let node = select.syntax();
-        let sorts = self.bind_sort_list(select.order_by_clause())?;
-        let wanted = self.wanted_order(&sorts);
-        let condition = select.where_clause().and_then(|clause| clause.expr());
-        let (mut access, ordered) = self.bind_access(condition, wanted.as_ref())?;
-        self.aggregates = Some(Vec::new());
-        let items = self.bind_targets(clause.target_list(), node);
-        let aggregates = self.aggregates.take().unwrap_or_default();
-        let items = items?;
-        let mut order = Vec::new();
-        if aggregates.is_empty() {
-            if !(ordered && wanted.is_some()) {
-                order = self.bind_sorts(&sorts, &items)?;
-            }
-        } else {
-            self.refuse_plain_columns(&items)?;
-        }
-        self.finish_access(&mut access);
-        let rows =
-            Select { access, aggregates, outputs: Vec::new(), distinct, order, offset, limit, strict: false };
-        Ok(BoundSelect { items, rows: SelectRows::Table(rows) })
-    }
-
-    /// Refuses columns outside of aggregates in a SELECT with aggregates and without GROUP BY.
-    fn refuse_plain_columns(&self, items: &[(String, Typed, SyntaxNode)]) -> Result<(), StatementError> {
-        let Some(row) = &self.row else { return Ok(()) };
-        let columns = row.registers.0..row.registers.0 + row.table.columns.len() as u32;
-        for (_, item, node) in items {
-            let Typed::Known(expression, _) = item else { continue };
-            let mut plain = false;
-            expression.walk(&mut |part| {
-                plain |= Self::register_of(part).is_some_and(|register| columns.contains(&register.0));
-            });
-            if plain {
-                let message = "a column must appear in an aggregate function here";
-                return Err(self.error(node, SqlError::new("42803", message)));
-            }
-        }
-        Ok(())
+        BoundRows { items: query.columns.iter().map(item).collect(), work: Work::Query(query) }
     }
 
     /// Binds the items of a SELECT list or RETURNING.
@@ -236,30 +154,19 @@ impl Binder<'_> {
         let mut items = Vec::new();
         for target in list.into_iter().flat_map(|list| list.targets()) {
             self.check_targets(items.len(), node)?;
-            if self.row.is_none() && !self.queries.levels.is_empty() {
-                let star = match target.expr() {
-                    None => Some(None),
-                    Some(ast::Expr::FieldExpr(field)) if field.star_token().is_some() => match field.base() {
-                        Some(ast::Expr::NameRef(base)) => Some(Some(base.text())),
-                        _ => return Err(self.unsupported(target.syntax(), "this kind of reference")),
-                    },
-                    _ => None,
-                };
-                if let Some(qualifier) = star {
-                    items.append(&mut self.star(qualifier.as_deref(), target.syntax())?);
+            let expression = match target.expr() {
+                None => {
+                    items.append(&mut self.star(None, target.syntax())?);
                     continue;
                 }
-            }
-            let Some(expression) = target.expr() else {
-                let Some(table) = self.row.as_ref().map(|row| std::sync::Arc::clone(&row.table)) else {
-                    return Err(self.syntax(target.syntax(), "SELECT * needs a FROM"));
-                };
-                for (place, column) in table.visible().iter().enumerate() {
-                    let register = self.column_register(place);
-                    let typed = Typed::Known(Expression::Register(register), column.ty.into());
-                    items.push((column.name.clone(), typed, node.clone()));
+                Some(ast::Expr::FieldExpr(field)) if field.star_token().is_some() => {
+                    let Some(ast::Expr::NameRef(base)) = field.base() else {
+                        return Err(self.unsupported(target.syntax(), "this kind of reference"));
+                    };
+                    items.append(&mut self.star(Some(&base.text()), target.syntax())?);
+                    continue;
                 }
-                continue;
+                Some(expression) => expression,
             };
             let alias = target.as_name().and_then(|name| name.name()).map(|name| name.text());
             let name = alias.unwrap_or_else(|| self.column_name(&expression));
@@ -292,54 +199,6 @@ impl Binder<'_> {
         Err(self.error(node, SqlError::new("54011", message)))
     }
 
-    /// Returns the order as columns, if an index could provide it.
-    fn wanted_order(&self, sorts: &[Sort]) -> Option<WantedOrder> {
-        let table = &self.row.as_ref()?.table;
-        if sorts.is_empty() {
-            return None;
-        }
-        sorts
-            .iter()
-            .map(|sort| {
-                let column = self.plain_column(&sort.expression, table)?;
-                let natural = !table.columns[column].nullable || sort.nulls_first == sort.descending;
-                natural.then_some((column, sort.descending))
-            })
-            .collect()
-    }
-
-    fn bind_sorts(
-        &mut self,
-        sorts: &[Sort],
-        items: &[(String, Typed, SyntaxNode)],
-    ) -> Result<Vec<SortKey>, StatementError> {
-        let mut keys = Vec::new();
-        for sort in sorts {
-            let node = sort.expression.syntax();
-            let item = match &sort.expression {
-                ast::Expr::Literal(literal) => {
-                    let place = literal.syntax().text().to_string().parse::<usize>().ok();
-                    match place.and_then(|place| items.get(place.wrapping_sub(1))) {
-                        Some((_, item, _)) => Some(item.clone()),
-                        None => return Err(self.unsupported(node, "ORDER BY of a constant")),
-                    }
-                }
-                ast::Expr::NameRef(name) => {
-                    let name = name.text();
-                    items.iter().find(|(item, ..)| *item == name).map(|(_, item, _)| item.clone())
-                }
-                _ => None,
-            };
-            let item = match item {
-                Some(item) => item,
-                None => self.bind(&sort.expression)?,
-            };
-            let (value, ty) = self.settle(item, None, node)?;
-            keys.push(self.sort_key(value, ty, (sort.descending, sort.nulls_first)));
-        }
-        Ok(keys)
-    }
-
     /// Assigns the items of a SELECT or RETURNING to targets, converted to their types.
     pub(crate) fn outputs(
         &self,
@@ -358,4 +217,15 @@ impl Binder<'_> {
             .map(|((_, item, node), (target, ty))| Ok((*target, self.coerce(item, *ty, false, &node)?)))
             .collect()
     }
+}
+
+/// Returns an operation with outputs.
+fn with_outputs(mut kind: OperationKind, own: Vec<(Register, Expression)>, is_strict: bool) -> OperationKind {
+    match &mut kind {
+        OperationKind::Select(Select { outputs, strict, .. }) => (*outputs, *strict) = (own, is_strict),
+        OperationKind::Insert { returning, .. }
+        | OperationKind::Update { returning, .. }
+        | OperationKind::Delete { returning, .. } => *returning = own,
+    }
+    kind
 }

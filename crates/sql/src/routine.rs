@@ -2,7 +2,6 @@
 
 use crate::binder::{Binder, Name, Variable};
 use crate::error::StatementError;
-use crate::modify::is_simple_write;
 use crate::nesting::check_tree;
 use crate::schema::Schema;
 use crate::source::Source;
@@ -291,10 +290,6 @@ fn finish(
     procedure
 }
 
-fn returns_rows(node: &SyntaxNode) -> bool {
-    node.children().any(|child| ast::ReturningClause::can_cast(child.kind()))
-}
-
 /// A compiled statement of a client.
 pub(crate) struct Compiled {
     pub(crate) procedure: Procedure,
@@ -325,11 +320,7 @@ pub(crate) fn compile_for_client(
     binder.log_by_value(ByValueCause::Statement);
     binder.lifted = Some(Vec::new());
     let mut body = Vec::new();
-    if is_simple_write(statement, schema) && !returns_rows(node) {
-        binder.bind_simple_write(statement, None, &mut body)?;
-    } else {
-        binder.bind_for_client(statement, &mut body)?;
-    }
+    binder.bind_for_client(statement, &mut body)?;
     let mut statements = binder.lifted.take().unwrap_or_default();
     statements.append(&mut body);
     let parameters = binder.parameter_types(node)?;
@@ -400,11 +391,6 @@ pub(crate) fn compile_statement(
     binder.lifted = Some(Vec::new());
     let is_query = ast::SelectVariant::can_cast(node.kind());
     match statement {
-        ast::Stmt::Insert(_) | ast::Stmt::Update(_) | ast::Stmt::Delete(_)
-            if is_simple_write(statement, schema) && !returns_rows(node) =>
-        {
-            binder.bind_simple_write(statement, None, &mut body)?;
-        }
         ast::Stmt::Insert(_) | ast::Stmt::Update(_) | ast::Stmt::Delete(_) => {
             binder.bind_for_client(statement, &mut body)?;
         }

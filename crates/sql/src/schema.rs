@@ -6,7 +6,7 @@
 //! Not here: the definitions of a checkpoint (`image`).
 
 use crate::StatementError;
-use crate::binder::{Binder, RowScope, Typed};
+use crate::binder::{Binder, Typed};
 use crate::definition::table_definition;
 use crate::index::index_definition;
 use crate::nesting::with_stack;
@@ -257,8 +257,7 @@ impl Schema {
             }
         }
         change.depends_on_call = binder.uses_timestamp || binder.uses_seed;
-        binder.row = Some(RowScope::of_row(table, row));
-        change.checks = binder.bind_checks(table, |column| columns.contains(&column), node)?;
+        change.checks = binder.bind_checks(table, row, node)?;
         change.registers = binder.registers.len();
         Ok(change)
     }

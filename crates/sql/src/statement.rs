@@ -3,9 +3,7 @@
 use crate::binder::{Binder, Name, Target, Typed, Variable};
 use crate::error::StatementError;
 use crate::exception::{STACKED, is_bare};
-use crate::modify::{Targets, is_simple_write};
-use crate::plan::Bound;
-use crate::query::{BoundSelect, Read, SelectRows};
+use crate::query::{BoundRows, Work};
 use catalog::{ScalarType, Type};
 use procedure::{
     CompareOperator, Expression, Guarded, Label, Raise, Register, Severity, SqlError, Statement,
@@ -124,16 +122,15 @@ impl Binder<'_> {
                     return Err(self.unsupported(node, "this kind of PERFORM"));
                 };
                 let bound = self.bind_rows_of(&ast::SelectVariant::Select(select))?;
-                if matches!(bound.rows, SelectRows::One) {
+                let mut outputs = Vec::new();
+                if matches!(bound.work, Work::Values) {
                     // PERFORM discards the values, but their evaluation may fail.
                     for (_, item, item_node) in bound.items {
                         let (value, ty) = self.settle(item, None, &item_node)?;
-                        let target = self.new_register(ty);
-                        out.push(Statement::Assign { target, value });
+                        outputs.push((self.new_register(ty), value));
                     }
-                } else {
-                    out.extend(self.read(bound.rows, Vec::new(), false, node).map(Read::execute));
                 }
+                out.append(&mut self.execute(bound.work, outputs, false, node));
             }
             PlpgsqlStmt::PlpgsqlCallStmt(statement) => {
                 let call = self.part(statement.call(), node)?;
@@ -471,66 +468,35 @@ impl Binder<'_> {
     pub(crate) fn bind_written_rows(
         &mut self,
         statement: &ast::Stmt,
-    ) -> Result<Option<BoundSelect>, StatementError> {
-        let query = self.bind_query(|binder| match statement {
-            ast::Stmt::Insert(insert) => binder.bind_insert_plan(insert),
-            ast::Stmt::Update(update) => binder.bind_update_plan(update),
-            ast::Stmt::Delete(delete) => binder.bind_delete_plan(delete),
-            _ => Ok(Bound::default()),
-        })?;
+    ) -> Result<Option<BoundRows>, StatementError> {
+        let query = self.bind_query(|binder| binder.bind_accessing(statement))?;
         let written = query.plan.writes();
         Ok(written.then(|| Self::rows_of_query(query, statement.syntax())))
     }
 
     fn bind_sql(&mut self, statement: &ast::Stmt, out: &mut Vec<Statement>) -> Result<(), StatementError> {
         let node = statement.syntax();
-        if let Some(query) = ast::SelectVariant::cast(node.clone()) {
-            let bound = self.bind_rows_of(&query)?;
-            let Some((targets, strict)) = self.bind_targets_of_into(node, Some(&bound.items))? else {
+        self.check_locking(node)?;
+        let bound = self.bind_rows(node, |binder| binder.bind_accessing(statement))?;
+        let is_query = ast::SelectVariant::can_cast(node.kind());
+        let into = self.bind_targets_of_into(node, Some(&bound.items))?;
+        let (targets, strict) = match into {
+            Some(_) if !is_query && bound.items.is_empty() => {
+                return Err(self.syntax(node, "INTO requires a RETURNING clause"));
+            }
+            Some(into) => into,
+            None if is_query => {
                 let error = SqlError::new("42601", "query has no destination for result data");
                 let hint = "If you want to discard the results of a SELECT, use PERFORM instead.";
                 return Err(self.error(node, error.with_hint(hint)));
-            };
-            let outputs = self.outputs(bound.items, &targets, node)?;
-            let assign = |(target, value)| Statement::Assign { target, value };
-            match bound.rows {
-                SelectRows::One => out.extend(outputs.into_iter().map(assign)),
-                rows => out.extend(self.read(rows, outputs, strict, node).map(Read::execute)),
             }
-            return Ok(());
-        }
-        if is_simple_write(statement, self.schema) {
-            let targets = self.bind_targets_of_into(node, None)?.map(|(targets, _)| targets);
-            return self.bind_simple_write(statement, targets.as_deref(), out);
-        }
-        let Some(bound) = self.bind_written_rows(statement)? else {
-            return Err(self.unsupported(node, "this statement inside a procedure"));
-        };
-        let has_rows = !bound.items.is_empty();
-        let into = self.bind_targets_of_into(node, Some(&bound.items))?;
-        let (targets, strict) = match (into, has_rows) {
-            (Some(into), true) => into,
-            (None, false) => (Vec::new(), false),
-            (Some(_), false) => return Err(self.syntax(node, "INTO requires a RETURNING clause")),
-            (None, true) => return Err(self.syntax(node, "RETURNING requires an INTO clause")),
+            None if !bound.items.is_empty() => {
+                return Err(self.syntax(node, "RETURNING requires an INTO clause"));
+            }
+            None => (Vec::new(), false),
         };
         let outputs = self.outputs(bound.items, &targets, node)?;
-        out.extend(self.read(bound.rows, outputs, strict, node).map(Read::execute));
+        out.append(&mut self.execute(bound.work, outputs, strict, node));
         Ok(())
-    }
-
-    /// Binds an INSERT, UPDATE or DELETE that consists of operations on one table.
-    pub(crate) fn bind_simple_write(
-        &mut self,
-        statement: &ast::Stmt,
-        targets: Option<&Targets>,
-        out: &mut Vec<Statement>,
-    ) -> Result<(), StatementError> {
-        match statement {
-            ast::Stmt::Insert(insert) => self.bind_insert(insert, targets, out),
-            ast::Stmt::Update(update) => self.bind_update(update, targets, out),
-            ast::Stmt::Delete(delete) => self.bind_delete(delete, targets, out),
-            _ => Err(self.unsupported(statement.syntax(), "this statement inside a procedure")),
-        }
     }
 }

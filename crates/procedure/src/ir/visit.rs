@@ -123,18 +123,18 @@ fn visit_returning(returning: &mut [(Register, Expression)], visit: &mut Visitor
     }
 }
 
-impl Operation {
-    /// Visits its registers.
+impl OperationKind {
+    /// Visits its registers, but for FOUND.
     pub fn visit_registers(&mut self, visit: &mut Visitor<'_>) {
-        match &mut self.kind {
-            OperationKind::Select(select) => select.visit_registers(visit),
-            OperationKind::Insert { values, registers, checks, returning, .. } => {
+        match self {
+            Self::Select(select) => select.visit_registers(visit),
+            Self::Insert { values, registers, checks, returning, .. } => {
                 values.iter_mut().for_each(|value| value.visit_registers(visit));
                 visit(Role::Window, registers);
                 checks.iter_mut().for_each(|check| check.condition.visit_registers(visit));
                 visit_returning(returning, visit);
             }
-            OperationKind::Update { access, assignments, checks, returning, .. } => {
+            Self::Update { access, assignments, checks, returning, .. } => {
                 access.visit_registers(visit);
                 for (_, register, value) in assignments {
                     value.visit_registers(visit);
@@ -143,12 +143,46 @@ impl Operation {
                 checks.iter_mut().for_each(|check| check.condition.visit_registers(visit));
                 visit_returning(returning, visit);
             }
-            OperationKind::Delete { access, returning } => {
+            Self::Delete { access, returning } => {
                 access.visit_registers(visit);
                 visit_returning(returning, visit);
             }
         }
+    }
+
+    /// Returns the first register of each of its windows, with the window's number of registers.
+    pub fn windows(&self) -> Vec<(Register, usize)> {
+        fn of_access(access: &Access, windows: &mut Vec<(Register, usize)>) {
+            windows.push((access.registers, access.table.columns.len()));
+            windows.extend(access.choices.iter().map(|choice| (choice.target, 1)));
+        }
+        let mut windows = Vec::new();
+        match self {
+            Self::Select(select) => {
+                of_access(&select.access, &mut windows);
+                windows.extend(select.aggregates.iter().map(|aggregate| (aggregate.target, 1)));
+            }
+            Self::Insert { registers, values, .. } => windows.push((*registers, values.len())),
+            Self::Update { access, assignments, .. } => {
+                of_access(access, &mut windows);
+                windows.extend(assignments.iter().map(|(_, register, _)| (*register, 1)));
+            }
+            Self::Delete { access, .. } => of_access(access, &mut windows),
+        }
+        windows
+    }
+}
+
+impl Operation {
+    /// Visits its registers.
+    pub fn visit_registers(&mut self, visit: &mut Visitor<'_>) {
+        self.kind.visit_registers(visit);
         visit(Role::Define, &mut self.found);
+    }
+
+    /// Returns the windows of its kind.
+    pub fn windows(&self) -> Vec<(Register, usize)> {
+        self.kind.windows()
     }
 
     /// Visits the expressions that it evaluates.
@@ -170,28 +204,6 @@ impl Operation {
                 returning.iter().for_each(|(_, value)| visit(value));
             }
         }
-    }
-
-    /// Returns the first register of each of its windows, with the window's number of registers.
-    pub fn windows(&self) -> Vec<(Register, usize)> {
-        fn of_access(access: &Access, windows: &mut Vec<(Register, usize)>) {
-            windows.push((access.registers, access.table.columns.len()));
-            windows.extend(access.choices.iter().map(|choice| (choice.target, 1)));
-        }
-        let mut windows = Vec::new();
-        match &self.kind {
-            OperationKind::Select(select) => {
-                of_access(&select.access, &mut windows);
-                windows.extend(select.aggregates.iter().map(|aggregate| (aggregate.target, 1)));
-            }
-            OperationKind::Insert { registers, values, .. } => windows.push((*registers, values.len())),
-            OperationKind::Update { access, assignments, .. } => {
-                of_access(access, &mut windows);
-                windows.extend(assignments.iter().map(|(_, register, _)| (*register, 1)));
-            }
-            OperationKind::Delete { access, .. } => of_access(access, &mut windows),
-        }
-        windows
     }
 }
 

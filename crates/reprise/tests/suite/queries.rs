@@ -2,7 +2,9 @@
 //! were: they are logged by value, beside calls that are logged as such.
 
 use crate::common::Durably as _;
-use crate::common::{open, recovered_digest_of, small};
+use crate::common::{open, recovered_digest_of, seeds, small, with};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use reprise::{Content, Database, Nowhere, Sequencing, Session, TransactionState, Value, params};
 
 const SCHEMA: &str = "
@@ -156,4 +158,56 @@ fn functions_that_scan_leave_the_scan_that_calls_them() {
     assert_eq!(rows, expected);
     let joined = "SELECT count(*) FROM visitor v JOIN step s ON climbed(v.id) = s.n * 10";
     assert_eq!(session.query(joined).unwrap().rows[0][0].to_string(), "40");
+}
+
+/// Returns a condition on the columns of `ranged`, of a few comparisons.
+fn condition(random: &mut SmallRng) -> String {
+    let comparison = |random: &mut SmallRng| {
+        let column = ["id", "a", "b", "c"][random.random_range(0..4)];
+        let mut value = || match random.random_range(0..8) {
+            0 => "NULL".to_owned(),
+            1 => "x".to_owned(),
+            2 => "2.5".to_owned(),
+            3 => "(x + 1)".to_owned(),
+            _ => random.random_range(-1..7).to_string(),
+        };
+        let (one, another) = (value(), value());
+        match random.random_range(0..6) {
+            0 => format!("{column} BETWEEN {one} AND {another}"),
+            1 => format!("{one} = {column}"),
+            2 => format!("{one} < {column}"),
+            place => format!("{column} {} {one}", ["=", "<=", ">"][place - 3]),
+        }
+    };
+    let all: Vec<String> = (0..random.random_range(1..5)).map(|_| comparison(random)).collect();
+    all.join(" AND ")
+}
+
+/// A statement finds the rows for which its condition is true, whichever index it finds them by.
+#[test]
+fn paths_find_the_rows_of_their_conditions() {
+    let (_folder, _db, mut session) = with(
+        "
+        CREATE TABLE ranged (id INT, a INT, b BIGINT, c NUMERIC(6,1), PRIMARY KEY (id, a));
+        CREATE INDEX ranged_b ON ranged (b, c);
+        INSERT INTO ranged SELECT i, a, nullif(a, 2), i + 0.5 * a
+            FROM generate_series(0, 5) AS i CROSS JOIN generate_series(0, 5) AS a;",
+    );
+    for seed in seeds(300) {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let condition = condition(&mut random);
+        let procedure = format!(
+            "CREATE OR REPLACE PROCEDURE found(x INT, OUT n BIGINT, OUT m BIGINT, OUT d BIGINT) LANGUAGE plpgsql
+            AS $$ DECLARE r RECORD; BEGIN
+                SELECT count(*) INTO n FROM ranged WHERE {condition};
+                SELECT count(*) INTO m FROM ranged WHERE CASE WHEN {condition} THEN TRUE END;
+                d := 0;
+                FOR r IN SELECT id FROM ranged WHERE {condition} ORDER BY id DESC, a DESC LOOP d := d + 1; END LOOP;
+            END $$"
+        );
+        session.execute_script(&procedure).unwrap();
+        let x = Value::Int(random.random_range(-1..7));
+        let found = session.call("found", &[x]).unwrap().rows;
+        assert!((1..3).all(|place| found[0][place] == found[0][0]), "{condition}: {found:?}");
+    }
 }

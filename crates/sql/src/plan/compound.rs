@@ -155,7 +155,7 @@ impl Binder<'_> {
         query: &impl HasSelectTail,
     ) -> Result<Bound, StatementError> {
         let Tail { sorts, offset, limit } = self.bind_tail(query)?;
-        let Bound { mut plan, columns, literals } = bound;
+        let Bound { mut plan, columns, literals, nodes } = bound;
         if !sorts.is_empty() {
             let names = columns.iter().map(|column| (column.name.clone(), column.ty)).collect();
             let registers: Vec<_> = columns.iter().map(|column| column.register).collect();
@@ -181,7 +181,7 @@ impl Binder<'_> {
             let wanted = [offset.clone(), limit.clone()];
             plan = Plan::Sort { input: Box::new(plan), keys: keys?, registers, wanted };
         }
-        Ok(Bound { plan: limited(plan, offset, limit), columns, literals })
+        Ok(Bound { plan: limited(plan, offset, limit), columns, literals, nodes })
     }
 
     fn bind_compound(&mut self, compound: &ast::CompoundSelect) -> Result<Bound, StatementError> {
@@ -239,7 +239,7 @@ impl Binder<'_> {
             let combination = if is_intersect { Combination::Intersect } else { Combination::Except };
             Plan::Combine { combination, all, inputs: Box::new(inputs), registers }
         };
-        self.with(named, Bound { plan, columns, literals }, node)
+        self.with(named, Bound { plan, columns, literals, nodes: Vec::new() }, node)
     }
 
     fn bind_values(&mut self, values: &ast::Values) -> Result<Bound, StatementError> {

@@ -15,7 +15,6 @@ mod write;
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
-use crate::schema::Schema;
 use catalog::{ScalarType, Table, Type};
 use procedure::query::{JoinKind, OutputColumn, Plan, Query, Question, SlotId, Subquery};
 use procedure::{ByValueCause, Expression, Procedure, QueryTarget, Register, SqlError, Statement};
@@ -108,6 +107,8 @@ pub(crate) struct Bound {
     pub(crate) columns: Vec<OutputColumn>,
     /// Literals of unknown type, by the position of their column. The outer query may give them a type.
     pub(crate) literals: HashMap<usize, Typed>,
+    /// Where each column is written, as far as it is known.
+    pub(crate) nodes: Vec<SyntaxNode>,
 }
 
 impl Bound {
@@ -264,6 +265,12 @@ fn compute(plan: Plan, values: Vec<(Register, Expression)>) -> Plan {
 }
 
 impl Relation {
+    /// Returns a row of a table that registers hold.
+    fn of_row(table: &Table, alias: String, registers: Register, is_plain: bool) -> Self {
+        let columns = table.visible().iter().map(|column| (column.name.clone(), column.ty.into())).collect();
+        Self { alias, columns, rows: Rows::Row { registers }, is_plain }
+    }
+
     fn place_of(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|(own, _)| own == name)
     }
@@ -282,24 +289,48 @@ impl Relation {
 }
 
 impl Binder<'_> {
-    /// Binds a query as a separate operation. `bind` makes its plan.
-    pub(crate) fn bind_query<'q>(
+    /// Binds a plan of its own, apart from what is being bound. Returns it with the number of its slots.
+    pub(crate) fn bind_plan(
         &mut self,
-        bind: impl FnOnce(&mut Self) -> Result<Bound, StatementError> + 'q,
-    ) -> Result<Query, StatementError> {
+        bind: impl FnOnce(&mut Self) -> Result<Bound, StatementError>,
+    ) -> Result<(Bound, u32), StatementError> {
         let outer = std::mem::take(&mut self.queries);
         let lifted = self.lifted.take();
         let aggregates = self.aggregates.take();
-        let row = self.row.take();
         let bound = bind(self);
         let slots = self.queries.slots;
-        self.queries = outer;
-        (self.lifted, self.aggregates, self.row) = (lifted, aggregates, row);
-        let Bound { plan, columns, .. } = bound?;
+        (self.queries, self.lifted, self.aggregates) = (outer, lifted, aggregates);
+        Ok((bound?, slots))
+    }
+
+    /// Returns a plan as a query.
+    pub(crate) fn query_of_plan(&mut self, bound: Bound, slots: u32) -> Query {
         self.log_by_value(ByValueCause::Query);
-        let mut query = Query { plan, columns, slots };
+        let mut query = Query { plan: bound.plan, columns: bound.columns, slots };
         query.watch();
-        Ok(query)
+        query
+    }
+
+    /// Binds a query.
+    pub(crate) fn bind_query(
+        &mut self,
+        bind: impl FnOnce(&mut Self) -> Result<Bound, StatementError>,
+    ) -> Result<Query, StatementError> {
+        let (bound, slots) = self.bind_plan(bind)?;
+        Ok(self.query_of_plan(bound, slots))
+    }
+
+    /// Binds a query or a statement that writes.
+    pub(crate) fn bind_accessing(&mut self, statement: &ast::Stmt) -> Result<Bound, StatementError> {
+        match statement {
+            ast::Stmt::Insert(insert) => self.bind_insert_plan(insert),
+            ast::Stmt::Update(update) => self.bind_update_plan(update),
+            ast::Stmt::Delete(delete) => self.bind_delete_plan(delete),
+            _ => match ast::SelectVariant::cast(statement.syntax().clone()) {
+                Some(query) => self.bind_variant(&query),
+                None => Err(self.unsupported(statement.syntax(), "this statement inside a procedure")),
+            },
+        }
     }
 
     /// Binds a statement whose rows go to the client.
@@ -310,18 +341,33 @@ impl Binder<'_> {
     ) -> Result<(), StatementError> {
         let node = statement.syntax();
         self.check_locking(node)?;
-        let query = self.bind_query(|binder| match statement {
-            ast::Stmt::Insert(insert) => binder.bind_insert_plan(insert),
-            ast::Stmt::Update(update) => binder.bind_update_plan(update),
-            ast::Stmt::Delete(delete) => binder.bind_delete_plan(delete),
-            _ => match ast::SelectVariant::cast(node.clone()) {
-                Some(query) => binder.bind_variant(&query),
-                None => Err(binder.unsupported(node, "this statement")),
-            },
-        })?;
+        let first = self.registers.len();
+        let (bound, slots) = self.bind_plan(|binder| binder.bind_accessing(statement))?;
+        if bound.columns.is_empty()
+            && bound.plan.writes()
+            && let Some(rows) = self.lower(&bound, first, node)
+        {
+            out.append(&mut self.execute(rows.work, Vec::new(), false, node));
+            return Ok(());
+        }
+        let query = self.query_of_plan(bound, slots);
         let query = self.query(query, QueryTarget::Client, node);
         out.push(Statement::Query(query));
         Ok(())
+    }
+
+    /// Binds expressions over a row of a table that registers hold.
+    pub(crate) fn over_row<T>(
+        &mut self,
+        table: &Table,
+        registers: Register,
+        bind: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let row = Relation::of_row(table, table.short_name().into(), registers, true);
+        self.queries.levels.push(Level { relations: vec![row], ..Level::default() });
+        let bound = bind(self);
+        self.queries.levels.pop();
+        bound
     }
 
     pub(crate) fn new_slot(&mut self) -> SlotId {
@@ -579,71 +625,4 @@ impl Binder<'_> {
     fn column_names(list: Option<ast::ColumnList>) -> Vec<String> {
         list.into_iter().flat_map(|list| list.column_names()).map(|name| name.text()).collect()
     }
-}
-
-/// Returns whether one operation on one table can answer a SELECT.
-pub(crate) fn is_simple(select: &ast::Select, schema: &Schema) -> bool {
-    use ast::HasSelectTail;
-    let clauses = select.with_clause().is_some()
-        || select.group_by_clause().is_some()
-        || select.having_clause().is_some()
-        || select.window_clause().is_some()
-        || select.fetch_clause().is_some()
-        || select
-            .syntax()
-            .children()
-            .filter_map(ast::LockingClause::cast)
-            .any(|own| own.lock_wait().is_some());
-    if clauses {
-        return false;
-    }
-    let distinct = select.select_clause().and_then(|clause| clause.select_quantifier());
-    if let Some(ast::SelectQuantifier::DistinctClause(distinct)) = distinct
-        && (distinct.distinct_on().is_some() || select.order_by_clause().is_some())
-    {
-        return false;
-    }
-    match select.from_clause() {
-        None => {
-            let tail = select.where_clause().is_some() || select.tail_clauses().next().is_some();
-            if tail {
-                return false;
-            }
-        }
-        Some(from) => {
-            let mut items = from.items();
-            let (Some(ast::FromListItem::FromItem(ast::FromItem::RelationFromItem(relation))), None) =
-                (items.next(), items.next())
-            else {
-                return false;
-            };
-            let name = relation.relation_name_ref().and_then(|name| name.path_ref());
-            let renames = relation.alias().is_some_and(|alias| alias.columns().is_some());
-            let samples = relation.tablesample_clause().is_some();
-            let is_table =
-                name.is_some_and(|name| schema.catalog().table(&crate::types::object_name(&name)).is_ok());
-            if renames || samples || !is_table {
-                return false;
-            }
-        }
-    }
-    let with_from = select.from_clause().is_some();
-    !select.syntax().descendants().skip(1).any(|node| {
-        if ast::SelectVariant::can_cast(node.kind()) {
-            return true;
-        }
-        let Some(call) = ast::CallExpr::cast(node) else { return false };
-        let name = match call.expr() {
-            Some(ast::Expr::NameRef(name)) => name.text(),
-            _ => return false,
-        };
-        let is_plain = matches!(name.as_str(), "count" | "sum" | "avg" | "min" | "max");
-        call.filter_clause().is_some()
-            || is_plain && !with_from
-            || with_from && schema.procedure(&name).is_some()
-            || matches!(
-                name.as_str(),
-                "string_agg" | "array_agg" | "bool_and" | "bool_or" | "every" | "unnest" | "generate_series"
-            )
-    })
 }

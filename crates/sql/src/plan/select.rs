@@ -34,6 +34,7 @@ pub(crate) struct Sort {
 /// The bound clauses of a SELECT, without FROM and WHERE.
 struct Clauses {
     outputs: Vec<(String, Expression, Type)>,
+    nodes: Vec<SyntaxNode>,
     literals: HashMap<usize, Typed>,
     keys: Vec<(Register, Expression)>,
     aggregates: Vec<Aggregate>,
@@ -254,7 +255,7 @@ impl Binder<'_> {
         self.aggregates = Some(Vec::new());
         let outer_keys = self.queries.group_keys.len();
         self.queries.group_keys.append(&mut written);
-        let mut literals = HashMap::new();
+        let (mut literals, mut nodes) = (HashMap::new(), Vec::new());
         let bind = |binder: &mut Self| {
             let items = binder.bind_targets(clause.target_list(), node)?;
             let mut outputs = Vec::new();
@@ -264,6 +265,7 @@ impl Binder<'_> {
                 }
                 let (value, ty) = binder.settle(item, None, &item_node)?;
                 outputs.push((name, value, ty));
+                nodes.push(item_node);
             }
             let having = select.having_clause().and_then(|clause| clause.expr());
             let having = having.map(|condition| binder.bind_condition(&condition)).transpose()?;
@@ -305,7 +307,7 @@ impl Binder<'_> {
         if grouped && keys.is_empty() && aggregates.is_empty() {
             return Err(self.unsupported(node, "HAVING without aggregates or GROUP BY"));
         }
-        Ok(Clauses { outputs, literals, keys, aggregates, having, order, distinct, before, after })
+        Ok(Clauses { outputs, nodes, literals, keys, aggregates, having, order, distinct, before, after })
     }
 
     /// Returns the register of an expression that is written like a group key of the current level.
@@ -517,8 +519,18 @@ impl Binder<'_> {
         tail: Tail,
         held: Held,
     ) -> Bound {
-        let Clauses { outputs, literals, keys, aggregates, having, mut order, distinct, before, after } =
-            clauses;
+        let Clauses {
+            outputs,
+            nodes,
+            literals,
+            keys,
+            aggregates,
+            having,
+            mut order,
+            distinct,
+            before,
+            after,
+        } = clauses;
         let mut plan = apply_all(before, plan);
         if !keys.is_empty() || !aggregates.is_empty() {
             plan = Plan::Group { input: Box::new(plan), keys, aggregates };
@@ -584,7 +596,7 @@ impl Binder<'_> {
             let Held { handles, nowait } = held;
             plan = Plan::Hold { input: Box::new(plan), handles, nowait };
         }
-        Bound { plan: limited(plan, offset, limit), columns, literals }
+        Bound { plan: limited(plan, offset, limit), columns, literals, nodes }
     }
 
     /// Returns the columns of `*`, or of `qualifier.*`.

@@ -74,7 +74,7 @@ impl Binder<'_> {
         if self.queries.applied.is_some() {
             return bind(self);
         }
-        if self.lifted.is_none() || self.row.is_some() {
+        if self.lifted.is_none() {
             return Err(self.unsupported(node, "a subquery in this context"));
         }
         let mut answer = None;

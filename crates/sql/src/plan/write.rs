@@ -3,12 +3,12 @@
 use super::from::{Source, Sources};
 use super::select::Item;
 use super::{Binder, Bound, Relation, Rows, apply_ahead, apply_all, compute};
-use crate::binder::{RowScope, Typed};
+use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::types::{object_name, short};
 use catalog::{Identity, ScalarType, Table, Type};
 use procedure::query::{ConflictUpdate, Delete, Insert, OnConflict, OutputColumn, Plan, Update};
-use procedure::{Check, Expression, ForeignKeys, Register, SqlError};
+use procedure::{Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -48,32 +48,16 @@ impl Binder<'_> {
         let node = clause.syntax();
         let bind = |binder: &mut Self| binder.bind_targets(clause.target_list(), node);
         let (items, applied): (Vec<Item>, _) = self.applying(bind)?;
-        let (mut columns, mut values) = (Vec::new(), Vec::new());
+        let (mut bound, mut values) = (Bound::default(), Vec::new());
         for (name, item, item_node) in items {
             let (value, ty) = self.settle(item, None, &item_node)?;
             let register = self.new_register(ty);
             values.push((register, value));
-            columns.push(OutputColumn { name, ty, register });
+            bound.columns.push(OutputColumn { name, ty, register });
+            bound.nodes.push(item_node);
         }
-        Ok(Bound { plan: compute(apply_all(applied, plan), values), columns, ..Bound::default() })
-    }
-
-    /// Binds the CHECK constraints of a table, over a row in registers.
-    fn checks_of(
-        &mut self,
-        table: &Arc<Table>,
-        registers: Register,
-        node: &SyntaxNode,
-    ) -> Result<Vec<Check>, StatementError> {
-        let outer = self.row.replace(RowScope::of_row(table, registers));
-        let checks = self.bind_checks(table, |_| true, node);
-        self.row = outer;
-        checks
-    }
-
-    fn row_relation(table: &Table, alias: String, registers: Register, is_plain: bool) -> Relation {
-        let columns = table.visible().iter().map(|column| (column.name.clone(), column.ty.into())).collect();
-        Relation { alias, columns, rows: Rows::Row { registers }, is_plain }
+        bound.plan = compute(apply_all(applied, plan), values);
+        Ok(bound)
     }
 
     fn target_table(
@@ -85,15 +69,6 @@ impl Binder<'_> {
         let table = self.table(&object_name(&path), path.syntax())?;
         self.refuse_sequence(&table, path.syntax())?;
         Ok(table)
-    }
-
-    /// Returns the foreign keys that a write of a table must check.
-    fn foreign_keys_of(&mut self, table: &Table) -> Option<Arc<ForeignKeys>> {
-        let keys = self.schema.foreign_keys_of(table)?;
-        if keys.depend_on_call() {
-            (self.uses_timestamp, self.uses_seed) = (true, true);
-        }
-        Some(keys)
     }
 
     pub(crate) fn bind_insert_plan(&mut self, insert: &ast::Insert) -> Result<Bound, StatementError> {
@@ -142,7 +117,7 @@ impl Binder<'_> {
             });
         }
         let registers = self.row_registers(&table);
-        let checks = self.checks_of(&table, registers, node)?;
+        let checks = self.bind_checks(&table, registers, node)?;
         let alias = insert.alias().and_then(|alias| alias.name());
         let alias =
             alias.map_or_else(|| table.short_name().into(), |name| ast::normalize_name_node(name.syntax()));
@@ -150,9 +125,9 @@ impl Binder<'_> {
         let conflict =
             conflict.map(|own| self.bind_conflict(&own, (&table, &alias), registers)).transpose()?;
         let level = self.level();
-        level.relations = vec![Self::row_relation(&table, alias, registers, true)];
+        level.relations = vec![Relation::of_row(&table, alias, registers, true)];
         let (input, values) = (Box::new(input), complete);
-        let keys = self.foreign_keys_of(&table);
+        let keys = self.schema.foreign_keys_of(&table);
         let plan = Plan::Insert(Insert { input, table, values, registers, checks, conflict, keys });
         self.returning(plan, insert.returning_clause())
     }
@@ -338,8 +313,8 @@ impl Binder<'_> {
         let old = self.row_registers(table);
         let level = self.level();
         level.relations = vec![
-            Self::row_relation(table, alias.into(), old, true),
-            Self::row_relation(table, "excluded".into(), registers, false),
+            Relation::of_row(table, alias.into(), old, true),
+            Relation::of_row(table, "excluded".into(), registers, false),
         ];
         let bind = |binder: &mut Self| {
             let assignments = binder.bind_assignments(update.set_clause(), table, node)?;
@@ -467,7 +442,7 @@ impl Binder<'_> {
         let (assignments, applied) = self.applying(bind)?;
         let answers: Vec<Register> = applied.iter().flat_map(super::Applied::targets).collect();
         let registers = self.row_registers(&table);
-        let checks = self.checks_of(&table, registers, node)?;
+        let checks = self.bind_checks(&table, registers, node)?;
         // In RETURNING, the table's columns are those of the written row; columns of other tables are kept.
         let rows = std::mem::replace(&mut self.level().relations[0].rows, Rows::Row { registers });
         let returned = self.returning(Plan::One, update.returning_clause());
@@ -477,7 +452,7 @@ impl Binder<'_> {
         let input = Box::new(apply_all(applied, input));
         let mut keep = self.kept_registers(handle);
         keep.extend(answers);
-        let keys = self.foreign_keys_of(&table);
+        let keys = self.schema.foreign_keys_of(&table);
         let plan = Plan::Update(Update { input, table, handle, keep, assignments, registers, checks, keys });
         Ok(Bound { plan: upon(returned.plan, plan), ..returned })
     }
@@ -496,7 +471,7 @@ impl Binder<'_> {
         let returned = self.returning(Plan::One, delete.returning_clause())?;
         let (input, _) = self.join_all(sources.sources, sources.conjuncts, None)?;
         let keep = self.kept_registers(handle);
-        let keys = self.foreign_keys_of(&table);
+        let keys = self.schema.foreign_keys_of(&table);
         let plan = Plan::Delete(Delete { input: Box::new(input), table, handle, keep, keys });
         Ok(Bound { plan: upon(returned.plan, plan), ..returned })
     }

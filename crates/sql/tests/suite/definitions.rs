@@ -43,6 +43,63 @@ fn paths(schema: &Schema, procedure: &str) -> Vec<String> {
 }
 
 #[test]
+fn plans_of_one_table_become_operations() {
+    let tables = "
+        CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT CHECK (b < c), c INT, d TEXT, e TEXT);
+        CREATE TABLE parents (id INT PRIMARY KEY);
+        CREATE TABLE children (id INT PRIMARY KEY, parent INT REFERENCES parents);
+        CREATE TABLE lists (id INT PRIMARY KEY, next INT REFERENCES lists);
+        CREATE FUNCTION twice(x INT) RETURNS INT LANGUAGE plpgsql AS $$ BEGIN RETURN 2 * x; END $$;";
+    let of = |statement: &str| {
+        let head = "CREATE PROCEDURE p(x INT, INOUT y INT, INOUT z TEXT) LANGUAGE plpgsql AS $$ BEGIN";
+        let schema = apply_all(&format!("{tables}{head} {statement}; END $$;"));
+        let procedure = schema.procedure("p").expect("it was created");
+        let own = paths(&schema, "p");
+        assert_eq!(own.is_empty(), procedure.by_value.is_some(), "{statement}");
+        (own, procedure.registers.len(), procedure.queries.len())
+    };
+    // The parameters and FOUND take four registers, a row of the table six.
+    for (statement, operations, registers) in [
+        ("SELECT a INTO y FROM t WHERE id = x", vec!["select t point/1"], 10),
+        (
+            "SELECT a FROM t WHERE id BETWEEN x AND y ORDER BY id DESC LIMIT 1 INTO y",
+            vec!["select t index 0/0 lower upper backward"],
+            10,
+        ),
+        ("SELECT DISTINCT ON (a) b INTO y FROM t", vec![], 0),
+        ("SELECT sum(a) + 1 INTO y FROM t AS o WHERE o.b > 3", vec!["select t index 0/0"], 11),
+        ("SELECT CASE x WHEN 1 THEN d ELSE e END INTO z FROM t WHERE id = x", vec!["select t point/1"], 11),
+        (
+            "UPDATE t SET (a, b) = (x, a + 1) WHERE id = x RETURNING a + c INTO y",
+            vec!["update t point/1"],
+            12,
+        ),
+        ("UPDATE t SET d = z WHERE id = x", vec!["update t point/1"], 11),
+        ("UPDATE t SET id = x WHERE id = y", vec![], 0),
+        ("DELETE FROM children WHERE id = x RETURNING parent INTO y", vec!["delete children point/1"], 6),
+        ("DELETE FROM parents WHERE id = x", vec![], 0),
+        ("INSERT INTO t (id, b) VALUES (x, 1), (y, 2)", vec!["insert t", "insert t"], 16),
+        (
+            "INSERT INTO t (id, a) SELECT id + 1, a * 2 FROM t WHERE id > x",
+            vec!["select t index 0/0 lower", "insert t"],
+            18,
+        ),
+        ("INSERT INTO t (id) VALUES (twice(x)) RETURNING id INTO y", vec!["insert t"], 11),
+        ("INSERT INTO lists VALUES (x, 1)", vec![], 0),
+        ("SELECT twice(a) INTO y FROM t WHERE id = x", vec![], 0),
+        ("SELECT a INTO y FROM t ORDER BY random()", vec!["select t index 0/0"], 10),
+        ("SELECT random() AS r, a FROM t ORDER BY r LIMIT 1 INTO y, y", vec![], 0),
+    ] {
+        let (own, taken, queries) = of(statement);
+        assert_eq!(own, operations, "{statement}");
+        match operations.is_empty() {
+            true => assert_eq!(queries, 1, "{statement}"),
+            false => assert_eq!((taken, queries), (registers, 0), "{statement}"),
+        }
+    }
+}
+
+#[test]
 fn tpcc_reaches_every_row_by_an_index() {
     let schema = apply_all(concat!(
         include_str!("../../../workload/src/tpcc/schema.sql"),

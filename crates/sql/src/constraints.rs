@@ -1,0 +1,72 @@
+//! DEFAULT and CHECK, which are kept as text.
+
+use crate::binder::Binder;
+use crate::error::StatementError;
+use crate::source::Source;
+use catalog::{ScalarType, Table};
+use procedure::{Check, Expression, Register};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+impl Binder<'_> {
+    /// Binds a column's DEFAULT.
+    pub(crate) fn bind_default(
+        &mut self,
+        table: &Table,
+        column: usize,
+        node: &SyntaxNode,
+    ) -> Result<Expression, StatementError> {
+        let definition = &table.columns[column];
+        self.bind_default_text(definition.default.as_deref(), definition.ty, node)
+    }
+
+    /// Binds the text of a default for a column of a type; NULL without a text.
+    pub(crate) fn bind_default_text(
+        &mut self,
+        text: Option<&str>,
+        ty: ScalarType,
+        node: &SyntaxNode,
+    ) -> Result<Expression, StatementError> {
+        let Some(text) = text else { return Ok(Expression::NULL) };
+        self.bind_definition(text, node, |binder, expression| {
+            let bound = binder.bind(expression)?;
+            binder.coerce(bound, ty.into(), false, expression.syntax())
+        })
+    }
+
+    /// Binds an expression of a definition, which is kept as text.
+    fn bind_definition<T>(
+        &mut self,
+        text: &str,
+        node: &SyntaxNode,
+        bind: impl FnOnce(&mut Binder<'_>, &ast::Expr) -> Result<T, StatementError>,
+    ) -> Result<T, StatementError> {
+        let source = Source::parse(&format!("SELECT {text}"))?;
+        let expression = source.file.syntax().descendants().find_map(ast::Target::cast);
+        let expression = self.part(expression.and_then(|target| target.expr()), node)?;
+        let mut inner = Binder::new(self.schema, &source);
+        let bound = bind(&mut inner, &expression);
+        self.uses_timestamp |= inner.uses_timestamp;
+        self.uses_seed |= inner.uses_seed;
+        inner.by_value.into_iter().for_each(|cause| self.log_by_value(cause));
+        self.callees.append(&mut inner.callees);
+        bound.map_err(|error| self.error(node, error.error))
+    }
+
+    /// Binds the CHECK constraints of a table, over a row in registers.
+    pub(crate) fn bind_checks(
+        &mut self,
+        table: &Table,
+        registers: Register,
+        node: &SyntaxNode,
+    ) -> Result<Vec<Check>, StatementError> {
+        let mut checks = Vec::new();
+        for (name, text) in &table.checks {
+            let condition = self.bind_definition(text, node, |binder, condition| {
+                binder.over_row(table, registers, |binder| binder.bind_condition(condition))
+            })?;
+            checks.push(Check { name: name.clone(), condition });
+        }
+        Ok(checks)
+    }
+}

@@ -1,0 +1,502 @@
+//! Lowers plans: a plan that reads or writes the rows of one table becomes operations, which the analysis
+//! supports. All other plans stay queries.
+//!
+//! Invariant: operations have the rows, errors and effects of their plan. Held by: the comparisons with
+//! PostgreSQL (`crates/workload/tests/suite/postgresql.rs`), whose procedures run them.
+//!
+//! Not here: names, types and paths (`plan`).
+
+use crate::binder::{Binder, Typed};
+use crate::plan::Bound;
+use crate::query::{BoundRows, Work};
+use catalog::Type;
+use procedure::query::{Delete, Insert, JoinKind, Plan, Update};
+use procedure::{
+    Access, Aggregate, AggregateFunction, Cast, Choice, Expression, Function, OperationKind, Path, Register,
+    Select, Statement, added_columns,
+};
+use squawk_syntax::SyntaxNode;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Values of registers.
+type Values = Vec<(Register, Expression)>;
+
+/// Operations that have the effects and rows of a plan.
+struct Lowered {
+    /// Calls of functions before them.
+    calls: Vec<Statement>,
+    work: Work,
+    /// The values that the plan computes of its rows.
+    values: Values,
+}
+
+/// Returns the values that a plan computes, and the plan below.
+fn computed(plan: &Plan) -> (&[(Register, Expression)], &Plan) {
+    match plan {
+        Plan::Compute { input, values } => (values, input),
+        plan => (&[], plan),
+    }
+}
+
+/// Replaces registers by their values.
+fn replace(expression: &mut Expression, values: &[(Register, Expression)]) {
+    if let Expression::Register(register) = expression {
+        if let Some((_, value)) = values.iter().find(|(own, _)| own == register) {
+            *expression = value.clone();
+        }
+        return;
+    }
+    expression.operands_mut().into_iter().for_each(|operand| replace(operand, values));
+}
+
+fn replaced(expressions: &[Expression], values: &[(Register, Expression)]) -> Vec<Expression> {
+    let mut own = expressions.to_vec();
+    own.iter_mut().for_each(|expression| replace(expression, values));
+    own
+}
+
+/// Returns whether an expression may have another value each time.
+fn varies(expression: &Expression) -> bool {
+    let mut varies = false;
+    expression.walk(&mut |part| {
+        varies |= matches!(part, Expression::Function { function: Function::Next(_), .. });
+    });
+    varies
+}
+
+fn is_supported(aggregate: &Aggregate) -> bool {
+    use AggregateFunction as F;
+    let is_known = matches!(
+        aggregate.function,
+        F::Count
+            | F::Min
+            | F::Max
+            | F::SumInt
+            | F::SumDouble
+            | F::SumDecimal
+            | F::AverageDouble
+            | F::AverageDecimal
+    );
+    is_known && aggregate.filter.is_none() && aggregate.order.is_empty()
+}
+
+/// Returns a plan that reads one table as an operation without outputs, and the values that it computes;
+/// `None` if it is no such plan.
+fn reading(plan: &Plan, columns: &BTreeSet<Register>) -> Option<(Select, Values)> {
+    let (mut plan, mut offset, mut limit) = (plan, None, None);
+    if let Plan::Limit { input, offset: skipped, limit: most } = plan {
+        (plan, offset, limit) = (input, skipped.clone(), most.clone());
+    }
+    // Another transaction that writes a row that was read makes this one fail, or waits for it.
+    if let Plan::Hold { input, nowait: false, .. } = plan {
+        plan = input;
+    }
+    let mut order = Vec::new();
+    if let Plan::Sort { input, keys, .. } = plan {
+        (plan, order) = (input, keys.clone());
+    }
+    let mut distinct = false;
+    if let Plan::Distinct { input, values } = plan {
+        // DISTINCT ON may compare other values than those of the row.
+        let compared: BTreeSet<Register> = values.iter().filter_map(Binder::register_of).collect();
+        if compared != *columns || !order.is_empty() {
+            return None;
+        }
+        (plan, distinct) = (input, true);
+    }
+    let (values, mut plan) = computed(plan);
+    let mut aggregates = Vec::new();
+    if let Plan::Group { input, keys, aggregates: own } = plan {
+        if !keys.is_empty() || !own.iter().all(is_supported) {
+            return None;
+        }
+        // There is one row, in any order.
+        order.clear();
+        (plan, aggregates) = (input, own.clone());
+    }
+    let Plan::Scan { access, .. } = plan else { return None };
+    for key in &mut order {
+        // The order is that of the values that the rows have.
+        if values.iter().any(|(own, value)| key.value == Expression::Register(*own) && varies(value)) {
+            return None;
+        }
+        replace(&mut key.value, values);
+    }
+    let (access, outputs) = (access.clone(), Vec::new());
+    let select = Select { access, aggregates, outputs, distinct, order, offset, limit, strict: false };
+    Some((select, values.to_vec()))
+}
+
+/// Returns the access of an operation, and the expressions that are evaluated after a row is read, without
+/// its filter.
+fn access_of(kind: &mut OperationKind) -> Option<(&mut Access, Vec<&mut Expression>)> {
+    match kind {
+        OperationKind::Select(select) => {
+            let Select { access, aggregates, outputs, order, .. } = select;
+            let aggregated =
+                aggregates.iter_mut().flat_map(|own| own.argument.iter_mut().chain(&mut own.filter));
+            let outputs = outputs.iter_mut().map(|(_, value)| value);
+            let keys = order.iter_mut().map(|key| &mut key.value);
+            Some((access, aggregated.chain(outputs).chain(keys).collect()))
+        }
+        OperationKind::Update { access, assignments, checks, .. } => {
+            let values = assignments.iter_mut().map(|(.., value)| value);
+            let checks = checks.iter_mut().map(|check| &mut check.condition);
+            Some((access, values.chain(checks).collect()))
+        }
+        OperationKind::Delete { access, .. } => Some((access, Vec::new())),
+        OperationKind::Insert { .. } => None,
+    }
+}
+
+/// Reads only the columns that expressions use, each in the register behind that of the one before.
+fn keep_used(access: &mut Access, expressions: &mut [&mut Expression]) {
+    let Access { columns, slots, registers, filter, .. } = access;
+    let (base, end) = (registers.0, registers.0 + columns.len() as u32);
+    let mut used = BTreeSet::new();
+    for expression in expressions.iter_mut().map(|own| &mut **own).chain(&mut *filter) {
+        expression.visit_registers(&mut |_, register| {
+            used.extend((base..end).contains(&register.0).then(|| register.0 - base));
+        });
+    }
+    let used: Vec<u32> = used.into_iter().collect();
+    for expression in expressions.iter_mut().map(|own| &mut **own).chain(&mut *filter) {
+        expression.visit_registers(&mut |_, register| {
+            if let Ok(place) = used.binary_search(&register.0.wrapping_sub(base)) {
+                register.0 = base + place as u32;
+            }
+        });
+    }
+    *columns = used.iter().map(|place| columns[*place as usize]).collect();
+    *slots = used.iter().map(|place| slots[*place as usize]).collect();
+}
+
+/// Returns the column of a row that an expression is.
+fn column_of(expression: &Expression, access: &Access) -> Option<usize> {
+    let Expression::Register(register) = expression else { return None };
+    let place = register.0.checked_sub(access.registers.0)? as usize;
+    access.columns.get(place).copied()
+}
+
+impl Binder<'_> {
+    /// Returns a bound plan as operations; `None` if it must stay a query. `first` is the first register that
+    /// only the plan uses.
+    pub(crate) fn lower(&mut self, bound: &Bound, first: usize, node: &SyntaxNode) -> Option<BoundRows> {
+        let registers: Vec<Register> = bound.columns.iter().map(|column| column.register).collect();
+        let (values, below) = computed(&bound.plan);
+        let mut replacements = Vec::new();
+        let lowered = match below {
+            Plan::Insert(insert) => self.lower_insert(insert, &registers, values)?,
+            Plan::Update(update) => {
+                let work = Work::Operation(self.lower_update(update, values, &mut replacements)?);
+                Lowered { calls: Vec::new(), work, values: values.to_vec() }
+            }
+            Plan::Delete(delete) => {
+                let work = Work::Operation(self.lower_delete(delete)?);
+                Lowered { calls: Vec::new(), work, values: values.to_vec() }
+            }
+            below => match self.calls_of(below) {
+                Some(calls) => Lowered { calls, work: Work::Values, values: values.to_vec() },
+                None => {
+                    let (select, values) = reading(&bound.plan, &registers.iter().copied().collect())?;
+                    Lowered {
+                        calls: Vec::new(),
+                        work: Work::Operation(OperationKind::Select(select)),
+                        values,
+                    }
+                }
+            },
+        };
+        let Lowered { mut calls, mut work, values } = lowered;
+        let mut items = Vec::new();
+        for (place, column) in bound.columns.iter().enumerate() {
+            let mut value = Expression::Register(column.register);
+            replace(&mut value, &values);
+            replace(&mut value, &replacements);
+            let typed = bound.literals.get(&place).cloned().unwrap_or(Typed::Known(value, column.ty));
+            let own = bound.nodes.get(place).unwrap_or(node);
+            items.push((column.name.clone(), typed, own.clone()));
+        }
+        self.finish_operations(&mut work, &mut items);
+        self.compact(first, &mut calls, &mut work, &mut items);
+        if let Some(lifted) = &mut self.lifted {
+            lifted.append(&mut calls);
+        }
+        Some(BoundRows { items, work })
+    }
+
+    /// Returns the calls that a plan of one row consists of; `None` if it is no such plan.
+    fn calls_of(&self, plan: &Plan) -> Option<Vec<Statement>> {
+        match plan {
+            Plan::One => Some(Vec::new()),
+            Plan::Call { input, procedure, arguments, target } if self.lifted.is_some() => {
+                let mut calls = self.calls_of(input)?;
+                let (procedure, outputs) = (Arc::clone(procedure), vec![(*target, Cast::Same)]);
+                calls.push(Statement::Call { procedure, arguments: arguments.clone(), outputs });
+                Some(calls)
+            }
+            _ => None,
+        }
+    }
+
+    fn lower_insert(
+        &mut self,
+        insert: &Insert,
+        columns: &[Register],
+        returned: &[(Register, Expression)],
+    ) -> Option<Lowered> {
+        let Insert { input, table, values, registers, checks, conflict, .. } = insert;
+        let references_itself = table.foreign_keys.iter().any(|key| key.parent == table.name);
+        if conflict.is_some() || references_itself {
+            return None;
+        }
+        let references = self.schema.foreign_keys().map(|own| own.references_of(table.id).to_vec());
+        let kind = |values: Vec<Expression>| OperationKind::Insert {
+            table: Arc::clone(table),
+            values,
+            registers: *registers,
+            checks: checks.clone(),
+            references: references.clone().unwrap_or_default(),
+            returning: Vec::new(),
+        };
+        let (own, below) = computed(input);
+        if let Some(calls) = self.calls_of(below) {
+            let work = Work::Operation(kind(replaced(values, own)));
+            return Some(Lowered { calls, work, values: returned.to_vec() });
+        }
+        if !columns.is_empty() {
+            return None;
+        }
+        let (calls, rows) = match below {
+            Plan::Loop { outer, inner, kind: JoinKind::Inner, condition: None, .. } => {
+                (self.calls_of(outer)?, &**inner)
+            }
+            rows => (Vec::new(), rows),
+        };
+        if let (Plan::Values { registers: given, rows }, []) = (rows, own) {
+            let row = |row: &Vec<Expression>| {
+                let of_row: Values = given.iter().copied().zip(row.iter().cloned()).collect();
+                let (window, first) = (self.row_registers(table), *registers);
+                let mut kind = kind(replaced(values, &of_row));
+                kind.visit_registers(&mut |_, register| {
+                    let column = register.0.wrapping_sub(first.0);
+                    if (column as usize) < table.columns.len() {
+                        register.0 = window.0 + column;
+                    }
+                });
+                kind
+            };
+            let work = Work::Inserts(rows.iter().map(row).collect());
+            return Some(Lowered { calls, work, values: Vec::new() });
+        }
+        let (select, values) = self.lower_source(input, values)?;
+        let work = Work::Repeat(Box::new([OperationKind::Select(select), kind(values)]));
+        Some(Lowered { calls, work, values: Vec::new() })
+    }
+
+    /// Returns the rows of an INSERT … SELECT, and the values of the new row. What they use of a row of the
+    /// source is kept in registers of the loop.
+    fn lower_source(&mut self, source: &Plan, values: &[Expression]) -> Option<(Select, Vec<Expression>)> {
+        let mut used = BTreeSet::new();
+        for value in values {
+            value.walk(&mut |part| used.extend(Self::register_of(part)));
+        }
+        let (mut select, own) = reading(source, &used)?;
+        let first = select.access.registers.0;
+        let window = first..first + select.access.columns.len() as u32;
+        let (mut kept, mut values) = (BTreeMap::new(), values.to_vec());
+        for value in &mut values {
+            value.visit_registers(&mut |_, register| {
+                let is_read = window.contains(&register.0)
+                    || own.iter().any(|(computed, _)| computed == register)
+                    || select.aggregates.iter().any(|aggregate| aggregate.target == *register);
+                if is_read {
+                    let ty = self.registers[register.0 as usize];
+                    *register = *kept.entry(*register).or_insert_with(|| self.new_register(ty));
+                }
+            });
+        }
+        select.outputs = kept.into_iter().map(|(from, to)| (to, Expression::Register(from))).collect();
+        select.outputs.iter_mut().for_each(|(_, value)| replace(value, &own));
+        Some((select, values))
+    }
+
+    /// Returns an UPDATE as an operation. What checks and RETURNING read of the new row without being changed
+    /// is read from the old one; `replacements` takes the registers of RETURNING.
+    fn lower_update(
+        &self,
+        update: &Update,
+        returned: &[(Register, Expression)],
+        replacements: &mut Values,
+    ) -> Option<OperationKind> {
+        let Update { input, table, assignments, registers, checks, keys, .. } = update;
+        let Plan::Scan { access, .. } = &**input else { return None };
+        let is_changed = |column: &usize| assignments.iter().any(|(own, _)| own == column);
+        if keys.is_some() || table.primary().columns.iter().any(is_changed) {
+            return None;
+        }
+        let mut access = access.clone();
+        let changed = |register: Register| {
+            let column = register.0.checked_sub(registers.0)? as usize;
+            (column < table.columns.len()).then(|| (column, is_changed(&column)))
+        };
+        let mut keep = |expression: &Expression| {
+            expression.walk(&mut |part| {
+                let Expression::Register(register) = part else { return };
+                let Some((column, false)) = changed(*register) else { return };
+                let place = access.columns.iter().position(|own| *own == column).unwrap_or_else(|| {
+                    access.columns.push(column);
+                    access.slots.push(table.layout.slots()[column]);
+                    access.columns.len() - 1
+                });
+                let old = Expression::Register(Register(access.registers.0 + place as u32));
+                replacements.push((*register, old));
+            });
+        };
+        let mut needed = Vec::new();
+        for check in checks {
+            let (mut reads, mut is_touched) = (false, false);
+            check.condition.walk(&mut |part| {
+                if let Expression::Register(register) = part
+                    && let Some((_, own)) = changed(*register)
+                {
+                    (reads, is_touched) = (true, is_touched || own);
+                }
+            });
+            if is_touched || !reads {
+                keep(&check.condition);
+                needed.push(check.clone());
+            }
+        }
+        returned.iter().for_each(|(_, value)| keep(value));
+        needed.iter_mut().for_each(|check| replace(&mut check.condition, replacements));
+        let new = |(column, value): &(usize, Expression)| {
+            (*column, Register(registers.0 + *column as u32), value.clone())
+        };
+        Some(OperationKind::Update {
+            access,
+            assignments: assignments.iter().map(new).collect(),
+            checks: needed,
+            returning: Vec::new(),
+            added: Vec::new(),
+        })
+    }
+
+    fn lower_delete(&self, delete: &Delete) -> Option<OperationKind> {
+        let Delete { input, table, .. } = delete;
+        let Plan::Scan { access, .. } = &**input else { return None };
+        let is_referenced = self.schema.catalog().references_to(&table.name).next().is_some();
+        let kind = OperationKind::Delete { access: access.clone(), returning: Vec::new() };
+        (!is_referenced).then_some(kind)
+    }
+
+    /// Chooses columns before rows are read, leaves out columns that nothing reads, and finds sums.
+    fn finish_operations(&mut self, work: &mut Work, items: &mut [(String, Typed, SyntaxNode)]) {
+        let values = items.iter_mut().filter_map(|(_, item, _)| match item {
+            Typed::Known(value, _) => Some(value),
+            _ => None,
+        });
+        let mut values: Vec<&mut Expression> = values.collect();
+        for kind in work.kinds() {
+            if let Some((access, mut expressions)) = access_of(kind) {
+                expressions.extend(values.iter_mut().map(|value| &mut **value));
+                expressions.iter_mut().for_each(|expression| self.choose(access, expression));
+                keep_used(access, &mut expressions);
+            }
+            if let OperationKind::Update { access, assignments, checks, added, .. } = kind {
+                let results = values.iter().map(|value| (Register(0), (**value).clone()));
+                *added = added_columns(access, assignments, checks, &results.collect::<Values>());
+            }
+        }
+    }
+
+    /// Turns a CASE of columns, whose conditions do not depend on the row, into a choice of a column.
+    fn choose(&mut self, access: &mut Access, expression: &mut Expression) {
+        if !matches!(access.path, Path::Point { .. }) {
+            return;
+        }
+        if let Expression::Case { branches, otherwise } = expression {
+            let is_of_row = |condition: &Expression| {
+                let mut is_of_row = false;
+                condition.walk(&mut |part| is_of_row |= column_of(part, access).is_some());
+                is_of_row
+            };
+            let columns: Option<Vec<usize>> =
+                branches.iter().map(|(_, value)| column_of(value, access)).collect();
+            let last = column_of(otherwise, access);
+            if let (Some(columns), Some(otherwise)) = (columns, last)
+                && !branches.iter().any(|(condition, _)| is_of_row(condition))
+            {
+                let ty = access.table.columns[otherwise].ty;
+                if columns.iter().all(|column| access.table.columns[*column].ty == ty) {
+                    let target = self.new_register(ty);
+                    let conditions = branches.drain(..).map(|(condition, _)| condition);
+                    let branches = conditions.zip(columns).collect();
+                    access.choices.push(Choice { branches, otherwise, target });
+                    *expression = Expression::Register(target);
+                    return;
+                }
+            }
+        }
+        expression.operands_mut().into_iter().for_each(|operand| self.choose(access, operand));
+    }
+
+    /// Gives the registers from one on, as far as they are used, numbers without gaps.
+    fn compact(
+        &mut self,
+        first: usize,
+        calls: &mut [Statement],
+        work: &mut Work,
+        items: &mut [(String, Typed, SyntaxNode)],
+    ) {
+        let first = first as u32;
+        if self.found.is_some_and(|found| found.0 >= first) {
+            return;
+        }
+        let mut ranges: BTreeMap<u32, u32> = BTreeMap::new();
+        for (start, length) in work.kinds().iter().flat_map(|kind| kind.windows()) {
+            ranges.insert(start.0, length as u32);
+        }
+        let windows = ranges.clone();
+        let mut visit_all = |visit: &mut dyn FnMut(&mut Register)| {
+            for call in &mut *calls {
+                if let Statement::Call { arguments, outputs, .. } = call {
+                    arguments
+                        .iter_mut()
+                        .for_each(|own| own.visit_registers(&mut |_, register| visit(register)));
+                    outputs.iter_mut().for_each(|(target, _)| visit(target));
+                }
+            }
+            work.kinds().iter_mut().for_each(|kind| kind.visit_registers(&mut |_, register| visit(register)));
+            for (_, item, _) in &mut *items {
+                if let Typed::Known(value, _) = item {
+                    value.visit_registers(&mut |_, register| visit(register));
+                }
+            }
+        };
+        let window_of = |register: u32| {
+            windows.range(..=register).next_back().filter(|(start, length)| register < *start + **length)
+        };
+        visit_all(&mut |register| {
+            if register.0 >= first && window_of(register.0).is_none() {
+                ranges.insert(register.0, 1);
+            }
+        });
+        let mut types: Vec<Type> = Vec::new();
+        let mut places: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+        for (start, length) in ranges {
+            places.insert(start, (length, first + types.len() as u32));
+            types.extend_from_slice(&self.registers[start as usize..(start + length) as usize]);
+        }
+        visit_all(&mut |register| {
+            if register.0 >= first
+                && let Some((start, (_, to))) = places.range(..=register.0).next_back()
+            {
+                register.0 = to + (register.0 - start);
+            }
+        });
+        self.registers.truncate(first as usize);
+        self.registers.append(&mut types);
+    }
+}
