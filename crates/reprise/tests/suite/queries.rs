@@ -197,12 +197,14 @@ fn paths_find_the_rows_of_their_conditions() {
         let mut random = SmallRng::seed_from_u64(seed);
         let condition = condition(&mut random);
         let procedure = format!(
-            "CREATE OR REPLACE PROCEDURE found(x INT, OUT n BIGINT, OUT m BIGINT, OUT d BIGINT) LANGUAGE plpgsql
-            AS $$ DECLARE r RECORD; BEGIN
+            "CREATE OR REPLACE PROCEDURE found(x INT, OUT n BIGINT, OUT m BIGINT, OUT d BIGINT)
+            LANGUAGE plpgsql AS $$ DECLARE r RECORD; BEGIN
                 SELECT count(*) INTO n FROM ranged WHERE {condition};
                 SELECT count(*) INTO m FROM ranged WHERE CASE WHEN {condition} THEN TRUE END;
                 d := 0;
-                FOR r IN SELECT id FROM ranged WHERE {condition} ORDER BY id DESC, a DESC LOOP d := d + 1; END LOOP;
+                FOR r IN SELECT id FROM ranged WHERE {condition} ORDER BY id DESC, a DESC LOOP
+                    d := d + 1;
+                END LOOP;
             END $$"
         );
         session.execute_script(&procedure).unwrap();
