@@ -502,7 +502,7 @@ impl Binder<'_> {
             return self.apply_call(function, arguments, node);
         }
         if self.lifted.is_none() {
-            let what = format!("a call of {} inside a query or a loop's condition", function.name);
+            let what = format!("a call of {} in this context", function.name);
             return Err(self.unsupported(node, &what));
         }
         let arguments = self.call_arguments(function, arguments, node)?;

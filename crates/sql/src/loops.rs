@@ -24,6 +24,23 @@ impl Binder<'_> {
         Ok((label, body))
     }
 
+    /// Binds WHILE. What its condition calls, and its subqueries, run before each round.
+    pub(crate) fn bind_while(&mut self, repeat: &ast::PlpgsqlWhileStmt) -> Result<Statement, StatementError> {
+        let node = repeat.syntax();
+        let outer = self.lifted.replace(Vec::new());
+        let condition = self.single_expression(repeat.cond(), node)?;
+        let condition = self.bind_condition(&condition)?;
+        let mut ahead = std::mem::replace(&mut self.lifted, outer).unwrap_or_default();
+        let (label, mut body) = self.bind_loop(repeat.label(), repeat.body(), node)?;
+        if ahead.is_empty() {
+            return Ok(Statement::While { label, condition, body });
+        }
+        let (then, otherwise) = (Vec::new(), vec![Statement::Exit(label)]);
+        ahead.push(Statement::If { condition, then, otherwise });
+        ahead.append(&mut body);
+        Ok(Statement::While { label, condition: Expression::boolean(true), body: ahead })
+    }
+
     /// Adds a loop over values, which sets FOUND to whether there was a round if the procedure reads FOUND.
     pub(crate) fn push_loop(&mut self, mut repeat: Statement, node: &SyntaxNode, out: &mut Vec<Statement>) {
         let asks = |root: SyntaxNode| root.text().to_string().to_ascii_lowercase().contains("found");

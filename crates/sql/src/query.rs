@@ -5,7 +5,9 @@ use crate::error::StatementError;
 use crate::expression::calls_expandarray;
 use crate::plan::Bound;
 use procedure::query::{OutputColumn, Query};
-use procedure::{Expression, Label, OperationKind, QueryTarget, Register, Select, SqlError, Statement};
+use procedure::{
+    Expression, Label, OperationKind, QueryTarget, Raise, Register, Select, Severity, SqlError, Statement,
+};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -58,7 +60,13 @@ impl Binder<'_> {
                 outputs.into_iter().map(|(target, value)| Statement::Assign { target, value }).collect()
             }
             Work::Operation(kind) => {
-                vec![Statement::Execute(self.operation(with_outputs(kind, outputs, strict), node))]
+                let is_select = matches!(kind, OperationKind::Select(_));
+                let operation = self.operation(with_outputs(kind, outputs, strict), node);
+                let mut statements = vec![Statement::Execute(operation)];
+                if strict && !is_select {
+                    statements.push(self.require_found());
+                }
+                statements
             }
             Work::Inserts(all) => {
                 all.into_iter().map(|kind| Statement::Execute(self.operation(kind, node))).collect()
@@ -74,6 +82,20 @@ impl Binder<'_> {
                 vec![Statement::Query(self.query(query, target, node))]
             }
         }
+    }
+
+    /// Returns the statement that fails if the statement before it has found no row.
+    fn require_found(&mut self) -> Statement {
+        let raise = Raise {
+            severity: Severity::Exception,
+            parts: vec!["query returned no rows".into()],
+            values: Vec::new(),
+            sqlstate: Expression::text("P0002"),
+            detail: None,
+            hint: None,
+        };
+        let (then, otherwise) = (Vec::new(), vec![Statement::Raise(Box::new(raise))]);
+        Statement::If { condition: Expression::Register(self.found()), then, otherwise }
     }
 
     /// Adds the operation or query of a SELECT, and returns the loop over its rows. `None` for one row of

@@ -63,12 +63,8 @@ impl Binder<'_> {
                 out.push(Statement::While { label, condition, body });
             }
             PlpgsqlStmt::PlpgsqlWhileStmt(repeat) => {
-                let outer = self.lifted.take();
-                let condition = self.single_expression(repeat.cond(), node)?;
-                let condition = self.bind_condition(&condition)?;
-                self.lifted = outer;
-                let (label, body) = self.bind_loop(repeat.label(), repeat.body(), node)?;
-                out.push(Statement::While { label, condition, body });
+                let statement = self.bind_while(repeat)?;
+                out.push(statement);
             }
             PlpgsqlStmt::PlpgsqlForIStmt(repeat) => {
                 let bound = self.bind_for_range(repeat)?;

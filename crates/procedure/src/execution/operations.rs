@@ -242,7 +242,7 @@ fn settle_returning(
         return Ok(());
     }
     if count > 1 {
-        return Err(SqlError::new("P0003", "query returned more than one row").into());
+        return Err(not_one_row(count).into());
     }
     machine.frame.set_to_null(returning);
     Ok(())

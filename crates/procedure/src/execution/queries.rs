@@ -82,7 +82,9 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
             let enough = !writes && count > usize::from(strict);
             Ok(if enough { Flow::Stop } else { Flow::Continue })
         })?;
-        if strict && count != 1 {
+        // As in PostgreSQL, RETURNING … INTO takes one row at most, STRICT or not.
+        let is_wrong = if strict { count != 1 } else { count > 1 && query.plan.returns_written_rows() };
+        if is_wrong && !outputs.is_empty() {
             return Err(not_one_row(count).into());
         }
         if first.len() == 0 {

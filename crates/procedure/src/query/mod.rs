@@ -550,6 +550,18 @@ impl Plan {
         keys.as_deref().map(|keys| (table, keys))
     }
 
+    /// Returns whether its rows are those that a statement has written.
+    pub fn returns_written_rows(&self) -> bool {
+        match self {
+            Self::Insert(_) | Self::Update(_) | Self::Delete(_) => true,
+            Self::Compute { input, .. }
+            | Self::Apply { input, .. }
+            | Self::Call { input, .. }
+            | Self::With { input, .. } => input.returns_written_rows(),
+            _ => false,
+        }
+    }
+
     /// Returns whether a node of the plan writes a table, or calls a procedure that is not read-only.
     pub fn writes(&self) -> bool {
         let mut writes = false;
