@@ -2,6 +2,7 @@
 
 use crate::binder::{Binder, Name, Target, Typed, Variable};
 use crate::error::StatementError;
+use crate::query::mentions_found;
 use catalog::{Datum, ScalarType, Type};
 use procedure::{Cast, Expression, Label, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
@@ -43,11 +44,10 @@ impl Binder<'_> {
 
     /// Adds a loop over values, which sets FOUND to whether there was a round if the procedure reads FOUND.
     pub(crate) fn push_loop(&mut self, mut repeat: Statement, node: &SyntaxNode, out: &mut Vec<Statement>) {
-        let asks = |root: SyntaxNode| root.text().to_string().to_ascii_lowercase().contains("found");
         let (Statement::ForRange { body, .. } | Statement::ForEach { body, .. }) = &mut repeat else {
             unreachable!("it goes over values")
         };
-        if !node.ancestors().last().is_some_and(asks) {
+        if !mentions_found(node) {
             out.push(repeat);
             return;
         }

@@ -51,12 +51,16 @@ impl Binder<'_> {
     pub(crate) fn execute(
         &mut self,
         work: Work,
-        outputs: Vec<(Register, Expression)>,
+        mut outputs: Vec<(Register, Expression)>,
         strict: bool,
         node: &SyntaxNode,
     ) -> Vec<Statement> {
-        match work {
+        let mut later = self.assigned_later(&mut outputs);
+        let mut statements = match work {
             Work::Values => {
+                if mentions_found(node) {
+                    later.push(Statement::Assign { target: self.found(), value: Expression::boolean(true) });
+                }
                 outputs.into_iter().map(|(target, value)| Statement::Assign { target, value }).collect()
             }
             Work::Operation(kind) => {
@@ -81,7 +85,27 @@ impl Binder<'_> {
                 let target = QueryTarget::Statement { outputs, strict };
                 vec![Statement::Query(self.query(query, target, node))]
             }
+        };
+        statements.append(&mut later);
+        statements
+    }
+
+    /// Sets registers of their own to the outputs whose targets a later output reads, as all outputs are
+    /// evaluated before the first target is set. Returns the assignments of the targets.
+    fn assigned_later(&mut self, outputs: &mut [(Register, Expression)]) -> Vec<Statement> {
+        let mut later = Vec::new();
+        for place in 0..outputs.len() {
+            let target = outputs[place].0;
+            let mut is_read = false;
+            for (_, value) in &outputs[place + 1..] {
+                value.walk(&mut |part| is_read |= *part == Expression::Register(target));
+            }
+            if is_read {
+                outputs[place].0 = self.new_register(self.registers[target.0 as usize]);
+                later.push(Statement::Assign { target, value: Expression::Register(outputs[place].0) });
+            }
         }
+        later
     }
 
     /// Returns the statement that fails if the statement before it has found no row.
@@ -103,20 +127,23 @@ impl Binder<'_> {
     pub(crate) fn repeat(
         &mut self,
         work: Work,
-        outputs: Vec<(Register, Expression)>,
+        mut outputs: Vec<(Register, Expression)>,
         node: &SyntaxNode,
         bind_body: impl FnOnce(&mut Self) -> Result<(Label, Vec<Statement>), StatementError>,
     ) -> Result<Option<Statement>, StatementError> {
+        let mut body = self.assigned_later(&mut outputs);
         Ok(match work {
             Work::Operation(kind @ OperationKind::Select(_)) => {
                 let operation = self.operation(with_outputs(kind, outputs, false), node);
-                let (label, body) = bind_body(self)?;
+                let (label, mut inner) = bind_body(self)?;
+                body.append(&mut inner);
                 Some(Statement::ForRows { label, operation, body })
             }
             Work::Query(query) => {
                 let target = QueryTarget::Statement { outputs, strict: false };
                 let query = self.query(query, target, node);
-                let (label, body) = bind_body(self)?;
+                let (label, mut inner) = bind_body(self)?;
+                body.append(&mut inner);
                 Some(Statement::ForQuery { label, query, body })
             }
             _ => None,
@@ -250,4 +277,10 @@ fn with_outputs(mut kind: OperationKind, own: Vec<(Register, Expression)>, is_st
         | OperationKind::Delete { returning, .. } => *returning = own,
     }
     kind
+}
+
+/// Returns whether the routine around a statement may read FOUND.
+pub(crate) fn mentions_found(node: &SyntaxNode) -> bool {
+    let routine = node.ancestors().last();
+    routine.is_some_and(|own| own.text().to_string().to_ascii_lowercase().contains("found"))
 }

@@ -467,7 +467,7 @@ impl Plan {
     }
 
     /// Returns the nodes directly below this node, to be changed.
-    fn inputs_mut(&mut self) -> Vec<&mut Self> {
+    pub fn inputs_mut(&mut self) -> Vec<&mut Self> {
         inputs!(self, iter_mut, mut)
     }
 

@@ -288,6 +288,14 @@ impl Relation {
     }
 }
 
+impl Level {
+    /// Returns whether the rows of a relation set a register. All other registers keep their values: those of
+    /// variables, and of the levels below.
+    fn sets(&self, register: Register) -> bool {
+        self.relations.iter().any(|relation| relation.set_registers().contains(&register))
+    }
+}
+
 impl Binder<'_> {
     /// Binds a plan of its own, apart from what is being bound. Returns it with the number of its slots.
     pub(crate) fn bind_plan(

@@ -243,10 +243,8 @@ impl Binder<'_> {
             let (typed, mut applied) = self.applying(bind)?;
             before.append(&mut applied);
             let (value, ty) = self.settle(typed, None, expression.syntax())?;
-            let register = match Self::register_of(&value) {
-                Some(register) => register,
-                None => self.new_register(ty),
-            };
+            let own = Self::register_of(&value).filter(|own| self.level().sets(*own));
+            let register = own.unwrap_or_else(|| self.new_register(ty));
             written.push((self.queries.levels.len(), text_of(expression.syntax()), register, ty));
             if !keys.iter().any(|(known, _)| *known == register) {
                 keys.push((register, value));
@@ -531,6 +529,12 @@ impl Binder<'_> {
             before,
             after,
         } = clauses;
+        let mut set: Vec<Register> = keys.iter().map(|(register, _)| *register).collect();
+        set.extend(aggregates.iter().map(|aggregate| aggregate.target));
+        set.extend(before.iter().chain(&after).flat_map(Applied::targets));
+        // Nodes that keep rows set the registers of their columns again, which must not be those of variables.
+        let is_set =
+            |binder: &mut Self, register: &Register| set.contains(register) || binder.level().sets(*register);
         let mut plan = apply_all(before, plan);
         if !keys.is_empty() || !aggregates.is_empty() {
             plan = Plan::Group { input: Box::new(plan), keys, aggregates };
@@ -542,7 +546,7 @@ impl Binder<'_> {
         let mut columns: Vec<OutputColumn> = Vec::new();
         let mut values = Vec::new();
         for (name, value, ty) in outputs {
-            let own = Self::register_of(&value);
+            let own = Self::register_of(&value).filter(|own| is_set(self, own));
             let register = match own.filter(|own| !columns.iter().any(|other| other.register == *own)) {
                 Some(register) => register,
                 None => {
@@ -562,7 +566,8 @@ impl Binder<'_> {
                 // The values are compared after rows are sorted.
                 on.into_iter()
                     .map(|value| {
-                        let register = Self::register_of(&value).unwrap_or_else(|| {
+                        let own = Self::register_of(&value).filter(|own| is_set(self, own));
+                        let register = own.unwrap_or_else(|| {
                             let register = self.new_register(ScalarType::Text);
                             values.push((register, value));
                             register

@@ -478,11 +478,12 @@ impl Binder<'_> {
 }
 
 /// Replaces the single row at the bottom of a plan by the rows of another plan.
-fn upon(plan: Plan, rows: Plan) -> Plan {
-    match plan {
-        Plan::One => rows,
-        Plan::Compute { input, values } => Plan::Compute { input: Box::new(upon(*input, rows)), values },
-        Plan::Apply { input, subquery } => Plan::Apply { input: Box::new(upon(*input, rows)), subquery },
-        other => other,
+fn upon(mut plan: Plan, rows: Plan) -> Plan {
+    let mut bottom = &mut plan;
+    while !matches!(bottom, Plan::One) {
+        let first = bottom.inputs_mut().into_iter().next();
+        bottom = first.expect("what is computed of a row stands upon it");
     }
+    *bottom = rows;
+    plan
 }
