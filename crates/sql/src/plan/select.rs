@@ -532,7 +532,7 @@ impl Binder<'_> {
         let mut set: Vec<Register> = keys.iter().map(|(register, _)| *register).collect();
         set.extend(aggregates.iter().map(|aggregate| aggregate.target));
         set.extend(before.iter().chain(&after).flat_map(Applied::targets));
-        // Nodes that keep rows set the registers of their columns again, so those of variables are no columns.
+        // Nodes that keep rows set the registers of their columns again, so a variable's register is none.
         let is_set =
             |binder: &mut Self, register: &Register| set.contains(register) || binder.level().sets(*register);
         let mut plan = apply_all(before, plan);
