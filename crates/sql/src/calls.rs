@@ -73,8 +73,12 @@ impl Binder<'_> {
             return Ok(result);
         }
         let mut bound = Vec::new();
-        for argument in &arguments {
-            bound.push(self.bind(argument)?);
+        if name == "coalesce" {
+            bound = self.bind_alternatives(&arguments)?;
+        } else {
+            for argument in &arguments {
+                bound.push(self.bind(argument)?);
+            }
         }
         if let Some(result) = self.built_in(&name, bound.clone(), node)? {
             return Ok(result);

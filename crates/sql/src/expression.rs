@@ -227,28 +227,6 @@ impl Binder<'_> {
         }
     }
 
-    /// Binds the operands of a chain of one operator, in order.
-    fn bind_chain(
-        &mut self,
-        binary: &ast::BinExpr,
-        continues: impl Fn(&ast::BinOp) -> bool,
-    ) -> Result<Vec<Expression>, StatementError> {
-        let (mut operands, mut own) = (Vec::new(), binary.clone());
-        loop {
-            operands.push(self.part(own.rhs(), own.syntax())?);
-            match self.part(own.lhs(), own.syntax())? {
-                ast::Expr::BinExpr(left) if left.op().is_some_and(|operator| continues(&operator)) => {
-                    own = left
-                }
-                first => {
-                    operands.push(first);
-                    break;
-                }
-            }
-        }
-        operands.iter().rev().map(|operand| self.bind_condition(operand)).collect()
-    }
-
     fn bind_binary(&mut self, binary: &ast::BinExpr) -> Result<Typed, StatementError> {
         use ast::BinOp;
         let node = binary.syntax();
@@ -295,12 +273,8 @@ impl Binder<'_> {
             return self.arithmetic(operator, left, right, node);
         }
         match &operator {
-            BinOp::And(_) => Ok(boolean(fold(Expression::all(
-                self.bind_chain(binary, |own| matches!(own, BinOp::And(_)))?,
-            )))),
-            BinOp::Or(_) => Ok(boolean(fold(Expression::any(
-                self.bind_chain(binary, |own| matches!(own, BinOp::Or(_)))?,
-            )))),
+            BinOp::And(_) => self.bind_chain(binary, true),
+            BinOp::Or(_) => self.bind_chain(binary, false),
             BinOp::Is(_) | BinOp::IsNot(_) => {
                 let negated = matches!(operator, BinOp::IsNot(_));
                 match &right {
@@ -375,39 +349,6 @@ impl Binder<'_> {
             }
             _ => Err(self.unsupported(node, "this operator")),
         }
-    }
-
-    fn bind_case(&mut self, case: &ast::CaseExpr) -> Result<Typed, StatementError> {
-        let node = case.syntax();
-        let subject = match case.expr() {
-            Some(subject) => Some(self.bind(&subject)?),
-            None => None,
-        };
-        let mut conditions = Vec::new();
-        for when in case.when_clause_list().into_iter().flat_map(|list| list.when_clauses()) {
-            let condition = self.part(when.condition(), node)?;
-            conditions.push(match &subject {
-                None => self.bind_condition(&condition)?,
-                Some(subject) => {
-                    let candidate = self.bind(&condition)?;
-                    let (class, operands) = self.comparable(subject.clone(), candidate, node)?;
-                    Expression::Compare { operator: CompareOperator::Equal, class, operands }
-                }
-            });
-        }
-        let mut values = Vec::new();
-        for when in case.when_clause_list().into_iter().flat_map(|list| list.when_clauses()) {
-            let value = self.part(when.then(), node)?;
-            values.push(self.bind(&value)?);
-        }
-        values.push(match case.else_clause().and_then(|clause| clause.expr()) {
-            Some(value) => self.bind(&value)?,
-            None => Typed::Null,
-        });
-        let (mut values, ty) = self.unify(values, node)?;
-        let otherwise = Box::new(values.pop().unwrap_or(Expression::NULL));
-        let branches = conditions.into_iter().zip(values).collect();
-        Ok(Typed::Known(Expression::Case { branches, otherwise }, ty))
     }
 
     fn bind_cast(&mut self, cast: &ast::CastExpr) -> Result<Typed, StatementError> {

@@ -12,6 +12,7 @@ mod arguments;
 mod binder;
 mod calls;
 mod column_names;
+mod conditional;
 mod conditions;
 mod constraints;
 mod copy;
