@@ -72,14 +72,10 @@ impl Binder<'_> {
         if let Some(result) = self.time_function(&name, &arguments, node)? {
             return Ok(result);
         }
-        let mut bound = Vec::new();
-        if name == "coalesce" {
-            bound = self.bind_alternatives(&arguments)?;
-        } else {
-            for argument in &arguments {
-                bound.push(self.bind(argument)?);
-            }
-        }
+        let bound: Vec<Typed> = match name.as_str() {
+            "coalesce" => self.bind_alternatives(&arguments)?,
+            _ => arguments.iter().map(|argument| self.bind(argument)).collect::<Result<_, _>>()?,
+        };
         if let Some(result) = self.built_in(&name, bound.clone(), node)? {
             return Ok(result);
         }

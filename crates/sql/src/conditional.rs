@@ -12,7 +12,7 @@ use squawk_syntax::ast::{self, AstNode};
 
 impl Binder<'_> {
     /// Runs a binding, and returns what it has lifted apart.
-    fn apart<T>(
+    pub(crate) fn apart<T>(
         &mut self,
         bind: impl FnOnce(&mut Self) -> Result<T, StatementError>,
     ) -> Result<(T, Vec<Statement>), StatementError> {
@@ -104,7 +104,7 @@ impl Binder<'_> {
         });
         let lifts = conditions.iter().any(|(_, ahead)| !ahead.is_empty())
             || values.iter().any(|(_, ahead)| !ahead.is_empty());
-        let (mut values, mut ahead): (Vec<Typed>, Vec<Vec<Statement>>) = values.into_iter().unzip();
+        let (values, mut ahead): (Vec<Typed>, Vec<Vec<Statement>>) = values.into_iter().unzip();
         if lifts {
             let mut statements = ahead.pop().unwrap_or_default();
             for ((condition, before), then) in conditions.iter_mut().zip(ahead).rev() {
@@ -116,7 +116,7 @@ impl Binder<'_> {
             }
             self.lift(statements);
         }
-        let (mut results, ty) = self.unify(std::mem::take(&mut values), node)?;
+        let (mut results, ty) = self.unify(values, node)?;
         let otherwise = Box::new(results.pop().unwrap_or(Expression::NULL));
         let branches = conditions.into_iter().map(|(condition, _)| condition).zip(results).collect();
         Ok(Typed::Known(Expression::Case { branches, otherwise }, ty))

@@ -28,10 +28,8 @@ impl Binder<'_> {
     /// Binds WHILE. What its condition calls, and its subqueries, run before each round.
     pub(crate) fn bind_while(&mut self, repeat: &ast::PlpgsqlWhileStmt) -> Result<Statement, StatementError> {
         let node = repeat.syntax();
-        let outer = self.lifted.replace(Vec::new());
         let condition = self.single_expression(repeat.cond(), node)?;
-        let condition = self.bind_condition(&condition)?;
-        let mut ahead = std::mem::replace(&mut self.lifted, outer).unwrap_or_default();
+        let (condition, mut ahead) = self.apart(|binder| binder.bind_condition(&condition))?;
         let (label, mut body) = self.bind_loop(repeat.label(), repeat.body(), node)?;
         if ahead.is_empty() {
             return Ok(Statement::While { label, condition, body });

@@ -134,8 +134,7 @@ fn access_of(kind: &mut OperationKind) -> Option<(&mut Access, Vec<&mut Expressi
     match kind {
         OperationKind::Select(select) => {
             let Select { access, aggregates, outputs, order, .. } = select;
-            let aggregated =
-                aggregates.iter_mut().flat_map(|own| own.argument.iter_mut().chain(&mut own.filter));
+            let aggregated = aggregates.iter_mut().flat_map(|own| &mut own.argument);
             let outputs = outputs.iter_mut().map(|(_, value)| value);
             let keys = order.iter_mut().map(|key| &mut key.value);
             Some((access, aggregated.chain(outputs).chain(keys).collect()))

@@ -309,11 +309,8 @@ impl Binder<'_> {
         for elsif in elsifs.iter().rev() {
             // An ELSIF is an IF inside ELSE, so calls that are lifted from its condition belong into the
             // ELSE.
-            let outer = self.lifted.replace(Vec::new());
             let condition = self.single_expression(elsif.cond(), elsif.syntax())?;
-            let condition = self.bind_condition(&condition)?;
-            let mut statements = self.lifted.take().unwrap_or_default();
-            self.lifted = outer;
+            let (condition, mut statements) = self.apart(|binder| binder.bind_condition(&condition))?;
             let then = self.bind_inner(elsif.body(), elsif.syntax())?;
             statements.push(Statement::If { condition, then, otherwise });
             otherwise = statements;

@@ -19,6 +19,8 @@ const CHUNK: usize = 32;
 const SECTOR: usize = 512;
 /// Where the header of a log file has the semantics.
 const SEMANTICS_AT: usize = 80;
+/// The semantics of the kept folders of format 4.
+const FORMAT_4: u32 = 3;
 
 const SCHEMA: &str = "
 CREATE TABLE accounts (id INT PRIMARY KEY, amount INT NOT NULL, note TEXT);
@@ -146,7 +148,7 @@ fn folders_of_every_format_open() {
         assert!(name.starts_with(&format!("format-{version}-")), "{name} has version {version}");
         formats[usize::from(version)] += 1;
         // Its calls do under these semantics what they did when it was written.
-        let files = if version < 4 { files } else { with_semantics(files, SEMANTICS) };
+        let files = if version < 4 { files } else { with_semantics(files, FORMAT_4, SEMANTICS) };
         let (content, sequencing) = kind_of(&name);
         for on_demand in [false, true] {
             let disk = CrashingDisk::holding(files.clone());
@@ -220,7 +222,7 @@ fn recorded_results_are_read_as_they_were_written() {
     for (name, on_demand) in ["keys", "rounds"].into_iter().flat_map(|name| [(name, false), (name, true)]) {
         let text = std::fs::read_to_string(folders.join(name).with_extension("txt")).unwrap();
         // Its calls do under these semantics what they did when it was written.
-        let files = with_semantics(extract(&text), SEMANTICS);
+        let files = with_semantics(extract(&text), FORMAT_4, SEMANTICS);
         let db = open(&CrashingDisk::holding(files), on_demand);
         assert!(db.recovery_report().transactions >= 12, "the log is replayed");
         assert_eq!(db.digest().unwrap(), digest, "{name}, on demand: {on_demand}");
@@ -228,10 +230,10 @@ fn recorded_results_are_read_as_they_were_written() {
 }
 
 /// Changes the semantics that log files name.
-fn with_semantics(mut files: Files, semantics: u32) -> Files {
+fn with_semantics(mut files: Files, written: u32, semantics: u32) -> Files {
     for (_, bytes) in files.iter_mut().filter(|(path, _)| path.extension().is_some_and(|e| e == "rlog")) {
         let known = &mut bytes[SEMANTICS_AT..SEMANTICS_AT + 4];
-        assert!((1..=SEMANTICS).contains(&u32::from_le_bytes(known.try_into().unwrap())));
+        assert_eq!(known, written.to_le_bytes());
         known.copy_from_slice(&semantics.to_le_bytes());
         // Neither salt nor number: it is the first sector of a header.
         let seed = crc32c::crc32c(&0u64.to_le_bytes());
@@ -255,14 +257,15 @@ fn a_log_of_other_semantics_is_not_replayed() {
             Database::open(FOLDER, config(Arc::clone(&disk), content, sequencing)).map(|db| (db, disk))
         };
         let (killed, _) = make(content, sequencing, false);
-        let error = open(with_semantics(killed, SEMANTICS + 1)).map(|(db, _)| db).expect_err(&what);
+        let error =
+            open(with_semantics(killed, SEMANTICS, SEMANTICS + 1)).map(|(db, _)| db).expect_err(&what);
         assert!(error.to_string().contains("must be replayed under semantics"), "{what}: {error}");
         assert!(error.to_string().contains(".rlog"), "{what}: {error}");
         assert!(error.hint().unwrap().contains("stop it cleanly"), "{what}: {error}");
         assert!(!error.can_be_accepted(), "{what}");
         let (closed, digest) = make(content, sequencing, true);
-        let (db, disk) =
-            open(with_semantics(closed, SEMANTICS + 1)).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let (db, disk) = open(with_semantics(closed, SEMANTICS, SEMANTICS + 1))
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(db.digest().unwrap(), digest, "{what}");
         db.session().unwrap().call_durably("book", params![30, 1]).unwrap();
         let digest = db.digest().unwrap();
