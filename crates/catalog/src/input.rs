@@ -141,9 +141,17 @@ fn hexadecimal_double_of(text: &str) -> Option<(f64, bool)> {
 
 /// Reads bytes: `\x` and hexadecimal digits, or plain characters with `\\` and `\ooo`.
 pub(crate) fn bytea_of(text: &str) -> Result<Vec<u8>, ValueError> {
-    if let Some(digits) = text.strip_prefix("\\x") {
-        return hexadecimal_of(digits);
+    match text.strip_prefix("\\x") {
+        Some(digits) => hexadecimal_of(digits),
+        None => bytea_of_escaped(text),
     }
+}
+
+/// Reads bytes as plain characters with `\\` and `\ooo`.
+///
+/// # Errors
+/// `22P02`: a backslash begins neither of both.
+pub fn bytea_of_escaped(text: &str) -> Result<Vec<u8>, ValueError> {
     let syntax = || ValueError::new("22P02", "invalid input syntax for type bytea");
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -24,7 +24,7 @@ pub use datum::{Arena, Datum, Mark, Span};
 pub use decimal::{Decimal, DecimalError};
 pub use encoding::{DecodeError, Reader, decode_value, encode_value, put_varint, skip_value};
 pub use identifiers::{CommitOrder, Epoch, IndexId, ProcedureId, TableId};
-pub use input::{array_elements, utf8_of};
+pub use input::{array_elements, bytea_of_escaped, utf8_of};
 pub use key::{encode_datum, successor};
 pub use row::{ChangedWord, ColumnKind, ColumnSlot, RowLayout, VARIABLE_ALIGNMENT, words_of};
 pub use schema::{

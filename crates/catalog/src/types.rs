@@ -123,6 +123,16 @@ impl ScalarType {
         }
     }
 
+    /// Returns the type without its modifier: what PostgreSQL's `pg_type` distinguishes.
+    #[must_use]
+    pub fn base(self) -> Self {
+        match self {
+            Self::Varchar(_) => Self::Varchar(u32::MAX),
+            Self::Char(_) => Self::Char(u32::MAX),
+            other => other.unlimited(),
+        }
+    }
+
     /// Returns whether every scaled decimal of this type fits a machine integer.
     pub fn is_machine_numeric(self) -> bool {
         matches!(self, Self::Numeric { precision, .. } if precision <= Self::MACHINE_DIGITS)
@@ -150,6 +160,7 @@ impl fmt::Display for ScalarType {
             Self::Boolean => f.write_str("boolean"),
             Self::Char(u32::MAX) => f.write_str("bpchar"),
             Self::Char(n) => write!(f, "character({n})"),
+            Self::Varchar(u32::MAX) => f.write_str("character varying"),
             Self::Varchar(n) => write!(f, "character varying({n})"),
             Self::Text => f.write_str("text"),
             Self::Timestamp => f.write_str("timestamp without time zone"),

@@ -36,6 +36,7 @@ pub use ir::effect::{Effect, Rebuild, sequences_in};
 pub use ir::expression::{
     ArithmeticOperator, CompareClass, CompareOperator, Evaluated, Expression, NumberClass, Register,
 };
+pub use ir::function::Function;
 pub use ir::opaque::{Compiler, Cursor, Destination, Movement, Opaque};
 pub use ir::operation::{
     Access, Aggregate, AggregateFunction, Bound, Check, Choice, Operation, OperationId, OperationKind, Path,
@@ -47,14 +48,13 @@ pub use ir::program::{
 pub use ir::query::{ProcedureQuery, QueryId, QueryTarget};
 pub use ir::visit::Role;
 pub use ir::watched::{CompiledExpression, ExpressionCompiler, Watched};
-pub use values::bits::{BitOperator, ShiftWidth};
 pub use values::cast::Cast;
-pub use values::decimals::DecimalFunction;
+pub use values::cast_context::{CASTS, CastContext};
 pub use values::draw::Draw;
-pub use values::functions::Function;
+pub use values::functions::{BuiltIn, Form, Kind, SequenceFunction, Volatility, built_ins, built_ins_named};
+pub use values::operators::{Operator, OperatorForm, operators, operators_named};
 pub use values::recovery::{RecoveryColumn, RecoveryProgress, RecoverySource};
-pub use values::texts::TextFunction;
-pub use values::times::{Interval, TimeField, TimeFunction};
+pub use values::times::Interval;
 
 /// The version of the executor's semantics. It is in log files: a release replays a log only if the log has
 /// the release's number.
@@ -70,4 +70,4 @@ pub use values::times::{Interval, TimeField, TimeFunction};
 ///
 /// Changes of speed alone do not count, and neither does the support of statements that were refused before.
 /// A database that was stopped cleanly has nothing to replay, and goes on with the new number.
-pub const SEMANTICS: u32 = 4;
+pub const SEMANTICS: u32 = 5;

@@ -2,11 +2,20 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
-use crate::operators::compare_class;
 use catalog::{ScalarType, Type};
-use procedure::{Aggregate, AggregateFunction, Expression, Register, SqlError};
+use procedure::{
+    Aggregate, AggregateFunction, BuiltIn, CastContext, CompareClass, Expression, Form, Kind, Register,
+    SqlError, built_ins_named,
+};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
+
+/// An aggregate whose arguments have chosen it.
+struct Chosen {
+    function: AggregateFunction,
+    result: Type,
+    arguments: Vec<(Expression, ScalarType)>,
+}
 
 impl Binder<'_> {
     pub(crate) fn bind_aggregate(
@@ -32,6 +41,47 @@ impl Binder<'_> {
         Ok(Typed::Known(Expression::Register(target), result))
     }
 
+    /// Chooses an aggregate by the types of its arguments.
+    fn chosen_aggregate(
+        &self,
+        name: &str,
+        arguments: Vec<Typed>,
+        node: &SyntaxNode,
+    ) -> Result<Chosen, StatementError> {
+        let entries: Vec<&BuiltIn> =
+            built_ins_named(name).iter().copied().filter(|own| own.takes(arguments.len())).collect();
+        let entry = self.chosen(name, &entries, &arguments, node)?;
+        let Form::Aggregate(function) = entry.form else {
+            return Err(self.no_function(name, &arguments, node));
+        };
+        let mut values = Vec::new();
+        for (argument, kind) in arguments.into_iter().zip(entry.arguments) {
+            values.push(match (argument, kind) {
+                // A number keeps its scale, and a CHAR its length, because aggregates take them all.
+                (Typed::Known(value, Type::Scalar(own)), Kind::Of(Type::Scalar(to)))
+                    if own.is_exact() && to.is_exact() || own.base() == *to =>
+                {
+                    (value, own)
+                }
+                (argument, Kind::Of(ty)) => {
+                    (self.coerce(argument, *ty, CastContext::Implicit, node)?, ty.element())
+                }
+                (argument, _) => {
+                    let (value, ty) = self.settle(argument, None, node)?;
+                    (value, ty.element())
+                }
+            });
+        }
+        let own = values.first().map_or(ScalarType::BigInt, |(_, ty)| *ty);
+        let result = match entry.result {
+            // The least and the greatest value are values of the column.
+            Kind::Of(_) if matches!(function, AggregateFunction::Min | AggregateFunction::Max) => own.into(),
+            Kind::Of(ty) => ty,
+            _ => Type::Array(own),
+        };
+        Ok(Chosen { function, result, arguments: values })
+    }
+
     /// Binds an aggregate. Returns it without its target, and its type.
     fn bind_aggregated(
         &mut self,
@@ -41,56 +91,11 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<(Aggregate, Type), StatementError> {
         let list = self.part(call.arg_list(), node)?;
-        let mut separator = None;
-        let argument = match arguments {
-            [] if name == "count" => None,
-            [argument] => {
-                let bound = self.bind(argument)?;
-                Some(self.settle(bound, None, node)?)
-            }
-            [argument, between] if name == "string_agg" => {
-                let value = self.bind_as(argument, ScalarType::Text)?;
-                separator = Some(self.bind_as(between, ScalarType::Text)?);
-                Some((value, ScalarType::Text.into()))
-            }
-            _ => {
-                let message = format!("function {name} with {} arguments does not exist", arguments.len());
-                return Err(self.error(node, SqlError::new("42883", message)));
-            }
-        };
-        let ty = argument.as_ref().map(|(_, ty)| ty.element());
-        let is_array = argument.as_ref().is_some_and(|(_, ty)| matches!(ty, Type::Array(_)));
-        let (function, result): (_, Type) = match (name, ty) {
-            ("count", _) => (AggregateFunction::Count, ScalarType::BigInt.into()),
-            _ if is_array => return Err(self.unsupported(node, "this aggregate of arrays")),
-            ("min", Some(ty)) => (AggregateFunction::Min, ty.into()),
-            ("max", Some(ty)) => (AggregateFunction::Max, ty.into()),
-            ("sum", Some(ScalarType::SmallInt | ScalarType::Integer)) => {
-                (AggregateFunction::SumInt, ScalarType::BigInt.into())
-            }
-            ("sum", Some(ScalarType::Double)) => (AggregateFunction::SumDouble, ScalarType::Double.into()),
-            ("avg", Some(ScalarType::Double)) => {
-                (AggregateFunction::AverageDouble, ScalarType::Double.into())
-            }
-            ("sum", Some(ty)) if ty.is_exact() => {
-                (AggregateFunction::SumDecimal, ScalarType::AnyNumeric.into())
-            }
-            ("avg", Some(ty)) if ty.is_exact() => {
-                (AggregateFunction::AverageDecimal, ScalarType::AnyNumeric.into())
-            }
-            ("bool_and" | "every", Some(ScalarType::Boolean)) => {
-                (AggregateFunction::BoolAnd, ScalarType::Boolean.into())
-            }
-            ("bool_or", Some(ScalarType::Boolean)) => (AggregateFunction::BoolOr, ScalarType::Boolean.into()),
-            ("string_agg", Some(_)) if separator.is_some() => {
-                (AggregateFunction::StringAgg, ScalarType::Text.into())
-            }
-            ("array_agg", Some(ty)) => (AggregateFunction::ArrayAgg, Type::Array(ty)),
-            _ => {
-                let message = format!("aggregate function {name} does not take this type");
-                return Err(self.error(node, SqlError::new("42883", message)));
-            }
-        };
+        let bound = arguments.iter().map(|argument| self.bind(argument)).collect::<Result<Vec<_>, _>>()?;
+        let Chosen { function, result, mut arguments } = self.chosen_aggregate(name, bound, node)?;
+        let separator = if arguments.len() > 1 { arguments.pop().map(|(value, _)| value) } else { None };
+        let argument = arguments.pop();
+        let ty = argument.as_ref().map(|(_, ty)| *ty);
         let filter = call.filter_clause().and_then(|clause| clause.expr());
         let filter = filter.map(|condition| self.bind_condition(&condition)).transpose()?;
         let mut order = Vec::new();
@@ -107,7 +112,7 @@ impl Binder<'_> {
         let aggregate = Aggregate {
             function,
             scale: ty.and_then(ScalarType::fixed_scale).unwrap_or(0),
-            class: compare_class(ty.unwrap_or(ScalarType::BigInt)),
+            class: CompareClass::of(ty.unwrap_or(ScalarType::BigInt)),
             argument: argument.map(|(expression, _)| expression),
             distinct,
             filter,
@@ -121,17 +126,5 @@ impl Binder<'_> {
 
 /// Returns whether a function is an aggregate.
 pub(crate) fn is_aggregate(name: &str) -> bool {
-    matches!(
-        name,
-        "count"
-            | "sum"
-            | "avg"
-            | "min"
-            | "max"
-            | "bool_and"
-            | "every"
-            | "bool_or"
-            | "string_agg"
-            | "array_agg"
-    )
+    built_ins_named(name).iter().any(|own| matches!(own.form, Form::Aggregate(_)))
 }

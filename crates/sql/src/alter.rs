@@ -12,7 +12,7 @@ use crate::schema::{Schema, refused, unsupported};
 use crate::source::Source;
 use crate::types::{in_schema_of, made_name, object_name, short};
 use catalog::{NewTable, ScalarType, Table, Type};
-use procedure::{Effect, Expression, Rebuild, Register, SqlError};
+use procedure::{CastContext, Effect, Expression, Rebuild, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
@@ -236,7 +236,7 @@ impl Schema {
                     match using {
                         Some(using) => {
                             let bound = binder.over_row(old, old_registers, |own| own.bind(&using));
-                            binder.coerce(bound?, ty, false, using.syntax())?
+                            binder.coerce(bound?, ty, CastContext::Assignment, using.syntax())?
                         }
                         None => {
                             let register = Expression::Register(Register(old_registers.0 + own as u32));
@@ -251,7 +251,7 @@ impl Schema {
                                     binder.error(node, SqlError::new("42804", message).with_hint(hint))
                                 );
                             }
-                            binder.coerce(Typed::Known(register, from), ty, false, node)?
+                            binder.coerce(Typed::Known(register, from), ty, CastContext::Assignment, node)?
                         }
                     }
                 }

@@ -3,7 +3,7 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
-use procedure::{Expression, Parameter, Procedure, SqlError};
+use procedure::{CastContext, Expression, Parameter, Procedure, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -141,7 +141,7 @@ impl Binder<'_> {
                     return Err(self.error(node, SqlError::new("42883", message)));
                 }
             };
-            bound.push(self.coerce(argument, parameter.ty, false, node)?);
+            bound.push(self.coerce(argument, parameter.ty, CastContext::Assignment, node)?);
         }
         Ok(bound)
     }

@@ -57,6 +57,25 @@ pub(crate) enum Typed {
     Null,
 }
 
+impl Typed {
+    /// Returns the type; `None` if the context decides it.
+    pub(crate) fn known_type(&self) -> Option<Type> {
+        match self {
+            Self::Known(_, ty) => Some(*ty),
+            _ => None,
+        }
+    }
+
+    /// Returns the name of the type, as error messages show it.
+    pub(crate) fn shown_type(&self) -> String {
+        match self.known_type() {
+            Some(Type::Scalar(ty)) => ty.base().to_string(),
+            Some(Type::Array(ty)) => Type::Array(ty.base()).to_string(),
+            None => "unknown".into(),
+        }
+    }
+}
+
 /// A loop or block that EXIT and CONTINUE may name.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {

@@ -4,8 +4,9 @@
 //! Not here: the calls of queries (`plan`), which run for every row.
 
 use crate::binder::{Binder, Typed};
+use crate::conversions::fold;
 use crate::error::StatementError;
-use crate::operators::{boolean, fold};
+use crate::operators::boolean;
 use catalog::ScalarType;
 use procedure::{CompareOperator, Expression, Register, Statement};
 use squawk_syntax::ast::{self, AstNode};
@@ -104,7 +105,7 @@ impl Binder<'_> {
         });
         let lifts = conditions.iter().any(|(_, ahead)| !ahead.is_empty())
             || values.iter().any(|(_, ahead)| !ahead.is_empty());
-        let (values, mut ahead): (Vec<Typed>, Vec<Vec<Statement>>) = values.into_iter().unzip();
+        let (mut values, mut ahead): (Vec<Typed>, Vec<Vec<Statement>>) = values.into_iter().unzip();
         if lifts {
             let mut statements = ahead.pop().unwrap_or_default();
             for ((condition, before), then) in conditions.iter_mut().zip(ahead).rev() {
@@ -116,8 +117,10 @@ impl Binder<'_> {
             }
             self.lift(statements);
         }
-        let (mut results, ty) = self.unify(values, node)?;
-        let otherwise = Box::new(results.pop().unwrap_or(Expression::NULL));
+        // As in PostgreSQL, the type of ELSE counts first.
+        values.rotate_right(1);
+        let (mut results, ty) = self.unify("CASE", values, node)?;
+        let otherwise = Box::new(results.remove(0));
         let branches = conditions.into_iter().map(|(condition, _)| condition).zip(results).collect();
         Ok(Typed::Known(Expression::Case { branches, otherwise }, ty))
     }

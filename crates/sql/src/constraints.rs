@@ -4,7 +4,7 @@ use crate::binder::Binder;
 use crate::error::StatementError;
 use crate::source::Source;
 use catalog::{ScalarType, Table};
-use procedure::{Check, Expression, Register};
+use procedure::{CastContext, Check, Expression, Register};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -30,7 +30,7 @@ impl Binder<'_> {
         let Some(text) = text else { return Ok(Expression::NULL) };
         self.bind_definition(text, node, |binder, expression| {
             let bound = binder.bind(expression)?;
-            binder.coerce(bound, ty.into(), false, expression.syntax())
+            binder.coerce(bound, ty.into(), CastContext::Assignment, expression.syntax())
         })
     }
 

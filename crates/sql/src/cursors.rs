@@ -4,7 +4,9 @@ use crate::binder::{Binder, CursorVariable, Name, Variable};
 use crate::error::StatementError;
 use crate::opaque::{Columns, opaque};
 use catalog::{Datum, ScalarType, Type};
-use procedure::{Cursor, Destination, Expression, Movement, Opaque, Register, SqlError, Statement};
+use procedure::{
+    CastContext, Cursor, Destination, Expression, Movement, Opaque, Register, SqlError, Statement,
+};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::HashMap;
@@ -93,7 +95,7 @@ impl Binder<'_> {
                 }
             };
             let (_, own) = *self.part(own, argument.syntax())?;
-            let value = self.bind_as(&expression, own.ty)?;
+            let value = self.bind_as(&expression, own.ty, CastContext::Variable)?;
             out.push(Statement::Assign { target: own.register, value });
         }
         let names =
@@ -146,7 +148,7 @@ impl Binder<'_> {
         let by = |count: i64| Movement::By(Expression::Constant(Datum::Int(count)));
         let mut count = |own: Option<ast::Expr>| {
             let own = self.part(own, node)?;
-            self.bind_as(&own, ScalarType::BigInt)
+            self.bind_as(&own, ScalarType::BigInt, CastContext::Assignment)
         };
         Ok(match action {
             None | Some(ast::CursorAction::Next(_)) => by(1),

@@ -11,7 +11,7 @@ use catalog::{
     Column, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table, TableId,
     Type,
 };
-use procedure::SqlError;
+use procedure::{CastContext, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
@@ -258,7 +258,7 @@ impl<'a> TableBuilder<'a> {
 
     /// Sets the DEFAULT of a column.
     pub(crate) fn set_default(&mut self, place: usize, expression: &ast::Expr) -> Result<(), StatementError> {
-        self.binder.bind_as(expression, self.table.columns[place].ty)?;
+        self.binder.bind_as(expression, self.table.columns[place].ty, CastContext::Assignment)?;
         let text = self.binder.source.text_of(expression.syntax()).to_owned();
         self.table.columns[place].default = Some(text);
         Ok(())

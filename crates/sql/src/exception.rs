@@ -5,7 +5,7 @@ use crate::conditions::sqlstate_of;
 use crate::error::StatementError;
 use catalog::ScalarType;
 use procedure::{
-    ByValueCause, Expression, Function, Handler, Raise, Register, Severity, SqlError, Statement,
+    ByValueCause, CastContext, Expression, Function, Handler, Raise, Register, Severity, SqlError, Statement,
 };
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::HashMap;
@@ -108,7 +108,7 @@ impl Binder<'_> {
                 }
                 _ => return Err(self.unsupported(own, &format!("the diagnostics item {kind}"))),
             };
-            let value = self.coerce(Typed::Known(value, ty.into()), target.ty, false, own)?;
+            let value = self.coerce(Typed::Known(value, ty.into()), target.ty, CastContext::Variable, own)?;
             out.push(Statement::Assign { target: target.register, value });
         }
         Ok(())
@@ -127,7 +127,7 @@ impl Binder<'_> {
         let message = match parts.next() {
             Some(message) => {
                 let message = self.single_expression(Some(message), node)?;
-                self.bind_as(&message, ScalarType::Text)?
+                self.bind_as(&message, ScalarType::Text, CastContext::Explicit)?
             }
             None => Expression::text("assertion failed"),
         };

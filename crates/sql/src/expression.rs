@@ -3,12 +3,9 @@
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::interrupt;
-use crate::operators::{boolean, fold};
+use crate::operators::boolean;
 use catalog::{Datum, Decimal, ScalarType, Type};
-use procedure::{
-    ArithmeticOperator, BitOperator, CompareOperator, Expression, Function, NumberClass, Register,
-    ShiftWidth, SqlError,
-};
+use procedure::{CastContext, CompareOperator, Expression, Function, Register, SqlError};
 use squawk_syntax::ast::{self, AstNode};
 use squawk_syntax::{SyntaxKind, SyntaxNode};
 
@@ -18,9 +15,10 @@ impl Binder<'_> {
         &mut self,
         expression: &ast::Expr,
         ty: impl Into<Type>,
+        context: CastContext,
     ) -> Result<Expression, StatementError> {
         let bound = self.bind(expression)?;
-        self.coerce(bound, ty.into(), false, expression.syntax())
+        self.coerce(bound, ty.into(), context, expression.syntax())
     }
 
     /// Binds a condition.
@@ -40,7 +38,7 @@ impl Binder<'_> {
                 let message = format!("argument of a condition must be type boolean, not type {ty}");
                 Err(self.error(node, SqlError::new("42804", message)))
             }
-            literal => self.coerce(literal, ScalarType::Boolean.into(), false, node),
+            literal => self.coerce(literal, ScalarType::Boolean.into(), CastContext::Implicit, node),
         }
     }
 
@@ -81,7 +79,7 @@ impl Binder<'_> {
                     let error = SqlError::new("42804", "only an array has elements");
                     return Err(self.error(base.syntax(), error));
                 };
-                let place = self.bind_as(&place, ScalarType::Integer)?;
+                let place = self.bind_as(&place, ScalarType::Integer, CastContext::Assignment)?;
                 Ok(Typed::Known(Expression::Element(Box::new([array, place])), element.into()))
             }
             ast::Expr::ArrayExpr(array) => {
@@ -89,7 +87,7 @@ impl Binder<'_> {
                     return self.bind_array_query(&query, node);
                 }
                 let items = array.exprs().map(|item| self.bind(&item)).collect::<Result<Vec<_>, _>>()?;
-                let (items, ty) = self.unify(items, node)?;
+                let (items, ty) = self.unify("ARRAY", items, node)?;
                 let Type::Scalar(element) = ty else {
                     return Err(self.unsupported(node, "an array of arrays"));
                 };
@@ -205,23 +203,11 @@ impl Binder<'_> {
                     return self.number(&format!("-{}", token.text().replace('_', "")), node);
                 }
                 let operand = self.bind(&operand)?;
-                let zero = Typed::Known(Expression::Constant(Datum::Int(0)), ScalarType::Integer.into());
-                match operand {
-                    // 0 - x has the type of x, except for smallint, which 0 would widen.
-                    Typed::Known(value, ty @ Type::Scalar(ScalarType::SmallInt)) => {
-                        let class = NumberClass::Int { least: i16::MIN.into(), most: i16::MAX.into() };
-                        let operands = Box::new([Expression::Constant(Datum::Int(0)), value]);
-                        let operator = ArithmeticOperator::Subtract;
-                        Ok(Typed::Known(Expression::Arithmetic { operator, class, operands }, ty))
-                    }
-                    // 0 - 0 has another sign than -0.
-                    operand @ Typed::Known(_, Type::Scalar(ScalarType::Double)) => {
-                        let minus = Expression::Constant(Datum::Double(-1.0));
-                        let minus = Typed::Known(minus, ScalarType::Double.into());
-                        self.arithmetic(ArithmeticOperator::Multiply, operand, minus, node)
-                    }
-                    operand => self.arithmetic(ArithmeticOperator::Subtract, zero, operand, node),
-                }
+                self.operator("-", vec![operand], node)
+            }
+            Some(ast::PrefixOp::CustomOp(custom)) => {
+                let operand = self.bind(&operand)?;
+                self.operator(&custom.syntax().text().to_string(), vec![operand], node)
             }
             _ => Err(self.unsupported(node, "this operator")),
         }
@@ -251,16 +237,8 @@ impl Binder<'_> {
             let (left, right) = (self.bind(&left)?, self.bind(&right)?);
             return self.comparison(operator, left, right, node);
         }
-        let arithmetic = match &operator {
-            BinOp::Plus(_) => Some(ArithmeticOperator::Add),
-            BinOp::Minus(_) => Some(ArithmeticOperator::Subtract),
-            BinOp::Star(_) => Some(ArithmeticOperator::Multiply),
-            BinOp::Slash(_) => Some(ArithmeticOperator::Divide),
-            BinOp::Percent(_) => Some(ArithmeticOperator::Remainder),
-            _ => None,
-        };
-        if let Some(operator @ (ArithmeticOperator::Add | ArithmeticOperator::Subtract)) = arithmetic {
-            let is_earlier = operator == ArithmeticOperator::Subtract;
+        if let BinOp::Plus(_) | BinOp::Minus(_) = &operator {
+            let is_earlier = matches!(operator, BinOp::Minus(_));
             if let Some(by) = self.written_interval(&right)? {
                 return self.shifted(&left, by, is_earlier, node);
             }
@@ -268,9 +246,8 @@ impl Binder<'_> {
                 return self.shifted(&right, by, false, node);
             }
         }
-        if let Some(operator) = arithmetic {
-            let (left, right) = (self.bind(&left)?, self.bind(&right)?);
-            return self.arithmetic(operator, left, right, node);
+        if let Some(symbol) = symbol_of(&operator) {
+            return self.bind_operators(left, symbol, right, node);
         }
         match &operator {
             BinOp::And(_) => self.bind_chain(binary, true),
@@ -296,59 +273,72 @@ impl Binder<'_> {
             }
             BinOp::In(_) => self.bind_in(&left, &right, false, node),
             BinOp::NotIn(_) => self.bind_in(&left, &right, true, node),
-            BinOp::Like(_) | BinOp::NotLike(_) => {
-                let (text, pattern) =
-                    (self.bind_as(&left, ScalarType::Text)?, self.bind_as(&right, ScalarType::Text)?);
-                let like = Expression::Function { function: Function::Like, arguments: vec![text, pattern] };
-                let negated = matches!(operator, BinOp::NotLike(_));
-                Ok(boolean(if negated { Expression::Not(Box::new(like)) } else { like }))
-            }
-            BinOp::Ilike(_) | BinOp::NotIlike(_) => {
-                let lower = |text| Expression::Function { function: Function::Lower, arguments: vec![text] };
-                let (text, pattern) =
-                    (self.bind_as(&left, ScalarType::Text)?, self.bind_as(&right, ScalarType::Text)?);
-                let arguments = vec![lower(text), lower(pattern)];
-                let like = Expression::Function { function: Function::Like, arguments };
-                let negated = matches!(operator, BinOp::NotIlike(_));
-                Ok(boolean(if negated { Expression::Not(Box::new(like)) } else { like }))
-            }
-            operator if let Some((negated, insensitive)) = regex_operator(operator) => {
-                let arguments =
-                    vec![self.bind_as(&left, ScalarType::Text)?, self.bind_as(&right, ScalarType::Text)?];
-                let matches = Expression::Function { function: Function::Matches { insensitive }, arguments };
-                Ok(boolean(if negated { Expression::Not(Box::new(matches)) } else { matches }))
-            }
-            BinOp::CustomOp(custom)
-                if bit_operator(&custom.syntax().text().to_string(), ScalarType::BigInt).is_some() =>
-            {
-                let (left, right) = (self.bind(&left)?, self.bind(&right)?);
-                let [(a, a_type), (b, b_type)] = self.operands(left, right, node)?;
-                if !a_type.is_integer() || !b_type.is_integer() {
-                    return Err(self.unsupported(node, "this operator on values that are not integers"));
-                }
-                let ty = match (a_type, b_type) {
-                    _ if custom.syntax().text() == "<<" || custom.syntax().text() == ">>" => a_type,
-                    (ScalarType::BigInt, _) | (_, ScalarType::BigInt) => ScalarType::BigInt,
-                    (ScalarType::Integer, _) | (_, ScalarType::Integer) => ScalarType::Integer,
-                    _ => ScalarType::SmallInt,
-                };
-                let operator = bit_operator(&custom.syntax().text().to_string(), a_type);
-                let function = Function::Bits(self.part(operator, node)?);
-                let bits = fold(Expression::Function { function, arguments: vec![a, b] });
-                Ok(Typed::Known(bits, ty.into()))
-            }
+            BinOp::SimilarTo(_) => self.bind_similar(&left, &right, "~", node),
+            BinOp::NotSimilarTo(_) => self.bind_similar(&left, &right, "!~", node),
             BinOp::AtTimeZone(_) => self.in_zone(&left, &right, node),
-            BinOp::Caret(_) => {
-                let operands = vec![self.bind(&left)?, self.bind(&right)?];
-                let power = self.built_in("power", operands, node)?;
-                self.part(power, node)
-            }
-            BinOp::CustomOp(custom) if custom.syntax().text() == "||" => {
-                let (left, right) = (self.bind(&left)?, self.bind(&right)?);
-                self.concatenation(left, right, node)
-            }
             _ => Err(self.unsupported(node, "this operator")),
         }
+    }
+
+    /// Binds an operator of the table. The grammar takes a chain of operators without precedence from the
+    /// right, PostgreSQL from the left.
+    fn bind_operators(
+        &mut self,
+        left: ast::Expr,
+        symbol: String,
+        right: ast::Expr,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let mut value = self.bind(&left)?;
+        let (mut symbol, mut right) = (symbol, right);
+        loop {
+            let next = match &right {
+                ast::Expr::BinExpr(chain) if matches!(chain.op(), Some(ast::BinOp::CustomOp(_))) => {
+                    Some((self.part(chain.lhs(), node)?, self.part(chain.rhs(), node)?, chain.op()))
+                }
+                _ => None,
+            };
+            let Some((operand, behind, Some(operator))) = next else {
+                let operand = self.bind_pattern(&right)?;
+                return self.operator(&symbol, vec![value, operand], node);
+            };
+            let operand = self.bind(&operand)?;
+            value = self.operator(&symbol, vec![value, operand], node)?;
+            (symbol, right) = (symbol_of(&operator).unwrap_or_default(), behind);
+        }
+    }
+
+    /// Binds a right operand; of LIKE, it may be `pattern ESCAPE character`.
+    fn bind_pattern(&mut self, right: &ast::Expr) -> Result<Typed, StatementError> {
+        match right {
+            ast::Expr::BinExpr(pattern) if matches!(pattern.op(), Some(ast::BinOp::Escape(_))) => {
+                let node = pattern.syntax();
+                let (pattern, escape) = (self.part(pattern.lhs(), node)?, self.part(pattern.rhs(), node)?);
+                let arguments = vec![self.bind(&pattern)?, self.bind(&escape)?];
+                self.call_built_in("like_escape", arguments, node)
+            }
+            other => self.bind(other),
+        }
+    }
+
+    /// Binds SIMILAR TO.
+    fn bind_similar(
+        &mut self,
+        left: &ast::Expr,
+        right: &ast::Expr,
+        symbol: &str,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let text = self.bind(left)?;
+        let pattern = match right {
+            ast::Expr::BinExpr(pattern) if matches!(pattern.op(), Some(ast::BinOp::Escape(_))) => {
+                let (pattern, escape) = (self.part(pattern.lhs(), node)?, self.part(pattern.rhs(), node)?);
+                vec![self.bind(&pattern)?, self.bind(&escape)?]
+            }
+            other => vec![self.bind(other)?],
+        };
+        let pattern = self.call_built_in("similar_to_escape", pattern, node)?;
+        self.operator(symbol, vec![text, pattern], node)
     }
 
     fn bind_cast(&mut self, cast: &ast::CastExpr) -> Result<Typed, StatementError> {
@@ -384,7 +374,7 @@ impl Binder<'_> {
                         return Err(self.unsupported(item.syntax(), "an array of arrays"));
                     }
                     let bound = self.bind(&item)?;
-                    self.coerce(bound, element.into(), true, item.syntax())
+                    self.coerce(bound, element.into(), CastContext::Explicit, item.syntax())
                 };
                 let items = array.exprs().map(item).collect::<Result<_, _>>()?;
                 return Ok(Typed::Known(Expression::Array(items), ty));
@@ -396,7 +386,7 @@ impl Binder<'_> {
             (None, Some(literal)) => self.bind_literal(&literal)?,
             _ => return Err(self.unsupported(node, "this cast")),
         };
-        Ok(Typed::Known(self.coerce(operand, ty, true, node)?, ty))
+        Ok(Typed::Known(self.coerce(operand, ty, CastContext::Explicit, node)?, ty))
     }
 
     /// Binds a literal that is cast to a double. Its number may have more digits than a decimal can hold.
@@ -432,25 +422,30 @@ impl Binder<'_> {
     }
 }
 
-/// Returns, for an operator that matches a regular expression, whether it is negated and whether it ignores
-/// case; `None` for any other operator.
-fn regex_operator(operator: &ast::BinOp) -> Option<(bool, bool)> {
-    let text = match operator {
-        ast::BinOp::CustomOp(own) => own.syntax().text().to_string(),
-        ast::BinOp::OperatorCall(own) => {
+/// Returns the symbol of an operator that the table may have; without the schema of
+/// `OPERATOR(schema.symbol)`.
+fn symbol_of(operator: &ast::BinOp) -> Option<String> {
+    use ast::BinOp;
+    let symbol = match operator {
+        BinOp::Plus(_) => "+",
+        BinOp::Minus(_) => "-",
+        BinOp::Star(_) => "*",
+        BinOp::Slash(_) => "/",
+        BinOp::Percent(_) => "%",
+        BinOp::Caret(_) => "^",
+        BinOp::Like(_) => "~~",
+        BinOp::NotLike(_) => "!~~",
+        BinOp::Ilike(_) => "~~*",
+        BinOp::NotIlike(_) => "!~~*",
+        BinOp::CustomOp(own) => return Some(own.syntax().text().to_string()),
+        BinOp::OperatorCall(own) => {
             let text = own.syntax().text().to_string();
             let inner = text.trim_end_matches(')').rsplit('(').next().unwrap_or_default().trim().to_owned();
-            inner.rsplit('.').next().unwrap_or_default().to_owned()
+            return Some(inner.rsplit('.').next().unwrap_or_default().to_owned());
         }
         _ => return None,
     };
-    match text.as_str() {
-        "~" => Some((false, false)),
-        "~*" => Some((false, true)),
-        "!~" => Some((true, false)),
-        "!~*" => Some((true, true)),
-        _ => None,
-    }
+    Some(symbol.into())
 }
 
 /// Returns the comparison that a binary operator denotes.
@@ -470,21 +465,4 @@ pub(crate) fn comparison_operator(operator: &ast::BinOp) -> Option<CompareOperat
 pub(crate) fn calls_expandarray(call: &ast::CallExpr) -> bool {
     matches!(call.expr(), Some(ast::Expr::FieldExpr(field))
         if field.field().is_some_and(|name| name.text() == "_pg_expandarray"))
-}
-
-/// Returns the operator on bits of a type that a text denotes.
-fn bit_operator(text: &str, ty: ScalarType) -> Option<BitOperator> {
-    let width = match ty {
-        ScalarType::SmallInt => ShiftWidth::SmallInt,
-        ScalarType::Integer => ShiftWidth::Integer,
-        _ => ShiftWidth::BigInt,
-    };
-    Some(match text {
-        "&" => BitOperator::And,
-        "|" => BitOperator::Or,
-        "#" => BitOperator::ExclusiveOr,
-        "<<" => BitOperator::ShiftLeft(width),
-        ">>" => BitOperator::ShiftRight(width),
-        _ => return None,
-    })
 }

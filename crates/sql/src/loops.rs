@@ -4,7 +4,7 @@ use crate::binder::{Binder, Name, Target, Typed, Variable};
 use crate::error::StatementError;
 use crate::query::mentions_found;
 use catalog::{Datum, ScalarType, Type};
-use procedure::{Cast, Expression, Label, Register, SqlError, Statement};
+use procedure::{Cast, CastContext, Expression, Label, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::HashMap;
@@ -65,7 +65,7 @@ impl Binder<'_> {
         let range = self.part(repeat.range(), node)?;
         let mut bound = |expression: Option<ast::PlpgsqlExpr>| {
             let expression = self.single_expression(expression, node)?;
-            self.bind_as(&expression, ScalarType::Integer)
+            self.bind_as(&expression, ScalarType::Integer, CastContext::Variable)
         };
         let (from, to) = (bound(range.lower())?, bound(range.upper())?);
         let step = match range.step() {

@@ -6,7 +6,7 @@ use crate::expression::calls_expandarray;
 use crate::operators::boolean;
 use crate::system_functions::session_value;
 use catalog::ScalarType;
-use procedure::{Expression, SqlError};
+use procedure::{CastContext, Expression, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -31,7 +31,7 @@ impl Binder<'_> {
         }
         if name.current_date_token().is_some() {
             let now = self.now(ScalarType::Timestamp);
-            let day = self.coerce(now, ScalarType::Date.into(), true, node)?;
+            let day = self.coerce(now, ScalarType::Date.into(), CastContext::Explicit, node)?;
             return Ok(Typed::Known(day, ScalarType::Date.into()));
         }
         let text = name.text();

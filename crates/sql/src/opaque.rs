@@ -6,7 +6,7 @@ use crate::error::StatementError;
 use crate::query::{BoundRows, Work};
 use catalog::{ScalarType, Type};
 use procedure::{
-    Cursor, Destination, Expression, Opaque, QueryId, QueryTarget, Register, SqlError, Statement,
+    CastContext, Cursor, Destination, Expression, Opaque, QueryId, QueryTarget, Register, SqlError, Statement,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -103,11 +103,11 @@ impl Binder<'_> {
                         for ((_, field), ty) in fields.iter().zip(types) {
                             let typed =
                                 crate::binder::Typed::Known(Expression::Register(field.register), field.ty);
-                            values.push(self.coerce(typed, *ty, false, node)?);
+                            values.push(self.coerce(typed, *ty, CastContext::Variable, node)?);
                         }
                         values
                     }
-                    (None, [only]) => vec![self.bind_as(&value, *only)?],
+                    (None, [only]) => vec![self.bind_as(&value, *only, CastContext::Variable)?],
                     _ => {
                         let message = "wrong record type supplied in RETURN NEXT";
                         return Err(self.error(node, SqlError::new("42804", message)));
@@ -330,7 +330,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Opaque, StatementError> {
         let text = self.single_expression(text, node)?;
-        let text = self.bind_as(&text, ScalarType::Text)?;
+        let text = self.bind_as(&text, ScalarType::Text, CastContext::Explicit)?;
         let mut arguments = Vec::new();
         for expression in using.into_iter().flat_map(|using| using.exprs()) {
             let expression = self.single_expression(Some(expression), node)?;

@@ -1,11 +1,14 @@
-//! Types of operators and conversions: PostgreSQL's operator resolution for the supported types.
+//! Operators: the choice of an entry of the table, and the expression that it makes.
 
 use crate::binder::{Binder, Typed};
+use crate::built_ins::ADD_CASTS;
+use crate::conversions::fold;
 use crate::error::StatementError;
-use catalog::{Arena, Datum, ScalarType, Type, Value, ValueError, array_elements, datum_from_value};
+use crate::resolution::{Resolved, element_of, exact, resolve};
+use catalog::{Datum, ScalarType, Type};
 use procedure::{
-    ArithmeticOperator, Cast, CompareClass, CompareOperator, Expression, Function, Machine, NumberClass,
-    SqlError,
+    ArithmeticOperator, CastContext, CompareClass, CompareOperator, Expression, Function, Kind, NumberClass,
+    Operator, OperatorForm, SqlError, built_ins_named, operators_named,
 };
 use squawk_syntax::SyntaxNode;
 
@@ -46,187 +49,65 @@ impl Shape {
     }
 }
 
-/// Returns the class under which values of a type are compared.
-pub(crate) fn compare_class(ty: ScalarType) -> CompareClass {
-    match ty {
-        ScalarType::Double => CompareClass::Double,
-        _ if ty.is_bytes() => CompareClass::Bytes,
-        ScalarType::AnyNumeric => CompareClass::Decimal { left_scale: 0, right_scale: 0 },
-        ScalarType::Numeric { scale, .. } if !ty.is_machine_numeric() => {
-            CompareClass::Decimal { left_scale: scale, right_scale: scale }
-        }
-        _ => CompareClass::Int,
-    }
-}
-
-/// Maximum memory for the evaluation of a constant expression, in bytes.
-const LARGEST_FOLDED: usize = 1 << 20;
-
-/// Replaces a constant expression by its value. It stays if its evaluation fails.
-pub(crate) fn fold(expression: Expression) -> Expression {
-    if matches!(expression, Expression::Constant(_) | Expression::Bytes(_) | Expression::Decimal(_))
-        || !expression.is_constant()
-    {
-        return expression;
-    }
-    let mut machine = Machine::default();
-    // A longer value is computed at run time, in the memory of the statement.
-    machine.limit_memory(None, LARGEST_FOLDED);
-    machine.reset(0, 0);
-    match expression.evaluate(&mut machine) {
-        Ok(datum) => constant(datum, &machine.frame.arena).unwrap_or(expression),
-        Err(_) => expression,
-    }
-}
-
-fn constant(datum: Datum, arena: &Arena) -> Option<Expression> {
-    Some(match datum {
-        Datum::Null | Datum::Int(_) | Datum::Double(_) => Expression::Constant(datum),
-        Datum::Bytes(span) => Expression::Bytes(arena.bytes(span).into()),
-        Datum::Wide(_) => Expression::Decimal(arena.decimal(datum, 0)?),
-        Datum::Array(_) => return None,
-    })
+/// An operand whose type is known.
+struct Operand {
+    value: Expression,
+    ty: ScalarType,
 }
 
 impl Binder<'_> {
-    /// Gives a literal the type that the context wants; `other` is the type on the other side of an operator.
-    pub(crate) fn settle(
+    /// Chooses an entry of the table of operators by the types of the operands.
+    fn chosen_operator(
         &self,
-        typed: Typed,
-        other: Option<Type>,
+        symbol: &str,
+        operands: &[&Typed],
         node: &SyntaxNode,
-    ) -> Result<(Expression, Type), StatementError> {
-        match typed {
-            Typed::Known(expression, ty) => Ok((expression, ty)),
-            Typed::Parameter(place) => {
-                let ty = other.unwrap_or(ScalarType::Text.into());
-                match self.parameter_as(place, ty) {
-                    Typed::Known(expression, ty) => Ok((expression, ty)),
-                    _ => unreachable!("a parameter with a type is known"),
-                }
-            }
-            literal => {
-                let ty = match other {
-                    // A literal that is compared with a text of limited length is not cut to that length.
-                    Some(Type::Scalar(scalar)) if scalar.is_text() => match scalar {
-                        ScalarType::Char(_) => ScalarType::Char(u32::MAX).into(),
-                        _ => ScalarType::Text.into(),
-                    },
-                    // A literal that is compared with a decimal or a timestamp keeps its digits.
-                    Some(Type::Scalar(ScalarType::Numeric { .. })) => ScalarType::AnyNumeric.into(),
-                    Some(Type::Scalar(scalar)) if scalar.is_timestamp() => scalar.unlimited().into(),
-                    Some(ty) => ty,
-                    None => ScalarType::Text.into(),
-                };
-                Ok((self.coerce(literal, ty, false, node)?, ty))
-            }
-        }
-    }
-
-    /// Converts a value to a type, as an assignment does, or as an explicit cast.
-    pub(crate) fn coerce(
-        &self,
-        typed: Typed,
-        to: Type,
-        explicit: bool,
-        node: &SyntaxNode,
-    ) -> Result<Expression, StatementError> {
-        match typed {
-            Typed::Null => Ok(Expression::NULL),
-            Typed::Parameter(place) => self.coerce(self.parameter_as(place, to), to, explicit, node),
-            Typed::Literal(text) => {
-                let mut arena = Arena::default();
-                let value = match (to, explicit) {
-                    (Type::Array(_), _) => {
-                        array_literal(&text).map_err(|error| self.error(node, error.into()))?
-                    }
-                    (Type::Scalar(ScalarType::Varchar(n) | ScalarType::Char(n)), true) => {
-                        Value::Text(text.chars().take(n as usize).collect())
-                    }
-                    _ => Value::Text(text),
-                };
-                let datum = datum_from_value(&value, to, &mut arena)
-                    .map_err(|error| self.error(node, error.into()))?;
-                if let Datum::Array(span) = datum {
-                    let items = arena.elements(span).iter().map(|item| constant(*item, &arena));
-                    return Ok(Expression::Array(
-                        items.map(|item| item.unwrap_or(Expression::NULL)).collect(),
-                    ));
-                }
-                Ok(constant(datum, &arena).unwrap_or(Expression::NULL))
-            }
-            // Elements of both types are represented in the same way.
-            Typed::Known(expression, Type::Array(from))
-                if explicit && matches!(to, Type::Array(to) if from.is_integer() && to.is_integer()) =>
-            {
-                Ok(expression)
-            }
-            // The value becomes a text first, and then the length of the text is checked.
-            Typed::Known(expression, from @ Type::Scalar(own))
-                if !own.is_text()
-                    && matches!(to, Type::Scalar(ScalarType::Varchar(_) | ScalarType::Char(_))) =>
-            {
-                let text = ScalarType::Text.into();
-                let expression = self.coerce(Typed::Known(expression, from), text, explicit, node)?;
-                self.coerce(Typed::Known(expression, text), to, explicit, node)
-            }
-            Typed::Known(expression, from) => {
-                let mismatch = || {
-                    let error = match explicit {
-                        true => SqlError::new("42846", format!("cannot cast type {from} to {to}")),
-                        false => SqlError::new("42804", format!("cannot convert type {from} to {to}")),
-                    };
-                    self.error(node, error)
-                };
-                let cast = match (from, to) {
-                    (Type::Scalar(from), Type::Scalar(to)) => Cast::between(from, to, explicit)
-                        .or_else(|| Cast::between(from, to, from.is_text()))
-                        .ok_or_else(mismatch)?,
-                    (Type::Array(from), Type::Array(to))
-                        if from == to || Cast::between(from, to, false) == Some(Cast::Same) =>
-                    {
-                        Cast::Same
-                    }
-                    _ => return Err(mismatch()),
-                };
-                Ok(match cast {
-                    Cast::Same => expression,
-                    cast => fold(Expression::Cast { cast, operand: Box::new(expression) }),
-                })
-            }
-        }
-    }
-
-    /// Converts two operands to scalar types.
-    pub(crate) fn operands(
-        &self,
-        left: Typed,
-        right: Typed,
-        node: &SyntaxNode,
-    ) -> Result<[(Expression, ScalarType); 2], StatementError> {
-        let known = |typed: &Typed| match typed {
-            Typed::Known(_, ty) => Some(*ty),
+    ) -> Result<&'static Operator, StatementError> {
+        let types: Vec<_> = operands.iter().map(|own| own.known_type()).collect();
+        let entries: Vec<_> = operators_named(symbol, operands.len()).collect();
+        // An operand of unknown type is taken for one of the type of the other operand, if that is possible.
+        let supposed = match types[..] {
+            [Some(own), None] | [None, Some(own)] => Some([Some(own), Some(own)]),
             _ => None,
         };
-        let (left_type, right_type) = (known(&left), known(&right));
-        let left = self.settle(left, right_type, node)?;
-        let right = self.settle(right, left_type, node)?;
-        match (left, right) {
-            ((a, Type::Scalar(a_type)), (b, Type::Scalar(b_type))) => Ok([(a, a_type), (b, b_type)]),
-            _ => Err(self.unsupported(node, "this operator on arrays")),
-        }
+        let place = supposed.and_then(|types| exact(&entries, &types));
+        let (state, what, hint) = match place.map_or_else(|| resolve(&entries, &types), Resolved::One) {
+            Resolved::One(place) => return Ok(entries[place]),
+            Resolved::None => {
+                ("42883", "does not exist", "No operator matches the given name and argument types.")
+            }
+            Resolved::Several => ("42725", "is not unique", "Could not choose a best candidate operator."),
+        };
+        let shown = match operands {
+            [left, right] => format!("{} {symbol} {}", left.shown_type(), right.shown_type()),
+            _ => format!("{symbol} {}", operands[0].shown_type()),
+        };
+        let error = SqlError::new(state, format!("operator {what}: {shown}"));
+        let hint = format!("{hint} {ADD_CASTS}");
+        Err(self.error(node, error.with_hint(hint)))
     }
 
-    fn no_operator(
+    /// Binds an operator with one or two operands.
+    pub(crate) fn operator(
         &self,
-        operator: &str,
-        left: ScalarType,
-        right: ScalarType,
+        symbol: &str,
+        operands: Vec<Typed>,
         node: &SyntaxNode,
-    ) -> StatementError {
-        let message = format!("operator does not exist: {left} {operator} {right}");
-        let hint = "You might need to add explicit type casts.";
-        self.error(node, SqlError::new("42883", message).with_hint(hint))
+    ) -> Result<Typed, StatementError> {
+        let entry = self.chosen_operator(symbol, &operands.iter().collect::<Vec<_>>(), node)?;
+        match entry.form {
+            OperatorForm::Arithmetic(operator) => self.arithmetic_of(entry, operator, operands, node),
+            OperatorForm::Compare(operator) => {
+                let Ok([left, right]) = <[Typed; 2]>::try_from(operands) else {
+                    unreachable!("comparisons have two operands")
+                };
+                self.comparison_of(entry, operator, left, right, node)
+            }
+            OperatorForm::Function(name) => {
+                let function = built_ins_named(name).iter().find(|own| own.arguments == entry.operands);
+                self.call_values(self.part(function.copied(), node)?, entry.operands, operands, node)
+            }
+        }
     }
 
     /// Binds `left operator right` on numbers and dates.
@@ -237,94 +118,58 @@ impl Binder<'_> {
         right: Typed,
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
-        let [(a, a_type), (b, b_type)] = self.operands(left, right, node)?;
-        let build = |class, a, b, ty: ScalarType| {
-            let expression = Expression::Arithmetic { operator, class, operands: Box::new([a, b]) };
-            Ok(Typed::Known(fold(expression), ty.into()))
-        };
-        let int_class = |ty: ScalarType| match ty {
-            ScalarType::SmallInt => NumberClass::Int { least: i16::MIN.into(), most: i16::MAX.into() },
-            ScalarType::BigInt => NumberClass::Int { least: i64::MIN, most: i64::MAX },
-            _ => NumberClass::Int { least: i32::MIN.into(), most: i32::MAX.into() },
-        };
-        if a_type.is_integer() && b_type.is_integer() {
-            let rank = |ty| match ty {
-                ScalarType::SmallInt => 0,
-                ScalarType::Integer => 1,
-                _ => 2,
-            };
-            let ty = if rank(a_type) >= rank(b_type) { a_type } else { b_type };
-            return build(int_class(ty), a, b, ty);
-        }
-        if a_type == ScalarType::Double && b_type.is_number()
-            || b_type == ScalarType::Double && a_type.is_number()
-        {
-            let double = ScalarType::Double.into();
-            let a = self.coerce(Typed::Known(a, a_type.into()), double, false, node)?;
-            let b = self.coerce(Typed::Known(b, b_type.into()), double, false, node)?;
-            return build(NumberClass::Double, a, b, ScalarType::Double);
-        }
-        if a_type.is_exact() && b_type.is_exact() {
-            return Ok(self.decimal_arithmetic(operator, (a, a_type), (b, b_type)));
-        }
-        use ArithmeticOperator::{Add, Subtract};
-        match (a_type, operator, b_type) {
-            (ScalarType::Date, Add | Subtract, _) if b_type.is_integer() => {
-                build(NumberClass::Date, a, b, ScalarType::Date)
+        self.operator(operator.symbol(), vec![left, right], node)
+    }
+
+    /// Gives an operand that has no type yet the type that the entry says.
+    fn settled(&self, typed: Typed, kind: Kind, node: &SyntaxNode) -> Result<Operand, StatementError> {
+        match (typed, kind) {
+            (Typed::Known(value, ty), _) => Ok(Operand { value, ty: ty.element() }),
+            (other, Kind::Of(ty)) => {
+                let value = self.coerce(other, ty, CastContext::Implicit, node)?;
+                Ok(Operand { value, ty: ty.element() })
             }
-            // The date comes first.
-            (_, Add, ScalarType::Date) if a_type.is_integer() => {
-                build(NumberClass::Date, b, a, ScalarType::Date)
-            }
-            (ScalarType::Date, Subtract, ScalarType::Date) => {
-                build(NumberClass::Days, a, b, ScalarType::Integer)
-            }
-            _ => {
-                let symbol = match operator {
-                    Add => "+",
-                    Subtract => "-",
-                    ArithmeticOperator::Multiply => "*",
-                    ArithmeticOperator::Divide => "/",
-                    ArithmeticOperator::Remainder => "%",
-                };
-                Err(self.no_operator(symbol, a_type, b_type, node))
-            }
+            _ => Err(self.unsupported(node, "an operand of unknown type")),
         }
     }
 
-    fn decimal_arithmetic(
+    fn arithmetic_of(
         &self,
+        entry: &Operator,
         operator: ArithmeticOperator,
-        (a, a_type): (Expression, ScalarType),
-        (b, b_type): (Expression, ScalarType),
-    ) -> Typed {
-        let shapes = (Shape::of(&a, a_type), Shape::of(&b, b_type));
-        let operands = Box::new([a, b]);
-        let exact = !matches!(operator, ArithmeticOperator::Divide | ArithmeticOperator::Remainder);
-        let machine = |ty: ScalarType| ty.is_machine_numeric() || ty.is_integer();
-        if let (Some(left), Some(right), true) = (shapes.0, shapes.1, exact)
-            && machine(a_type)
-            && machine(b_type)
-        {
-            let result = left.of_result(operator, right);
-            if result.precision <= ScalarType::MACHINE_DIGITS {
-                let factor = |own: u8| match operator {
-                    ArithmeticOperator::Multiply => 1,
-                    _ => 10i64.pow(u32::from(result.scale - own)),
-                };
-                let class = NumberClass::Machine {
-                    left_factor: factor(left.scale),
-                    right_factor: factor(right.scale),
-                };
-                let ty = ScalarType::Numeric { precision: result.precision, scale: result.scale };
-                let expression = Expression::Arithmetic { operator, class, operands };
-                return Typed::Known(fold(expression), ty.into());
-            }
+        operands: Vec<Typed>,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let Kind::Of(Type::Scalar(result)) = entry.result else {
+            unreachable!("the result of arithmetic is a scalar")
+        };
+        let mut settled = Vec::new();
+        for (operand, kind) in operands.into_iter().zip(entry.operands) {
+            let operand = self.settled(operand, *kind, node)?;
+            settled.push(match result {
+                ScalarType::Double => {
+                    let value = Typed::Known(operand.value, operand.ty.into());
+                    let value = self.coerce(value, result.into(), CastContext::Implicit, node)?;
+                    Operand { value, ty: result }
+                }
+                _ => operand,
+            });
         }
-        let scale = |ty: ScalarType| ty.fixed_scale().unwrap_or(0);
-        let class = NumberClass::Decimal { left_scale: scale(a_type), right_scale: scale(b_type) };
-        let expression = Expression::Arithmetic { operator, class, operands };
-        Typed::Known(fold(expression), ScalarType::AnyNumeric.into())
+        let [left, right] = match <[Operand; 2]>::try_from(settled) {
+            Ok(pair) => pair,
+            Err(mut one) => {
+                let operand = one.remove(0);
+                return Ok(match operator {
+                    ArithmeticOperator::Add => Typed::Known(operand.value, operand.ty.into()),
+                    _ => negative(operand, result),
+                });
+            }
+        };
+        Ok(match result {
+            // The date comes first.
+            ScalarType::Date if right.ty == ScalarType::Date => made(operator, right, left, result),
+            _ => made(operator, left, right, result),
+        })
     }
 
     /// Converts two operands so that they can be compared. Returns them with their class.
@@ -334,35 +179,43 @@ impl Binder<'_> {
         right: Typed,
         node: &SyntaxNode,
     ) -> Result<(CompareClass, Box<[Expression; 2]>), StatementError> {
-        let [(a, a_type), (b, b_type)] = self.operands(left, right, node)?;
-        let (class, to) = match (a_type, b_type) {
-            _ if a_type.is_integer() && b_type.is_integer() => (CompareClass::Int, None),
-            (ScalarType::Double, _) | (_, ScalarType::Double) if a_type.is_number() && b_type.is_number() => {
-                (CompareClass::Double, Some(ScalarType::Double))
-            }
-            _ if a_type.is_exact() && b_type.is_exact() => {
-                let scale = |ty: ScalarType| ty.fixed_scale().unwrap_or(0);
-                let machine = |ty: ScalarType| ty.is_machine_numeric() || ty.is_integer();
-                let (left_scale, right_scale) = (scale(a_type), scale(b_type));
-                if machine(a_type) && machine(b_type) && left_scale == right_scale {
-                    (CompareClass::Int, None)
-                } else {
-                    (CompareClass::Decimal { left_scale, right_scale }, None)
-                }
-            }
-            (ScalarType::Date, _) if b_type.is_timestamp() => (CompareClass::Int, Some(b_type.unlimited())),
-            (_, ScalarType::Date) if a_type.is_timestamp() => (CompareClass::Int, Some(a_type.unlimited())),
-            _ if a_type.same_family(b_type) => (compare_class(a_type), None),
-            _ => return Err(self.no_operator("=", a_type, b_type, node)),
+        let entry = self.chosen_operator("=", &[&left, &right], node)?;
+        if entry.operands[0] == Kind::AnyArray {
+            return Err(self.unsupported(node, "this comparison of arrays"));
+        }
+        self.compared_as(entry, left, right, node)
+    }
+
+    fn compared_as(
+        &self,
+        entry: &Operator,
+        left: Typed,
+        right: Typed,
+        node: &SyntaxNode,
+    ) -> Result<(CompareClass, Box<[Expression; 2]>), StatementError> {
+        let left = self.settled(left, entry.operands[0], node)?;
+        let right = self.settled(right, entry.operands[1], node)?;
+        let Kind::Of(Type::Scalar(ty)) = entry.operands[0] else {
+            return Err(self.unsupported(node, "this comparison"));
         };
-        let operands = match to {
-            None => [a, b],
-            Some(to) => [
-                self.coerce(Typed::Known(a, a_type.into()), to.into(), false, node)?,
-                self.coerce(Typed::Known(b, b_type.into()), to.into(), false, node)?,
-            ],
+        if ty == ScalarType::AnyNumeric {
+            let scale = |ty: ScalarType| ty.fixed_scale().unwrap_or(0);
+            let machine = |ty: ScalarType| ty.is_machine_numeric() || ty.is_integer();
+            let (left_scale, right_scale) = (scale(left.ty), scale(right.ty));
+            let class = match machine(left.ty) && machine(right.ty) && left_scale == right_scale {
+                true => CompareClass::Int,
+                false => CompareClass::Decimal { left_scale, right_scale },
+            };
+            return Ok((class, Box::new([left.value, right.value])));
+        }
+        let converted = |own: Operand| match own.ty.is_integer() && ty.is_integer() {
+            true => Ok(own.value),
+            false => {
+                let value = Typed::Known(own.value, own.ty.into());
+                self.coerce(value, ty.into(), CastContext::Implicit, node)
+            }
         };
-        Ok((class, Box::new(operands)))
+        Ok((CompareClass::of(ty), Box::new([converted(left)?, converted(right)?])))
     }
 
     /// Binds the comparison `left operator right`.
@@ -373,116 +226,84 @@ impl Binder<'_> {
         right: Typed,
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
-        if matches!(left, Typed::Known(_, Type::Array(_))) || matches!(right, Typed::Known(_, Type::Array(_)))
-        {
-            return self.array_comparison(operator, left, right, node);
-        }
-        let (class, operands) = self.comparable(left, right, node)?;
-        Ok(boolean(fold(Expression::Compare { operator, class, operands })))
+        self.operator(operator.symbol(), vec![left, right], node)
     }
 
-    /// Binds a comparison of arrays, `=` or `<>`. A literal is an array in braces.
-    fn array_comparison(
+    fn comparison_of(
         &self,
+        entry: &Operator,
         operator: CompareOperator,
         left: Typed,
         right: Typed,
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
-        let is_equal = match operator {
-            CompareOperator::Equal => true,
-            CompareOperator::NotEqual => false,
-            _ => return Err(self.unsupported(node, "this operator on arrays")),
-        };
-        let element = |typed: &Typed| match typed {
-            Typed::Known(_, Type::Array(element)) => Some(*element),
-            _ => None,
-        };
-        let ty = element(&left).or(element(&right)).unwrap_or(ScalarType::Text);
-        let array = |typed: Typed| match typed {
-            Typed::Known(array, Type::Array(own)) if own.same_family(ty) => Ok(array),
-            Typed::Known(..) => Err(self.unsupported(node, "comparing an array with a value of this type")),
-            other => self.coerce(other, Type::Array(ty), false, node),
-        };
-        let function = Function::ArraysEqual(compare_class(ty));
-        let equal = Expression::Function { function, arguments: vec![array(left)?, array(right)?] };
-        Ok(boolean(if is_equal { equal } else { Expression::Not(Box::new(equal)) }))
-    }
-
-    /// Binds `left || right`.
-    pub(crate) fn concatenation(
-        &self,
-        left: Typed,
-        right: Typed,
-        node: &SyntaxNode,
-    ) -> Result<Typed, StatementError> {
-        if let Typed::Known(array, ty @ Type::Array(element)) = left {
-            let value = self.coerce(right, element.into(), false, node)?;
-            let arguments = vec![array, value];
-            return Ok(Typed::Known(Expression::Function { function: Function::ArrayAppend, arguments }, ty));
+        if entry.operands[0] != Kind::AnyArray {
+            let (class, operands) = self.compared_as(entry, left, right, node)?;
+            return Ok(boolean(fold(Expression::Compare { operator, class, operands })));
         }
-        let is_bytea = |typed: &Typed| matches!(typed, Typed::Known(_, Type::Scalar(ScalarType::Bytea)));
-        let is_open = |typed: &Typed| !matches!(typed, Typed::Known(..));
-        let is_of_bytes =
-            is_bytea(&left) && (is_bytea(&right) || is_open(&right)) || is_open(&left) && is_bytea(&right);
-        let text = if is_of_bytes { ScalarType::Bytea } else { ScalarType::Text }.into();
-        let arguments = vec![self.coerce(left, text, true, node)?, self.coerce(right, text, true, node)?];
-        let expression = Expression::Function { function: Function::Concat, arguments };
-        Ok(Typed::Known(fold(expression), text))
-    }
-
-    /// Converts the branches of CASE, COALESCE and similar expressions to a common type.
-    pub(crate) fn unify(
-        &self,
-        items: Vec<Typed>,
-        node: &SyntaxNode,
-    ) -> Result<(Vec<Expression>, Type), StatementError> {
-        let mut common: Option<Type> = None;
-        for item in &items {
-            let Typed::Known(_, ty) = item else { continue };
-            common = Some(match (common, *ty) {
-                (None, ty) => ty,
-                (Some(own), ty) if own == ty => own,
-                (Some(Type::Scalar(a)), Type::Scalar(b)) => wider(a, b)
-                    .ok_or_else(|| {
-                        let message = format!("types {a} and {b} cannot be matched");
-                        self.error(node, SqlError::new("42804", message))
-                    })?
-                    .into(),
-                (Some(own), ty) => {
-                    let message = format!("types {own} and {ty} cannot be matched");
-                    return Err(self.error(node, SqlError::new("42804", message)));
-                }
-            });
-        }
-        let ty = common.unwrap_or(ScalarType::Text.into());
-        let items = items.into_iter().map(|item| self.coerce(item, ty, false, node));
-        Ok((items.collect::<Result<_, _>>()?, ty))
+        let types = [left.known_type(), right.known_type()];
+        let element = element_of(entry.operands, &types).unwrap_or(ScalarType::Text);
+        let array = |typed| self.coerce(typed, Type::Array(element), CastContext::Implicit, node);
+        let function = Function::CompareArrays(operator, CompareClass::of(element));
+        Ok(boolean(Expression::Function { function, arguments: vec![array(left)?, array(right)?] }))
     }
 }
 
-fn wider(a: ScalarType, b: ScalarType) -> Option<ScalarType> {
-    use ScalarType as T;
-    Some(match (a.unlimited(), b.unlimited()) {
-        (T::Double, _) if b.is_number() => T::Double,
-        (_, T::Double) if a.is_number() => T::Double,
-        (T::BigInt, _) | (_, T::BigInt) if a.is_integer() && b.is_integer() => T::BigInt,
-        _ if a.is_integer() && b.is_integer() => T::Integer,
-        _ if a.is_exact() && b.is_exact() => T::AnyNumeric,
-        _ if a.is_text() && b.is_text() => T::Text,
-        (T::Date | T::Timestamp, T::Timestamp) | (T::Timestamp, T::Date) => T::Timestamp,
-        _ if a.same_family(b) => T::Timestamptz,
-        _ => return None,
-    })
+/// Returns `-operand`.
+fn negative(operand: Operand, result: ScalarType) -> Typed {
+    if operand.ty == ScalarType::Double {
+        // 0 - 0 has another sign than -0.
+        let minus = Operand { value: Expression::Constant(Datum::Double(-1.0)), ty: operand.ty };
+        return made(ArithmeticOperator::Multiply, minus, operand, result);
+    }
+    let ty = if operand.ty.is_integer() { operand.ty } else { ScalarType::Integer };
+    let zero = Operand { value: Expression::Constant(Datum::Int(0)), ty };
+    made(ArithmeticOperator::Subtract, zero, operand, result)
+}
+
+/// Makes arithmetic with a result of a type. Operands of doubles are doubles; a date comes first.
+fn made(operator: ArithmeticOperator, left: Operand, right: Operand, result: ScalarType) -> Typed {
+    let class = match result {
+        ScalarType::AnyNumeric => return decimal_arithmetic(operator, left, right),
+        ScalarType::Double => NumberClass::Double,
+        ScalarType::Date => NumberClass::Date,
+        _ if left.ty == ScalarType::Date => NumberClass::Days,
+        ScalarType::SmallInt => NumberClass::Int { least: i16::MIN.into(), most: i16::MAX.into() },
+        ScalarType::Integer => NumberClass::Int { least: i32::MIN.into(), most: i32::MAX.into() },
+        _ => NumberClass::Int { least: i64::MIN, most: i64::MAX },
+    };
+    let operands = Box::new([left.value, right.value]);
+    Typed::Known(fold(Expression::Arithmetic { operator, class, operands }), result.into())
+}
+
+/// Makes arithmetic of exact numbers: of scaled integers, if the result fits one whatever the operands are.
+fn decimal_arithmetic(operator: ArithmeticOperator, left: Operand, right: Operand) -> Typed {
+    let shapes = (Shape::of(&left.value, left.ty), Shape::of(&right.value, right.ty));
+    let exact = !matches!(operator, ArithmeticOperator::Divide | ArithmeticOperator::Remainder);
+    let machine = |ty: ScalarType| ty.is_machine_numeric() || ty.is_integer();
+    let scale = |ty: ScalarType| ty.fixed_scale().unwrap_or(0);
+    let (mut class, mut ty) = (
+        NumberClass::Decimal { left_scale: scale(left.ty), right_scale: scale(right.ty) },
+        ScalarType::AnyNumeric,
+    );
+    if let (Some(a), Some(b), true) = (shapes.0, shapes.1, exact)
+        && machine(left.ty)
+        && machine(right.ty)
+        && let result = a.of_result(operator, b)
+        && result.precision <= ScalarType::MACHINE_DIGITS
+    {
+        let factor = |own: u8| match operator {
+            ArithmeticOperator::Multiply => 1,
+            _ => 10i64.pow(u32::from(result.scale - own)),
+        };
+        class = NumberClass::Machine { left_factor: factor(a.scale), right_factor: factor(b.scale) };
+        ty = ScalarType::Numeric { precision: result.precision, scale: result.scale };
+    }
+    let operands = Box::new([left.value, right.value]);
+    Typed::Known(fold(Expression::Arithmetic { operator, class, operands }), ty.into())
 }
 
 /// Returns a boolean expression with its type.
 pub(crate) fn boolean(expression: Expression) -> Typed {
     Typed::Known(expression, ScalarType::Boolean.into())
-}
-
-/// Reads `{1,2,NULL}` as an array of texts, which are converted to the element type later.
-fn array_literal(text: &str) -> Result<Value, ValueError> {
-    let elements = array_elements(text)?;
-    Ok(Value::Array(elements.into_iter().map(|own| own.map_or(Value::Null, Value::Text)).collect()))
 }

@@ -8,7 +8,7 @@
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use catalog::{Datum, ScalarType, Table, Type};
-use procedure::{Bound, Cast, CompareOperator, Expression, Path};
+use procedure::{Bound, Cast, CastContext, CompareOperator, Expression, Path};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast;
 
@@ -42,15 +42,15 @@ impl Binder<'_> {
                     ScalarType::Char(_) => ScalarType::Char(u32::MAX),
                     _ => ScalarType::Text,
                 };
-                return self.coerce(value, wide.into(), false, node).map(Some);
+                return self.coerce(value, wide.into(), CastContext::Implicit, node).map(Some);
             }
             Typed::Parameter(place) => {
                 return self.key_value(self.parameter_as(place, ty.into()), ty, operator, node);
             }
             Typed::Literal(_) if ty.is_timestamp() => {
-                return self.coerce(value, ty.unlimited().into(), false, node).map(Some);
+                return self.coerce(value, ty.unlimited().into(), CastContext::Implicit, node).map(Some);
             }
-            literal => return self.coerce(literal, ty.into(), false, node).map(Some),
+            literal => return self.coerce(literal, ty.into(), CastContext::Implicit, node).map(Some),
         };
         let exact = |cast: Cast| {
             Some(match cast {

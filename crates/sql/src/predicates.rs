@@ -5,7 +5,7 @@ use crate::error::StatementError;
 use crate::expression::comparison_operator;
 use crate::operators::boolean;
 use catalog::{Datum, ScalarType, Type};
-use procedure::{ArithmeticOperator, CompareOperator, Expression, SqlError};
+use procedure::{ArithmeticOperator, CastContext, CompareOperator, Expression, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -44,7 +44,7 @@ impl Binder<'_> {
             // An array of unknown type has elements of the type of the value.
             (literal @ (Typed::Parameter(_) | Typed::Literal(_)), Typed::Known(_, ty)) => {
                 let ty = Type::Array(ty.element().unlimited());
-                Typed::Known(self.coerce(literal, ty, false, node)?, ty)
+                Typed::Known(self.coerce(literal, ty, CastContext::Implicit, node)?, ty)
             }
             (array, _) => array,
         };

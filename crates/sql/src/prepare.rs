@@ -13,7 +13,7 @@ use crate::transaction::{TransactionModes, chains};
 use crate::types::without_limits;
 use catalog::Type;
 use procedure::query::OutputColumn;
-use procedure::{Expression, Machine, Procedure, SqlError};
+use procedure::{CastContext, Expression, Machine, Procedure, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -369,7 +369,7 @@ impl Schema {
             let error = SqlError::new("42883", format!("{BACKUP} takes one argument"));
             return Err(binder.error(node, error.with_hint("Give the name of the backup.")));
         };
-        let value = binder.bind_as(&argument, catalog::ScalarType::Text)?;
+        let value = binder.bind_as(&argument, catalog::ScalarType::Text, CastContext::Explicit)?;
         let mut machine = Machine::default();
         let value = value.evaluate(&mut machine).map_err(|error| binder.error(node, *error))?;
         match value {
@@ -409,7 +409,7 @@ impl Schema {
                 return Err(binder.error(node, error.with_hint(hint)));
             }
         };
-        let count = binder.bind_as(&expression, catalog::ScalarType::BigInt)?;
+        let count = binder.bind_as(&expression, catalog::ScalarType::BigInt, CastContext::Assignment)?;
         let mut machine = Machine::default();
         let count = count.evaluate(&mut machine).map_err(|error| binder.error(node, *error))?;
         match count {

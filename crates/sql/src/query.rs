@@ -6,7 +6,8 @@ use crate::expression::calls_expandarray;
 use crate::plan::Bound;
 use procedure::query::{OutputColumn, Query};
 use procedure::{
-    Expression, Label, OperationKind, QueryTarget, Raise, Register, Select, Severity, SqlError, Statement,
+    CastContext, Expression, Label, OperationKind, QueryTarget, Raise, Register, Select, Severity, SqlError,
+    Statement,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -263,7 +264,9 @@ impl Binder<'_> {
         items
             .into_iter()
             .zip(targets)
-            .map(|((_, item, node), (target, ty))| Ok((*target, self.coerce(item, *ty, false, &node)?)))
+            .map(|((_, item, node), (target, ty))| {
+                Ok((*target, self.coerce(item, *ty, CastContext::Variable, &node)?))
+            })
             .collect()
     }
 }

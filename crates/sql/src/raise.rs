@@ -4,7 +4,7 @@ use crate::binder::Binder;
 use crate::conditions::sqlstate_of;
 use crate::error::StatementError;
 use catalog::ScalarType;
-use procedure::{Expression, Raise, Severity};
+use procedure::{CastContext, Expression, Raise, Severity};
 use squawk_syntax::ast::{self, AstNode};
 
 impl Binder<'_> {
@@ -81,6 +81,6 @@ impl Binder<'_> {
 
     fn bind_text(&mut self, value: &ast::Expr) -> Result<Expression, StatementError> {
         let bound = self.bind(value)?;
-        self.coerce(bound, ScalarType::Text.into(), true, value.syntax())
+        self.coerce(bound, ScalarType::Text.into(), CastContext::Explicit, value.syntax())
     }
 }

@@ -9,8 +9,8 @@ use crate::types::object_name;
 use crate::types::without_limits;
 use catalog::{Datum, ProcedureId, Type, value_from_datum};
 use procedure::{
-    Accesses, ByValueCause, CompiledSlot, Expression, Machine, Mode, Parameter, Procedure, Register,
-    SqlError, Statement, Witnesses,
+    Accesses, ByValueCause, CastContext, CompiledSlot, Expression, Machine, Mode, Parameter, Procedure,
+    Register, SqlError, Statement, Witnesses,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -229,7 +229,7 @@ fn bind_parameter(binder: &mut Binder<'_>, parameter: &ast::Param) -> Result<Par
     let default = match parameter.param_default().and_then(|default| default.expr()) {
         None => None,
         Some(expression) => {
-            let bound = binder.bind_as(&expression, ty)?;
+            let bound = binder.bind_as(&expression, ty, CastContext::Variable)?;
             if !bound.is_constant() {
                 return Err(binder.unsupported(expression.syntax(), "a DEFAULT that is not a constant"));
             }
@@ -349,7 +349,7 @@ pub(crate) fn compile_arguments(
     for (argument, (target, ty)) in arguments.zip(outputs.into_iter().zip(types)) {
         let expression = binder.part(argument.expr(), node)?;
         let bound = binder.bind(&expression)?;
-        let value = binder.coerce(bound, *ty, true, expression.syntax())?;
+        let value = binder.coerce(bound, *ty, CastContext::Explicit, expression.syntax())?;
         body.push(Statement::Assign { target, value });
     }
     let mut statements = binder.lifted.take().unwrap_or_default();

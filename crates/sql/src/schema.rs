@@ -14,7 +14,9 @@ use crate::routine::{Routine, compile_block};
 use crate::source::Source;
 use crate::types::made_name;
 use catalog::{Catalog, CatalogError, Datum, NewTable, ProcedureId, ReferenceAction, Table, Type};
-use procedure::{Check, Effect, Expression, ForeignKeys, KeyChange, Procedure, Reference, SqlError};
+use procedure::{
+    CastContext, Check, Effect, Expression, ForeignKeys, KeyChange, Procedure, Reference, SqlError,
+};
 use serde::{Deserialize, Serialize};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -251,7 +253,12 @@ impl Schema {
         for (column, referenced) in columns.iter().zip(parent_columns) {
             let from = Type::from(parent.columns[*referenced].ty);
             let value = Typed::Known(Expression::Register(binder.new_register(from)), from);
-            change.values.push(binder.coerce(value, table.columns[*column].ty.into(), false, node)?);
+            change.values.push(binder.coerce(
+                value,
+                table.columns[*column].ty.into(),
+                CastContext::Assignment,
+                node,
+            )?);
             if actions.contains(&ReferenceAction::SetDefault) {
                 change.defaults.push(binder.bind_default(table, *column, node)?);
             }

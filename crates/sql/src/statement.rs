@@ -6,7 +6,7 @@ use crate::exception::{STACKED, is_bare};
 use crate::query::{BoundRows, Work};
 use catalog::{ScalarType, Type};
 use procedure::{
-    CompareOperator, Expression, Guarded, Label, Raise, Register, Severity, SqlError, Statement,
+    CastContext, CompareOperator, Expression, Guarded, Label, Raise, Register, Severity, SqlError, Statement,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode, PlpgsqlStmt};
@@ -203,7 +203,7 @@ impl Binder<'_> {
         let value = match variable.init() {
             Some(init) => {
                 let expression = self.single_expression(init.expr(), node)?;
-                self.bind_as(&expression, ty)?
+                self.bind_as(&expression, ty, CastContext::Variable)?
             }
             None => Expression::NULL,
         };
@@ -268,14 +268,14 @@ impl Binder<'_> {
         match accessor {
             None => {
                 let variable = self.assignable(&name, None, target.syntax())?;
-                let value = self.bind_as(&value, variable.ty)?;
+                let value = self.bind_as(&value, variable.ty, CastContext::Variable)?;
                 out.push(Statement::Assign { target: variable.register, value });
             }
             Some(ast::Accessor::FieldAccessor(field)) => {
                 let field_name = field.syntax().text().to_string();
                 let field_name = field_name.trim_start_matches('.').trim().to_lowercase();
                 let variable = self.assignable(&name, Some(&field_name), target.syntax())?;
-                let value = self.bind_as(&value, variable.ty)?;
+                let value = self.bind_as(&value, variable.ty, CastContext::Variable)?;
                 out.push(Statement::Assign { target: variable.register, value });
             }
             Some(ast::Accessor::IndexAccessor(index)) => {
@@ -285,8 +285,8 @@ impl Binder<'_> {
                     return Err(self.error(target.syntax(), SqlError::new("42804", message)));
                 };
                 let place = self.part(index.index(), node)?;
-                let index = self.bind_as(&place, ScalarType::Integer)?;
-                let value = self.bind_as(&value, element)?;
+                let index = self.bind_as(&place, ScalarType::Integer, CastContext::Assignment)?;
+                let value = self.bind_as(&value, element, CastContext::Variable)?;
                 out.push(Statement::AssignElement { array: variable.register, index, value });
             }
             Some(other) => {
@@ -418,7 +418,7 @@ impl Binder<'_> {
             (None, _) => {}
             (Some(value), Some((target, ty))) => {
                 let value = self.single_expression(Some(value), node)?;
-                let value = self.bind_as(&value, ty)?;
+                let value = self.bind_as(&value, ty, CastContext::Variable)?;
                 out.push(Statement::Assign { target, value });
             }
             (Some(_), None) if self.returns.is_some() => {

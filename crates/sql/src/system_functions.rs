@@ -5,8 +5,9 @@ use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::system::{OWNER, TYPES};
 use catalog::{ScalarType, Type};
-use procedure::{ArithmeticOperator, CompareClass, CompareOperator, Expression, Function, NumberClass};
+use procedure::{ArithmeticOperator, CastContext, CompareClass, CompareOperator, Expression, NumberClass};
 use squawk_syntax::SyntaxNode;
+use std::sync::Arc;
 
 /// A number greater than the number of columns of any index.
 const MOST_COLUMNS: i64 = 10_000;
@@ -82,31 +83,31 @@ impl Binder<'_> {
             let message = format!("relation \"{name}\" does not exist");
             return Err(self.error(node, procedure::SqlError::new("42P01", message)));
         }
-        let number = self.coerce(operand.clone(), ScalarType::BigInt.into(), true, node)?;
-        let shown = self.coerce(operand, ScalarType::Text.into(), true, node)?;
+        let number = self.coerce(operand.clone(), ScalarType::BigInt.into(), CastContext::Explicit, node)?;
+        let shown = self.coerce(operand, ScalarType::Text.into(), CastContext::Explicit, node)?;
         Ok(Some(Typed::Known(looked_up(number, names, shown), ScalarType::Text.into())))
     }
 
-    /// Binds a function over the system catalogs; `None` if there is none with this name.
-    pub(crate) fn system_function(
+    /// Binds a function whose value the binder knows, from the session or the catalog.
+    pub(crate) fn session_function(
         &mut self,
         name: &str,
         arguments: &[Typed],
         node: &SyntaxNode,
-    ) -> Result<Option<Typed>, StatementError> {
+    ) -> Result<Typed, StatementError> {
         let null = |ty: ScalarType| Typed::Known(Expression::NULL, ty.into());
         let number = |binder: &Self| {
             let first = arguments.first().cloned().unwrap_or(Typed::Null);
-            binder.coerce(first, ScalarType::BigInt.into(), true, node)
+            binder.coerce(first, ScalarType::BigInt.into(), CastContext::Explicit, node)
         };
         let lookup = |binder: &Self, names: Vec<(i64, String)>| {
             let found = looked_up(number(binder)?, names, Expression::NULL);
             Ok::<_, StatementError>(Typed::Known(found, ScalarType::Text.into()))
         };
         if let Some(value) = session_value(name) {
-            return Ok(Some(value));
+            return Ok(value);
         }
-        Ok(Some(match name {
+        Ok(match name {
             "version" => text(VERSION),
             "current_schemas" => {
                 let names = ["pg_catalog", "public"].map(Expression::text);
@@ -144,7 +145,7 @@ impl Binder<'_> {
             "pg_get_expr" => {
                 let first = arguments.first().cloned().unwrap_or(Typed::Null);
                 Typed::Known(
-                    self.coerce(first, ScalarType::Text.into(), true, node)?,
+                    self.coerce(first, ScalarType::Text.into(), CastContext::Explicit, node)?,
                     ScalarType::Text.into(),
                 )
             }
@@ -159,7 +160,12 @@ impl Binder<'_> {
                 let names = names.map(|((oid, place), text)| (oid * MOST_COLUMNS + place, text)).collect();
                 let scaled =
                     Box::new([number(self)?, Expression::Constant(catalog::Datum::Int(MOST_COLUMNS))]);
-                let place = self.coerce(arguments[1].clone(), ScalarType::BigInt.into(), true, node)?;
+                let place = self.coerce(
+                    arguments[1].clone(),
+                    ScalarType::BigInt.into(),
+                    CastContext::Explicit,
+                    node,
+                )?;
                 let of = |operator, operands| Expression::Arithmetic {
                     operator,
                     class: NumberClass::Int { least: i64::MIN, most: i64::MAX },
@@ -180,38 +186,22 @@ impl Binder<'_> {
                 let all = self.schema.routine_texts().into_iter();
                 lookup(self, all.map(|own| (own.0, own.2)).collect())?
             }
-            "format_type" => {
-                let modifier = arguments.get(1).cloned().unwrap_or(Typed::Null);
-                let arguments = vec![
-                    number(self)?,
-                    Expression::Coalesce(vec![
-                        self.coerce(modifier, ScalarType::BigInt.into(), true, node)?,
-                        Expression::Constant(catalog::Datum::Int(-1)),
-                    ]),
-                ];
-                let function = Function::FormatType;
-                Typed::Known(Expression::Function { function, arguments }, ScalarType::Text.into())
-            }
-            "array_to_string" if arguments.len() == 2 => {
-                let (array, ty) = self.settle(arguments[0].clone(), None, node)?;
-                let Type::Array(element) = ty else { return Ok(None) };
-                if !element.is_text() {
-                    return Err(self.unsupported(node, "array_to_string of elements that are not texts"));
+            "pg_get_serial_sequence" => {
+                let [table, column] = [0, 1].map(|place| match &arguments[place] {
+                    Typed::Literal(text) => text.clone(),
+                    _ => String::new(),
+                });
+                let table = table.trim_start_matches("public.").replace('"', "");
+                let is_it = |own: &&Arc<catalog::Table>| {
+                    let owner = own.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
+                    owner.is_some_and(|(owner, of)| *owner == table && *of == column)
+                };
+                match self.schema.catalog().tables().find(is_it) {
+                    Some(own) => Typed::Literal(own.name.clone()),
+                    None => Typed::Null,
                 }
-                let between = self.coerce(arguments[1].clone(), ScalarType::Text.into(), false, node)?;
-                let function = Function::ArrayToString;
-                let arguments = vec![array, between];
-                Typed::Known(Expression::Function { function, arguments }, ScalarType::Text.into())
             }
-            "quote_ident" if arguments.len() == 1 => {
-                let value = self.coerce(arguments[0].clone(), ScalarType::Text.into(), false, node)?;
-                let function = Function::QuoteIdentifier;
-                Typed::Known(
-                    Expression::Function { function, arguments: vec![value] },
-                    ScalarType::Text.into(),
-                )
-            }
-            _ => return Ok(None),
-        }))
+            _ => return Err(self.no_function(name, arguments, node)),
+        })
     }
 }

@@ -4,7 +4,7 @@
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use catalog::{ScalarType, Type};
-use procedure::{Expression, Function, Interval, SqlError, TimeField, TimeFunction};
+use procedure::{CastContext, Expression, Function, Interval, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -14,9 +14,8 @@ pub(crate) struct WrittenInterval {
     times: Option<ast::Expr>,
 }
 
-fn time(function: TimeFunction, arguments: Vec<Expression>, ty: ScalarType) -> Typed {
-    let function = Function::Time(function);
-    Typed::Known(crate::operators::fold(Expression::Function { function, arguments }), ty.into())
+fn time(function: Function, arguments: Vec<Expression>, ty: ScalarType) -> Typed {
+    Typed::Known(crate::conversions::fold(Expression::Function { function, arguments }), ty.into())
 }
 
 fn is_time(ty: Type) -> bool {
@@ -75,7 +74,12 @@ impl Binder<'_> {
         let (value, ty) = self.settle(typed, Some(ScalarType::Timestamptz.into()), base.syntax())?;
         let (value, ty) = match ty {
             Type::Scalar(ScalarType::Date) => (
-                self.coerce(Typed::Known(value, ty), ScalarType::Timestamp.into(), true, node)?,
+                self.coerce(
+                    Typed::Known(value, ty),
+                    ScalarType::Timestamp.into(),
+                    CastContext::Explicit,
+                    node,
+                )?,
                 ScalarType::Timestamp,
             ),
             Type::Scalar(ty) if ty.is_timestamp() => (value, ty.unlimited()),
@@ -88,9 +92,9 @@ impl Binder<'_> {
         let interval = if is_earlier { by.interval.negated().ok_or_else(out_of_range)? } else { by.interval };
         let mut arguments = vec![value];
         if let Some(times) = by.times {
-            arguments.push(self.bind_as(&times, ScalarType::BigInt)?);
+            arguments.push(self.bind_as(&times, ScalarType::BigInt, CastContext::Assignment)?);
         }
-        Ok(time(TimeFunction::Later(interval), arguments, ty))
+        Ok(time(Function::Later(interval), arguments, ty))
     }
 
     /// Binds `timestamp AT TIME ZONE 'UTC'`; UTC is the only supported zone.
@@ -118,54 +122,49 @@ impl Binder<'_> {
         Ok(Typed::Known(value, ty.into()))
     }
 
-    fn field(&self, name: &str, node: &SyntaxNode) -> Result<TimeField, StatementError> {
-        TimeField::named(&name.trim().trim_matches(['\'', '"']).to_lowercase()).ok_or_else(|| {
-            self.error(
-                node,
-                SqlError::new("22023", format!("unit \"{name}\" not recognized for a timestamp")),
-            )
-        })
-    }
-
     /// Binds `EXTRACT (field FROM value)`.
     pub(crate) fn bind_extract(&mut self, extract: &ast::ExtractFn) -> Result<Typed, StatementError> {
         let node = extract.syntax();
-        let field = self.part(extract.extract_field(), node)?;
-        let field = self.field(&field.syntax().text().to_string(), field.syntax())?;
+        let field = self.part(extract.extract_field(), node)?.syntax().text().to_string();
+        let field = field.trim().trim_matches(['\'', '"']).to_owned();
         let value = self.part(extract.expr(), node)?;
-        self.extracted(field, &value, node)
+        if let Some(seconds) = self.seconds_between(&field, &value)? {
+            return Ok(seconds);
+        }
+        let arguments = vec![Typed::Literal(field), self.bind(&value)?];
+        self.call_built_in("extract", arguments, node)
     }
 
-    fn extracted(
+    /// Binds the seconds between two timestamps: the only field of a difference that is supported. `None` for
+    /// any other field or value.
+    pub(crate) fn seconds_between(
         &mut self,
-        field: TimeField,
+        field: &str,
         value: &ast::Expr,
-        node: &SyntaxNode,
-    ) -> Result<Typed, StatementError> {
+    ) -> Result<Option<Typed>, StatementError> {
         let mut inner = value.clone();
         while let ast::Expr::ParenExpr(paren) = &inner {
             let Some(own) = paren.expr() else { break };
             inner = own;
         }
-        // The seconds between two timestamps: the only field of an interval that is supported.
-        if let ast::Expr::BinExpr(binary) = &inner
-            && matches!(binary.op(), Some(ast::BinOp::Minus(_)))
-            && field == TimeField::Epoch
-            && let (Some(left), Some(right)) = (binary.lhs(), binary.rhs())
-            && self.written_interval(&right)?.is_none()
-        {
-            let mut moments = Vec::new();
-            for side in [left, right] {
-                let typed = self.bind(&side)?;
-                let (value, ty) = self.settle(typed, Some(ScalarType::Timestamptz.into()), side.syntax())?;
-                moments.push(self.as_moment(value, ty, node)?);
-            }
-            return Ok(time(TimeFunction::SecondsBetween, moments, ScalarType::AnyNumeric));
+        let ast::Expr::BinExpr(binary) = &inner else { return Ok(None) };
+        let (Some(left), Some(right), true) = (
+            binary.lhs(),
+            binary.rhs(),
+            matches!(binary.op(), Some(ast::BinOp::Minus(_))) && field.eq_ignore_ascii_case("epoch"),
+        ) else {
+            return Ok(None);
+        };
+        if self.written_interval(&right)?.is_some() {
+            return Ok(None);
         }
-        let typed = self.bind(value)?;
-        let (value, ty) = self.settle(typed, Some(ScalarType::Timestamptz.into()), value.syntax())?;
-        let value = self.as_moment(value, ty, node)?;
-        Ok(time(TimeFunction::Extract(field), vec![value], ScalarType::AnyNumeric))
+        let mut moments = Vec::new();
+        for side in [left, right] {
+            let typed = self.bind(&side)?;
+            let (value, ty) = self.settle(typed, Some(ScalarType::Timestamptz.into()), side.syntax())?;
+            moments.push(self.as_moment(value, ty, side.syntax())?);
+        }
+        Ok(Some(time(Function::SecondsBetween, moments, ScalarType::AnyNumeric)))
     }
 
     /// Converts a timestamp or date to a timestamp.
@@ -179,74 +178,13 @@ impl Binder<'_> {
             return Err(self.error(node, SqlError::new("42883", format!("type {ty} is no timestamp"))));
         }
         match ty {
-            Type::Scalar(ScalarType::Date) => {
-                self.coerce(Typed::Known(value, ty), ScalarType::Timestamp.into(), true, node)
-            }
+            Type::Scalar(ScalarType::Date) => self.coerce(
+                Typed::Known(value, ty),
+                ScalarType::Timestamp.into(),
+                CastContext::Explicit,
+                node,
+            ),
             _ => Ok(value),
-        }
-    }
-
-    /// Binds a function by name: `date_part`, `date_trunc`, `to_char`, `to_timestamp`, `to_date`.
-    pub(crate) fn time_function(
-        &mut self,
-        name: &str,
-        arguments: &[ast::Expr],
-        node: &SyntaxNode,
-    ) -> Result<Option<Typed>, StatementError> {
-        let text = |binder: &mut Self, place: usize| binder.bind_as(&arguments[place], ScalarType::Text);
-        match (name, arguments.len()) {
-            ("date_part" | "date_trunc", 2) => {
-                let typed = self.bind(&arguments[0])?;
-                let Typed::Literal(field) = typed else {
-                    return Err(self.unsupported(node, &format!("a unit of {name} that is not a literal")));
-                };
-                let field = self.field(&field, arguments[0].syntax())?;
-                if name == "date_part" {
-                    let value = self.extracted(field, &arguments[1], node)?;
-                    return Ok(Some(Typed::Known(
-                        self.coerce(value, ScalarType::Double.into(), true, node)?,
-                        ScalarType::Double.into(),
-                    )));
-                }
-                let typed = self.bind(&arguments[1])?;
-                let (value, ty) = self.settle(typed, Some(ScalarType::Timestamptz.into()), node)?;
-                let result = match ty.element().unlimited() {
-                    ScalarType::Timestamp => ScalarType::Timestamp,
-                    _ => ScalarType::Timestamptz,
-                };
-                let value = self.as_moment(value, ty, node)?;
-                Ok(Some(time(TimeFunction::Truncate(field), vec![value], result)))
-            }
-            ("to_char", 2) => {
-                let typed = self.bind(&arguments[0])?;
-                let (value, ty) = self.settle(typed, None, arguments[0].syntax())?;
-                let template = text(self, 1)?;
-                if is_time(ty) {
-                    let value = self.as_moment(value, ty, node)?;
-                    return Ok(Some(time(TimeFunction::ToText, vec![value, template], ScalarType::Text)));
-                }
-                let Some(number) = ty.scalar().filter(|ty| ty.is_number()) else {
-                    let message = format!("function to_char({ty}, text) does not exist");
-                    return Err(self.error(node, SqlError::new("42883", message)));
-                };
-                let function = Function::NumberToText(number.fixed_scale().unwrap_or(0));
-                let arguments = vec![value, template];
-                let expression = crate::operators::fold(Expression::Function { function, arguments });
-                Ok(Some(Typed::Known(expression, ScalarType::Text.into())))
-            }
-            ("to_timestamp", 1) => {
-                let seconds = self.bind_as(&arguments[0], ScalarType::Double)?;
-                Ok(Some(time(TimeFunction::FromEpoch, vec![seconds], ScalarType::Timestamptz)))
-            }
-            ("to_timestamp", 2) => {
-                let values = vec![text(self, 0)?, text(self, 1)?];
-                Ok(Some(time(TimeFunction::FromText, values, ScalarType::Timestamptz)))
-            }
-            ("to_date", 2) => {
-                let values = vec![text(self, 0)?, text(self, 1)?];
-                Ok(Some(time(TimeFunction::DateFromText, values, ScalarType::Date)))
-            }
-            _ => Ok(None),
         }
     }
 }

@@ -421,12 +421,11 @@ impl Compiler<'_, '_> {
             }
             values.push(val);
         }
-        let val = match function {
-            Function::Cardinality => {
-                let length = self.builder.ins().ushr_imm_u(values[0].value, 32);
-                self.int(length)
-            }
-            _ => self.apply(expression, &values),
+        let val = if function.is("cardinality") {
+            let length = self.builder.ins().ushr_imm_u(values[0].value, 32);
+            self.int(length)
+        } else {
+            self.apply(expression, &values)
         };
         self.jump_with(merge, val);
         self.arrive(merge)

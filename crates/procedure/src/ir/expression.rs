@@ -5,7 +5,7 @@
 //! and similar expressions.
 
 use crate::{Cast, Function, Machine, SqlError, Watched};
-use catalog::{Arena, Datum, Decimal, date_plus, is_finite_date};
+use catalog::{Arena, Datum, Decimal, ScalarType, date_plus, is_finite_date};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -26,6 +26,19 @@ pub enum ArithmeticOperator {
     Divide,
     /// `%`
     Remainder,
+}
+
+impl ArithmeticOperator {
+    /// Returns how the operator is written.
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::Remainder => "%",
+        }
+    }
 }
 
 /// How operands of arithmetic are represented.
@@ -78,6 +91,18 @@ pub enum CompareOperator {
 }
 
 impl CompareOperator {
+    /// Returns how the operator is written.
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::NotEqual => "<>",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+        }
+    }
+
     pub(crate) fn holds(self, order: Ordering) -> bool {
         match self {
             Self::Equal => order.is_eq(),
@@ -106,6 +131,21 @@ pub enum CompareClass {
         /// Of the right operand.
         right_scale: u8,
     },
+}
+
+impl CompareClass {
+    /// Returns the class under which values of a type are compared.
+    pub fn of(ty: ScalarType) -> Self {
+        match ty {
+            ScalarType::Double => Self::Double,
+            _ if ty.is_bytes() => Self::Bytes,
+            ScalarType::AnyNumeric => Self::Decimal { left_scale: 0, right_scale: 0 },
+            ScalarType::Numeric { scale, .. } if !ty.is_machine_numeric() => {
+                Self::Decimal { left_scale: scale, right_scale: scale }
+            }
+            _ => Self::Int,
+        }
+    }
 }
 
 /// The result of an expression. An expression reads no table, so it meets no conflict.

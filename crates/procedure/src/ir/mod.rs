@@ -7,6 +7,7 @@ mod apply;
 pub(crate) mod by_value;
 pub(crate) mod effect;
 pub(crate) mod expression;
+pub(crate) mod function;
 pub(crate) mod opaque;
 pub(crate) mod operation;
 pub(crate) mod program;

@@ -4,45 +4,9 @@
 //! Differs: the digits come from fixed-point series with at least 24 more places than the result shows, not
 //! from PostgreSQL's series.
 
-use crate::{Evaluated, Machine, SqlError};
-use catalog::{Datum, Decimal, DecimalError};
+use crate::SqlError;
+use catalog::{Decimal, DecimalError};
 use num_bigint::BigInt;
-
-/// A function of decimals.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DecimalFunction {
-    /// `power(decimal, decimal)`.
-    Power,
-    /// `sqrt(decimal)`.
-    SquareRoot,
-    /// `exp(decimal)`.
-    Exponential,
-    /// `ln(decimal)`.
-    NaturalLogarithm,
-    /// `log(decimal)`; `log(base, decimal)`.
-    Logarithm,
-    /// `sign(decimal)`.
-    Sign,
-}
-
-impl DecimalFunction {
-    /// Evaluates the function; arguments are decimals that carry their scale, and not NULL.
-    pub(crate) fn evaluate(self, arguments: &[Datum], machine: &mut Machine) -> Evaluated {
-        let decimals: Vec<Decimal> =
-            arguments.iter().filter_map(|argument| machine.frame.arena.decimal(*argument, 0)).collect();
-        let result = match (self, decimals.as_slice()) {
-            (Self::Power, [base, exponent]) => power(*base, *exponent)?,
-            (Self::SquareRoot, [value]) => square_root(*value)?,
-            (Self::Exponential, [value]) => exponential(*value)?,
-            (Self::NaturalLogarithm, [value]) => natural_logarithm(*value)?,
-            (Self::Logarithm, [value]) => logarithm(Decimal::from_int(10), *value)?,
-            (Self::Logarithm, [base, value]) => logarithm(*base, *value)?,
-            (Self::Sign, [value]) => Decimal::from_int(value.mantissa.signum() as i64),
-            _ => unreachable!("{self:?} has no such arguments"),
-        };
-        Ok(machine.frame.arena.push_decimal(result))
-    }
-}
 
 /// Minimum number of significant digits that a result shows.
 const SIGNIFICANT: i32 = 16;
@@ -126,7 +90,7 @@ pub(crate) fn left_of_point(decimal: Decimal, digits: u32, truncates: bool) -> R
 }
 
 /// Evaluates `sqrt(decimal)`.
-fn square_root(decimal: Decimal) -> Result<Decimal> {
+pub(crate) fn square_root(decimal: Decimal) -> Result<Decimal> {
     if decimal.mantissa < 0 {
         return Err(SqlError::new("2201F", "cannot take square root of a negative number").into());
     }
@@ -201,7 +165,7 @@ fn exceeds(exponent: f64) -> bool {
 }
 
 /// Evaluates `exp(decimal)`.
-fn exponential(decimal: Decimal) -> Result<Decimal> {
+pub(crate) fn exponential(decimal: Decimal) -> Result<Decimal> {
     let estimate = decimal.to_double();
     if exceeds(estimate) {
         return if estimate > 0.0 {
@@ -239,15 +203,20 @@ fn magnitude_of_logarithm(decimal: Decimal) -> i32 {
 }
 
 /// Evaluates `ln(decimal)`.
-fn natural_logarithm(decimal: Decimal) -> Result<Decimal> {
+pub(crate) fn natural_logarithm(decimal: Decimal) -> Result<Decimal> {
     check_logarithm(decimal)?;
     let scale = scale_for(magnitude_of_logarithm(decimal), &[decimal]);
     let places = scale + GUARD;
     Fixed { value: logarithm_to(decimal, places), places }.shown(scale)
 }
 
+/// Evaluates `log(decimal)`.
+pub(crate) fn decimal_logarithm(decimal: Decimal) -> Result<Decimal> {
+    logarithm(Decimal::from_int(10), decimal)
+}
+
 /// Evaluates `log(base, decimal)`.
-fn logarithm(base: Decimal, decimal: Decimal) -> Result<Decimal> {
+pub(crate) fn logarithm(base: Decimal, decimal: Decimal) -> Result<Decimal> {
     check_logarithm(base)?;
     check_logarithm(decimal)?;
     let places = 2 * SIGNIFICANT + 2 * GUARD;
@@ -262,7 +231,7 @@ fn logarithm(base: Decimal, decimal: Decimal) -> Result<Decimal> {
 }
 
 /// Evaluates `power(decimal, decimal)`.
-fn power(base: Decimal, exponent: Decimal) -> Result<Decimal> {
+pub(crate) fn power(base: Decimal, exponent: Decimal) -> Result<Decimal> {
     let whole = exponent.to_int().ok().filter(|whole| Decimal::from_int(*whole) == exponent);
     if base.mantissa == 0 && exponent.mantissa < 0 {
         return Err(SqlError::new("2201F", "zero raised to a negative power is undefined").into());

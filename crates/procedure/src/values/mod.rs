@@ -3,13 +3,13 @@
 //! Not here: the types and their encodings (`catalog`), how expressions call functions (`ir::expression`).
 
 pub(crate) mod aggregate;
-pub(crate) mod bits;
 pub(crate) mod cast;
+pub(crate) mod cast_context;
 pub(crate) mod decimals;
 pub(crate) mod doubles;
 pub(crate) mod draw;
 pub(crate) mod functions;
 pub(crate) mod numbers;
+pub(crate) mod operators;
 pub(crate) mod recovery;
-pub(crate) mod texts;
 pub(crate) mod times;

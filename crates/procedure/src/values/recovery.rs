@@ -60,7 +60,7 @@ impl RecoveryColumn {
     ];
 
     /// Returns the value at a moment.
-    pub(super) fn value(self, now: &RecoveryProgress, arena: &mut Arena) -> Datum {
+    pub(crate) fn value(self, now: &RecoveryProgress, arena: &mut Arena) -> Datum {
         let seconds = |seconds: Option<f64>| seconds.map_or(Datum::Null, Datum::Double);
         let text = match self {
             Self::State if now.recovered_s.is_some() => "recovered",

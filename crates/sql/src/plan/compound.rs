@@ -207,8 +207,10 @@ impl Binder<'_> {
         let left = self.bind_variant(&left);
         self.queries.bound_with = outer;
         let (left, right) = (left?, self.bind_variant(&right)?);
+        let text = operator.syntax().text().to_string().to_uppercase();
+        let construct = text.split_whitespace().next().unwrap_or_default();
         if left.columns.len() != right.columns.len() {
-            let message = "each UNION, INTERSECT or EXCEPT query must have the same number of columns";
+            let message = format!("each {construct} query must have the same number of columns");
             return Err(self.error(node, SqlError::new("42601", message)));
         }
         let (mut columns, mut values) = (Vec::new(), [Vec::new(), Vec::new()]);
@@ -218,7 +220,7 @@ impl Binder<'_> {
             if let [Typed::Null, Typed::Null] = pair.as_slice() {
                 literals.insert(place, Typed::Null);
             }
-            let (items, ty) = self.unify(pair, node)?;
+            let (items, ty) = self.unify(construct, pair, node)?;
             let register = self.new_register(ty);
             for (own, item) in values.iter_mut().zip(items) {
                 own.push((register, item));
@@ -227,16 +229,15 @@ impl Binder<'_> {
         }
         let [left_values, right_values] = values;
         let inputs = [compute(left.plan, left_values), compute(right.plan, right_values)];
-        let text = operator.syntax().text().to_string().to_lowercase();
-        let all = text.ends_with("all");
+        let all = text.ends_with("ALL");
         let registers: Vec<Register> = columns.iter().map(|column| column.register).collect();
-        let plan = if text.starts_with("union") {
+        let plan = if construct == "UNION" {
             let union = Plan::Union { inputs: inputs.into() };
             let values = registers.iter().map(|own| Expression::Register(*own)).collect();
             if all { union } else { Plan::Distinct { input: Box::new(union), values } }
         } else {
-            let is_intersect = text.starts_with("intersect");
-            let combination = if is_intersect { Combination::Intersect } else { Combination::Except };
+            let combination =
+                if construct == "INTERSECT" { Combination::Intersect } else { Combination::Except };
             Plan::Combine { combination, all, inputs: Box::new(inputs), registers }
         };
         self.with(named, Bound { plan, columns, literals, nodes: Vec::new() }, node)
@@ -273,7 +274,7 @@ impl Binder<'_> {
         let ((), applied) = self.applying(bind)?;
         let (mut rows, mut outputs) = (vec![Vec::new(); list.len()], Vec::new());
         for (place, column) in columns.into_iter().enumerate() {
-            let (values, ty) = self.unify(column, node)?;
+            let (values, ty) = self.unify("VALUES", column, node)?;
             rows.iter_mut().zip(values).for_each(|(row, value)| row.push(value));
             let register = self.new_register(ty);
             outputs.push(OutputColumn { name: format!("column{}", place + 1), ty, register });

@@ -490,7 +490,7 @@ impl Binder<'_> {
         let value = match kept {
             Some((JoinKind::Left, true)) => b.clone(),
             Some((JoinKind::Full, _)) => {
-                let (items, ty) = self.unify(vec![a.clone(), b.clone()], node)?;
+                let (items, ty) = self.unify("JOIN/USING", vec![a.clone(), b.clone()], node)?;
                 Typed::Known(Expression::Coalesce(items), ty)
             }
             _ => a.clone(),

@@ -5,11 +5,10 @@ use super::join::Conjunct;
 use super::{Applied, Binder, Bound, Rows, apply_all, compute};
 use crate::binder::Typed;
 use crate::error::StatementError;
-use crate::operators::compare_class;
 use crate::path::WantedOrder;
 use catalog::{ScalarType, TableId, Type};
 use procedure::query::{OutputColumn, Plan};
-use procedure::{Aggregate, Expression, Register, SortKey, SqlError};
+use procedure::{Aggregate, CastContext, CompareClass, Expression, Register, SortKey, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode, HasSelectTail};
 use std::collections::HashMap;
@@ -75,7 +74,9 @@ impl Binder<'_> {
         let node = query.syntax();
         let sorts = self.bind_sort_list(query.order_by_clause())?;
         let count = |binder: &mut Self, expression: Option<ast::Expr>| match expression {
-            Some(expression) => binder.bind_as(&expression, ScalarType::BigInt).map(Some),
+            Some(expression) => {
+                binder.bind_as(&expression, ScalarType::BigInt, CastContext::Assignment).map(Some)
+            }
             None => Ok(None),
         };
         let offset = count(self, query.offset_clause().and_then(|clause| clause.expr()))?;
@@ -128,7 +129,7 @@ impl Binder<'_> {
         ty: Type,
         (descending, nulls_first): (bool, bool),
     ) -> SortKey {
-        SortKey { value, class: compare_class(ty.element()), descending, nulls_first }
+        SortKey { value, class: CompareClass::of(ty.element()), descending, nulls_first }
     }
 
     /// Binds a SELECT as a new level.

@@ -6,7 +6,7 @@ use super::{Binder, Bound, Relation, Rows, apply_ahead, apply_all, compute};
 use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::types::{object_name, short};
-use catalog::{Identity, ScalarType, Table, Type};
+use catalog::{Identity, ScalarType, Table};
 use procedure::query::{ConflictUpdate, Delete, Insert, OnConflict, OutputColumn, Plan, Update};
 use procedure::{Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -167,7 +167,6 @@ impl Binder<'_> {
             ast::InsertSource::DefaultValues(_) => return Ok((Plan::One, Vec::new())),
             ast::InsertSource::SelectVariant(variant) => variant,
         };
-        let ty = |place: usize| columns.get(place).map(|column| Type::from(table.columns[*column].ty));
         if let ast::SelectVariant::Values(list) = &variant
             && list.tail_clauses().next().is_none()
             && list.with_clause().is_none()
@@ -178,10 +177,10 @@ impl Binder<'_> {
         let bound = self.bind_variant(&variant)?;
         let mut given = Vec::new();
         for place in 0..bound.columns.len() {
-            let Some(ty) = ty(place) else {
+            let Some(column) = columns.get(place) else {
                 return Err(self.syntax(node, "INSERT has more expressions than target columns"));
             };
-            given.push(Some(self.coerce(bound.typed(place), ty, false, node)?));
+            given.push(Some(self.coerce_to_column(bound.typed(place), &table.columns[*column], node)?));
         }
         Ok((bound.plan, given))
     }
@@ -203,7 +202,8 @@ impl Binder<'_> {
                     values.push(if is_default(&value) {
                         None
                     } else {
-                        Some(binder.bind_as(&value, table.columns[*column].ty)?)
+                        let bound = binder.bind(&value)?;
+                        Some(binder.coerce_to_column(bound, &table.columns[*column], value.syntax())?)
                     });
                 }
                 bound.push(values);
@@ -383,7 +383,7 @@ impl Binder<'_> {
                     return Err(self.error(target.syntax(), SqlError::new("42601", message)));
                 }
                 let value = match value {
-                    Some(value) => self.coerce(value, table.columns[place].ty.into(), false, &own)?,
+                    Some(value) => self.coerce_to_column(value, &table.columns[place], &own)?,
                     None => self.bind_default(table, place, node)?,
                 };
                 assignments.push((place, value));

@@ -1,9 +1,8 @@
-//! The relations of `pg_catalog` that do not describe relations: types, routines, schemas, and relations that
-//! are always empty.
+//! The relations of `pg_catalog` that do not describe relations: types, schemas, and relations that are
+//! always empty.
 
-use super::objects::routine_oid;
-use super::types::{TYPES, type_oid, type_oids};
-use super::{BOOL, Cell, INT, INTS, OWNER, PUBLIC, SYSTEM, SystemRelation, TEXT, TEXTS};
+use super::types::{TYPES, type_oids};
+use super::{BOOL, Cell, INT, INTS, OWNER, SYSTEM, SystemRelation, TEXT, TEXTS};
 use crate::schema::Schema;
 use catalog::{ScalarType, Type};
 use procedure::RecoveryColumn;
@@ -76,8 +75,6 @@ impl Schema {
         Some(match name {
             "pg_namespace" => self.pg_namespace(),
             "pg_type" => self.pg_type(),
-            "pg_proc" => self.pg_proc(),
-            "pg_language" => self.pg_language(),
             "reprise_recovery" => reprise_recovery(),
             "pg_settings" => self.pg_settings(),
             "pg_am" => self.pg_am(),
@@ -168,66 +165,6 @@ impl Schema {
             add(*oid, (*name).into(), i64::from(*length), category, 0, array.into());
             add(array.into(), format!("_{name}"), -1, "A", *oid, 0);
         }
-        SystemRelation::new(&columns, rows)
-    }
-
-    fn pg_proc(&self) -> SystemRelation {
-        let columns = [
-            ("oid", INT),
-            ("proname", TEXT),
-            ("pronamespace", INT),
-            ("proowner", INT),
-            ("prolang", INT),
-            ("prokind", TEXT),
-            ("prosecdef", BOOL),
-            ("proisstrict", BOOL),
-            ("proretset", BOOL),
-            ("provolatile", TEXT),
-            ("proparallel", TEXT),
-            ("pronargs", INT),
-            ("pronargdefaults", INT),
-            ("prorettype", INT),
-            ("proargtypes", INTS),
-            ("proallargtypes", INTS),
-            ("proargnames", TEXTS),
-            ("proargmodes", TEXTS),
-            ("prosrc", TEXT),
-            ("proacl", TEXTS),
-        ];
-        let mut rows = Vec::new();
-        for own in self.procedures() {
-            let kind = if own.result.is_some() { "f" } else { "p" };
-            let types: Vec<i64> = own.inputs().map(|(_, parameter)| type_oid(parameter.ty)).collect();
-            let defaults = own.parameters.iter().filter(|own| own.default.is_some()).count() as i64;
-            rows.push(vec![
-                routine_oid(own).into(),
-                own.name.as_str().into(),
-                PUBLIC.into(),
-                10.into(),
-                13_500.into(),
-                kind.into(),
-                false.into(),
-                false.into(),
-                false.into(),
-                "v".into(),
-                "u".into(),
-                (types.len() as i64).into(),
-                defaults.into(),
-                own.result.map_or(2278, |(_, ty)| type_oid(ty)).into(),
-                Cell::Ints(types),
-                Cell::Null,
-                Cell::Null,
-                Cell::Null,
-                own.source.to_string().into(),
-                Cell::Null,
-            ]);
-        }
-        SystemRelation::new(&columns, rows)
-    }
-
-    fn pg_language(&self) -> SystemRelation {
-        let columns = [("oid", INT), ("lanname", TEXT), ("lanpltrusted", BOOL)];
-        let rows = vec![vec![13_500.into(), "plpgsql".into(), true.into()]];
         SystemRelation::new(&columns, rows)
     }
 

@@ -10,6 +10,7 @@ mod general;
 mod information_schema;
 mod objects;
 mod relations;
+mod routines;
 mod types;
 
 use crate::schema::Schema;
@@ -86,7 +87,8 @@ impl Schema {
             Some(name) => self.information(name),
             None => {
                 let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
-                self.relations_catalog(name).or_else(|| self.other_catalog(name))
+                let described = self.relations_catalog(name).or_else(|| self.routines_catalog(name));
+                described.or_else(|| self.other_catalog(name))
             }
         }
     }

@@ -1,13 +1,13 @@
-//! Functions of timestamps: fields, truncation, addition of intervals, and conversion by a template.
+//! Timestamps: fields, truncation, addition of intervals, and conversion by a template.
 //! Source: PostgreSQL 15's documentation, "Date/Time Functions and Operators" and "Data Type Formatting
 //! Functions".
 
 mod interval;
-mod template;
+pub(crate) mod template;
 
 pub use interval::Interval;
 
-use crate::{Evaluated, Machine, SqlError};
+use crate::{Evaluated, SqlError};
 use catalog::{
     Datum, Day, Decimal, Moment, checked_timestamp, is_finite_timestamp, moment_of, timestamp_plus,
 };
@@ -15,70 +15,6 @@ use catalog::{
 const DAY_US: i64 = 86_400_000_000;
 /// Seconds from 1970 to 2000.
 const EPOCH_S: i64 = 946_684_800;
-
-/// A function of timestamps.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum TimeFunction {
-    /// EXTRACT; the result is a decimal.
-    Extract(TimeField),
-    /// `date_trunc`.
-    Truncate(TimeField),
-    /// Seconds between two timestamps; the result is a decimal.
-    SecondsBetween,
-    /// Adds the interval to a timestamp; with a second argument, that many times.
-    Later(Interval),
-    /// `to_char(timestamp, template)`.
-    ToText,
-    /// `to_timestamp(text, template)`.
-    FromText,
-    /// `to_date(text, template)`.
-    DateFromText,
-    /// `to_timestamp(seconds)`.
-    FromEpoch,
-}
-
-impl TimeFunction {
-    /// Evaluates the function; arguments are not NULL.
-    pub(crate) fn evaluate(self, arguments: &[Datum], machine: &mut Machine) -> Evaluated {
-        let text = |value: Datum, machine: &Machine| {
-            String::from_utf8_lossy(machine.frame.arena.datum_bytes(value)).into_owned()
-        };
-        Ok(match (self, arguments) {
-            (Self::Extract(field), [Datum::Int(us)]) if !is_finite_timestamp(*us) => part_of_infinity(field)?,
-            (Self::Extract(field), [Datum::Int(us)]) => {
-                machine.frame.arena.push_decimal(extract(field, *us)?)
-            }
-            (Self::Truncate(_), [infinite @ Datum::Int(us)]) if !is_finite_timestamp(*us) => *infinite,
-            (Self::Truncate(field), [Datum::Int(us)]) => Datum::Int(truncate(field, *us)?),
-            (Self::SecondsBetween, [Datum::Int(a), Datum::Int(b)]) => {
-                if !is_finite_timestamp(*a) || !is_finite_timestamp(*b) {
-                    return Err(SqlError::new("22008", "cannot subtract infinite timestamps").into());
-                }
-                let us = a.checked_sub(*b).ok_or_else(out_of_range)?;
-                machine.frame.arena.push_decimal(Decimal::new(us.into(), 6)?)
-            }
-            (Self::Later(by), [Datum::Int(us)]) => Datum::Int(interval::later(*us, by)?),
-            (Self::Later(by), [Datum::Int(us), Datum::Int(times)]) => {
-                let by = by.times(*times).ok_or_else(|| SqlError::new("22008", "interval out of range"))?;
-                Datum::Int(interval::later(*us, by)?)
-            }
-            (Self::ToText, [Datum::Int(us), _]) if !is_finite_timestamp(*us) => Datum::Null,
-            (Self::ToText, [Datum::Int(us), template]) => {
-                let text = template::to_text(*us, &text(*template, machine))?;
-                machine.frame.arena.push_bytes(text.as_bytes())
-            }
-            (Self::FromText | Self::DateFromText, [value, template]) => {
-                let moment = template::from_text(&text(*value, machine), &text(*template, machine))?;
-                Datum::Int(match self {
-                    Self::FromText => moment.timestamp()?,
-                    _ => moment.day.date()?.into(),
-                })
-            }
-            (Self::FromEpoch, [Datum::Double(seconds)]) => Datum::Int(from_epoch(*seconds)?),
-            _ => unreachable!("{self:?} has no such arguments"),
-        })
-    }
-}
 
 /// A field of a timestamp, for EXTRACT and `date_trunc`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,6 +67,11 @@ impl TimeField {
             _ => return None,
         })
     }
+
+    /// Returns whether the field is finer than a day, so that a date does not have it.
+    pub(crate) fn is_below_day(self) -> bool {
+        matches!(self, Self::Microseconds | Self::Milliseconds | Self::Second | Self::Minute | Self::Hour)
+    }
 }
 
 fn out_of_range() -> SqlError {
@@ -143,7 +84,7 @@ fn unsupported(what: &str) -> SqlError {
 
 /// Returns NULL for a cyclic field of an infinite timestamp. Refuses a growing field, which is infinite in
 /// PostgreSQL, because a decimal cannot be infinite.
-fn part_of_infinity(field: TimeField) -> Evaluated {
+pub(crate) fn part_of_infinity(field: TimeField) -> Evaluated {
     match field {
         TimeField::Decade
         | TimeField::Century
@@ -163,7 +104,7 @@ fn span_of(year: i64, length: i64) -> i64 {
 }
 
 /// Evaluates EXTRACT of a finite timestamp.
-fn extract(field: TimeField, us: i64) -> Result<Decimal, SqlError> {
+pub(crate) fn extract(field: TimeField, us: i64) -> Result<Decimal, SqlError> {
     let Moment { day, hour, minute, second, microsecond } = moment_of(us);
     let whole = |value: i64| Ok(Decimal::from_int(value));
     let scaled = |mantissa: i64, scale: u8| {
@@ -199,7 +140,7 @@ fn extract(field: TimeField, us: i64) -> Result<Decimal, SqlError> {
 }
 
 /// Evaluates `date_trunc` of a finite timestamp.
-fn truncate(field: TimeField, us: i64) -> Result<i64, SqlError> {
+pub(crate) fn truncate(field: TimeField, us: i64) -> Result<i64, SqlError> {
     let Moment { day, .. } = moment_of(us);
     let to = |step: i64| Ok(checked_timestamp(us - us.rem_euclid(step))?);
     let from = |year: i64, month: i64| {
@@ -228,7 +169,7 @@ fn truncate(field: TimeField, us: i64) -> Result<i64, SqlError> {
 }
 
 /// Evaluates `to_timestamp(seconds since 1970)`.
-fn from_epoch(seconds: f64) -> Result<i64, SqlError> {
+pub(crate) fn from_epoch(seconds: f64) -> Result<i64, SqlError> {
     if seconds.is_nan() {
         return Err(SqlError::new("22008", "timestamp cannot be NaN"));
     }
@@ -239,4 +180,22 @@ fn from_epoch(seconds: f64) -> Result<i64, SqlError> {
     let is_close = us.abs() < 9.3e18;
     let us = is_close.then(|| checked_timestamp(us as i64).ok().filter(|us| is_finite_timestamp(*us)));
     us.flatten().ok_or_else(|| SqlError::new("22008", format!("timestamp out of range: \"{seconds}\"")))
+}
+
+/// Evaluates `timestamp + interval`; with a number of times, that many intervals.
+pub(crate) fn later(us: i64, by: Interval, times: Option<i64>) -> Result<i64, SqlError> {
+    let by = match times {
+        Some(times) => by.times(times).ok_or_else(|| SqlError::new("22008", "interval out of range"))?,
+        None => by,
+    };
+    interval::later(us, by)
+}
+
+/// Evaluates the seconds from one timestamp to another.
+pub(crate) fn seconds_between(to: i64, from: i64) -> Result<Decimal, Box<SqlError>> {
+    if !is_finite_timestamp(to) || !is_finite_timestamp(from) {
+        return Err(SqlError::new("22008", "cannot subtract infinite timestamps").into());
+    }
+    let us = to.checked_sub(from).ok_or_else(out_of_range)?;
+    Ok(Decimal::new(us.into(), 6)?)
 }

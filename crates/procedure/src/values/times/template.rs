@@ -56,7 +56,7 @@ fn pattern_of(template: &str) -> Option<(&'static str, &str)> {
 }
 
 /// Evaluates `to_char` of a timestamp.
-pub(super) fn to_text(us: i64, template: &str) -> Result<String, SqlError> {
+pub(crate) fn to_text(us: i64, template: &str) -> Result<String, SqlError> {
     let Moment { day, hour, minute, second, microsecond: fraction } = moment_of(us);
     let (year, is_before_christ) = day.written_year();
     let (iso_year, iso_week) = day.iso_week();
@@ -168,7 +168,7 @@ fn ordinal_of(digits: &str) -> &'static str {
 }
 
 /// Evaluates `to_timestamp(text, template)` and `to_date`.
-pub(super) fn from_text(whole: &str, template: &str) -> Result<Moment, SqlError> {
+pub(crate) fn from_text(whole: &str, template: &str) -> Result<Moment, SqlError> {
     let (mut year, mut month, mut day) = (None::<i64>, 1i64, 1i64);
     let (mut day_of_year, mut is_afternoon, mut us) = (None::<i64>, None::<bool>, 0i64);
     let (mut hour, mut minute, mut second) = (0i64, 0i64, 0i64);

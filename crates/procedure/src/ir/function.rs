@@ -1,0 +1,210 @@
+//! Calls of functions in expressions: built-in functions by their entry in the table, and the forms that the
+//! IR itself knows.
+
+use super::expression::compare;
+use crate::values::functions::{BuiltIn, Call, Form};
+use crate::values::recovery::RecoveryColumn;
+use crate::values::times::{Interval, later, seconds_between};
+use crate::{Cast, CompareClass, CompareOperator, Draw, Evaluated, Expression, Machine};
+use catalog::{Datum, ScalarType, TableId};
+use std::cmp::Ordering;
+
+/// Maximum number of arguments that are evaluated only up to the first NULL. A function with more arguments
+/// evaluates all of them.
+const MOST_VALUES: usize = 4;
+
+/// A function that an expression calls.
+///
+/// `now()`, `random()` and `gen_random_uuid()` follow from the call's timestamp and seed, so a replayed call
+/// gets the values that the first one got.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum Function {
+    /// A function of its arguments.
+    BuiltIn {
+        /// The entry in the table. Its form is `Form::Values`.
+        built_in: &'static BuiltIn,
+        /// The type for which the polymorphic types of the entry stand.
+        element: ScalarType,
+    },
+    /// `now()`, `current_timestamp`, …: the call's time.
+    Now,
+    /// The next random value of the call.
+    Next(Draw),
+    /// The random value that the call draws after a number of random words, which is the argument. The
+    /// analysis replaces `Next` by it.
+    Nth(Draw),
+    /// `nextval` of a sequence.
+    NextNumber(TableId),
+    /// `currval` of a sequence.
+    CurrentNumber(TableId),
+    /// `lastval()`.
+    LastNumber,
+    /// `setval(sequence, number, is called)`.
+    SetNumber(TableId),
+    /// `last_value` of a sequence.
+    LastValue(TableId),
+    /// `is_called` of a sequence.
+    IsCalled(TableId),
+    /// A column of `reprise_recovery`, at this moment.
+    Recovery(RecoveryColumn),
+    /// ROW_COUNT of GET DIAGNOSTICS.
+    RowCount,
+    /// A comparison of arrays.
+    CompareArrays(CompareOperator, CompareClass),
+    /// A cast of the elements of an array.
+    CastElements(Cast),
+    /// `greatest(…)`; NULLs are left out.
+    Greatest(CompareClass),
+    /// `least(…)`; NULLs are left out.
+    Least(CompareClass),
+    /// A timestamp plus the interval; with a second argument, that many times.
+    Later(Interval),
+    /// Seconds from the second timestamp to the first; the result is a decimal.
+    SecondsBetween,
+}
+
+impl Function {
+    /// Returns whether the value depends on the call, and not on the arguments alone.
+    pub fn depends_on_call(self) -> bool {
+        matches!(
+            self,
+            Self::Now
+                | Self::Next(_)
+                | Self::NextNumber(_)
+                | Self::CurrentNumber(_)
+                | Self::LastNumber
+                | Self::LastValue(_)
+                | Self::IsCalled(_)
+                | Self::Recovery(_)
+                | Self::RowCount
+                | Self::SetNumber(_)
+        )
+    }
+
+    /// Returns whether the function is the built-in one with a name.
+    pub fn is(self, name: &str) -> bool {
+        matches!(self, Self::BuiltIn { built_in, .. } if built_in.name == name)
+    }
+
+    fn takes_null(self) -> bool {
+        match self {
+            Self::BuiltIn { built_in, .. } => built_in.takes_null,
+            _ => matches!(self, Self::Greatest(_) | Self::Least(_)),
+        }
+    }
+
+    /// Returns whether the function, with this number of arguments, evaluates them all even if one is NULL.
+    pub fn evaluates_all(self, arguments: usize) -> bool {
+        arguments > MOST_VALUES || self.takes_null()
+    }
+
+    pub(crate) fn evaluate(self, arguments: &[Expression], machine: &mut Machine) -> Evaluated {
+        machine.check_memory()?;
+        let mut few = [Datum::Null; MOST_VALUES];
+        if arguments.len() > few.len() {
+            let values = arguments.iter().map(|argument| argument.evaluate(machine));
+            return self.of(&values.collect::<Result<Vec<_>, _>>()?, machine);
+        }
+        let takes_null = self.takes_null();
+        for (value, argument) in few.iter_mut().zip(arguments) {
+            *value = argument.evaluate(machine)?;
+            if value.is_null() && !takes_null {
+                return Ok(Datum::Null);
+            }
+        }
+        self.of(&few[..arguments.len()], machine)
+    }
+
+    /// Applies the function to its arguments. None is NULL, unless `evaluates_all` is true.
+    pub(crate) fn apply(self, values: &[Datum], machine: &mut Machine) -> Evaluated {
+        machine.check_memory()?;
+        self.of(values, machine)
+    }
+
+    fn of(self, values: &[Datum], machine: &mut Machine) -> Evaluated {
+        if values.len() > MOST_VALUES && !self.takes_null() && values.iter().any(|value| value.is_null()) {
+            return Ok(Datum::Null);
+        }
+        match (self, values) {
+            (Self::BuiltIn { built_in, element }, _) => match built_in.form {
+                Form::Values(evaluate) => evaluate(Call { machine, values, element }),
+                _ => unreachable!("{built_in:?} is not computed from its arguments"),
+            },
+            (Self::Greatest(class), _) => Ok(extreme(class, Ordering::Greater, values, machine)),
+            (Self::Least(class), _) => Ok(extreme(class, Ordering::Less, values, machine)),
+            (Self::CompareArrays(operator, class), [a, b]) => {
+                Ok(Datum::boolean(operator.holds(compare_arrays(class, *a, *b, machine))))
+            }
+            (Self::CastElements(cast), [Datum::Array(span)]) => {
+                let arena = &mut machine.frame.arena;
+                let elements = arena.elements(*span).to_vec();
+                let elements = elements.into_iter().map(|own| cast.apply(own, arena));
+                let elements = elements.collect::<Result<Vec<_>, _>>()?;
+                Ok(arena.push_array(&elements))
+            }
+            (Self::Nth(draw), [Datum::Int(words)]) => {
+                let mut behind = *words as u64;
+                Ok(draw.value(machine, |machine| {
+                    behind += 1;
+                    machine.frame.random_word(behind)
+                }))
+            }
+            (Self::SetNumber(sequence), [Datum::Int(number), called]) => {
+                Ok(machine.services.set_number(sequence, *number, called.is_true())?)
+            }
+            (Self::Later(by), [Datum::Int(us)]) => Ok(Datum::Int(later(*us, by, None)?)),
+            (Self::Later(by), [Datum::Int(us), Datum::Int(times)]) => {
+                Ok(Datum::Int(later(*us, by, Some(*times))?))
+            }
+            (Self::SecondsBetween, [Datum::Int(to), Datum::Int(from)]) => {
+                Ok(machine.frame.arena.push_decimal(seconds_between(*to, *from)?))
+            }
+            _ => self.of_the_call(machine),
+        }
+    }
+
+    fn of_the_call(self, machine: &mut Machine) -> Evaluated {
+        Ok(match self {
+            Self::NextNumber(sequence) => machine.services.next_number(sequence)?,
+            Self::CurrentNumber(sequence) => machine.services.current_number(Some(sequence))?,
+            Self::LastNumber => machine.services.current_number(None)?,
+            Self::LastValue(sequence) => Datum::Int(machine.services.sequence_place(sequence)?.number),
+            Self::IsCalled(sequence) => Datum::boolean(machine.services.sequence_place(sequence)?.is_given),
+            Self::Recovery(column) => match machine.services.recovery_progress() {
+                Some(now) => column.value(&now, &mut machine.frame.arena),
+                None => Datum::Null,
+            },
+            Self::RowCount => Datum::Int(machine.frame.row_count),
+            Self::Next(draw) => draw.value(machine, |machine| machine.frame.next_random()),
+            Self::Now => Datum::Int(machine.frame.timestamp_us),
+            _ => unreachable!("{self:?} has other arguments"),
+        })
+    }
+}
+
+/// Returns the value that compares as `wanted` with all other values; NULLs are left out.
+fn extreme(class: CompareClass, wanted: Ordering, values: &[Datum], machine: &Machine) -> Datum {
+    let mut best = Datum::Null;
+    for value in values.iter().filter(|value| !value.is_null()) {
+        if best.is_null() || compare(class, *value, best, &machine.frame.arena) == wanted {
+            best = *value;
+        }
+    }
+    best
+}
+
+/// Compares two arrays element by element. NULL comes last, and is the same as NULL.
+fn compare_arrays(class: CompareClass, a: Datum, b: Datum, machine: &Machine) -> Ordering {
+    let arena = &machine.frame.arena;
+    let elements = |array: Datum| match array {
+        Datum::Array(span) => arena.elements(span),
+        _ => &[],
+    };
+    let (a, b) = (elements(a), elements(b));
+    let compared = a.iter().zip(b).map(|(a, b)| match (a.is_null(), b.is_null()) {
+        (false, false) => compare(class, *a, *b, arena),
+        (a, b) => a.cmp(&b),
+    });
+    compared.into_iter().find(|order| order.is_ne()).unwrap_or(a.len().cmp(&b.len()))
+}

@@ -1,0 +1,86 @@
+//! Where a value of one type is converted to another without being asked to.
+//! Source: PostgreSQL 15, `pg_cast`, and "CREATE CAST" for the casts by input and output functions.
+
+use catalog::ScalarType::{self, *};
+
+/// Where a conversion happens. Each context allows the conversions of those before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum CastContext {
+    /// In any expression.
+    Implicit,
+    /// Where a value is assigned to a column.
+    Assignment,
+    /// Where a cast is written.
+    Explicit,
+    /// Where a value is assigned to a variable of PL/pgSQL: any conversion, by input and output functions if
+    /// there is no other way that an assignment allows.
+    Variable,
+}
+
+const VARCHAR: ScalarType = Varchar(u32::MAX);
+const BPCHAR: ScalarType = Char(u32::MAX);
+
+/// The conversions: from a type, to a type, the narrowest context.
+pub static CASTS: &[(ScalarType, ScalarType, CastContext)] = &[
+    (BigInt, SmallInt, CastContext::Assignment),
+    (BigInt, Integer, CastContext::Assignment),
+    (BigInt, Double, CastContext::Implicit),
+    (BigInt, AnyNumeric, CastContext::Implicit),
+    (SmallInt, BigInt, CastContext::Implicit),
+    (SmallInt, Integer, CastContext::Implicit),
+    (SmallInt, Double, CastContext::Implicit),
+    (SmallInt, AnyNumeric, CastContext::Implicit),
+    (Integer, BigInt, CastContext::Implicit),
+    (Integer, SmallInt, CastContext::Assignment),
+    (Integer, Double, CastContext::Implicit),
+    (Integer, AnyNumeric, CastContext::Implicit),
+    (Integer, Boolean, CastContext::Explicit),
+    (Boolean, Integer, CastContext::Explicit),
+    (Double, BigInt, CastContext::Assignment),
+    (Double, SmallInt, CastContext::Assignment),
+    (Double, Integer, CastContext::Assignment),
+    (Double, AnyNumeric, CastContext::Assignment),
+    (AnyNumeric, BigInt, CastContext::Assignment),
+    (AnyNumeric, SmallInt, CastContext::Assignment),
+    (AnyNumeric, Integer, CastContext::Assignment),
+    (AnyNumeric, Double, CastContext::Implicit),
+    (Text, BPCHAR, CastContext::Implicit),
+    (Text, VARCHAR, CastContext::Implicit),
+    (BPCHAR, Text, CastContext::Implicit),
+    (BPCHAR, VARCHAR, CastContext::Implicit),
+    (VARCHAR, Text, CastContext::Implicit),
+    (VARCHAR, BPCHAR, CastContext::Implicit),
+    (Date, Timestamp, CastContext::Implicit),
+    (Date, Timestamptz, CastContext::Implicit),
+    (Timestamp, Date, CastContext::Assignment),
+    (Timestamp, Timestamptz, CastContext::Implicit),
+    (Timestamptz, Date, CastContext::Assignment),
+    (Timestamptz, Timestamp, CastContext::Assignment),
+    (Boolean, Text, CastContext::Assignment),
+    (Boolean, BPCHAR, CastContext::Assignment),
+    (Boolean, VARCHAR, CastContext::Assignment),
+];
+
+impl CastContext {
+    /// Returns the first context in which a value of one type is converted to another.
+    pub fn of(from: ScalarType, to: ScalarType) -> Self {
+        let (from, to) = (from.base(), to.base());
+        if from == to {
+            return Self::Implicit;
+        }
+        if let Some((.., context)) = CASTS.iter().find(|own| (own.0, own.1) == (from, to)) {
+            return *context;
+        }
+        // By the output function of one type and the input function of the other.
+        match (from.is_text(), to.is_text()) {
+            (_, true) => Self::Assignment,
+            (true, _) => Self::Explicit,
+            _ => Self::Variable,
+        }
+    }
+
+    /// Returns whether a value of one type is converted to another here.
+    pub fn allows(self, from: ScalarType, to: ScalarType) -> bool {
+        Self::of(from, to) <= self
+    }
+}

@@ -1,0 +1,118 @@
+//! One call of a built-in function: its arguments, and how it returns a value.
+
+use crate::{Cast, Evaluated, Machine, SqlError};
+use catalog::{Datum, Decimal, ScalarType, Span};
+
+/// The arguments of a call. Those of the types that the entry says are read without a check.
+pub struct Call<'a> {
+    /// The session that evaluates the call.
+    pub(crate) machine: &'a mut Machine,
+    /// The arguments. None is NULL, unless the function takes NULL.
+    pub(crate) values: &'a [Datum],
+    /// The type for which the polymorphic types of the entry stand: of a value, or of an element.
+    pub(crate) element: ScalarType,
+}
+
+impl Call<'_> {
+    pub(super) fn count(&self) -> usize {
+        self.values.len()
+    }
+
+    pub(super) fn is_null(&self, place: usize) -> bool {
+        self.values[place].is_null()
+    }
+
+    pub(super) fn bytes(&self, place: usize) -> &[u8] {
+        self.machine.frame.arena.datum_bytes(self.values[place])
+    }
+
+    pub(super) fn text(&self, place: usize) -> &str {
+        std::str::from_utf8(self.bytes(place)).unwrap_or_default()
+    }
+
+    /// Returns an argument that may be omitted.
+    pub(super) fn text_or<'b>(&'b self, place: usize, otherwise: &'b str) -> &'b str {
+        if place < self.count() { self.text(place) } else { otherwise }
+    }
+
+    pub(super) fn int(&self, place: usize) -> i64 {
+        match self.values[place] {
+            Datum::Int(value) => value,
+            other => unreachable!("{other:?} is no integer"),
+        }
+    }
+
+    pub(super) fn double(&self, place: usize) -> f64 {
+        match self.values[place] {
+            Datum::Double(value) => value,
+            other => unreachable!("{other:?} is no double"),
+        }
+    }
+
+    pub(super) fn decimal(&self, place: usize) -> Decimal {
+        let value = self.values[place];
+        self.machine.frame.arena.decimal(value, 0).unwrap_or_else(|| unreachable!("{value:?} is no decimal"))
+    }
+
+    pub(super) fn array(&self, place: usize) -> Option<Span> {
+        match self.values[place] {
+            Datum::Array(span) => Some(span),
+            _ => None,
+        }
+    }
+
+    pub(super) fn elements(&self, place: usize) -> &[Datum] {
+        self.array(place).map_or(&[], |span| self.machine.frame.arena.elements(span))
+    }
+
+    /// Asks for the memory of a text, before it is made.
+    pub(super) fn ask(&self, bytes: usize) -> Result<(), SqlError> {
+        self.machine.ask_text(bytes)
+    }
+
+    /// Returns a text or bytes as the result.
+    pub(super) fn made(self, bytes: impl AsRef<[u8]>) -> Evaluated {
+        let bytes = bytes.as_ref();
+        self.machine.ask_text(bytes.len())?;
+        Ok(self.machine.frame.arena.push_bytes(bytes))
+    }
+
+    /// Returns a part of a text or of bytes as the result, without a copy.
+    pub(super) fn part(self, place: usize, start: usize, length: usize) -> Evaluated {
+        match self.values[place] {
+            Datum::Bytes(span) => Ok(self.machine.frame.arena.subspan(span, start, length)),
+            other => unreachable!("{other:?} is no text"),
+        }
+    }
+
+    /// Returns a decimal as the result.
+    pub(super) fn made_decimal(self, decimal: Decimal) -> Evaluated {
+        Ok(self.machine.frame.arena.push_decimal(decimal))
+    }
+
+    /// Returns an array as the result.
+    pub(super) fn made_array(self, elements: &[Datum]) -> Evaluated {
+        self.machine.ask_elements(elements.len())?;
+        Ok(self.machine.frame.arena.push_array(elements))
+    }
+
+    /// Returns an array of texts as the result; `None` is NULL.
+    pub(super) fn made_texts(self, texts: &[Option<String>]) -> Evaluated {
+        self.machine.ask_text(texts.iter().flatten().map(String::len).sum())?;
+        let arena = &mut self.machine.frame.arena;
+        let text =
+            |own: &Option<String>| own.as_ref().map_or(Datum::Null, |own| arena.push_bytes(own.as_bytes()));
+        let elements: Vec<Datum> = texts.iter().map(text).collect();
+        self.made_array(&elements)
+    }
+
+    /// Returns the text form of an element, as the output of its type shows it.
+    pub(super) fn printed(&mut self, value: Datum) -> Result<Vec<u8>, Box<SqlError>> {
+        if self.element == ScalarType::Boolean {
+            return Ok(if value.is_true() { b"t".to_vec() } else { b"f".to_vec() });
+        }
+        let cast = Cast::between(self.element, ScalarType::Text, true).unwrap_or(Cast::Same);
+        let text = cast.apply(value, &mut self.machine.frame.arena)?;
+        Ok(self.machine.frame.arena.datum_bytes(text).to_vec())
+    }
+}

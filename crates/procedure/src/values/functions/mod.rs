@@ -1,0 +1,185 @@
+//! The table of built-in functions: one entry for each signature, in a file for each family.
+//!
+//! An entry says the name, the types of arguments and result, and how the value is made. The binder chooses
+//! an entry by the types of the arguments, and `pg_proc` shows all entries.
+//! Source: PostgreSQL 15's documentation, chapter "Functions and Operators", and its `pg_proc`.
+
+mod aggregates;
+mod arrays;
+mod bytes;
+mod call;
+mod decimals;
+mod doubles;
+mod format;
+mod integers;
+mod kind;
+mod patterns;
+mod session;
+mod texts;
+mod times;
+
+pub use call::Call;
+pub use kind::Kind;
+
+use crate::query::TableFunction;
+use crate::{AggregateFunction, Draw, Evaluated};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::LazyLock;
+
+/// One signature of a built-in function.
+pub struct BuiltIn {
+    /// The name, in lower case.
+    pub name: &'static str,
+    /// The types of the arguments.
+    pub arguments: &'static [Kind],
+    /// The type of the result.
+    pub result: Kind,
+    /// How the value is made.
+    pub form: Form,
+    /// Whether the function is called with NULL too. Any other function of a NULL is NULL.
+    pub takes_null: bool,
+    /// Whether further arguments of the last type may follow.
+    pub is_variadic: bool,
+    /// Whether the value depends on a setting of the session.
+    pub is_stable: bool,
+}
+
+/// How the value of a function is made.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub enum Form {
+    /// From the arguments alone.
+    Values(fn(Call<'_>) -> Evaluated),
+    /// The time of the call.
+    Now,
+    /// A random value of the call.
+    Draw(Draw),
+    /// A function of sequences, whose first argument names one when the statement is bound.
+    Sequence(SequenceFunction),
+    /// An aggregate.
+    Aggregate(AggregateFunction),
+    /// Rows, in FROM.
+    Rows(TableFunction),
+    /// The same as an operator.
+    Operator(&'static str),
+    /// What the binder knows about the session and the catalog.
+    Session,
+    /// Another value at every call, so that a call that uses it could not be replayed. It is refused.
+    Unrepeatable,
+}
+
+/// A function of sequences.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the names are PostgreSQL's")]
+pub enum SequenceFunction {
+    NextVal,
+    CurrVal,
+    SetVal,
+    LastVal,
+}
+
+/// Whether a function gives the same value for the same arguments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Volatility {
+    /// Always.
+    Immutable,
+    /// Within a statement.
+    Stable,
+    /// Not at all.
+    Volatile,
+}
+
+impl BuiltIn {
+    const fn new(name: &'static str, arguments: &'static [Kind], result: Kind, form: Form) -> Self {
+        Self { name, arguments, result, form, takes_null: false, is_variadic: false, is_stable: false }
+    }
+
+    /// Makes an entry for a function of its arguments.
+    const fn of(
+        name: &'static str,
+        arguments: &'static [Kind],
+        result: Kind,
+        evaluate: fn(Call<'_>) -> Evaluated,
+    ) -> Self {
+        Self::new(name, arguments, result, Form::Values(evaluate))
+    }
+
+    const fn taking_null(self) -> Self {
+        Self { takes_null: true, ..self }
+    }
+
+    const fn variadic(self) -> Self {
+        Self { is_variadic: true, ..self }
+    }
+
+    const fn stable(self) -> Self {
+        Self { is_stable: true, ..self }
+    }
+
+    /// Returns whether the value depends on more than the arguments.
+    pub fn volatility(&self) -> Volatility {
+        match self.form {
+            Form::Values(_) if self.is_stable => Volatility::Stable,
+            Form::Values(_) | Form::Aggregate(_) | Form::Rows(_) | Form::Operator(_) => Volatility::Immutable,
+            Form::Now | Form::Session => Volatility::Stable,
+            Form::Draw(_) | Form::Sequence(_) | Form::Unrepeatable => Volatility::Volatile,
+        }
+    }
+
+    /// Returns the type of the argument at a place, if there may be that many.
+    pub fn argument(&self, place: usize) -> Option<Kind> {
+        match self.arguments.get(place) {
+            None if self.is_variadic => self.arguments.last().copied(),
+            own => own.copied(),
+        }
+    }
+
+    /// Returns whether the function may have this number of arguments.
+    pub fn takes(&self, count: usize) -> bool {
+        count == self.arguments.len() || self.is_variadic && count > self.arguments.len()
+    }
+}
+
+/// The entry itself is compared, not what it says.
+impl PartialEq for BuiltIn {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl fmt::Debug for BuiltIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// All families.
+static FAMILIES: &[&[BuiltIn]] = &[
+    texts::TEXTS,
+    format::FORMATTING,
+    patterns::PATTERNS,
+    bytes::BYTES,
+    integers::INTEGERS,
+    decimals::DECIMALS,
+    doubles::DOUBLES,
+    times::TIMES,
+    arrays::ARRAYS,
+    aggregates::AGGREGATES,
+    session::SESSION,
+];
+
+/// Returns all entries.
+pub fn built_ins() -> impl Iterator<Item = &'static BuiltIn> {
+    FAMILIES.iter().copied().flatten()
+}
+
+/// Returns the entries with a name.
+pub fn built_ins_named(name: &str) -> &'static [&'static BuiltIn] {
+    static NAMES: LazyLock<HashMap<&str, Vec<&BuiltIn>>> = LazyLock::new(|| {
+        let mut names: HashMap<_, Vec<_>> = HashMap::new();
+        built_ins().for_each(|own| names.entry(own.name).or_default().push(own));
+        names
+    });
+    NAMES.get(name).map_or(&[], Vec::as_slice)
+}

@@ -1,0 +1,148 @@
+//! Functions of timestamps and dates.
+//! Source: PostgreSQL 15's documentation, "Date/Time Functions and Operators" and "Data Type Formatting
+//! Functions".
+
+use super::{BuiltIn, Call, Form, Kind};
+use crate::values::times::{TimeField, extract, from_epoch, part_of_infinity, template, truncate};
+use crate::{Evaluated, SqlError};
+use catalog::{Datum, Day, Moment, ScalarType, is_finite_date, is_finite_timestamp, midnight_of};
+
+const TEXT: Kind = Kind::TEXT;
+const INT4: Kind = Kind::INT4;
+const DATE: Kind = Kind::DATE;
+const TIMESTAMP: Kind = Kind::TIMESTAMP;
+const TIMESTAMPTZ: Kind = Kind::TIMESTAMPTZ;
+const FLOAT8: Kind = Kind::FLOAT8;
+const NUMERIC: Kind = Kind::NUMERIC;
+const BOOL: Kind = Kind::BOOL;
+
+pub(super) static TIMES: &[BuiltIn] = &[
+    BuiltIn::new("clock_timestamp", &[], TIMESTAMPTZ, Form::Unrepeatable),
+    BuiltIn::of("date_part", &[TEXT, TIMESTAMP], FLOAT8, |call| part(call, ScalarType::Timestamp)),
+    BuiltIn::of("date_part", &[TEXT, TIMESTAMPTZ], FLOAT8, |call| part(call, ScalarType::Timestamptz))
+        .stable(),
+    BuiltIn::of("date_part", &[TEXT, DATE], FLOAT8, |call| part(call, ScalarType::Date)),
+    BuiltIn::of("date_trunc", &[TEXT, TIMESTAMP], TIMESTAMP, |call| truncated(&call, ScalarType::Timestamp)),
+    BuiltIn::of("date_trunc", &[TEXT, TIMESTAMPTZ], TIMESTAMPTZ, |call| {
+        truncated(&call, ScalarType::Timestamptz)
+    })
+    .stable(),
+    BuiltIn::of("extract", &[TEXT, TIMESTAMP], NUMERIC, |call| extracted(call, ScalarType::Timestamp)),
+    BuiltIn::of("extract", &[TEXT, TIMESTAMPTZ], NUMERIC, |call| extracted(call, ScalarType::Timestamptz))
+        .stable(),
+    BuiltIn::of("extract", &[TEXT, DATE], NUMERIC, |call| extracted(call, ScalarType::Date)),
+    BuiltIn::of("isfinite", &[DATE], BOOL, |call| Ok(Datum::boolean(is_finite_date(call.int(0) as i32)))),
+    BuiltIn::of("isfinite", &[TIMESTAMP], BOOL, is_finite),
+    BuiltIn::of("isfinite", &[TIMESTAMPTZ], BOOL, is_finite),
+    BuiltIn::of("make_date", &[INT4, INT4, INT4], DATE, |call| {
+        let day = made_day(&call)?;
+        Ok(Datum::Int(day.date().map_err(|_| outside("date", &call))?.into()))
+    }),
+    BuiltIn::of("make_timestamp", &[INT4, INT4, INT4, INT4, INT4, FLOAT8], TIMESTAMP, |call| made(&call)),
+    BuiltIn::of("make_timestamptz", &[INT4, INT4, INT4, INT4, INT4, FLOAT8], TIMESTAMPTZ, |call| made(&call))
+        .stable(),
+    BuiltIn::new("now", &[], TIMESTAMPTZ, Form::Now),
+    BuiltIn::new("statement_timestamp", &[], TIMESTAMPTZ, Form::Now),
+    BuiltIn::new("timeofday", &[], TEXT, Form::Unrepeatable),
+    BuiltIn::of("to_char", &[TIMESTAMP, TEXT], TEXT, to_text),
+    BuiltIn::of("to_char", &[TIMESTAMPTZ, TEXT], TEXT, to_text).stable(),
+    BuiltIn::of("to_date", &[TEXT, TEXT], DATE, |call| {
+        let moment = template::from_text(call.text(0), call.text(1))?;
+        Ok(Datum::Int(moment.day.date()?.into()))
+    }),
+    BuiltIn::of("to_timestamp", &[FLOAT8], TIMESTAMPTZ, |call| Ok(Datum::Int(from_epoch(call.double(0))?))),
+    BuiltIn::of("to_timestamp", &[TEXT, TEXT], TIMESTAMPTZ, |call| {
+        Ok(Datum::Int(template::from_text(call.text(0), call.text(1))?.timestamp()?))
+    })
+    .stable(),
+    BuiltIn::new("transaction_timestamp", &[], TIMESTAMPTZ, Form::Now),
+];
+
+/// Returns the field that the first argument names.
+fn field(call: &Call, ty: ScalarType) -> Result<TimeField, Box<SqlError>> {
+    let name = call.text(0).to_lowercase();
+    TimeField::named(name.trim())
+        .ok_or_else(|| SqlError::new("22023", format!("unit \"{name}\" not recognized for type {ty}")).into())
+}
+
+/// Evaluates EXTRACT. A date is its midnight, without fields below the day.
+fn extracted(call: Call, ty: ScalarType) -> Evaluated {
+    let (field, value) = (field(&call, ty)?, call.int(1));
+    let is_date = ty == ScalarType::Date;
+    if is_date && field.is_below_day() {
+        let message = format!("unit \"{}\" not supported for type date", call.text(0).to_lowercase());
+        return Err(SqlError::new("0A000", message).into());
+    }
+    let is_finite = if is_date { is_finite_date(value as i32) } else { is_finite_timestamp(value) };
+    if !is_finite {
+        return part_of_infinity(field);
+    }
+    let us = if is_date { midnight_of(value)? } else { value };
+    let part = extract(field, us)?;
+    call.made_decimal(part)
+}
+
+/// Evaluates `date_part`: EXTRACT as a double.
+fn part(mut call: Call, ty: ScalarType) -> Evaluated {
+    // As in PostgreSQL, a date is a timestamp here.
+    let (values, ty) = match (ty, call.values) {
+        (ScalarType::Date, [field, Datum::Int(days)]) => {
+            ([*field, Datum::Int(midnight_of(*days)?)], ScalarType::Timestamp)
+        }
+        (ty, values) => ([values[0], values[1]], ty),
+    };
+    let own = Call { machine: call.machine, values: &values, element: call.element };
+    let part = extracted(own, ty)?;
+    call.values = &[];
+    let decimal = call.machine.frame.arena.decimal(part, 0);
+    Ok(decimal.map_or(Datum::Null, |decimal| Datum::Double(decimal.to_double())))
+}
+
+fn truncated(call: &Call, ty: ScalarType) -> Evaluated {
+    let (field, us) = (field(call, ty)?, call.int(1));
+    Ok(Datum::Int(if is_finite_timestamp(us) { truncate(field, us)? } else { us }))
+}
+
+fn is_finite(call: Call) -> Evaluated {
+    Ok(Datum::boolean(is_finite_timestamp(call.int(0))))
+}
+
+fn to_text(call: Call) -> Evaluated {
+    let us = call.int(0);
+    if !is_finite_timestamp(us) {
+        return Ok(Datum::Null);
+    }
+    let text = template::to_text(us, call.text(1))?;
+    call.made(text)
+}
+
+fn outside(what: &str, call: &Call) -> Box<SqlError> {
+    let (year, month, day) = (call.int(0), call.int(1), call.int(2));
+    let message = format!("{what} field value out of range: {year}-{month:02}-{day:02}");
+    SqlError::new("22008", message).into()
+}
+
+/// Returns the day that the first three arguments name. A negative year is before Christ.
+fn made_day(call: &Call) -> Result<Day, Box<SqlError>> {
+    let (year, month, day) = (call.int(0), call.int(1), call.int(2));
+    let year = if year < 0 { year + 1 } else { year };
+    let is_valid =
+        call.int(0) != 0 && (1..=12).contains(&month) && (1..=Day::in_month(year, month)).contains(&day);
+    is_valid.then_some(Day { year, month, day }).ok_or_else(|| outside("date", call))
+}
+
+fn made(call: &Call) -> Evaluated {
+    let day = made_day(call)?;
+    let (hour, minute, second) = (call.int(3), call.int(4), call.double(5));
+    let is_valid = (0..=24).contains(&hour)
+        && (0..=59).contains(&minute)
+        && (0.0..=60.0).contains(&second)
+        && (hour < 24 || minute == 0 && second == 0.0);
+    if !is_valid {
+        let message = format!("time field value out of range: {hour}:{minute:02}:{second:02}");
+        return Err(SqlError::new("22008", message).into());
+    }
+    let microsecond = (second * 1e6).round_ties_even() as i64;
+    let moment = Moment { day, hour, minute, second: 0, microsecond };
+    Ok(Datum::Int(moment.timestamp()?))
+}

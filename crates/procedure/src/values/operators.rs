@@ -1,0 +1,184 @@
+//! The table of operators: one entry for each signature.
+//!
+//! The binder chooses an entry by the types of the operands, and `pg_operator` shows all entries. Operands of
+//! two integer types, or of a date and a timestamp, have no entries of their own: the shorter one is
+//! converted.
+//! Source: PostgreSQL 15's documentation, "Functions and Operators", and its `pg_operator`.
+
+use crate::values::functions::Kind;
+use crate::{ArithmeticOperator, CompareOperator};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// One signature of an operator.
+#[derive(Clone, Copy, Debug)]
+pub struct Operator {
+    /// How the operator is written.
+    pub symbol: &'static str,
+    /// The types of the operands: two, or the right one alone.
+    pub operands: &'static [Kind],
+    /// The type of the result.
+    pub result: Kind,
+    /// How the result is made.
+    pub form: OperatorForm,
+}
+
+/// How the result of an operator is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OperatorForm {
+    /// By arithmetic. With one operand, `+` is the operand, and `-` is its negative.
+    Arithmetic(ArithmeticOperator),
+    /// By comparing the operands.
+    Compare(CompareOperator),
+    /// By the built-in function with this name.
+    Function(&'static str),
+}
+
+const BOOL: Kind = Kind::BOOL;
+const INT2: Kind = Kind::INT2;
+const INT4: Kind = Kind::INT4;
+const INT8: Kind = Kind::INT8;
+const NUMERIC: Kind = Kind::NUMERIC;
+const FLOAT8: Kind = Kind::FLOAT8;
+const TEXT: Kind = Kind::TEXT;
+const BYTEA: Kind = Kind::BYTEA;
+const DATE: Kind = Kind::DATE;
+
+const fn function(
+    symbol: &'static str,
+    operands: &'static [Kind],
+    result: Kind,
+    name: &'static str,
+) -> Operator {
+    Operator { symbol, operands, result, form: OperatorForm::Function(name) }
+}
+
+const fn arithmetic(operator: ArithmeticOperator, operands: &'static [Kind], result: Kind) -> Operator {
+    Operator { symbol: operator.symbol(), operands, result, form: OperatorForm::Arithmetic(operator) }
+}
+
+/// The pairs of operands of arithmetic that have one type.
+static NUMBERS: [&[Kind]; 5] =
+    [&[INT2, INT2], &[INT4, INT4], &[INT8, INT8], &[NUMERIC, NUMERIC], &[FLOAT8, FLOAT8]];
+
+/// The pairs of operands that can be compared.
+static COMPARED: [&[Kind]; 14] = [
+    &[INT2, INT2],
+    &[INT4, INT4],
+    &[INT8, INT8],
+    &[NUMERIC, NUMERIC],
+    &[FLOAT8, FLOAT8],
+    &[BOOL, BOOL],
+    &[TEXT, TEXT],
+    &[Kind::BPCHAR, Kind::BPCHAR],
+    &[BYTEA, BYTEA],
+    &[Kind::UUID, Kind::UUID],
+    &[DATE, DATE],
+    &[Kind::TIMESTAMP, Kind::TIMESTAMP],
+    &[Kind::TIMESTAMPTZ, Kind::TIMESTAMPTZ],
+    &[Kind::AnyArray, Kind::AnyArray],
+];
+
+static OTHERS: &[Operator] = &[
+    arithmetic(ArithmeticOperator::Add, &[DATE, INT4], DATE),
+    arithmetic(ArithmeticOperator::Add, &[INT4, DATE], DATE),
+    arithmetic(ArithmeticOperator::Subtract, &[DATE, INT4], DATE),
+    arithmetic(ArithmeticOperator::Subtract, &[DATE, DATE], INT4),
+    function("#", &[INT2, INT2], INT2, "int2xor"),
+    function("#", &[INT4, INT4], INT4, "int4xor"),
+    function("#", &[INT8, INT8], INT8, "int8xor"),
+    function("&", &[INT2, INT2], INT2, "int2and"),
+    function("&", &[INT4, INT4], INT4, "int4and"),
+    function("&", &[INT8, INT8], INT8, "int8and"),
+    function("|", &[INT2, INT2], INT2, "int2or"),
+    function("|", &[INT4, INT4], INT4, "int4or"),
+    function("|", &[INT8, INT8], INT8, "int8or"),
+    function("~", &[INT2], INT2, "int2not"),
+    function("~", &[INT4], INT4, "int4not"),
+    function("~", &[INT8], INT8, "int8not"),
+    function("<<", &[INT2, INT4], INT2, "int2shl"),
+    function("<<", &[INT4, INT4], INT4, "int4shl"),
+    function("<<", &[INT8, INT4], INT8, "int8shl"),
+    function(">>", &[INT2, INT4], INT2, "int2shr"),
+    function(">>", &[INT4, INT4], INT4, "int4shr"),
+    function(">>", &[INT8, INT4], INT8, "int8shr"),
+    function("^", &[NUMERIC, NUMERIC], NUMERIC, "power"),
+    function("^", &[FLOAT8, FLOAT8], FLOAT8, "power"),
+    function("@", &[INT2], INT2, "abs"),
+    function("@", &[INT4], INT4, "abs"),
+    function("@", &[INT8], INT8, "abs"),
+    function("@", &[NUMERIC], NUMERIC, "abs"),
+    function("@", &[FLOAT8], FLOAT8, "abs"),
+    function("|/", &[FLOAT8], FLOAT8, "sqrt"),
+    function("||/", &[FLOAT8], FLOAT8, "cbrt"),
+    function("||", &[TEXT, TEXT], TEXT, "textcat"),
+    function("||", &[TEXT, Kind::AnyNonArray], TEXT, "textanycat"),
+    function("||", &[Kind::AnyNonArray, TEXT], TEXT, "anytextcat"),
+    function("||", &[BYTEA, BYTEA], BYTEA, "byteacat"),
+    function(
+        "||",
+        &[Kind::AnyCompatibleArray, Kind::AnyCompatible],
+        Kind::AnyCompatibleArray,
+        "array_append",
+    ),
+    function(
+        "||",
+        &[Kind::AnyCompatible, Kind::AnyCompatibleArray],
+        Kind::AnyCompatibleArray,
+        "array_prepend",
+    ),
+    function(
+        "||",
+        &[Kind::AnyCompatibleArray, Kind::AnyCompatibleArray],
+        Kind::AnyCompatibleArray,
+        "array_cat",
+    ),
+    function("@>", &[Kind::AnyArray, Kind::AnyArray], BOOL, "arraycontains"),
+    function("<@", &[Kind::AnyArray, Kind::AnyArray], BOOL, "arraycontained"),
+    function("&&", &[Kind::AnyArray, Kind::AnyArray], BOOL, "arrayoverlap"),
+    function("^@", &[TEXT, TEXT], BOOL, "starts_with"),
+    function("~", &[TEXT, TEXT], BOOL, "textregexeq"),
+    function("!~", &[TEXT, TEXT], BOOL, "textregexne"),
+    function("~*", &[TEXT, TEXT], BOOL, "texticregexeq"),
+    function("!~*", &[TEXT, TEXT], BOOL, "texticregexne"),
+    function("~~", &[TEXT, TEXT], BOOL, "textlike"),
+    function("!~~", &[TEXT, TEXT], BOOL, "textnlike"),
+    function("~~*", &[TEXT, TEXT], BOOL, "texticlike"),
+    function("!~~*", &[TEXT, TEXT], BOOL, "texticnlike"),
+];
+
+/// All entries: those for each pair of numbers, those for each pair of comparable types, and the rest.
+static OPERATORS: LazyLock<Vec<Operator>> = LazyLock::new(|| {
+    use ArithmeticOperator::{Add, Divide, Multiply, Remainder, Subtract};
+    use CompareOperator::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+    let mut all = OTHERS.to_vec();
+    for operands in NUMBERS {
+        let has_remainder = operands[0] != FLOAT8;
+        let operators =
+            [Add, Subtract, Multiply, Divide].into_iter().chain(has_remainder.then_some(Remainder));
+        all.extend(operators.map(|operator| arithmetic(operator, operands, operands[0])));
+        all.push(arithmetic(Subtract, &operands[1..], operands[0]));
+        all.push(arithmetic(Add, &operands[1..], operands[0]));
+    }
+    for operator in [Equal, NotEqual, Less, LessOrEqual, Greater, GreaterOrEqual] {
+        let (symbol, form) = (operator.symbol(), OperatorForm::Compare(operator));
+        all.extend(COMPARED.map(|operands| Operator { symbol, operands, result: BOOL, form }));
+    }
+    all
+});
+
+/// Returns all entries.
+pub fn operators() -> &'static [Operator] {
+    &OPERATORS
+}
+
+/// Returns the entries with a symbol and a number of operands.
+pub fn operators_named(symbol: &str, operands: usize) -> impl Iterator<Item = &'static Operator> + Clone {
+    static SYMBOLS: LazyLock<HashMap<&str, Vec<&Operator>>> = LazyLock::new(|| {
+        let mut symbols: HashMap<_, Vec<_>> = HashMap::new();
+        operators().iter().for_each(|own| symbols.entry(own.symbol).or_default().push(own));
+        symbols
+    });
+    let named = SYMBOLS.get(symbol).map_or(&[][..], Vec::as_slice);
+    named.iter().copied().filter(move |own| own.operands.len() == operands)
+}

@@ -1,0 +1,273 @@
+//! Calls of built-in functions: the choice of an entry of the table, and the expression that it makes.
+
+use crate::binder::{Binder, Typed};
+use crate::conversions::fold;
+use crate::error::StatementError;
+use crate::resolution::{Resolved, element_of, resolve};
+use catalog::{Datum, ScalarType, Type};
+use procedure::{
+    ArithmeticOperator, BuiltIn, ByValueCause, CastContext, CompareClass, CompareOperator, Draw, Expression,
+    Form, Function, Kind, SequenceFunction, SqlError, built_ins_named,
+};
+use squawk_syntax::SyntaxNode;
+
+/// What PostgreSQL advises where no candidate, or more than one, takes the arguments.
+pub(crate) const ADD_CASTS: &str = "You might need to add explicit type casts.";
+
+impl Binder<'_> {
+    /// Binds a call of a built-in function; `None` if no function with the name has that many arguments.
+    pub(crate) fn built_in(
+        &mut self,
+        name: &str,
+        arguments: Vec<Typed>,
+        node: &SyntaxNode,
+    ) -> Result<Option<Typed>, StatementError> {
+        if let Some(construct) = self.construct(name, &arguments, node)? {
+            return Ok(Some(construct));
+        }
+        let entries = built_ins_named(name).iter().copied();
+        let entries: Vec<&BuiltIn> = entries.filter(|own| own.takes(arguments.len())).collect();
+        let Some(first) = entries.first() else { return Ok(None) };
+        match first.form {
+            Form::Session => return self.session_function(name, &arguments, node).map(Some),
+            Form::Sequence(function) => return self.sequence_function(function, arguments, node).map(Some),
+            _ => {}
+        }
+        let arguments = match (name, &arguments[..]) {
+            ("octet_length", [Typed::Known(value, Type::Scalar(ScalarType::Char(length)))]) => {
+                vec![self.padded(value.clone(), *length, node)?]
+            }
+            _ => arguments,
+        };
+        let entry = match self.chosen(name, &entries, &arguments, node) {
+            Ok(chosen) => chosen,
+            // A function of the schema with the same name may take the arguments.
+            Err(_) if self.schema.procedure(name).is_some() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        self.call_entry(entry, arguments, node).map(Some)
+    }
+
+    /// Chooses among the entries by the types of the arguments.
+    pub(crate) fn chosen<'e>(
+        &self,
+        name: &str,
+        entries: &[&'e BuiltIn],
+        arguments: &[Typed],
+        node: &SyntaxNode,
+    ) -> Result<&'e BuiltIn, StatementError> {
+        let types: Vec<_> = arguments.iter().map(Typed::known_type).collect();
+        match resolve(entries, &types) {
+            Resolved::One(place) => Ok(entries[place]),
+            Resolved::None => Err(self.no_function(name, arguments, node)),
+            Resolved::Several => {
+                let message = format!("function {} is not unique", signature(name, arguments));
+                let hint = format!("Could not choose a best candidate function. {ADD_CASTS}");
+                Err(self.error(node, SqlError::new("42725", message).with_hint(hint)))
+            }
+        }
+    }
+
+    /// Returns a CHAR with the blanks at its end, which its stored form does not have.
+    fn padded(&self, value: Expression, length: u32, node: &SyntaxNode) -> Result<Typed, StatementError> {
+        let text = Typed::Known(value, ScalarType::Text.into());
+        if length == u32::MAX {
+            return Ok(text);
+        }
+        let length =
+            Typed::Known(Expression::Constant(Datum::Int(length.into())), ScalarType::Integer.into());
+        let entries: Vec<&BuiltIn> = built_ins_named("rpad").to_vec();
+        let arguments = vec![text, length];
+        let entry = self.chosen("rpad", &entries[..1], &arguments, node)?;
+        self.call_values(entry, entry.arguments, arguments, node)
+    }
+
+    /// Returns the error of a call of a function that does not exist.
+    pub(crate) fn no_function(&self, name: &str, arguments: &[Typed], node: &SyntaxNode) -> StatementError {
+        let message = format!("function {} does not exist", signature(name, arguments));
+        let hint = format!("No function matches the given name and argument types. {ADD_CASTS}");
+        self.error(node, SqlError::new("42883", message).with_hint(hint))
+    }
+
+    /// Binds the constructs that are written like functions: COALESCE, NULLIF, GREATEST, LEAST.
+    fn construct(
+        &mut self,
+        name: &str,
+        arguments: &[Typed],
+        node: &SyntaxNode,
+    ) -> Result<Option<Typed>, StatementError> {
+        Ok(Some(match (name, arguments) {
+            ("coalesce", [_, ..]) => {
+                let (items, ty) = self.unify("COALESCE", arguments.to_vec(), node)?;
+                Typed::Known(Expression::Coalesce(items), ty)
+            }
+            ("nullif", [value, other]) => {
+                let (own, ty) = self.settle(value.clone(), None, node)?;
+                let (class, operands) = self.comparable(value.clone(), other.clone(), node)?;
+                let equal = Expression::Compare { operator: CompareOperator::Equal, class, operands };
+                let branches = vec![(equal, Expression::NULL)];
+                Typed::Known(Expression::Case { branches, otherwise: Box::new(own) }, ty)
+            }
+            ("greatest" | "least", [_, ..]) => {
+                let (items, ty) = self.unify(&name.to_uppercase(), arguments.to_vec(), node)?;
+                let class = CompareClass::of(ty.element());
+                let function =
+                    if name == "greatest" { Function::Greatest(class) } else { Function::Least(class) };
+                Typed::Known(fold(Expression::Function { function, arguments: items }), ty)
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Makes the expression of an entry.
+    fn call_entry(
+        &mut self,
+        entry: &'static BuiltIn,
+        mut arguments: Vec<Typed>,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let name = entry.name;
+        match entry.form {
+            Form::Values(_) => {
+                let kinds = (0..arguments.len()).filter_map(|place| entry.argument(place));
+                self.call_values(entry, &kinds.collect::<Vec<_>>(), arguments, node)
+            }
+            Form::Now => Ok(self.now(ScalarType::Timestamptz)),
+            Form::Draw(draw) => Ok(self.draw(draw)),
+            Form::Operator(_) => {
+                let right = arguments.pop().unwrap_or(Typed::Null);
+                let left = arguments.pop().unwrap_or(Typed::Null);
+                self.arithmetic(ArithmeticOperator::Remainder, left, right, node)
+            }
+            Form::Unrepeatable => {
+                let message = format!(
+                    "{name}() has another value at every call, so a call that uses it could not be replayed"
+                );
+                let hint = "Use now(), which is logged with the call, or pass the value as an argument.";
+                Err(self.error(node, SqlError::new("0A000", message).with_hint(hint)))
+            }
+            Form::Rows(_) => Err(self.unsupported(node, &format!("the rows of {name} here"))),
+            _ => Err(self.unsupported(node, &format!("{name} here"))),
+        }
+    }
+
+    /// Makes the expression of a function of its arguments. The kinds are those of the arguments.
+    pub(crate) fn call_values(
+        &self,
+        entry: &'static BuiltIn,
+        kinds: &[Kind],
+        arguments: Vec<Typed>,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let types: Vec<_> = arguments.iter().map(Typed::known_type).collect();
+        let element = element_of(kinds, &types).unwrap_or(ScalarType::Text);
+        let mut values = Vec::new();
+        for (argument, kind) in arguments.into_iter().zip(kinds) {
+            values.push(match type_of(*kind, element) {
+                Some(ty) => self.coerce(argument, ty, CastContext::Implicit, node)?,
+                None if *kind == Kind::AnyNonArray => {
+                    self.coerce(argument, ScalarType::Text.into(), CastContext::Explicit, node)?
+                }
+                None => self.as_printed(argument, node)?,
+            });
+        }
+        let function = Function::BuiltIn { built_in: entry, element };
+        let expression = fold(Expression::Function { function, arguments: values });
+        Ok(Typed::Known(expression, type_of(entry.result, element).unwrap_or(ScalarType::Text.into())))
+    }
+
+    /// Calls the built-in function of an operator or of another part of the grammar.
+    pub(crate) fn call_built_in(
+        &mut self,
+        name: &str,
+        arguments: Vec<Typed>,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let bound = self.built_in(name, arguments, node)?;
+        self.part(bound, node)
+    }
+
+    /// Binds a random value.
+    pub(crate) fn draw(&mut self, draw: Draw) -> Typed {
+        self.uses_seed = true;
+        self.uses_timestamp |= draw == Draw::RowIdentity;
+        let ty = if draw == Draw::Random { ScalarType::Double } else { ScalarType::Uuid };
+        let function = Function::Next(draw);
+        Typed::Known(Expression::Function { function, arguments: Vec::new() }, ty.into())
+    }
+
+    /// Binds `nextval`, `currval`, `setval` and `lastval`.
+    fn sequence_function(
+        &mut self,
+        function: SequenceFunction,
+        arguments: Vec<Typed>,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        self.log_by_value(ByValueCause::Sequence);
+        let mut arguments = arguments.into_iter();
+        let mut sequence = || self.sequence_of(arguments.next().unwrap_or(Typed::Null), node);
+        let function = match function {
+            SequenceFunction::LastVal => Function::LastNumber,
+            SequenceFunction::NextVal => Function::NextNumber(sequence()?),
+            SequenceFunction::CurrVal => Function::CurrentNumber(sequence()?),
+            SequenceFunction::SetVal => Function::SetNumber(sequence()?),
+        };
+        let mut values = Vec::new();
+        if let Some(number) = arguments.next() {
+            values.push(self.coerce(number, ScalarType::BigInt.into(), CastContext::Implicit, node)?);
+            values.push(match arguments.next() {
+                Some(is_called) => {
+                    self.coerce(is_called, ScalarType::Boolean.into(), CastContext::Implicit, node)?
+                }
+                None => Expression::Constant(Datum::boolean(true)),
+            });
+        }
+        Ok(Typed::Known(Expression::Function { function, arguments: values }, ScalarType::BigInt.into()))
+    }
+
+    /// Returns the sequence that a literal names. The sequence must be known when the statement is bound.
+    fn sequence_of(&self, name: Typed, node: &SyntaxNode) -> Result<catalog::TableId, StatementError> {
+        let Typed::Literal(name) = name else {
+            return Err(self.unsupported(node, "a sequence name that is not a literal"));
+        };
+        let plain = name.strip_prefix("public.").unwrap_or(&name).replace('"', "");
+        let table = self.schema.catalog().table(&plain);
+        match table {
+            Ok(table) if table.sequence.is_some() => Ok(table.id),
+            Ok(_) => Err(self.error(node, SqlError::new("42809", format!("\"{name}\" is not a sequence")))),
+            Err(_) => {
+                let message = format!("relation \"{name}\" does not exist");
+                Err(self.error(node, SqlError::new("42P01", message)))
+            }
+        }
+    }
+
+    /// Returns a value as text, as the output of its type shows it. It differs from a cast for booleans.
+    pub(crate) fn as_printed(&self, value: Typed, node: &SyntaxNode) -> Result<Expression, StatementError> {
+        match value {
+            Typed::Known(value, Type::Scalar(ScalarType::Boolean)) => {
+                let is_false = Expression::Not(Box::new(value.clone()));
+                let branches = vec![(value, Expression::text("t")), (is_false, Expression::text("f"))];
+                Ok(fold(Expression::Case { branches, otherwise: Box::new(Expression::NULL) }))
+            }
+            other => self.coerce(other, ScalarType::Text.into(), CastContext::Explicit, node),
+        }
+    }
+}
+
+/// Returns the type of an argument or result; `None` for a value of any type, which is printed.
+fn type_of(kind: Kind, element: ScalarType) -> Option<Type> {
+    Some(match kind {
+        Kind::Of(ty) => ty,
+        Kind::AnyElement | Kind::AnyCompatible => element.into(),
+        Kind::AnyArray | Kind::AnyCompatibleArray => Type::Array(element),
+        Kind::Oid | Kind::Relation => ScalarType::BigInt.into(),
+        Kind::Any | Kind::AnyNonArray | Kind::Void => return None,
+    })
+}
+
+/// Returns a call as error messages show it: with the types of its arguments.
+fn signature(name: &str, arguments: &[Typed]) -> String {
+    let types: Vec<String> = arguments.iter().map(Typed::shown_type).collect();
+    format!("{name}({})", types.join(", "))
+}

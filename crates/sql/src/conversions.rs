@@ -1,0 +1,213 @@
+//! Conversions of values: of literals to the type that the context wants, of known values by the casts that
+//! the context allows, of branches to a common type.
+
+use crate::binder::{Binder, Typed};
+use crate::error::StatementError;
+use crate::resolution::wider;
+use catalog::{Arena, Column, Datum, ScalarType, Type, Value, ValueError, array_elements, datum_from_value};
+use procedure::{Cast, CastContext, Expression, Function, Machine, SqlError};
+use squawk_syntax::SyntaxNode;
+
+/// Maximum memory for the evaluation of a constant expression, in bytes.
+const LARGEST_FOLDED: usize = 1 << 20;
+
+/// Replaces a constant expression by its value. It stays if its evaluation fails.
+pub(crate) fn fold(expression: Expression) -> Expression {
+    if matches!(expression, Expression::Constant(_) | Expression::Bytes(_) | Expression::Decimal(_))
+        || !expression.is_constant()
+    {
+        return expression;
+    }
+    let mut machine = Machine::default();
+    // A longer value is computed at run time, in the memory of the statement.
+    machine.limit_memory(None, LARGEST_FOLDED);
+    machine.reset(0, 0);
+    match expression.evaluate(&mut machine) {
+        Ok(datum) => constant(datum, &machine.frame.arena).unwrap_or(expression),
+        Err(_) => expression,
+    }
+}
+
+fn constant(datum: Datum, arena: &Arena) -> Option<Expression> {
+    Some(match datum {
+        Datum::Null | Datum::Int(_) | Datum::Double(_) => Expression::Constant(datum),
+        Datum::Bytes(span) => Expression::Bytes(arena.bytes(span).into()),
+        Datum::Wide(_) => Expression::Decimal(arena.decimal(datum, 0)?),
+        Datum::Array(_) => return None,
+    })
+}
+
+impl Binder<'_> {
+    /// Gives a literal the type that the context wants; `other` is the type on the other side of an operator.
+    pub(crate) fn settle(
+        &self,
+        typed: Typed,
+        other: Option<Type>,
+        node: &SyntaxNode,
+    ) -> Result<(Expression, Type), StatementError> {
+        match typed {
+            Typed::Known(expression, ty) => Ok((expression, ty)),
+            Typed::Parameter(place) => {
+                let ty = other.unwrap_or(ScalarType::Text.into());
+                match self.parameter_as(place, ty) {
+                    Typed::Known(expression, ty) => Ok((expression, ty)),
+                    _ => unreachable!("a parameter with a type is known"),
+                }
+            }
+            literal => {
+                let ty = match other {
+                    // A literal that is compared with a text of limited length is not cut to that length.
+                    Some(Type::Scalar(scalar)) if scalar.is_text() => match scalar {
+                        ScalarType::Char(_) => ScalarType::Char(u32::MAX).into(),
+                        _ => ScalarType::Text.into(),
+                    },
+                    // A literal that is compared with a decimal or a timestamp keeps its digits.
+                    Some(Type::Scalar(ScalarType::Numeric { .. })) => ScalarType::AnyNumeric.into(),
+                    Some(Type::Scalar(scalar)) if scalar.is_timestamp() => scalar.unlimited().into(),
+                    Some(ty) => ty,
+                    None => ScalarType::Text.into(),
+                };
+                Ok((self.coerce(literal, ty, CastContext::Implicit, node)?, ty))
+            }
+        }
+    }
+
+    /// Converts a value to a type, by the casts that the context allows.
+    pub(crate) fn coerce(
+        &self,
+        typed: Typed,
+        to: Type,
+        context: CastContext,
+        node: &SyntaxNode,
+    ) -> Result<Expression, StatementError> {
+        match typed {
+            Typed::Null => Ok(Expression::NULL),
+            Typed::Parameter(place) => self.coerce(self.parameter_as(place, to), to, context, node),
+            Typed::Literal(text) => {
+                literal_as(text, to, context).map_err(|error| self.error(node, error.into()))
+            }
+            Typed::Known(expression, from) => {
+                let casts = match (from, to) {
+                    (Type::Scalar(from), Type::Scalar(to)) | (Type::Array(from), Type::Array(to)) => {
+                        casts(from, to, context)
+                    }
+                    _ => None,
+                };
+                let is_array = matches!(to, Type::Array(_));
+                let cast = |expression, cast| match (cast, is_array) {
+                    (Cast::Same, _) => expression,
+                    (cast, false) => fold(Expression::Cast { cast, operand: Box::new(expression) }),
+                    (cast, true) => {
+                        let function = Function::CastElements(cast);
+                        Expression::Function { function, arguments: vec![expression] }
+                    }
+                };
+                let casts = casts.ok_or_else(|| self.no_cast(from, to, context, node))?;
+                Ok(casts.into_iter().flatten().fold(expression, cast))
+            }
+        }
+    }
+
+    /// Converts a value that is assigned to a column.
+    pub(crate) fn coerce_to_column(
+        &self,
+        typed: Typed,
+        column: &Column,
+        node: &SyntaxNode,
+    ) -> Result<Expression, StatementError> {
+        let from = typed.known_type();
+        if let Some(from) = from
+            && !matches!(from, Type::Scalar(own) if CastContext::Assignment.allows(own, column.ty))
+        {
+            let own = typed.shown_type();
+            let message = format!(
+                "column \"{}\" is of type {} but expression is of type {own}",
+                column.name,
+                column.ty.base()
+            );
+            let hint = "You will need to rewrite or cast the expression.";
+            return Err(self.error(node, SqlError::new("42804", message).with_hint(hint)));
+        }
+        self.coerce(typed, column.ty.into(), CastContext::Assignment, node)
+    }
+
+    fn no_cast(&self, from: Type, to: Type, context: CastContext, node: &SyntaxNode) -> StatementError {
+        let [from, to] = [from, to].map(|ty| Typed::Known(Expression::NULL, ty).shown_type());
+        let error = match context {
+            CastContext::Explicit => SqlError::new("42846", format!("cannot cast type {from} to {to}")),
+            _ => SqlError::new("42804", format!("cannot convert type {from} to {to}"))
+                .with_hint("You will need to rewrite or cast the expression."),
+        };
+        self.error(node, error)
+    }
+
+    /// Converts the branches of a construct, such as CASE, to a common type.
+    pub(crate) fn unify(
+        &self,
+        construct: &str,
+        items: Vec<Typed>,
+        node: &SyntaxNode,
+    ) -> Result<(Vec<Expression>, Type), StatementError> {
+        let mut common: Option<Type> = None;
+        for ty in items.iter().filter_map(Typed::known_type) {
+            let wider = match (common, ty) {
+                (None, ty) => Some(ty),
+                (Some(Type::Scalar(a)), Type::Scalar(b)) => wider(a, b).map(Type::Scalar),
+                (Some(Type::Array(a)), Type::Array(b)) if a.base() == b.base() => Some(Type::Array(a)),
+                _ => None,
+            };
+            let shown = |ty: Type| Typed::Known(Expression::NULL, ty).shown_type();
+            common = Some(wider.ok_or_else(|| {
+                let (own, ty) = (common.map(shown).unwrap_or_default(), shown(ty));
+                let message = format!("{construct} types {own} and {ty} cannot be matched");
+                self.error(node, SqlError::new("42804", message))
+            })?);
+        }
+        let ty = common.unwrap_or(ScalarType::Text.into());
+        let items = items.into_iter().map(|item| self.coerce(item, ty, CastContext::Implicit, node));
+        Ok((items.collect::<Result<_, _>>()?, ty))
+    }
+}
+
+/// Returns the casts from one type to another, one after the other; `None` if the context does not allow the
+/// conversion.
+fn casts(from: ScalarType, to: ScalarType, context: CastContext) -> Option<[Option<Cast>; 2]> {
+    let is_explicit = context == CastContext::Explicit;
+    let text = ScalarType::Text;
+    if !context.allows(from, to) {
+        return None;
+    }
+    if let Some(cast) = Cast::between(from, to, is_explicit) {
+        return Some([Some(cast), None]);
+    }
+    // By the output function of one type, and the input function of the other.
+    let printed = if from.is_text() { Some(Cast::Same) } else { Cast::between(from, text, true) };
+    let read =
+        if to.is_text() { Cast::between(text, to, is_explicit) } else { Cast::between(text, to, true) };
+    Some([Some(printed?), Some(read?)])
+}
+
+/// Returns a literal as a constant of a type.
+fn literal_as(text: String, to: Type, context: CastContext) -> Result<Expression, ValueError> {
+    let value = match (to, context) {
+        (Type::Array(_), _) => array_literal(&text)?,
+        // An explicit cast cuts a text that is too long.
+        (Type::Scalar(ScalarType::Varchar(n) | ScalarType::Char(n)), CastContext::Explicit) => {
+            Value::Text(text.chars().take(n as usize).collect())
+        }
+        _ => Value::Text(text),
+    };
+    let mut arena = Arena::default();
+    let datum = datum_from_value(&value, to, &mut arena)?;
+    let constant = |datum| constant(datum, &arena).unwrap_or(Expression::NULL);
+    Ok(match datum {
+        Datum::Array(span) => Expression::Array(arena.elements(span).iter().copied().map(constant).collect()),
+        datum => constant(datum),
+    })
+}
+
+/// Reads `{1,2,NULL}` as an array of texts, which are converted to the element type later.
+fn array_literal(text: &str) -> Result<Value, ValueError> {
+    let elements = array_elements(text)?;
+    Ok(Value::Array(elements.into_iter().map(|own| own.map_or(Value::Null, Value::Text)).collect()))
+}

@@ -1,0 +1,292 @@
+//! The choice of a function or operator by the types of its arguments.
+//! Source: PostgreSQL 15's documentation, "Operator Type Resolution" and "Function Type Resolution"; its
+//! `func_select_candidate` and `check_generic_type_consistency`.
+
+use catalog::{ScalarType, Type};
+use procedure::{BuiltIn, CastContext, Kind, Operator};
+
+/// What may be chosen: an entry of the table of functions or operators.
+pub(crate) trait Candidate {
+    /// Returns the type of the argument at a place.
+    fn kind(&self, place: usize) -> Kind;
+}
+
+impl Candidate for &BuiltIn {
+    fn kind(&self, place: usize) -> Kind {
+        self.argument(place).unwrap_or(Kind::Void)
+    }
+}
+
+impl Candidate for &Operator {
+    fn kind(&self, place: usize) -> Kind {
+        self.operands[place]
+    }
+}
+
+/// The chosen candidate, or why there is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Resolved {
+    /// The index of the candidate.
+    One(usize),
+    /// No candidate takes the arguments.
+    None,
+    /// Several candidates take them equally well.
+    Several,
+}
+
+/// Returns the candidate that takes exactly these types.
+pub(crate) fn exact(candidates: &[impl Candidate], arguments: &[Option<Type>]) -> Option<usize> {
+    let is_exact = |candidate: &_| {
+        let is_same = |(place, own): (usize, &Option<Type>)| {
+            own.is_some_and(|own| is_same(Candidate::kind(candidate, place), own))
+        };
+        arguments.iter().enumerate().all(is_same)
+    };
+    candidates.iter().position(is_exact)
+}
+
+/// Chooses among candidates, by the types that they take. An argument of no known type, such as a literal, is
+/// `None`; every candidate takes as many arguments as there are.
+pub(crate) fn resolve(candidates: &[impl Candidate], arguments: &[Option<Type>]) -> Resolved {
+    if let Some(place) = exact(candidates, arguments) {
+        return Resolved::One(place);
+    }
+    let mut left: Vec<Vec<Kind>> = Vec::new();
+    let mut places: Vec<usize> = Vec::new();
+    for (place, candidate) in candidates.iter().enumerate() {
+        let kinds: Vec<Kind> = (0..arguments.len()).map(|at| candidate.kind(at)).collect();
+        if takes(&kinds, arguments) {
+            left.push(kinds);
+            places.push(place);
+        }
+    }
+    let mut best: Vec<usize> = (0..left.len()).collect();
+    // Each rule keeps the best candidates, unless it keeps none.
+    keep_most(&mut best, |own| count(&left[own], arguments, is_same));
+    keep_most(&mut best, |own| {
+        count(&left[own], arguments, |kind, ty| is_same(kind, ty) || is_preferred_for(kind, ty))
+    });
+    if best.len() > 1 {
+        keep_by_category(&mut best, &left, arguments);
+    }
+    if best.len() > 1 {
+        keep_by_known_type(&mut best, &left, arguments);
+    }
+    match best[..] {
+        [] => Resolved::None,
+        [only] => Resolved::One(places[only]),
+        _ => Resolved::Several,
+    }
+}
+
+/// Returns the type for which the polymorphic kinds of a candidate stand; `None` if it has none, or if their
+/// arguments do not agree.
+pub(crate) fn element_of(kinds: &[Kind], arguments: &[Option<Type>]) -> Option<ScalarType> {
+    let mut common: Option<ScalarType> = None;
+    for (kind, own) in kinds.iter().zip(arguments) {
+        let own = match (kind, own) {
+            (Kind::AnyElement | Kind::AnyCompatible, Some(Type::Scalar(own))) => *own,
+            (Kind::AnyArray | Kind::AnyCompatibleArray, Some(Type::Array(own))) => *own,
+            _ => continue,
+        };
+        let is_compatible = matches!(kind, Kind::AnyCompatible | Kind::AnyCompatibleArray);
+        common = Some(match common {
+            None => own,
+            Some(common) if common == own => own,
+            Some(common) if common.base() == own.base() => own.base(),
+            Some(common) if is_compatible => wider(common, own)?,
+            Some(_) => return None,
+        });
+    }
+    let is_polymorphic = kinds.iter().any(|kind| kind.is_polymorphic());
+    common.or_else(|| is_polymorphic.then_some(ScalarType::Text))
+}
+
+/// Returns the common type of two types; `None` if there is none.
+/// Source: PostgreSQL 15, `select_common_type`.
+pub(crate) fn wider(first: ScalarType, second: ScalarType) -> Option<ScalarType> {
+    if first == second {
+        return Some(first);
+    }
+    let (a, b) = (first.base(), second.base());
+    if !have_one_category(a, b) {
+        return None;
+    }
+    let becomes = |from, to| CastContext::Implicit.allows(from, to);
+    Some(if !is_preferred(a) && becomes(a, b) && !becomes(b, a) { b } else { a })
+}
+
+/// The category of a type. A value is converted to the preferred type of its category rather than to another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Category {
+    Array,
+    Boolean,
+    DateTime,
+    Numeric,
+    String,
+    User,
+    Polymorphic,
+}
+
+fn category(kind: Kind) -> Category {
+    match kind {
+        Kind::Of(Type::Array(_)) => Category::Array,
+        Kind::Of(Type::Scalar(ty)) => match ty {
+            ScalarType::Boolean => Category::Boolean,
+            ScalarType::Date => Category::DateTime,
+            _ if ty.is_timestamp() => Category::DateTime,
+            _ if ty.is_number() => Category::Numeric,
+            _ if ty.is_text() => Category::String,
+            _ => Category::User,
+        },
+        Kind::Oid | Kind::Relation => Category::Numeric,
+        _ => Category::Polymorphic,
+    }
+}
+
+/// Returns whether two types have one category.
+fn have_one_category(a: ScalarType, b: ScalarType) -> bool {
+    // Of the other types, each is a category of its own here, because no cast leads from one to another.
+    let category = |ty: ScalarType| category(Kind::Of(ty.into()));
+    category(a) == category(b) && (category(a) != Category::User || a == b)
+}
+
+/// Returns whether a type is the preferred one of its category.
+fn is_preferred(ty: ScalarType) -> bool {
+    use ScalarType::{Boolean, Double, Text, Timestamptz};
+    matches!(ty, Boolean | Double | Text | Timestamptz)
+}
+
+fn is_preferred_kind(kind: Kind) -> bool {
+    matches!(kind, Kind::Of(Type::Scalar(ty)) if is_preferred(ty)) || kind == Kind::Oid
+}
+
+fn is_preferred_for(kind: Kind, own: Type) -> bool {
+    is_preferred_kind(kind) && category(kind) == category(Kind::Of(own))
+}
+
+fn base(ty: Type) -> Type {
+    match ty {
+        Type::Scalar(scalar) => Type::Scalar(scalar.base()),
+        Type::Array(scalar) => Type::Array(scalar.base()),
+    }
+}
+
+fn is_same(kind: Kind, own: Type) -> bool {
+    kind == Kind::Of(base(own))
+}
+
+/// Returns whether a candidate takes the arguments, after implicit conversions.
+fn takes(kinds: &[Kind], arguments: &[Option<Type>]) -> bool {
+    let has_polymorphic = kinds.iter().any(|kind| kind.is_polymorphic());
+    let mut pairs = kinds.iter().zip(arguments);
+    pairs.all(|(kind, own)| own.is_none_or(|own| accepts(*kind, own)))
+        && (!has_polymorphic || element_of(kinds, arguments).is_some())
+}
+
+fn accepts(kind: Kind, own: Type) -> bool {
+    match (kind, own) {
+        (Kind::Of(Type::Scalar(to)), Type::Scalar(from)) => CastContext::Implicit.allows(from, to),
+        (Kind::Of(Type::Array(to)), Type::Array(from)) => CastContext::Implicit.allows(from, to),
+        (Kind::Of(_), _) => false,
+        (Kind::AnyArray | Kind::AnyCompatibleArray, Type::Array(_)) => true,
+        (Kind::AnyArray | Kind::AnyCompatibleArray, Type::Scalar(_)) => false,
+        (Kind::AnyElement | Kind::AnyCompatible | Kind::AnyNonArray, Type::Scalar(_)) => true,
+        (Kind::AnyElement | Kind::AnyCompatible | Kind::AnyNonArray, Type::Array(_)) => false,
+        (Kind::Any, _) => true,
+        (Kind::Oid | Kind::Relation, Type::Scalar(from)) => from.is_integer(),
+        (Kind::Oid | Kind::Relation | Kind::Void, _) => false,
+    }
+}
+
+/// Returns the number of known arguments for which a candidate has a type like that.
+fn count(kinds: &[Kind], arguments: &[Option<Type>], is_good: impl Fn(Kind, Type) -> bool) -> usize {
+    let pairs = kinds.iter().zip(arguments);
+    pairs.filter(|(kind, own)| own.is_some_and(|own| is_good(**kind, own))).count()
+}
+
+/// Keeps the candidates with the greatest count.
+fn keep_most(left: &mut Vec<usize>, count: impl Fn(usize) -> usize) {
+    let most = left.iter().map(|place| count(*place)).max();
+    left.retain(|place| Some(count(*place)) == most);
+}
+
+/// Keeps the candidates that take the unknown arguments as the category on which they agree: strings, if one
+/// of them takes those.
+fn keep_by_category(left: &mut Vec<usize>, candidates: &[Vec<Kind>], arguments: &[Option<Type>]) {
+    let mut kept = left.clone();
+    for (place, _) in arguments.iter().enumerate().filter(|(_, own)| own.is_none()) {
+        let all: Vec<Kind> = left.iter().map(|own| candidates[*own][place]).collect();
+        let first = category(all[0]);
+        let chosen = if all.iter().any(|kind| category(*kind) == Category::String) {
+            Category::String
+        } else if all.iter().all(|kind| category(*kind) == first) {
+            first
+        } else {
+            return;
+        };
+        let has_preferred = all.iter().any(|kind| category(*kind) == chosen && is_preferred_kind(*kind));
+        kept.retain(|own| {
+            let kind = candidates[*own][place];
+            category(kind) == chosen && (!has_preferred || is_preferred_kind(kind))
+        });
+    }
+    if !kept.is_empty() {
+        *left = kept;
+    }
+}
+
+/// If all known arguments have one type, keeps the candidates that take the unknown ones as that type, too.
+fn keep_by_known_type(left: &mut Vec<usize>, candidates: &[Vec<Kind>], arguments: &[Option<Type>]) {
+    let mut known = arguments.iter().flatten().map(|own| base(*own));
+    let Some(first) = known.next() else { return };
+    if known.any(|other| other != first) || arguments.iter().all(Option::is_some) {
+        return;
+    }
+    let supposed = vec![Some(first); arguments.len()];
+    let kept: Vec<usize> = left.iter().copied().filter(|own| takes(&candidates[*own], &supposed)).collect();
+    if let [only] = kept[..] {
+        *left = vec![only];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ScalarType::{Char, Date, Double, Integer, SmallInt, Text, Timestamp, Varchar};
+
+    fn resolved(name: &str, arguments: &[Option<ScalarType>]) -> String {
+        let named = procedure::built_ins_named(name).iter().filter(|own| own.takes(arguments.len()));
+        let named: Vec<&BuiltIn> = named.copied().collect();
+        let types: Vec<_> = arguments.iter().map(|own| own.map(Type::Scalar)).collect();
+        let shown = |own: &BuiltIn| own.arguments.iter().map(Kind::to_string).collect::<Vec<_>>().join(",");
+        match resolve(&named, &types) {
+            Resolved::One(place) => shown(named[place]),
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn arguments_choose_what_postgresql_chooses() {
+        let numeric = ScalarType::Numeric { precision: 5, scale: 2 };
+        let cases: [(&str, &[Option<ScalarType>], &str); 14] = [
+            ("round", &[Some(Integer)], "double precision"),
+            ("round", &[Some(numeric)], "numeric"),
+            ("round", &[Some(Double), Some(Integer)], "None"),
+            ("abs", &[Some(SmallInt)], "smallint"),
+            ("abs", &[None], "double precision"),
+            ("power", &[Some(Integer), Some(numeric)], "numeric,numeric"),
+            ("power", &[Some(Integer), Some(Integer)], "double precision,double precision"),
+            ("length", &[Some(Varchar(3))], "text"),
+            ("length", &[Some(Char(3))], "text"),
+            ("length", &[None], "text"),
+            ("lower", &[Some(Integer)], "None"),
+            ("date_trunc", &[None, Some(Date)], "text,timestamp with time zone"),
+            ("date_trunc", &[Some(Text), Some(Timestamp)], "text,timestamp without time zone"),
+            ("to_hex", &[Some(SmallInt)], "Several"),
+        ];
+        for (name, arguments, expected) in cases {
+            assert_eq!(resolved(name, arguments), expected, "{name}({arguments:?})");
+        }
+    }
+}
