@@ -258,7 +258,7 @@ impl Schema {
             };
             values.push(value);
         }
-        let checks = binder.bind_checks(new, new_registers, node)?;
+        let checks = binder.bind_plain_checks(new, new_registers, node)?;
         let keys = self.foreign_keys();
         let references = keys.iter().flat_map(|keys| keys.references_of(new.id));
         let references = references.filter(|own| new_keys.contains(&own.name)).cloned().collect();

@@ -12,6 +12,8 @@ use procedure::{
     QueryTarget, Register, SqlError, Statement,
 };
 use squawk_syntax::SyntaxNode;
+use squawk_syntax::plpgsql::Plpgsql;
+use squawk_syntax::sql_body::SqlBody;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -84,12 +86,22 @@ pub(crate) struct Target {
     pub(crate) is_loop: bool,
 }
 
+/// The body of a routine, which is a text in the source.
+#[derive(Clone, Copy)]
+pub(crate) enum Body<'a> {
+    Plpgsql(&'a Plpgsql),
+    Sql(&'a SqlBody),
+}
+
 /// Binds one routine, or one expression of a definition.
 pub(crate) struct Binder<'a> {
     pub(crate) schema: &'a Schema,
     pub(crate) source: &'a Source,
     /// Maps offsets inside a routine's body to offsets in the source.
-    pub(crate) body: Option<&'a squawk_syntax::plpgsql::Plpgsql>,
+    pub(crate) body: Option<Body<'a>>,
+    /// Whether a name of a column and of a variable is the column, as in the language SQL. In PL/pgSQL it is
+    /// ambiguous.
+    pub(crate) prefers_columns: bool,
     pub(crate) routine: String,
     pub(crate) registers: Vec<Type>,
     pub(crate) scopes: Vec<(Option<String>, HashMap<String, Name>)>,
@@ -105,6 +117,10 @@ pub(crate) struct Binder<'a> {
     pub(crate) returns: Option<Vec<(String, Type)>>,
     /// The variables from which RETURN NEXT takes a row; empty if it has an expression.
     pub(crate) returned: Vec<Register>,
+    /// Whether the function has no result.
+    pub(crate) is_void: bool,
+    /// The block that RETURN leaves in a function whose result is the row of its OUT parameters.
+    pub(crate) row_label: Option<Label>,
     /// Function calls lifted out of the expressions of the current statement; `None` where lifting is not
     /// possible.
     pub(crate) lifted: Option<Vec<Statement>>,
@@ -133,6 +149,7 @@ impl<'a> Binder<'a> {
             schema,
             source,
             body: None,
+            prefers_columns: false,
             routine: String::new(),
             registers: Vec::new(),
             scopes: vec![(None, HashMap::new())],
@@ -144,6 +161,8 @@ impl<'a> Binder<'a> {
             result: None,
             returns: None,
             returned: Vec::new(),
+            is_void: false,
+            row_label: None,
             lifted: None,
             aggregates: None,
             parameters: RefCell::default(),
@@ -162,7 +181,8 @@ impl<'a> Binder<'a> {
     pub(crate) fn offset(&self, node: &SyntaxNode) -> usize {
         let range = node.text_range();
         match self.body {
-            Some(body) => body.source_range(range).start().into(),
+            Some(Body::Plpgsql(body)) => body.source_range(range).start().into(),
+            Some(Body::Sql(body)) => body.source_range(range).start().into(),
             None => range.start().into(),
         }
     }

@@ -4,6 +4,7 @@ use crate::binder::{Binder, Typed};
 use crate::conversions::fold;
 use crate::error::StatementError;
 use crate::resolution::{Resolved, element_of, resolve};
+use crate::system::type_named;
 use catalog::{Datum, ScalarType, Type};
 use procedure::{
     ArithmeticOperator, BuiltIn, ByValueCause, CastContext, CompareClass, CompareOperator, Draw, Expression,
@@ -27,7 +28,7 @@ impl Binder<'_> {
         }
         let entries = built_ins_named(name).iter().copied();
         let entries: Vec<&BuiltIn> = entries.filter(|own| own.takes(arguments.len())).collect();
-        let Some(first) = entries.first() else { return Ok(None) };
+        let Some(first) = entries.first() else { return self.cast_call(name, arguments, node) };
         match first.form {
             Form::Session => return self.session_function(name, &arguments, node).map(Some),
             Form::Sequence(function) => return self.sequence_function(function, arguments, node).map(Some),
@@ -48,6 +49,18 @@ impl Binder<'_> {
         self.call_entry(entry, arguments, node).map(Some)
     }
 
+    /// Binds a cast that is written as a call of the type, such as `int4(x)`; `None` for any other call.
+    fn cast_call(
+        &self,
+        name: &str,
+        mut arguments: Vec<Typed>,
+        node: &SyntaxNode,
+    ) -> Result<Option<Typed>, StatementError> {
+        let Some(ty) = type_named(name).filter(|_| arguments.len() == 1) else { return Ok(None) };
+        let value = self.coerce(arguments.remove(0), ty.into(), CastContext::Explicit, node)?;
+        Ok(Some(Typed::Known(value, ty.into())))
+    }
+
     /// Chooses among the entries by the types of the arguments.
     pub(crate) fn chosen<'e>(
         &self,
@@ -59,6 +72,9 @@ impl Binder<'_> {
         let types: Vec<_> = arguments.iter().map(Typed::known_type).collect();
         match resolve(entries, &types) {
             Resolved::One(place) => Ok(entries[place]),
+            Resolved::None if entries.iter().any(|own| would_nest(own, &types)) => {
+                Err(self.unsupported(node, "an array of arrays"))
+            }
             Resolved::None => Err(self.no_function(name, arguments, node)),
             Resolved::Several => {
                 let message = format!("function {} is not unique", signature(name, arguments));
@@ -253,6 +269,14 @@ impl Binder<'_> {
             other => self.coerce(other, ScalarType::Text.into(), CastContext::Explicit, node),
         }
     }
+}
+
+/// Returns whether an entry would make an array of arrays of these arguments.
+fn would_nest(entry: &BuiltIn, types: &[Option<Type>]) -> bool {
+    let kinds = types.iter().enumerate().map(|(place, ty)| (entry.argument(place), ty));
+    kinds
+        .into_iter()
+        .any(|pair| matches!(pair, (Some(Kind::AnyElement | Kind::AnyCompatible), Some(Type::Array(_)))))
 }
 
 /// Returns the type of an argument or result; `None` for a value of any type, which is printed.

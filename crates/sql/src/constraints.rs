@@ -2,9 +2,11 @@
 
 use crate::binder::Binder;
 use crate::error::StatementError;
+use crate::plan::{Applied, apply_all};
 use crate::source::Source;
 use catalog::{ScalarType, Table};
-use procedure::{CastContext, Check, Expression, Register};
+use procedure::query::{Plan, RowChecks};
+use procedure::{CastContext, Check, Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -34,7 +36,8 @@ impl Binder<'_> {
         })
     }
 
-    /// Binds an expression of a definition, which is kept as text.
+    /// Binds an expression of a definition, which is kept as text. Its calls join those of the statement
+    /// around it, if that may have some.
     fn bind_definition<T>(
         &mut self,
         text: &str,
@@ -45,9 +48,14 @@ impl Binder<'_> {
         let expression = source.file.syntax().descendants().find_map(ast::Target::cast);
         let expression = self.part(expression.and_then(|target| target.expr()), node)?;
         let mut inner = Binder::new(self.schema, &source);
+        inner.registers = std::mem::take(&mut self.registers);
+        inner.queries.applied = self.queries.applied.take();
         let bound = bind(&mut inner, &expression);
+        self.registers = inner.registers;
+        self.queries.applied = inner.queries.applied;
         self.uses_timestamp |= inner.uses_timestamp;
         self.uses_seed |= inner.uses_seed;
+        self.writes |= inner.writes;
         inner.by_value.into_iter().for_each(|cause| self.log_by_value(cause));
         self.callees.append(&mut inner.callees);
         bound.map_err(|error| self.error(node, error.error))
@@ -59,14 +67,46 @@ impl Binder<'_> {
         table: &Table,
         registers: Register,
         node: &SyntaxNode,
+    ) -> Result<RowChecks, StatementError> {
+        let (conditions, applied) = self.applying(|binder| {
+            let mut checks = Vec::new();
+            for (name, text) in &table.checks {
+                let condition = binder.bind_definition(text, node, |binder, condition| {
+                    binder.over_row(table, registers, |binder| binder.bind_condition(condition))
+                })?;
+                checks.push(Check { name: name.clone(), condition });
+            }
+            Ok(checks)
+        })?;
+        self.refuse_subqueries(&applied, "check constraint", node)?;
+        let calls = (!applied.is_empty()).then(|| Box::new(apply_all(applied, Plan::One)));
+        Ok(RowChecks { calls, conditions })
+    }
+
+    /// Binds the CHECK constraints of a table where no function can be called.
+    pub(crate) fn bind_plain_checks(
+        &mut self,
+        table: &Table,
+        registers: Register,
+        node: &SyntaxNode,
     ) -> Result<Vec<Check>, StatementError> {
-        let mut checks = Vec::new();
-        for (name, text) in &table.checks {
-            let condition = self.bind_definition(text, node, |binder, condition| {
-                binder.over_row(table, registers, |binder| binder.bind_condition(condition))
-            })?;
-            checks.push(Check { name: name.clone(), condition });
+        let checks = self.bind_checks(table, registers, node)?;
+        match checks.calls {
+            None => Ok(checks.conditions),
+            Some(_) => Err(self.unsupported(node, "this change of rows whose CHECK calls a function")),
         }
-        Ok(checks)
+    }
+
+    /// Refuses a subquery in a definition.
+    pub(crate) fn refuse_subqueries(
+        &self,
+        applied: &[Applied],
+        place: &str,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        match applied.iter().all(|own| matches!(own, Applied::Call { .. })) {
+            true => Ok(()),
+            false => Err(self.error(node, SqlError::new("0A000", format!("cannot use subquery in {place}")))),
+        }
     }
 }

@@ -11,7 +11,7 @@ use catalog::{
     Column, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table, TableId,
     Type,
 };
-use procedure::{CastContext, SqlError};
+use procedure::{ByValueCause, CastContext, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
@@ -214,10 +214,14 @@ impl<'a> TableBuilder<'a> {
             }
             ast::ColumnConstraint::CheckConstraint(check) => self.check(check)?,
             ast::ColumnConstraint::PrimaryKeyConstraint(key) => {
+                self.refuse_options(key.constraint_options(), None)?;
+                self.refuse_parameters(key.index_parameters())?;
                 let name = constraint_name(key.constraint_name_clause());
                 self.primary_key(name, vec![place], node)?;
             }
             ast::ColumnConstraint::UniqueConstraint(unique) => {
+                self.refuse_options(unique.constraint_options(), None)?;
+                self.refuse_parameters(unique.index_parameters())?;
                 let name = self.unused(constraint_name(unique.constraint_name_clause()), node)?;
                 self.uniques.push((name, vec![place]));
             }
@@ -258,7 +262,10 @@ impl<'a> TableBuilder<'a> {
 
     /// Sets the DEFAULT of a column.
     pub(crate) fn set_default(&mut self, place: usize, expression: &ast::Expr) -> Result<(), StatementError> {
-        self.binder.bind_as(expression, self.table.columns[place].ty, CastContext::Assignment)?;
+        let ty = self.table.columns[place].ty;
+        let bind = |binder: &mut Binder<'_>| binder.bind_as(expression, ty, CastContext::Assignment);
+        let (_, applied) = self.binder.applying(bind)?;
+        self.binder.refuse_subqueries(&applied, "DEFAULT expression", expression.syntax())?;
         let text = self.binder.source.text_of(expression.syntax()).to_owned();
         self.table.columns[place].default = Some(text);
         Ok(())
@@ -271,10 +278,14 @@ impl<'a> TableBuilder<'a> {
         let node = constraint.syntax();
         match constraint {
             ast::TableConstraint::PrimaryKeyConstraint(key) => {
+                self.refuse_options(key.constraint_options(), None)?;
+                self.refuse_parameters(key.index_parameters())?;
                 let columns = self.columns(key.index_parameters(), node)?;
                 self.primary_key(constraint_name(key.constraint_name_clause()), columns, node)
             }
             ast::TableConstraint::UniqueConstraint(unique) => {
+                self.refuse_options(unique.constraint_options(), None)?;
+                self.refuse_parameters(unique.index_parameters())?;
                 let columns = self.columns(unique.index_parameters(), node)?;
                 let name = self.unused(constraint_name(unique.constraint_name_clause()), node)?;
                 self.uniques.push((name, columns));
@@ -318,11 +329,25 @@ impl<'a> TableBuilder<'a> {
             )
         };
         if let Some(option) = options.find(|option| !is_plain(option)) {
-            return Err(self.binder.unsupported(option.syntax(), "this option of a foreign key"));
+            return Err(self.binder.unsupported(option.syntax(), "this option of a constraint"));
         }
         match match_type {
             None | Some(ast::MatchType::MatchSimple(_)) => Ok(()),
             Some(other) => Err(self.binder.unsupported(other.syntax(), "MATCH other than SIMPLE")),
+        }
+    }
+
+    /// Refuses what changes the meaning of a key. Parameters of its storage have no effect.
+    fn refuse_parameters(&self, parameters: Option<ast::IndexParameters>) -> Result<(), StatementError> {
+        let Some(parameters) = parameters else { return Ok(()) };
+        if let Some(include) = parameters.constraint_include_clause() {
+            return Err(self.binder.unsupported(include.syntax(), "INCLUDE"));
+        }
+        match parameters.nulls_distinct_option() {
+            Some(own) if own.syntax().text().to_string().to_lowercase().contains("not") => {
+                Err(self.binder.unsupported(own.syntax(), "NULLS NOT DISTINCT"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -508,8 +533,13 @@ impl<'a> TableBuilder<'a> {
             // A separate binder, because the defaults of columns may depend on the call and a CHECK may not.
             let mut condition = Binder::new(self.binder.schema, self.binder.source);
             let registers = condition.row_registers(table);
-            condition.over_row(table, registers, |own| own.bind_condition(&expression))?;
-            if condition.uses_seed || condition.uses_timestamp || condition.by_value.is_some() {
+            let bind = |binder: &mut Binder<'_>| {
+                binder.over_row(table, registers, |own| own.bind_condition(&expression))
+            };
+            let (_, applied) = condition.applying(bind)?;
+            condition.refuse_subqueries(&applied, "check constraint", check.syntax())?;
+            let draws = matches!(condition.by_value, Some(ByValueCause::Sequence));
+            if condition.uses_seed || condition.uses_timestamp || condition.writes || draws {
                 return Err(self.binder.unsupported(check.syntax(), "a CHECK that depends on the call"));
             }
         }

@@ -57,6 +57,17 @@ pub(crate) fn mentions(text: &str, column: &str) -> bool {
     names_in(text).iter().any(|(_, name)| name == column)
 }
 
+/// Returns whether an expression calls a function.
+pub(crate) fn calls(text: &str, function: &str) -> bool {
+    let Ok(source) = Source::parse(&format!("SELECT {text}")) else { return false };
+    let mut calls = source.file.syntax().descendants().filter_map(ast::CallExpr::cast);
+    calls.any(|call| match call.expr() {
+        Some(ast::Expr::NameRef(name)) => name.text() == function,
+        Some(ast::Expr::FieldExpr(field)) => field.field().is_some_and(|name| name.text() == function),
+        _ => false,
+    })
+}
+
 /// Returns an expression with a new name for a column.
 pub(crate) fn renamed(text: &str, old: &str, new: &str) -> String {
     let mut changed = text.to_owned();

@@ -47,6 +47,7 @@ mod routine;
 mod schema;
 mod sequence;
 mod source;
+mod sql_body;
 mod statement;
 mod system;
 mod system_functions;

@@ -247,7 +247,7 @@ impl Binder<'_> {
     ) -> Option<Lowered> {
         let Insert { input, table, values, registers, checks, conflict, .. } = insert;
         let references_itself = table.foreign_keys.iter().any(|key| key.parent == table.name);
-        if conflict.is_some() || references_itself {
+        if conflict.is_some() || references_itself || checks.calls.is_some() {
             return None;
         }
         let references = self.schema.foreign_keys().map(|own| own.references_of(table.id).to_vec());
@@ -255,7 +255,7 @@ impl Binder<'_> {
             table: Arc::clone(table),
             values,
             registers: *registers,
-            checks: checks.clone(),
+            checks: checks.conditions.clone(),
             references: references.clone().unwrap_or_default(),
             returning: Vec::new(),
         };
@@ -332,7 +332,7 @@ impl Binder<'_> {
         let Update { input, table, assignments, registers, checks, keys, .. } = update;
         let Plan::Scan { access, .. } = &**input else { return None };
         let is_changed = |column: &usize| assignments.iter().any(|(own, _)| own == column);
-        if keys.is_some() || table.primary().columns.iter().any(is_changed) {
+        if keys.is_some() || checks.calls.is_some() || table.primary().columns.iter().any(is_changed) {
             return None;
         }
         let mut access = access.clone();
@@ -354,7 +354,7 @@ impl Binder<'_> {
             });
         };
         let mut needed = Vec::new();
-        for check in checks {
+        for check in &checks.conditions {
             let (mut reads, mut is_touched) = (false, false);
             check.condition.walk(&mut |part| {
                 if let Expression::Register(register) = part

@@ -1,6 +1,6 @@
 //! Names in expressions: variables, columns, fields of records and rows.
 
-use crate::binder::{Binder, Name, Typed};
+use crate::binder::{Binder, Body, Name, Typed};
 use crate::error::StatementError;
 use crate::expression::calls_expandarray;
 use crate::operators::boolean;
@@ -37,8 +37,8 @@ impl Binder<'_> {
         let text = name.text();
         let column = self.find_column(None, &text, node)?;
         match (column, self.name(&text)) {
-            (Some(_), Some(_)) => Err(self.ambiguous(&text, node)),
-            (Some(column), None) => Ok(column),
+            (Some(_), Some(_)) if !self.prefers_columns => Err(self.ambiguous(&text, node)),
+            (Some(column), _) => Ok(column),
             (None, Some(Name::Variable(variable))) => {
                 Ok(Typed::Known(Expression::Register(variable.register), variable.ty))
             }
@@ -46,7 +46,7 @@ impl Binder<'_> {
             (None, Some(Name::Record(_) | Name::Row(_))) => {
                 Err(self.unsupported(node, "a record as a value"))
             }
-            (None, None) if text == "found" && self.body.is_some() => {
+            (None, None) if text == "found" && matches!(self.body, Some(Body::Plpgsql(_))) => {
                 let register = self.found();
                 Ok(boolean(Expression::Register(register)))
             }

@@ -1,20 +1,22 @@
 //! CREATE PROCEDURE, CREATE FUNCTION, and single statements as nameless procedures.
 
-use crate::binder::{Binder, Name, Variable};
+use crate::binder::{Binder, Body, Name, Variable};
 use crate::error::StatementError;
 use crate::nesting::check_tree;
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::object_name;
 use crate::types::without_limits;
-use catalog::{Datum, ProcedureId, Type, value_from_datum};
+use catalog::{Datum, ProcedureId, ScalarType, Type, value_from_datum};
 use procedure::{
-    Accesses, ByValueCause, CastContext, CompiledSlot, Expression, Machine, Mode, Parameter, Procedure,
-    Register, SqlError, Statement, Witnesses,
+    Accesses, ByValueCause, CastContext, CompiledSlot, Expression, Machine, Mode, Opaque, Parameter,
+    Procedure, Register, SqlError, Statement, Witnesses,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use squawk_syntax::plpgsql::Plpgsql;
+use squawk_syntax::sql_body::SqlBody;
+use squawk_syntax::syntax_error::SyntaxError;
 
 /// A CREATE PROCEDURE or CREATE FUNCTION statement.
 pub(crate) struct Routine {
@@ -24,8 +26,17 @@ pub(crate) struct Routine {
     parameters: Option<ast::ParamList>,
     result: Option<ast::RetType>,
     options: Option<ast::FuncOptionList>,
-    body: Option<Plpgsql>,
+    body: Option<RoutineBody>,
     is_function: bool,
+}
+
+/// The statements of a routine.
+enum RoutineBody {
+    Plpgsql(Plpgsql),
+    /// A text in the language SQL.
+    Sql(SqlBody),
+    /// Statements in the language SQL, without quotes.
+    Plain(ast::RoutineBody),
 }
 
 impl Routine {
@@ -41,7 +52,7 @@ impl Routine {
                 parameters: create.param_list(),
                 result: None,
                 options: create.option_list(),
-                body: create.plpgsql(),
+                body: RoutineBody::of(create.plpgsql(), create.sql_body(), create.body()),
                 is_function: false,
             }),
             ast::Stmt::CreateFunction(create) => Some(Self {
@@ -51,7 +62,7 @@ impl Routine {
                 parameters: create.param_list(),
                 result: create.ret_type(),
                 options: create.option_list(),
-                body: create.plpgsql(),
+                body: RoutineBody::of(create.plpgsql(), create.sql_body(), create.body()),
                 is_function: true,
             }),
             _ => None,
@@ -70,7 +81,7 @@ impl Routine {
         binder.routine.clone_from(&self.name);
         self.check_options(&binder)?;
         let Some(body) = &self.body else {
-            return Err(binder.unsupported(&self.node, "a routine in a language other than plpgsql"));
+            return Err(binder.unsupported(&self.node, "a routine without a body in plpgsql or sql"));
         };
         let mut parameters = Vec::new();
         for parameter in self.parameters.iter().flat_map(|list| list.params()) {
@@ -88,25 +99,67 @@ impl Routine {
         }
         let result = self.bind_result(&mut binder, &parameters)?;
         binder.result = result;
-        binder.body = Some(body);
-        if let Some(error) = body.errors().first() {
-            let offset = usize::from(error.range().start());
-            return Err(source.error_at(offset, SqlError::new("42601", error.message())));
-        }
-        check_tree(body.tree().syntax()).map_err(|(_, error)| binder.error(&self.node, error))?;
-        let block = body.tree().block();
-        let Some(block) = block else {
-            binder.body = None;
-            return Err(binder.syntax(&self.node, "the body has no BEGIN … END"));
+        let mut statements = match body {
+            RoutineBody::Plpgsql(body) => {
+                binder.body = Some(Body::Plpgsql(body));
+                self.check_body(body.errors().first(), body.tree().syntax(), &binder)?;
+                let Some(block) = body.tree().block() else {
+                    binder.body = None;
+                    return Err(binder.syntax(&self.node, "the body has no BEGIN … END"));
+                };
+                vec![binder.bind_block(&block)?]
+            }
+            RoutineBody::Sql(body) => {
+                binder.body = Some(Body::Sql(body));
+                self.check_body(body.errors().first(), body.tree().syntax(), &binder)?;
+                let tree = body.tree();
+                let statements = tree.stmts().map(ast::RoutineBodyStmt::Stmt).collect();
+                binder.bind_sql_body(statements, &parameters, tree.syntax())?
+            }
+            RoutineBody::Plain(body) => {
+                let statements = match body {
+                    ast::RoutineBody::AtomicBody(body) => body.routine_body_stmts().collect(),
+                    ast::RoutineBody::ReturnStmt(end) => vec![ast::RoutineBodyStmt::ReturnStmt(end.clone())],
+                };
+                binder.bind_sql_body(statements, &parameters, body.syntax())?
+            }
         };
-        let block = binder.bind_block(&block)?;
-        Ok(finish(
-            binder,
-            vec![block],
-            Parts { id, version, name: &self.name, parameters, result },
-            source,
-            &self.node,
-        ))
+        if self.is_strict() {
+            statements.insert(0, end_at_null(&parameters));
+        }
+        if let (true, Some((target, _))) = (binder.is_void, result) {
+            statements.insert(0, Statement::Assign { target, value: Expression::text("") });
+        }
+        if let Some(label) = binder.row_label {
+            let row = binder.returned.iter().map(|register| Expression::Register(*register)).collect();
+            statements = vec![Statement::Block { label, body: statements }];
+            binder.push_opaque(Opaque::ReturnNext(row), &mut statements);
+        }
+        let parts = Parts { id, version, name: &self.name, parameters, result };
+        Ok(finish(binder, statements, parts, source, &self.node))
+    }
+
+    fn check_body(
+        &self,
+        error: Option<&SyntaxError>,
+        tree: &SyntaxNode,
+        binder: &Binder<'_>,
+    ) -> Result<(), StatementError> {
+        if let Some(error) = error {
+            let offset = usize::from(error.range().start());
+            return Err(binder.source.error_at(offset, SqlError::new("42601", error.message())));
+        }
+        check_tree(tree).map_err(|(_, error)| binder.error(&self.node, error))
+    }
+
+    /// Returns whether the routine is not called with NULL: its result is NULL then.
+    fn is_strict(&self) -> bool {
+        self.options.iter().flat_map(|list| list.options()).any(|option| {
+            matches!(
+                option,
+                ast::FuncOption::StrictFuncOption(_) | ast::FuncOption::ReturnsNullOnNullInputFuncOption(_)
+            )
+        })
     }
 
     /// Binds SETOF: rows of one value, of a table's columns, or of the OUT parameters.
@@ -116,8 +169,7 @@ impl Routine {
         ty: &ast::FuncType,
         parameters: &[Parameter],
     ) -> Result<(), StatementError> {
-        let outputs = parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_output());
-        let outputs: Vec<_> = outputs.map(|(place, own)| (Register(place as u32), own)).collect();
+        let outputs: Vec<_> = outputs_of(parameters).collect();
         if !outputs.is_empty() {
             binder.returned = outputs.iter().map(|(register, _)| *register).collect();
             binder.returns = Some(outputs.into_iter().map(|(_, own)| (own.name.clone(), own.ty)).collect());
@@ -142,7 +194,9 @@ impl Routine {
         binder: &mut Binder<'_>,
         parameters: &[Parameter],
     ) -> Result<Option<(Register, Type)>, StatementError> {
-        let Some(result) = &self.result else { return Ok(None) };
+        let Some(result) = &self.result else {
+            return if self.is_function { self.result_of_outputs(binder, parameters) } else { Ok(None) };
+        };
         if let Some(list) = result.return_table_arg_list() {
             let mut columns = Vec::new();
             for column in list.args() {
@@ -161,8 +215,13 @@ impl Routine {
         }
         let ty = binder.part(result.func_type(), result.syntax())?;
         let text = ty.syntax().text().to_string().to_lowercase();
-        if text == "void" || text == "record" {
-            return Ok(None);
+        if text == "void" {
+            binder.is_void = true;
+            let ty = ScalarType::Text.into();
+            return Ok(Some((binder.new_register(ty), ty)));
+        }
+        if text == "record" {
+            return self.result_of_outputs(binder, parameters);
         }
         if text == "trigger" {
             return Err(binder.unsupported(ty.syntax(), "RETURNS trigger"));
@@ -171,12 +230,50 @@ impl Routine {
             self.bind_rows(binder, &ty, parameters)?;
             return Ok(None);
         }
-        let ty = without_limits(binder.bind_function_type(&ty)?);
-        let has_out =
-            self.parameters.iter().flat_map(|list| list.params()).any(|p| {
-                matches!(p.mode(), Some(ast::ParamMode::ParamOut(_) | ast::ParamMode::ParamInOut(_)))
-            });
-        Ok((!has_out).then(|| (binder.new_register(ty), ty)))
+        let own = without_limits(binder.bind_function_type(&ty)?);
+        let mut outputs = outputs_of(parameters);
+        match (outputs.next(), outputs.next()) {
+            (None, _) => Ok(Some((binder.new_register(own), own))),
+            (Some((register, only)), None) if only.ty == own => Ok(Some((register, own))),
+            (Some((_, only)), None) => {
+                let message = format!("function result type must be {} because of OUT parameters", only.ty);
+                Err(binder.error(ty.syntax(), SqlError::new("42P13", message)))
+            }
+            _ => {
+                let message = "function result type must be record because of OUT parameters";
+                Err(binder.error(ty.syntax(), SqlError::new("42P13", message)))
+            }
+        }
+    }
+
+    /// Returns the result of a function that has it in OUT parameters: the only one, or one row of several.
+    fn result_of_outputs(
+        &self,
+        binder: &mut Binder<'_>,
+        parameters: &[Parameter],
+    ) -> Result<Option<(Register, Type)>, StatementError> {
+        let outputs: Vec<_> = outputs_of(parameters).collect();
+        match outputs.as_slice() {
+            [] if self.result.is_some() => {
+                Err(binder.unsupported(&self.node, "RETURNS record without OUT parameters"))
+            }
+            [] => {
+                let error = SqlError::new("42P13", "function result type must be specified");
+                Err(binder.error(&self.node, error))
+            }
+            [(register, only)] => Ok(Some((*register, only.ty))),
+            _ => {
+                binder.returned = outputs.iter().map(|(register, _)| *register).collect();
+                let columns = outputs.iter().enumerate().map(|(place, (_, own))| {
+                    let name =
+                        if own.name.is_empty() { format!("column{}", place + 1) } else { own.name.clone() };
+                    (name, own.ty)
+                });
+                binder.returns = Some(columns.collect());
+                binder.row_label = Some(binder.new_label());
+                Ok(None)
+            }
+        }
     }
 
     fn check_options(&self, binder: &Binder<'_>) -> Result<(), StatementError> {
@@ -184,25 +281,17 @@ impl Routine {
             match option {
                 ast::FuncOption::LanguageFuncOption(language) => {
                     let name = language.language_name().map(|language| language.name).unwrap_or_default();
-                    if name != "plpgsql" {
-                        let what = format!("language {name} (use plpgsql)");
+                    if name != "plpgsql" && name != "sql" {
+                        let what = format!("language {name} (use plpgsql or sql)");
                         return Err(binder.unsupported(language.syntax(), &what));
                     }
                 }
-                ast::FuncOption::AsFuncOption(definition) => {
-                    let literal = definition.syntax().descendants().find_map(ast::Literal::cast);
-                    let quoted = literal.as_ref().and_then(|literal| literal.kind());
-                    if !matches!(quoted, Some(ast::LitKind::DollarQuotedString(_))) {
-                        return Err(
-                            binder.unsupported(definition.syntax(), "a body that is not in $$ quotes")
-                        );
-                    }
-                }
+                // There is one schema, so the path of schemas changes nothing.
+                ast::FuncOption::SetFuncOption(own)
+                    if own.syntax().text().to_string().to_lowercase().contains("search_path") => {}
                 ast::FuncOption::SetFuncOption(_)
                 | ast::FuncOption::WindowFuncOption(_)
-                | ast::FuncOption::TransformFuncOption(_)
-                | ast::FuncOption::StrictFuncOption(_)
-                | ast::FuncOption::ReturnsNullOnNullInputFuncOption(_) => {
+                | ast::FuncOption::TransformFuncOption(_) => {
                     return Err(binder.unsupported(option.syntax(), "this option of a routine"));
                 }
                 _ => {}
@@ -213,6 +302,26 @@ impl Routine {
         }
         Ok(())
     }
+}
+
+impl RoutineBody {
+    fn of(plpgsql: Option<Plpgsql>, sql: Option<SqlBody>, plain: Option<ast::RoutineBody>) -> Option<Self> {
+        plpgsql.map(Self::Plpgsql).or(sql.map(Self::Sql)).or(plain.map(Self::Plain))
+    }
+}
+
+/// Returns the OUT and INOUT parameters, with their registers.
+fn outputs_of(parameters: &[Parameter]) -> impl Iterator<Item = (Register, &Parameter)> {
+    let outputs = parameters.iter().enumerate().filter(|(_, own)| own.is_output());
+    outputs.map(|(place, own)| (Register(place as u32), own))
+}
+
+/// Returns the statement that ends a strict routine if an argument is NULL.
+fn end_at_null(parameters: &[Parameter]) -> Statement {
+    let inputs = parameters.iter().enumerate().filter(|(_, own)| own.is_input());
+    let is_null = |(place, _)| Expression::IsNull(Box::new(Expression::Register(Register(place as u32))));
+    let condition = Expression::any(inputs.map(is_null).collect());
+    Statement::If { condition, then: vec![Statement::Return], otherwise: Vec::new() }
 }
 
 fn bind_parameter(binder: &mut Binder<'_>, parameter: &ast::Param) -> Result<Parameter, StatementError> {
@@ -269,6 +378,8 @@ fn finish(
         version: parts.version,
         name: parts.name.into(),
         parameters: parts.parameters,
+        is_function,
+        is_void: binder.is_void,
         result: parts.result,
         rows: binder.returns,
         registers: binder.registers,

@@ -9,6 +9,7 @@ use crate::StatementError;
 use crate::binder::{Binder, Typed};
 use crate::definition::table_definition;
 use crate::index::index_definition;
+use crate::kept_text;
 use crate::nesting::with_stack;
 use crate::routine::{Routine, compile_block};
 use crate::source::Source;
@@ -264,7 +265,7 @@ impl Schema {
             }
         }
         change.depends_on_call = binder.uses_timestamp || binder.uses_seed;
-        change.checks = binder.bind_checks(table, row, node)?;
+        change.checks = binder.bind_plain_checks(table, row, node)?;
         change.registers = binder.registers.len();
         Ok(change)
     }
@@ -393,8 +394,18 @@ impl Schema {
         };
         let name = crate::types::last_name(&path);
         let if_exists = node.children().any(|child| ast::IfExists::cast(child).is_some());
-        if self.procedures.remove(&name).is_none() && !if_exists {
+        let removed = self.procedures.remove(&name);
+        if removed.is_none() && !if_exists {
             let error = SqlError::new("42883", format!("function {name} does not exist"));
+            return Err(source.error_at(node.text_range().start().into(), error));
+        }
+        let user = self.catalog.tables().find_map(|table| Some((table, self.uses(table, &name)?)));
+        if let (Some((table, what)), Some(removed)) = (user, removed) {
+            let types: Vec<String> = removed.inputs().map(|(_, own)| own.ty.to_string()).collect();
+            let function = format!("function {name}({})", types.join(", "));
+            let message = format!("cannot drop {function} because other objects depend on it");
+            let detail = format!("{what} of table {} depends on {function}", table.name);
+            let error = SqlError::new("2BP01", message).with_detail(detail);
             return Err(source.error_at(node.text_range().start().into(), error));
         }
         if let Some(user) = self.procedures.values().find(|user| user.callees.contains(&name)) {
@@ -402,6 +413,16 @@ impl Schema {
             return Err(source.error_at(node.text_range().start().into(), SqlError::new("2BP01", message)));
         }
         self.recompile(source, node)
+    }
+
+    /// Returns what of a table's definition calls a function.
+    fn uses(&self, table: &Table, function: &str) -> Option<String> {
+        let calls = |text: &str| kept_text::calls(text, function);
+        if let Some((name, _)) = table.checks.iter().find(|(_, text)| calls(text)) {
+            return Some(format!("constraint {name}"));
+        }
+        let column = table.columns.iter().find(|column| column.default.as_deref().is_some_and(calls))?;
+        Some(format!("default value of column {}", column.name))
     }
 
     /// Returns whether a new object of this name may change the meaning of a procedure or view. It searches

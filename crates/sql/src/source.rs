@@ -62,6 +62,9 @@ impl Source {
         check_text(text).map_err(at)?;
         let original = SourceFile::parse(text);
         check_tree(&original.syntax_node()).map_err(at)?;
+        if let Some(text) = with_dollar_quotes(text, &original.syntax_node()) {
+            return Self::parse(&text);
+        }
         let mut blanked = text.to_owned();
         let mut into = HashMap::new();
         for literal in original.syntax_node().descendants().filter_map(ast::Literal::cast) {
@@ -111,6 +114,32 @@ impl Source {
     pub(crate) fn targets_at(&self, offset: usize) -> Option<&Into> {
         self.into.get(&offset)
     }
+}
+
+/// Returns a text whose routines have their bodies in dollar quotes, so that a body is as it is written;
+/// `None` if they all have them already. Lines stay; columns may move.
+fn with_dollar_quotes(text: &str, tree: &SyntaxNode) -> Option<String> {
+    let is_body = |literal: &ast::Literal| {
+        let parent = literal.syntax().parent();
+        parent.is_some_and(|node| ast::AsDefinition::can_cast(node.kind()) || ast::Do::can_cast(node.kind()))
+            && !matches!(literal.kind(), Some(ast::LitKind::DollarQuotedString(_)))
+    };
+    let mut quoted: Option<String> = None;
+    let bodies = tree.descendants().filter_map(ast::Literal::cast).filter(is_body);
+    // From the end, so that earlier offsets stay valid.
+    for literal in bodies.collect::<Vec<_>>().into_iter().rev() {
+        let Some(body) = literal.decoded_value() else { continue };
+        // A tag whose beginning is not in the body.
+        let mut name = String::from("body");
+        while body.text().contains(&format!("${name}")) {
+            name.push('_');
+        }
+        let range = literal.syntax().text_range();
+        let range = usize::from(range.start())..usize::from(range.end());
+        let whole = quoted.get_or_insert_with(|| text.to_owned());
+        whole.replace_range(range, &format!("${name}${}${name}$", body.text()));
+    }
+    quoted
 }
 
 fn is_routine(node: &SyntaxNode) -> bool {
@@ -215,6 +244,16 @@ mod tests {
         let insert = source.targets_at(text.find("INSERT").unwrap()).unwrap();
         assert_eq!(insert.targets.len(), 1);
         assert_eq!(source.into.len(), 2);
+    }
+
+    #[test]
+    fn bodies_in_other_quotes_are_read_as_in_dollar_quotes() {
+        let head = "CREATE FUNCTION f() RETURNS text LANGUAGE plpgsql AS";
+        let source = Source::parse(&format!("{head} 'BEGIN\n  RETURN ''a$body'';\nEND'")).unwrap();
+        let expected = format!("{head} $body_$BEGIN\n  RETURN 'a$body';\nEND$body_$");
+        assert_eq!(source.text, expected);
+        let source = Source::parse("DO E'BEGIN RAISE NOTICE \\'x\\'; END'").unwrap();
+        assert_eq!(source.text, "DO $body$BEGIN RAISE NOTICE 'x'; END$body$");
     }
 
     #[test]

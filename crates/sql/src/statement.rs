@@ -416,6 +416,14 @@ impl Binder<'_> {
         let node = end.syntax();
         match (end.expr(), self.result) {
             (None, _) => {}
+            (Some(_), _) if self.is_void => {
+                let message = "RETURN cannot have a parameter in function returning void";
+                return Err(self.error(node, SqlError::new("42804", message)));
+            }
+            (Some(_), _) if self.row_label.is_some() => {
+                let message = "RETURN cannot have a parameter in function with OUT parameters";
+                return Err(self.error(node, SqlError::new("42804", message)));
+            }
             (Some(value), Some((target, ty))) => {
                 let value = self.single_expression(Some(value), node)?;
                 let value = self.bind_as(&value, ty, CastContext::Variable)?;
@@ -428,7 +436,7 @@ impl Binder<'_> {
             }
             (Some(_), None) => return Err(self.syntax(node, "RETURN cannot have a parameter here")),
         }
-        out.push(Statement::Return);
+        out.push(self.row_label.map_or(Statement::Return, Statement::Exit));
         Ok(())
     }
 

@@ -114,6 +114,7 @@ impl Binder<'_> {
                 Typed::Known(Expression::Array(names.to_vec()), Type::Array(ScalarType::Text))
             }
             "pg_get_userbyid" => text(OWNER),
+            "pg_typeof" => text(&arguments[0].shown_type()),
             "pg_encoding_to_char" => text("UTF8"),
             "pg_client_encoding" => text("UTF8"),
             "pg_is_in_recovery" | "pg_relation_is_publishable" => {

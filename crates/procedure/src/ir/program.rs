@@ -56,6 +56,10 @@ pub struct Procedure {
     pub name: String,
     /// Its parameters.
     pub parameters: Vec<Parameter>,
+    /// Whether it is a function, and not a procedure.
+    pub is_function: bool,
+    /// Whether it is a function without a result. Its result is then the empty text.
+    pub is_void: bool,
     /// The register and type of a function's result.
     pub result: Option<(Register, Type)>,
     /// The columns of the rows that a function returns, where it returns rows.
@@ -230,7 +234,9 @@ impl Procedure {
             .enumerate()
             .filter(|(_, parameter)| parameter.is_output())
             .map(|(place, parameter)| (parameter.name.as_str(), Register(place as u32), parameter.ty));
-        parameters.chain(self.result.map(|(register, ty)| (self.name.as_str(), register, ty)))
+        // The result of a function with one OUT parameter is that parameter.
+        let own = self.result.filter(|(register, _)| register.0 as usize >= self.parameters.len());
+        parameters.chain(own.map(|(register, ty)| (self.name.as_str(), register, ty)))
     }
 }
 

@@ -165,6 +165,15 @@ pub struct ConflictUpdate {
     pub assignments: Vec<(usize, Register, Expression)>,
 }
 
+/// The CHECK constraints of a written row, over its registers.
+#[derive(Clone, Debug, Default)]
+pub struct RowChecks {
+    /// Calls the functions whose results the conditions read, once for each row; `None` if there are none.
+    pub calls: Option<Box<Plan>>,
+    /// The conditions.
+    pub conditions: Vec<Check>,
+}
+
 /// INSERT.
 #[derive(Clone, Debug)]
 pub struct Insert {
@@ -177,7 +186,7 @@ pub struct Insert {
     /// The first register of the written row, with one register per column.
     pub registers: Register,
     /// CHECK constraints over those registers.
-    pub checks: Vec<Check>,
+    pub checks: RowChecks,
     /// ON CONFLICT.
     pub conflict: Option<OnConflict>,
     /// Foreign keys of the table and to it; `None` if there are none.
@@ -200,7 +209,7 @@ pub struct Update {
     /// The first register of the written row, with one register per column.
     pub registers: Register,
     /// CHECK constraints over those registers.
-    pub checks: Vec<Check>,
+    pub checks: RowChecks,
     /// Foreign keys of the table and to it; `None` if there are none.
     pub keys: Option<Arc<ForeignKeys>>,
 }
@@ -437,9 +446,14 @@ macro_rules! inputs {
             | Self::Limit { input, .. }
             | Self::Call { input, .. }
             | Self::Keep { input, .. }
-            | Self::Insert(Insert { input, .. })
-            | Self::Update(Update { input, .. })
             | Self::Delete(Delete { input, .. }) => vec![input],
+            Self::Insert(Insert { input, checks, .. }) | Self::Update(Update { input, checks, .. }) => {
+                let mut all: Vec<_> = vec![&$($mut)? **input];
+                if let Some(calls) = &$($mut)? checks.calls {
+                    all.push(calls);
+                }
+                all
+            }
             Self::Apply { input, subquery } => vec![input, &$($mut)? subquery.plan],
             Self::Loop { outer, inner, .. } => vec![outer, inner],
             Self::Hash { probe, build, .. } => vec![probe, build],

@@ -5,7 +5,7 @@
 
 use super::buffer::Buffer;
 use super::run::{Sink, check_cancelled, collect, run};
-use super::{ConflictUpdate, Delete, Insert, OnConflict, Plan, Update};
+use super::{ConflictUpdate, Delete, Insert, OnConflict, Plan, RowChecks, Update};
 use crate::execution::access::row_of;
 use crate::execution::foreign_keys::Changed;
 use crate::execution::operations::{check, require_value};
@@ -156,6 +156,19 @@ fn hand_on<D>(sink: Option<&mut Sink<'_, D>>, machine: &mut Machine, data: &mut 
     }
 }
 
+/// Checks the CHECK constraints of the row in the registers.
+fn check_row<D: Transaction>(
+    table: &Table,
+    checks: &RowChecks,
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<(), Failure> {
+    if let Some(calls) = &checks.calls {
+        run(calls, machine, data, &mut |_, _| Ok(Flow::Continue))?;
+    }
+    check(table, &checks.conditions, machine)
+}
+
 /// Inserts the row in the registers.
 fn insert_row<D: Transaction>(
     insert: &Insert,
@@ -167,7 +180,7 @@ fn insert_row<D: Transaction>(
     let Insert { table, registers, checks, conflict, values, .. } = insert;
     let (row, _) = machine.window(*registers, values.len());
     row.iter().enumerate().try_for_each(|(place, value)| require_value(table, place, *value))?;
-    check(table, checks, machine)?;
+    check_row(table, checks, machine, data)?;
     if let Some(conflict) = conflict {
         // An absent key is added next: two statements that read it first would wait for each other's read.
         data.will_write(Some(table.id));
@@ -291,7 +304,7 @@ fn update_existing<D: Transaction>(
     for (column, value) in &changes {
         machine.set(Register(registers.0 + *column as u32), *value);
     }
-    check(table, checks, machine)?;
+    check_row(table, checks, machine, data)?;
     touched.written.insert(existing);
     touched.before(existing, machine, data)?;
     data.update(table, existing, &changes, &machine.frame.arena)?;
@@ -360,7 +373,7 @@ pub(super) fn update<D: Transaction>(
             let row = row_of(machine.get(*handle), data)?;
             touched.before(row, machine, data)?;
             let changes = change_row(table, (row, *registers), assignments, machine, data)?;
-            check(table, checks, machine)?;
+            check_row(table, checks, machine, data)?;
             data.update(table, row, &changes, &machine.frame.arena)?;
             touched.after(*registers, machine)?;
             hand_on(sink, machine, data)
@@ -379,7 +392,7 @@ pub(super) fn update<D: Transaction>(
         let row = row_of(machine.get(*handle), data)?;
         touched.before(row, machine, data)?;
         change_row(table, (row, *registers), assignments, machine, data)?;
-        check(table, checks, machine)?;
+        check_row(table, checks, machine, data)?;
         data.delete(table, row)?;
         moved.push_registers(&whole, machine)?;
         Ok(Flow::Continue)

@@ -241,7 +241,7 @@ impl Applied {
 }
 
 /// Returns a plan that adds all answers to the rows of a plan.
-fn apply_all(applied: Vec<Applied>, plan: Plan) -> Plan {
+pub(crate) fn apply_all(applied: Vec<Applied>, plan: Plan) -> Plan {
     applied.into_iter().fold(plan, |plan, own| own.upon(plan))
 }
 
@@ -559,7 +559,7 @@ impl Binder<'_> {
     }
 
     /// Runs a binding, and collects the subqueries of its expressions.
-    fn applying<T>(
+    pub(crate) fn applying<T>(
         &mut self,
         bind: impl FnOnce(&mut Self) -> Result<T, StatementError>,
     ) -> Result<(T, Vec<Applied>), StatementError> {

@@ -109,13 +109,14 @@ impl Binder<'_> {
                 .is_some_and(|own| own.syntax().text().to_string().to_lowercase().contains("user"));
             values[column] = given.filter(|_| !(is_user && table.columns[column].identity.is_some()));
         }
-        let mut complete = Vec::new();
-        for (column, value) in values.into_iter().enumerate() {
-            complete.push(match value {
-                Some(value) => value,
-                None => self.bind_default(&table, column, node)?,
+        let (complete, applied) = self.applying(|binder| {
+            let complete = values.into_iter().enumerate().map(|(column, value)| match value {
+                Some(value) => Ok(value),
+                None => binder.bind_default(&table, column, node),
             });
-        }
+            complete.collect::<Result<Vec<_>, _>>()
+        })?;
+        let input = apply_all(applied, input);
         let registers = self.row_registers(&table);
         let checks = self.bind_checks(&table, registers, node)?;
         let alias = insert.alias().and_then(|alias| alias.name());
@@ -199,7 +200,9 @@ impl Binder<'_> {
                     let Some(column) = columns.get(place) else {
                         return Err(binder.syntax(node, "INSERT has more expressions than target columns"));
                     };
-                    values.push(if is_default(&value) {
+                    values.push(if is_default(&value) && rows.len() > 1 {
+                        Some(binder.bind_default(table, *column, node)?)
+                    } else if is_default(&value) {
                         None
                     } else {
                         let bound = binder.bind(&value)?;
@@ -222,17 +225,7 @@ impl Binder<'_> {
         for column in &columns[..width] {
             registers.push(self.new_register(table.columns[*column].ty));
         }
-        let mut complete = Vec::new();
-        for row in bound {
-            let mut values = Vec::new();
-            for (place, value) in row.into_iter().enumerate() {
-                values.push(match value {
-                    Some(value) => value,
-                    None => self.bind_default(table, columns[place], node)?,
-                });
-            }
-            complete.push(values);
-        }
+        let complete = bound.into_iter().map(|row| row.into_iter().flatten().collect()).collect();
         let given = registers.iter().map(|register| Some(Expression::Register(*register))).collect();
         Ok((apply_ahead(applied, Plan::Values { registers, rows: complete }), given))
     }

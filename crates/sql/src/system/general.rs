@@ -1,7 +1,7 @@
 //! The relations of `pg_catalog` that do not describe relations: types, schemas, and relations that are
 //! always empty.
 
-use super::types::{TYPES, type_oids};
+use super::types::{SCALARS, TYPES, type_oids};
 use super::{BOOL, Cell, INT, INTS, OWNER, SYSTEM, SystemRelation, TEXT, TEXTS};
 use crate::schema::Schema;
 use catalog::{ScalarType, Type};
@@ -140,23 +140,7 @@ impl Schema {
                 Cell::Null,
             ]);
         };
-        let all = [
-            ScalarType::SmallInt,
-            ScalarType::Integer,
-            ScalarType::BigInt,
-            ScalarType::AnyNumeric,
-            ScalarType::Double,
-            ScalarType::Boolean,
-            ScalarType::Char(1),
-            ScalarType::Varchar(1),
-            ScalarType::Text,
-            ScalarType::Timestamp,
-            ScalarType::Timestamptz,
-            ScalarType::Date,
-            ScalarType::Bytea,
-            ScalarType::Uuid,
-        ];
-        for scalar in all {
+        for scalar in SCALARS {
             let (own, array) = type_oids(scalar);
             let Some((oid, name, _, length, category)) = TYPES.iter().find(|ty| ty.0 == i64::from(own))
             else {

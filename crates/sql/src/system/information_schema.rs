@@ -257,8 +257,12 @@ impl Schema {
         ];
         let mut rows = Vec::new();
         for own in self.procedures() {
-            let kind = if own.result.is_some() { "FUNCTION" } else { "PROCEDURE" };
-            let result = own.result.map_or(Cell::Null, |(_, ty)| ty.to_string().into());
+            let kind = if own.is_function { "FUNCTION" } else { "PROCEDURE" };
+            let result = match own.result {
+                _ if own.is_void => "void".into(),
+                Some((_, ty)) => ty.to_string().into(),
+                None => Cell::Null,
+            };
             rows.push(vec![
                 DATABASE.into(),
                 "public".into(),

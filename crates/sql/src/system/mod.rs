@@ -17,7 +17,7 @@ use crate::schema::Schema;
 use catalog::{ScalarType, Type};
 use procedure::RecoveryColumn;
 
-pub(crate) use types::{TYPES, type_name};
+pub(crate) use types::{TYPES, type_name, type_named};
 pub use types::{type_length, type_modifier, type_oids};
 
 /// A value of a system relation.

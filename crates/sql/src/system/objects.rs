@@ -190,7 +190,7 @@ impl Schema {
         let texts = |own: &Arc<Procedure>| {
             let arguments = own.parameters.iter().map(|parameter| {
                 let mode = match parameter.mode {
-                    Mode::In if own.result.is_none() => "IN ",
+                    Mode::In if !own.is_function => "IN ",
                     Mode::In => "",
                     Mode::Out => "OUT ",
                     Mode::InOut => "INOUT ",
@@ -203,7 +203,11 @@ impl Schema {
                 };
                 format!("{mode}{name}{ty}")
             });
-            let result = own.result.map(|(_, ty)| ty.to_string()).unwrap_or_default();
+            let result = match own.result {
+                _ if own.is_void => "void".into(),
+                Some((_, ty)) => ty.to_string(),
+                None => String::new(),
+            };
             (routine_oid(own), result, arguments.collect::<Vec<_>>().join(", "))
         };
         self.procedures().map(texts).collect()

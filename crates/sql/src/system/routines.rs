@@ -109,7 +109,6 @@ fn built_in_row((oid, own): (i64, &BuiltIn)) -> Vec<Cell> {
 }
 
 fn routine_row(own: &Procedure) -> Vec<Cell> {
-    let is_function = own.result.is_some() || own.rows.is_some();
     let types: Vec<i64> = own.inputs().map(|(_, parameter)| type_oid(parameter.ty)).collect();
     let defaults = own.parameters.iter().filter(|own| own.default.is_some()).count() as i64;
     vec![
@@ -118,7 +117,7 @@ fn routine_row(own: &Procedure) -> Vec<Cell> {
         PUBLIC.into(),
         10.into(),
         PLPGSQL.into(),
-        if is_function { "f" } else { "p" }.into(),
+        if own.is_function { "f" } else { "p" }.into(),
         false.into(),
         false.into(),
         false.into(),
@@ -128,7 +127,12 @@ fn routine_row(own: &Procedure) -> Vec<Cell> {
         (types.len() as i64).into(),
         defaults.into(),
         0.into(),
-        own.result.map_or(2278, |(_, ty)| type_oid(ty)).into(),
+        match (own.result, &own.rows) {
+            (Some((_, ty)), _) if !own.is_void => type_oid(ty),
+            (_, Some(_)) => 2249,
+            _ => 2278,
+        }
+        .into(),
         Cell::Ints(types),
         Cell::Null,
         Cell::Null,

@@ -44,6 +44,31 @@ pub(crate) fn type_name(scalar: ScalarType) -> &'static str {
     TYPES.iter().find(|own| own.0 == oid).map_or("", |own| own.1)
 }
 
+/// Returns the type with a name in the system catalogs.
+pub(crate) fn type_named(name: &str) -> Option<ScalarType> {
+    let (oid, ..) = TYPES.iter().find(|own| own.1 == name)?;
+    let is_it = |ty: &ScalarType| i64::from(type_oids(*ty).0) == *oid;
+    SCALARS.into_iter().find(is_it)
+}
+
+/// All types without a modifier.
+pub(crate) const SCALARS: [ScalarType; 14] = [
+    ScalarType::SmallInt,
+    ScalarType::Integer,
+    ScalarType::BigInt,
+    ScalarType::AnyNumeric,
+    ScalarType::Double,
+    ScalarType::Boolean,
+    ScalarType::Char(u32::MAX),
+    ScalarType::Varchar(u32::MAX),
+    ScalarType::Text,
+    ScalarType::Timestamp,
+    ScalarType::Timestamptz,
+    ScalarType::Date,
+    ScalarType::Bytea,
+    ScalarType::Uuid,
+];
+
 /// All types: OID, name in the system catalogs, name in SQL, size of a value in bytes, category.
 pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 14] = [
     (16, "bool", "boolean", 1, "B"),

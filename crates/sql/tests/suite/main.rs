@@ -3,4 +3,5 @@
 
 mod analysis;
 mod definitions;
+mod document;
 mod walks;

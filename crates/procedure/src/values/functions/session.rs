@@ -88,6 +88,7 @@ pub(super) static SESSION: &[BuiltIn] = &[
     session("pg_tablespace_location", &[OID], TEXT),
     session("pg_total_relation_size", &[RELATION], INT8),
     session("pg_type_is_visible", &[OID], BOOL),
+    session("pg_typeof", &[Kind::Any], TEXT),
     session("session_user", &[], TEXT),
     BuiltIn::new("setval", &[RELATION, INT8], INT8, Form::Sequence(SetVal)),
     BuiltIn::new("setval", &[RELATION, INT8, BOOL], INT8, Form::Sequence(SetVal)),

@@ -111,8 +111,8 @@ impl Ty {
         match self {
             Self::SmallInt | Self::Int | Self::BigInt | Self::Whole | Self::Cents => integer.into(),
             Self::Text | Self::Varchar | Self::Char => format!("({integer})::text"),
-            Self::Date => format!("(DATE '2024-01-01' + {integer})"),
-            Self::Timestamp => format!("(DATE '2024-01-01' + {integer})::timestamp"),
+            Self::Date => format!("(DATE '2024-01-01' + ({integer})::int)"),
+            Self::Timestamp => format!("(DATE '2024-01-01' + ({integer})::int)::timestamp"),
             Self::Boolean => format!("({integer} % 2 = 1)"),
             Self::Double => format!("({integer})::double precision"),
         }
