@@ -172,11 +172,14 @@ fn condition(random: &mut SmallRng) -> String {
             _ => random.random_range(-1..7).to_string(),
         };
         let (one, another) = (value(), value());
-        match random.random_range(0..6) {
+        match random.random_range(0..9) {
             0 => format!("{column} BETWEEN {one} AND {another}"),
             1 => format!("{one} = {column}"),
             2 => format!("{one} < {column}"),
-            place => format!("{column} {} {one}", ["=", "<=", ">"][place - 3]),
+            3 => format!("{column} IN ({one}, {another}, {another}, 3)"),
+            4 => format!("({column} = {one} OR {another} = {column} OR {column} = 2)"),
+            5 => format!("{column} = ANY (ARRAY[4, x, NULL, 1, 4])"),
+            place => format!("{column} {} {one}", ["=", "<=", ">"][place - 6]),
         }
     };
     let all: Vec<String> = (0..random.random_range(1..5)).map(|_| comparison(random)).collect();

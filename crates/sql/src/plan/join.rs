@@ -2,7 +2,8 @@
 //!
 //! Relations are joined one after the other; the relation with the best score is next. A path by an index
 //! scores by the columns that constants and earlier relations bind. A relation that equal values connect with
-//! earlier relations (a hash join) has a lower score, and any other relation the lowest. There are no
+//! earlier relations (a hash join) has a lower score, and any other relation the lowest. The first relation
+//! is one with few rows, such as an array, if its values lead to rows of a table by an index. There are no
 //! statistics.
 
 use super::from::{OuterJoin, Source};
@@ -25,11 +26,11 @@ pub(super) struct Conjunct {
     pub(super) applied: Vec<Applied>,
     pub(super) refers: References,
     /// The comparison, if it compares two values.
-    comparison: Option<Comparison>,
+    pub(super) comparison: Option<Comparison>,
 }
 
 #[derive(Debug)]
-struct Comparison {
+pub(super) struct Comparison {
     operator: CompareOperator,
     class: CompareClass,
     /// Both sides, converted to the class.
@@ -40,7 +41,7 @@ struct Comparison {
 }
 
 /// Returns the score of a path; a higher score is better.
-fn score(path: &Path) -> i32 {
+pub(super) fn score(path: &Path) -> i32 {
     match path {
         Path::Point { .. } => 1_000,
         Path::Range { prefix, lower, upper, .. } => {
@@ -51,8 +52,8 @@ fn score(path: &Path) -> i32 {
 }
 
 /// A path to the rows of a table.
-struct Way {
-    path: Path,
+pub(super) struct Way {
+    pub(super) path: Path,
     /// Indexes of the conjuncts that it makes superfluous.
     used: Vec<usize>,
     /// Whether its rows are in the wanted order.
@@ -234,7 +235,7 @@ impl Binder<'_> {
         Ok(candidates)
     }
 
-    fn way_to(
+    pub(super) fn way_to(
         &self,
         relation: usize,
         available: Relations,
@@ -285,6 +286,7 @@ impl Binder<'_> {
         placed: Relations,
         conjuncts: &[Conjunct],
         wanted: Option<&WantedOrder>,
+        sources: &[Source],
     ) -> Result<Option<i32>, StatementError> {
         let own = source.relations();
         let connected = conjuncts.iter().any(|conjunct| conjunct.as_key(placed, own).is_some());
@@ -297,11 +299,33 @@ impl Binder<'_> {
         };
         let Source::Relation(place) = source else { return Ok(Some(otherwise)) };
         let level = self.queries.levels.last().expect("a query is being planned");
-        if let Rows::Plan { lateral, .. } = &level.relations[*place].rows {
-            return Ok((lateral & !placed == 0).then_some(otherwise));
+        if let Rows::Plan { lateral, plan, .. } = &level.relations[*place].rows {
+            let leads = placed == 0 && plan.as_deref().is_some_and(Self::is_small);
+            let led = if leads { self.score_of_led(own, conjuncts, sources)? } else { otherwise };
+            return Ok((lateral & !placed == 0).then_some(led.max(otherwise)));
         }
         let way = self.way_to(*place, placed, conjuncts, wanted)?;
         Ok(way.map(|way| score(&way.path).max(otherwise)))
+    }
+
+    /// Returns the score of relations that come first: just below the best path to which their values lead, and
+    /// to which nothing else leads; 0 if there is none.
+    fn score_of_led(
+        &self,
+        own: Relations,
+        conjuncts: &[Conjunct],
+        sources: &[Source],
+    ) -> Result<i32, StatementError> {
+        let mut most = 0;
+        for source in sources {
+            let Source::Relation(place) = source else { continue };
+            let with = self.way_to(*place, own, conjuncts, None)?.map_or(0, |way| score(&way.path));
+            let without = self.way_to(*place, 0, conjuncts, None)?.map_or(0, |way| score(&way.path));
+            if with > without {
+                most = most.max(with - 1);
+            }
+        }
+        Ok(most)
     }
 
     /// Joins sources. Also returns whether their rows are in the wanted order.
@@ -313,10 +337,11 @@ impl Binder<'_> {
     ) -> Result<(Plan, bool), StatementError> {
         let mut plan = None;
         let (mut placed, mut ordered) = (0, false);
+        self.join_lists(&mut sources, &mut conjuncts)?;
         while !sources.is_empty() {
             let mut best: Option<(usize, i32)> = None;
             for (place, source) in sources.iter().enumerate() {
-                if let Some(score) = self.score_of(source, placed, &conjuncts, wanted)?
+                if let Some(score) = self.score_of(source, placed, &conjuncts, wanted, &sources)?
                     && best.is_none_or(|(_, most)| score > most)
                 {
                     best = Some((place, score));

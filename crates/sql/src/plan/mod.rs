@@ -8,6 +8,7 @@
 mod compound;
 mod from;
 mod join;
+mod listed;
 mod named;
 pub(crate) mod select;
 mod subquery;

@@ -4,4 +4,5 @@
 mod analysis;
 mod definitions;
 mod document;
+mod plans;
 mod walks;
