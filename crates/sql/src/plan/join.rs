@@ -308,8 +308,8 @@ impl Binder<'_> {
         Ok(way.map(|way| score(&way.path).max(otherwise)))
     }
 
-    /// Returns the score of relations that come first: just below the best path to which their values lead, and
-    /// to which nothing else leads; 0 if there is none.
+    /// Returns the score of relations that come first: just below the best path to which their values lead,
+    /// and to which nothing else leads; 0 if there is none.
     fn score_of_led(
         &self,
         own: Relations,

@@ -28,7 +28,7 @@ fn plan(statement: &str) -> String {
 fn few_rows_lead_to_many_by_an_index() {
     let cases = [
         (
-            "UPDATE item SET price = s.p FROM unnest(ARRAY[1, 2], ARRAY[2.5, 3]) s (id, p) WHERE item.id = s.id",
+            "UPDATE item SET price = p FROM unnest(ARRAY[1, 2], ARRAY[2.5, 3]) s (i, p) WHERE id = i",
             "Update on item; Nested loop; Unnest; Point item using item_pkey",
         ),
         (
