@@ -34,12 +34,6 @@ impl Binder<'_> {
             Form::Sequence(function) => return self.sequence_function(function, arguments, node).map(Some),
             _ => {}
         }
-        let arguments = match (name, &arguments[..]) {
-            ("octet_length", [Typed::Known(value, Type::Scalar(ScalarType::Char(length)))]) => {
-                vec![self.padded(value.clone(), *length, node)?]
-            }
-            _ => arguments,
-        };
         let entry = match self.chosen(name, &entries, &arguments, node) {
             Ok(chosen) => chosen,
             // A function of the schema with the same name may take the arguments.
@@ -85,17 +79,25 @@ impl Binder<'_> {
     }
 
     /// Returns a CHAR with the blanks at its end, which its stored form does not have.
-    fn padded(&self, value: Expression, length: u32, node: &SyntaxNode) -> Result<Typed, StatementError> {
-        let text = Typed::Known(value, ScalarType::Text.into());
+    fn padded(
+        &self,
+        value: Expression,
+        length: u32,
+        node: &SyntaxNode,
+    ) -> Result<Expression, StatementError> {
         if length == u32::MAX {
-            return Ok(text);
+            return Ok(value);
         }
+        let text = Typed::Known(value, ScalarType::Text.into());
         let length =
             Typed::Known(Expression::Constant(Datum::Int(length.into())), ScalarType::Integer.into());
         let entries: Vec<&BuiltIn> = built_ins_named("rpad").to_vec();
         let arguments = vec![text, length];
         let entry = self.chosen("rpad", &entries[..1], &arguments, node)?;
-        self.call_values(entry, entry.arguments, arguments, node)
+        match self.call_values(entry, entry.arguments, arguments, node)? {
+            Typed::Known(padded, _) => Ok(padded),
+            _ => unreachable!("a call has a type"),
+        }
     }
 
     /// Returns the error of a call of a function that does not exist.
@@ -118,8 +120,14 @@ impl Binder<'_> {
                 Typed::Known(Expression::Coalesce(items), ty)
             }
             ("nullif", [value, other]) => {
-                let (own, ty) = self.settle(value.clone(), None, node)?;
-                let (class, operands) = self.comparable(value.clone(), other.clone(), node)?;
+                // The result has the type that the operator takes.
+                let ty = self.compared_type(value, other, node)?;
+                let value = match value {
+                    Typed::Known(_, own) if *own == ty => value.clone(),
+                    _ => Typed::Known(self.coerce(value.clone(), ty, CastContext::Implicit, node)?, ty),
+                };
+                let Typed::Known(own, _) = value.clone() else { unreachable!("the value is converted") };
+                let (class, operands) = self.comparable(value, other.clone(), node)?;
                 let equal = Expression::Compare { operator: CompareOperator::Equal, class, operands };
                 let branches = vec![(equal, Expression::NULL)];
                 Typed::Known(Expression::Case { branches, otherwise: Box::new(own) }, ty)
@@ -179,6 +187,12 @@ impl Binder<'_> {
         let element = element_of(kinds, &types).unwrap_or(ScalarType::Text);
         let mut values = Vec::new();
         for (argument, kind) in arguments.into_iter().zip(kinds) {
+            if let (Kind::BPCHAR, Typed::Known(value, Type::Scalar(ScalarType::Char(length)))) =
+                (*kind, &argument)
+            {
+                values.push(self.padded(value.clone(), *length, node)?);
+                continue;
+            }
             values.push(match type_of(*kind, element) {
                 Some(ty) => self.coerce(argument, ty, CastContext::Implicit, node)?,
                 None if *kind == Kind::AnyNonArray => {
@@ -258,6 +272,12 @@ impl Binder<'_> {
         }
     }
 
+    /// Returns an array as text, in braces.
+    pub(crate) fn printed_array(&self, array: Typed, node: &SyntaxNode) -> Result<Typed, StatementError> {
+        let entry = self.part(built_ins_named("array_out").first().copied(), node)?;
+        self.call_values(entry, entry.arguments, vec![array], node)
+    }
+
     /// Returns a value as text, as the output of its type shows it. It differs from a cast for booleans.
     pub(crate) fn as_printed(&self, value: Typed, node: &SyntaxNode) -> Result<Expression, StatementError> {
         match value {
@@ -266,6 +286,7 @@ impl Binder<'_> {
                 let branches = vec![(value, Expression::text("t")), (is_false, Expression::text("f"))];
                 Ok(fold(Expression::Case { branches, otherwise: Box::new(Expression::NULL) }))
             }
+            Typed::Known(value, Type::Scalar(ScalarType::Char(length))) => self.padded(value, length, node),
             other => self.coerce(other, ScalarType::Text.into(), CastContext::Explicit, node),
         }
     }

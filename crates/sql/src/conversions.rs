@@ -1,7 +1,7 @@
 //! Conversions of values: of literals to the type that the context wants, of known values by the casts that
 //! the context allows, of branches to a common type.
 
-use crate::binder::{Binder, Typed};
+use crate::binder::{Binder, Body, Typed};
 use crate::error::StatementError;
 use crate::resolution::wider;
 use catalog::{Arena, Column, Datum, ScalarType, Type, Value, ValueError, array_elements, datum_from_value};
@@ -83,8 +83,20 @@ impl Binder<'_> {
         match typed {
             Typed::Null => Ok(Expression::NULL),
             Typed::Parameter(place) => self.coerce(self.parameter_as(place, to), to, context, node),
-            Typed::Literal(text) => {
-                literal_as(text, to, context).map_err(|error| self.error(node, error.into()))
+            Typed::Literal(text) => match (literal_as(text.clone(), to, context), to) {
+                (Ok(value), _) => Ok(value),
+                // A statement of a routine fails when it runs, and may be in a block with handlers.
+                (Err(_), Type::Scalar(to)) if matches!(self.body, Some(Body::Plpgsql(_))) => {
+                    let operand = Box::new(Expression::text(&text));
+                    Ok(Expression::Cast { cast: Cast::FromText(to), operand })
+                }
+                (Err(error), _) => Err(self.error(node, error.into())),
+            },
+            Typed::Known(array, from @ Type::Array(_))
+                if to.scalar().is_some_and(ScalarType::is_text) && context > CastContext::Implicit =>
+            {
+                let printed = self.printed_array(Typed::Known(array, from), node)?;
+                self.coerce(printed, to, context, node)
             }
             Typed::Known(expression, from) => {
                 let casts = match (from, to) {
@@ -163,7 +175,12 @@ impl Binder<'_> {
                 self.error(node, SqlError::new("42804", message))
             })?);
         }
-        let ty = common.unwrap_or(ScalarType::Text.into());
+        // A literal is not cut or rounded to the length or scale of another branch.
+        let is_open = |item: &Typed| matches!(item, Typed::Literal(_) | Typed::Parameter(_));
+        let ty = match common.unwrap_or(ScalarType::Text.into()) {
+            Type::Scalar(ty) if items.iter().any(is_open) => Type::Scalar(ty.base()),
+            ty => ty,
+        };
         let items = items.into_iter().map(|item| self.coerce(item, ty, CastContext::Implicit, node));
         Ok((items.collect::<Result<_, _>>()?, ty))
     }

@@ -186,6 +186,23 @@ impl Binder<'_> {
         self.compared_as(entry, left, right, node)
     }
 
+    /// Returns the type to which `=` converts its left operand.
+    pub(crate) fn compared_type(
+        &self,
+        left: &Typed,
+        right: &Typed,
+        node: &SyntaxNode,
+    ) -> Result<Type, StatementError> {
+        let entry = self.chosen_operator("=", &[left, right], node)?;
+        match (entry.operands[0], left.known_type()) {
+            (Kind::Of(ty), Some(own)) if Kind::Of(Type::Scalar(own.element().base())) == Kind::Of(ty) => {
+                Ok(own)
+            }
+            (Kind::Of(ty), _) => Ok(ty),
+            _ => Err(self.unsupported(node, "this comparison of arrays")),
+        }
+    }
+
     fn compared_as(
         &self,
         entry: &Operator,

@@ -5,7 +5,7 @@ use crate::error::StatementError;
 use crate::expression::comparison_operator;
 use crate::operators::boolean;
 use catalog::{Datum, ScalarType, Type};
-use procedure::{ArithmeticOperator, CastContext, CompareOperator, Expression, SqlError};
+use procedure::{ArithmeticOperator, CastContext, CompareOperator, Expression, Function, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -51,12 +51,17 @@ impl Binder<'_> {
         let Typed::Known(array, Type::Array(element)) = array else {
             return Err(self.unsupported(node, "ANY of a value that is not an array"));
         };
-        let sample = Typed::Known(Expression::Constant(Datum::Int(0)), element.into());
-        let (class, operands) = self.comparable(value, sample, node)?;
-        let [value, sample] = *operands;
-        if !matches!(sample, Expression::Constant(Datum::Int(0))) {
-            return Err(self.unsupported(node, "ANY of elements of another type"));
-        }
+        // What a single element is converted to, all of them are.
+        let one = Expression::Register(Register(u32::MAX));
+        let (class, operands) = self.comparable(value, Typed::Known(one.clone(), element.into()), node)?;
+        let [value, converted] = *operands;
+        let array = match converted {
+            own if own == one => array,
+            Expression::Cast { cast, operand } if *operand == one => {
+                Expression::Function { function: Function::CastElements(cast), arguments: vec![array] }
+            }
+            _ => return Err(self.unsupported(node, "ANY of elements of another type")),
+        };
         Ok(boolean(Expression::Any { class, operands: Box::new([value, array]) }))
     }
 

@@ -99,6 +99,9 @@ pub(crate) fn element_of(kinds: &[Kind], arguments: &[Option<Type>]) -> Option<S
         });
     }
     let is_polymorphic = kinds.iter().any(|kind| kind.is_polymorphic());
+    // A literal is not cut or rounded to the length or scale of another argument.
+    let is_open = kinds.iter().zip(arguments).any(|(kind, own)| kind.is_polymorphic() && own.is_none());
+    let common = if is_open { common.map(ScalarType::base) } else { common };
     common.or_else(|| is_polymorphic.then_some(ScalarType::Text))
 }
 

@@ -94,6 +94,10 @@ impl Routine {
             let variable = Variable { register, ty: parameter.ty, constant: false };
             binder.declare(format!("${}", place + 1), Name::Variable(variable));
             if !parameter.name.is_empty() {
+                if parameters[..place].iter().any(|own| own.name == parameter.name) {
+                    let message = format!("parameter name \"{}\" used more than once", parameter.name);
+                    return Err(binder.error(&self.node, SqlError::new("42P13", message)));
+                }
                 binder.declare(parameter.name.clone(), Name::Variable(variable));
             }
         }
@@ -127,7 +131,7 @@ impl Routine {
         if self.is_strict() {
             statements.insert(0, end_at_null(&parameters));
         }
-        if let (true, Some((target, _))) = (binder.is_void, result) {
+        if let (true, RoutineBody::Plpgsql(_), Some((target, _))) = (binder.is_void, body, result) {
             statements.insert(0, Statement::Assign { target, value: Expression::text("") });
         }
         if let Some(label) = binder.row_label {

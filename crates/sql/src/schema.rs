@@ -14,10 +14,8 @@ use crate::nesting::with_stack;
 use crate::routine::{Routine, compile_block};
 use crate::source::Source;
 use crate::types::made_name;
-use catalog::{Catalog, CatalogError, Datum, NewTable, ProcedureId, ReferenceAction, Table, Type};
-use procedure::{
-    CastContext, Check, Effect, Expression, ForeignKeys, KeyChange, Procedure, Reference, SqlError,
-};
+use catalog::{Catalog, CatalogError, NewTable, ProcedureId, ReferenceAction, Table, Type};
+use procedure::{CastContext, Effect, Expression, ForeignKeys, KeyChange, Procedure, Reference, SqlError};
 use serde::{Deserialize, Serialize};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -226,16 +224,11 @@ impl Schema {
         let find = || {
             let nothing = Source::parse("").ok()?;
             let change = |reference: &Reference| {
-                // A change that could be bound when the table was created, but cannot be bound now, gets a
-                // CHECK that is always false, so that it is refused.
-                let nothing_fits = || {
-                    vec![Check {
-                        name: reference.name.clone(),
-                        condition: Expression::Constant(Datum::Int(0)),
-                    }]
-                };
                 let bound = self.bind_key_change(reference, &nothing);
-                bound.unwrap_or_else(|_| KeyChange { checks: nothing_fits(), ..KeyChange::default() })
+                bound.unwrap_or_else(|error| KeyChange {
+                    refused: Some(Box::new(error.error)),
+                    ..KeyChange::default()
+                })
             };
             ForeignKeys::of(&self.catalog, change).map(Arc::new)
         };
@@ -310,6 +303,15 @@ impl Schema {
         let next = ProcedureId(self.history.len() as u32);
         let (id, last) = self.history.get(&routine.name).copied().unwrap_or((next, 0));
         let compiled = routine.compile(id, last + 1, self, source)?;
+        if let Some(old) = self.procedures.get(&routine.name)
+            && (old.is_function || compiled.is_function)
+            && (old.is_void, old.result.map(|own| own.1), &old.rows)
+                != (compiled.is_void, compiled.result.map(|own| own.1), &compiled.rows)
+        {
+            let error = SqlError::new("42P13", "cannot change return type of existing function");
+            let error = error.with_hint(format!("Use DROP FUNCTION {} first.", routine.name));
+            return Err(source.error_at(routine.node.text_range().start().into(), error));
+        }
         self.history.insert(routine.name.clone(), (id, last + 1));
         self.procedures.insert(routine.name.clone(), Arc::new(compiled));
         // Callers hold the version that they were compiled with.

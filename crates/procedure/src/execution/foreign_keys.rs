@@ -57,6 +57,8 @@ pub struct KeyChange {
     pub checks: Vec<Check>,
     /// Whether the defaults depend on the time or on random values.
     pub depends_on_call: bool,
+    /// The error of every change of a row, if the change cannot be executed.
+    pub refused: Option<Box<SqlError>>,
 }
 
 /// All foreign keys, by table.
@@ -512,6 +514,9 @@ impl Acting<'_> {
     /// Checks the CHECK constraints of a changed row.
     fn check(&self, row: &[Datum], machine: &Machine) -> Result<(), Failure> {
         let Reference { table, change, .. } = self.reference;
+        if let Some(error) = &change.refused {
+            return Err(error.clone().into());
+        }
         match change.checks.is_empty() {
             true => Ok(()),
             false => check(table, &change.checks, &mut self.machine_with(0, row, machine)),

@@ -5,7 +5,7 @@ use super::{BuiltIn, Call, Form, Kind};
 use crate::ir::expression::compare;
 use crate::query::TableFunction;
 use crate::{CompareClass, Evaluated, SqlError};
-use catalog::Datum;
+use catalog::{Datum, Type, value_from_datum};
 use std::cmp::Ordering;
 
 const TEXT: Kind = Kind::TEXT;
@@ -29,6 +29,12 @@ pub(super) static ARRAYS: &[BuiltIn] = &[
         [] => Ok(Datum::Null),
         _ => Ok(Datum::Int(1)),
     }),
+    BuiltIn::of("array_out", &[ANY_ARRAY], TEXT, |call| {
+        let ty = Type::Array(call.element);
+        let value = value_from_datum(call.values[0], ty, &call.machine.frame.arena);
+        call.made(value.to_string())
+    })
+    .stable(),
     BuiltIn::of("array_position", &[ARRAY, ELEMENT], INT4, position).taking_null(),
     BuiltIn::of("array_position", &[ARRAY, ELEMENT, INT4], INT4, position).taking_null(),
     BuiltIn::of("array_positions", &[ARRAY, ELEMENT], Kind::INT4S, positions).taking_null(),
@@ -140,6 +146,9 @@ fn places(call: &Call) -> impl Iterator<Item = usize> {
 }
 
 fn position(call: Call) -> Evaluated {
+    if call.is_null(0) {
+        return Ok(Datum::Null);
+    }
     let start = match call.values.get(2) {
         Some(Datum::Int(start)) => *start,
         Some(_) => return Err(SqlError::new("22004", "initial position must not be null").into()),

@@ -111,6 +111,12 @@ impl Call<'_> {
         if self.element == ScalarType::Boolean {
             return Ok(if value.is_true() { b"t".to_vec() } else { b"f".to_vec() });
         }
+        if let ScalarType::Char(length) = self.element {
+            let mut text = String::from_utf8_lossy(self.machine.frame.arena.datum_bytes(value)).into_owned();
+            let blanks = (length as usize).saturating_sub(text.chars().count());
+            text.extend(std::iter::repeat_n(' ', if length == u32::MAX { 0 } else { blanks }));
+            return Ok(text.into_bytes());
+        }
         let cast = Cast::between(self.element, ScalarType::Text, true).unwrap_or(Cast::Same);
         let text = cast.apply(value, &mut self.machine.frame.arena)?;
         Ok(self.machine.frame.arena.datum_bytes(text).to_vec())

@@ -51,8 +51,9 @@ pub(super) static DOUBLES: &[BuiltIn] = &[
     of_one("radians", |call| plain(call, f64::to_radians)),
     BuiltIn::new("random", &[], FLOAT8, Form::Draw(Draw::Random)),
     of_one("round", |call| plain(call, f64::round_ties_even)),
-    of_one("sign", |call| {
-        plain(call, |value| if value == 0.0 || value.is_nan() { value } else { value.signum() })
+    of_one("sign", |call| match call.double(0) {
+        ..0.0 => Ok(Datum::Double(-1.0)),
+        value => Ok(Datum::Double(f64::from(u8::from(value > 0.0)))),
     }),
     of_one("sin", |call| finite(call, f64::sin)),
     of_one("sinh", |call| plain(call, f64::sinh)),

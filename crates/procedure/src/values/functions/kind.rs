@@ -36,7 +36,8 @@ impl Kind {
     pub(crate) const NUMERIC: Self = Self::scalar(ScalarType::AnyNumeric);
     pub(crate) const FLOAT8: Self = Self::scalar(ScalarType::Double);
     pub(crate) const TEXT: Self = Self::scalar(ScalarType::Text);
-    pub(crate) const BPCHAR: Self = Self::scalar(ScalarType::Char(u32::MAX));
+    /// CHAR: a function takes it with the blanks at its end, which a stored value does not have.
+    pub const BPCHAR: Self = Self::scalar(ScalarType::Char(u32::MAX));
     pub(crate) const BYTEA: Self = Self::scalar(ScalarType::Bytea);
     pub(crate) const UUID: Self = Self::scalar(ScalarType::Uuid);
     pub(crate) const DATE: Self = Self::scalar(ScalarType::Date);

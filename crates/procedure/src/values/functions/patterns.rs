@@ -13,8 +13,17 @@ use std::collections::HashMap;
 const TEXT: Kind = Kind::TEXT;
 const INT4: Kind = Kind::INT4;
 const BOOL: Kind = Kind::BOOL;
+const BPCHAR: Kind = Kind::BPCHAR;
 
 pub(super) static PATTERNS: &[BuiltIn] = &[
+    BuiltIn::of("bpcharicnlike", &[BPCHAR, TEXT], BOOL, |call| negated(like(call, true))),
+    BuiltIn::of("bpcharicregexeq", &[BPCHAR, TEXT], BOOL, |call| matches(call, "i")),
+    BuiltIn::of("bpcharicregexne", &[BPCHAR, TEXT], BOOL, |call| negated(matches(call, "i"))),
+    BuiltIn::of("bpchariclike", &[BPCHAR, TEXT], BOOL, |call| like(call, true)),
+    BuiltIn::of("bpcharlike", &[BPCHAR, TEXT], BOOL, |call| like(call, false)),
+    BuiltIn::of("bpcharnlike", &[BPCHAR, TEXT], BOOL, |call| negated(like(call, false))),
+    BuiltIn::of("bpcharregexeq", &[BPCHAR, TEXT], BOOL, |call| matches(call, "")),
+    BuiltIn::of("bpcharregexne", &[BPCHAR, TEXT], BOOL, |call| negated(matches(call, ""))),
     BuiltIn::of("like", &[TEXT, TEXT], BOOL, |call| like(call, false)),
     BuiltIn::of("notlike", &[TEXT, TEXT], BOOL, |call| negated(like(call, false))),
     BuiltIn::of("texticlike", &[TEXT, TEXT], BOOL, |call| like(call, true)),

@@ -27,7 +27,6 @@ pub(super) static TEXTS: &[BuiltIn] = &[
     BuiltIn::of("ltrim", &[TEXT], TEXT, |call| trim(call, true, false)),
     BuiltIn::of("ltrim", &[TEXT, TEXT], TEXT, |call| trim(call, true, false)),
     BuiltIn::of("octet_length", &[TEXT], INT4, |call| Ok(int(call.bytes(0).len()))),
-    // The binder calls the one of TEXT, with the blanks that the stored value does not have.
     BuiltIn::of("octet_length", &[Kind::BPCHAR], INT4, |call| Ok(int(call.bytes(0).len()))),
     BuiltIn::of("overlay", &[TEXT, TEXT, INT4], TEXT, overlay),
     BuiltIn::of("overlay", &[TEXT, TEXT, INT4, INT4], TEXT, overlay),
