@@ -367,8 +367,10 @@ impl Binder<'_> {
         let ty = self.bind_type(&target)?;
         let operand = match (cast.expr(), cast.literal()) {
             // As in PostgreSQL, each element is converted to the type.
-            (Some(ast::Expr::ArrayExpr(array)), _) if array.select_variant().is_none() => {
-                let Type::Array(element) = ty else { return Err(self.unsupported(node, "this cast")) };
+            (Some(ast::Expr::ArrayExpr(array)), _)
+                if array.select_variant().is_none()
+                    && let Type::Array(element) = ty =>
+            {
                 let item = |item: ast::Expr| {
                     if matches!(item, ast::Expr::ArrayExpr(_)) {
                         return Err(self.unsupported(item.syntax(), "an array of arrays"));
