@@ -246,8 +246,12 @@ impl Binder<'_> {
                 return self.shifted(&right, by, false, node);
             }
         }
+        if let BinOp::CustomOp(_) = &operator {
+            return self.bind_operators(left, operator, right, node);
+        }
         if let Some(symbol) = symbol_of(&operator) {
-            return self.bind_operators(left, symbol, right, node);
+            let operands = vec![self.bind(&left)?, self.bind_pattern(&right)?];
+            return self.operator(&symbol, operands, node);
         }
         match &operator {
             BinOp::And(_) => self.bind_chain(binary, true),
@@ -280,31 +284,34 @@ impl Binder<'_> {
         }
     }
 
-    /// Binds an operator of the table. The grammar takes a chain of operators without precedence from the
-    /// right, PostgreSQL from the left.
+    /// Binds a chain of operators that have no precedence of their own. The grammar takes it from the right,
+    /// PostgreSQL from the left.
     fn bind_operators(
         &mut self,
         left: ast::Expr,
-        symbol: String,
-        right: ast::Expr,
+        mut operator: ast::BinOp,
+        mut right: ast::Expr,
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
         let mut value = self.bind(&left)?;
-        let (mut symbol, mut right) = (symbol, right);
         loop {
+            let symbol = symbol_of(&operator).unwrap_or_default();
             let next = match &right {
-                ast::Expr::BinExpr(chain) if matches!(chain.op(), Some(ast::BinOp::CustomOp(_))) => {
-                    Some((self.part(chain.lhs(), node)?, self.part(chain.rhs(), node)?, chain.op()))
-                }
+                ast::Expr::BinExpr(chain) => match chain.op() {
+                    Some(next @ ast::BinOp::CustomOp(_)) => {
+                        Some((self.part(chain.lhs(), node)?, next, self.part(chain.rhs(), node)?))
+                    }
+                    _ => None,
+                },
                 _ => None,
             };
-            let Some((operand, behind, Some(operator))) = next else {
-                let operand = self.bind_pattern(&right)?;
+            let Some((operand, next, behind)) = next else {
+                let operand = self.bind(&right)?;
                 return self.operator(&symbol, vec![value, operand], node);
             };
             let operand = self.bind(&operand)?;
             value = self.operator(&symbol, vec![value, operand], node)?;
-            (symbol, right) = (symbol_of(&operator).unwrap_or_default(), behind);
+            (operator, right) = (next, behind);
         }
     }
 
