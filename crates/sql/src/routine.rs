@@ -83,24 +83,7 @@ impl Routine {
         let Some(body) = &self.body else {
             return Err(binder.unsupported(&self.node, "a routine without a body in plpgsql or sql"));
         };
-        let mut parameters = Vec::new();
-        for parameter in self.parameters.iter().flat_map(|list| list.params()) {
-            parameters.push(bind_parameter(&mut binder, &parameter)?);
-        }
-        // Parameters can be qualified by the routine's name.
-        binder.scopes.push((Some(self.name.clone()), Default::default()));
-        for (place, parameter) in parameters.iter().enumerate() {
-            let register = binder.new_register(parameter.ty);
-            let variable = Variable { register, ty: parameter.ty, constant: false };
-            binder.declare(format!("${}", place + 1), Name::Variable(variable));
-            if !parameter.name.is_empty() {
-                if parameters[..place].iter().any(|own| own.name == parameter.name) {
-                    let message = format!("parameter name \"{}\" used more than once", parameter.name);
-                    return Err(binder.error(&self.node, SqlError::new("42P13", message)));
-                }
-                binder.declare(parameter.name.clone(), Name::Variable(variable));
-            }
-        }
+        let parameters = self.bind_parameters(&mut binder)?;
         let result = self.bind_result(&mut binder, &parameters)?;
         binder.result = result;
         let mut statements = match body {
@@ -141,6 +124,28 @@ impl Routine {
         }
         let parts = Parts { id, version, name: &self.name, parameters, result };
         Ok(finish(binder, statements, parts, source, &self.node))
+    }
+
+    /// Binds and declares the parameters. They can be qualified by the routine's name.
+    fn bind_parameters(&self, binder: &mut Binder<'_>) -> Result<Vec<Parameter>, StatementError> {
+        let mut parameters = Vec::new();
+        for parameter in self.parameters.iter().flat_map(|list| list.params()) {
+            parameters.push(bind_parameter(binder, &parameter)?);
+        }
+        binder.scopes.push((Some(self.name.clone()), Default::default()));
+        for (place, parameter) in parameters.iter().enumerate() {
+            let register = binder.new_register(parameter.ty);
+            let variable = Variable { register, ty: parameter.ty, constant: false };
+            binder.declare(format!("${}", place + 1), Name::Variable(variable));
+            if !parameter.name.is_empty() {
+                if parameters[..place].iter().any(|own| own.name == parameter.name) {
+                    let message = format!("parameter name \"{}\" used more than once", parameter.name);
+                    return Err(binder.error(&self.node, SqlError::new("42P13", message)));
+                }
+                binder.declare(parameter.name.clone(), Name::Variable(variable));
+            }
+        }
+        Ok(parameters)
     }
 
     fn check_body(
