@@ -91,6 +91,23 @@ impl Binder<'_> {
         statements
     }
 
+    /// Executes a statement whose rows are not read. Their values are evaluated nevertheless, because their
+    /// evaluation may fail.
+    pub(crate) fn discard(
+        &mut self,
+        bound: BoundRows,
+        node: &SyntaxNode,
+    ) -> Result<Vec<Statement>, StatementError> {
+        let mut outputs = Vec::new();
+        if matches!(bound.work, Work::Values) {
+            for (_, item, item_node) in bound.items {
+                let (value, ty) = self.settle(item, None, &item_node)?;
+                outputs.push((self.new_register(ty), value));
+            }
+        }
+        Ok(self.execute(bound.work, outputs, false, node))
+    }
+
     /// Sets registers of their own to the outputs whose targets a later output reads, as all outputs are
     /// evaluated before the first target is set. Returns the assignments of the targets.
     fn assigned_later(&mut self, outputs: &mut [(Register, Expression)]) -> Vec<Statement> {

@@ -3,7 +3,6 @@
 
 use crate::binder::Binder;
 use crate::error::StatementError;
-use crate::query::Work;
 use catalog::Type;
 use procedure::{CastContext, Opaque, Parameter, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
@@ -86,15 +85,7 @@ impl Binder<'_> {
         self.check_locking(node)?;
         let bound = self.bind_rows(node, |binder| binder.bind_accessing(statement))?;
         if targets.is_empty() {
-            let mut outputs = Vec::new();
-            if matches!(bound.work, Work::Values) {
-                // The values are discarded, but their evaluation may fail.
-                for (_, item, item_node) in bound.items {
-                    let (value, ty) = self.settle(item, None, &item_node)?;
-                    outputs.push((self.new_register(ty), value));
-                }
-            }
-            return Ok(self.execute(bound.work, outputs, false, node));
+            return self.discard(bound, node);
         }
         if bound.items.is_empty() {
             return Err(self.no_result(node));

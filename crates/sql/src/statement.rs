@@ -3,7 +3,7 @@
 use crate::binder::{Binder, Name, Target, Typed, Variable};
 use crate::error::StatementError;
 use crate::exception::{STACKED, is_bare};
-use crate::query::{BoundRows, Work};
+use crate::query::BoundRows;
 use catalog::{ScalarType, Type};
 use procedure::{
     CastContext, CompareOperator, Expression, Guarded, Label, Raise, Register, Severity, SqlError, Statement,
@@ -118,15 +118,7 @@ impl Binder<'_> {
                     return Err(self.unsupported(node, "this kind of PERFORM"));
                 };
                 let bound = self.bind_rows_of(&ast::SelectVariant::Select(select))?;
-                let mut outputs = Vec::new();
-                if matches!(bound.work, Work::Values) {
-                    // PERFORM discards the values, but their evaluation may fail.
-                    for (_, item, item_node) in bound.items {
-                        let (value, ty) = self.settle(item, None, &item_node)?;
-                        outputs.push((self.new_register(ty), value));
-                    }
-                }
-                out.append(&mut self.execute(bound.work, outputs, false, node));
+                out.append(&mut self.discard(bound, node)?);
             }
             PlpgsqlStmt::PlpgsqlCallStmt(statement) => {
                 let call = self.part(statement.call(), node)?;
