@@ -9,7 +9,7 @@ use catalog::{
     array_elements, format_date, format_double, format_timestamp, format_timestamptz, text_datum, utf8_of,
 };
 use reprise::{Arena, Datum, Decimal, ScalarType, SqlError, Type};
-use sql::{type_length, type_modifier, type_oids};
+use sql::{SCALARS, type_length, type_modifier, type_oids};
 use std::fmt::Write as _;
 
 /// The form of a value.
@@ -55,21 +55,6 @@ pub(crate) fn described(ty: Type) -> (u32, i16, i32) {
 /// # Errors
 /// `0A000`: the type is not supported.
 pub(crate) fn type_of(oid: u32) -> Result<Option<Type>, SqlError> {
-    const ALL: [ScalarType; 13] = [
-        ScalarType::SmallInt,
-        ScalarType::Integer,
-        ScalarType::BigInt,
-        ScalarType::AnyNumeric,
-        ScalarType::Double,
-        ScalarType::Boolean,
-        ScalarType::Varchar(u32::MAX),
-        ScalarType::Text,
-        ScalarType::Timestamp,
-        ScalarType::Timestamptz,
-        ScalarType::Date,
-        ScalarType::Bytea,
-        ScalarType::Uuid,
-    ];
     // Unspecified, unknown, void, or a text type that clients send for values of any type.
     if matches!(oid, 0 | 705 | 1042 | 19 | 2278) {
         return Ok(None);
@@ -77,7 +62,7 @@ pub(crate) fn type_of(oid: u32) -> Result<Option<Type>, SqlError> {
     if matches!(oid, 700) {
         return Ok(Some(ScalarType::Double.into()));
     }
-    for scalar in ALL {
+    for scalar in SCALARS.into_iter().filter(|own| !matches!(own, ScalarType::Char(_))) {
         let (scalar_oid, array) = type_oids(scalar);
         let scalar = scalar.unlimited();
         if oid == scalar_oid {

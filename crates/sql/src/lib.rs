@@ -63,5 +63,5 @@ pub use interrupt::interruptible;
 pub use lifting::{Lifted, lift};
 pub use prepare::{Arguments, Kind, Prepared};
 pub use schema::{Schema, View};
-pub use system::{type_length, type_modifier, type_oids};
+pub use system::{SCALARS, type_length, type_modifier, type_oids};
 pub use transaction::TransactionModes;

@@ -17,8 +17,8 @@ use crate::schema::Schema;
 use catalog::{ScalarType, Type};
 use procedure::RecoveryColumn;
 
+pub use types::{SCALARS, type_length, type_modifier, type_oids};
 pub(crate) use types::{TYPES, type_name, type_named};
-pub use types::{type_length, type_modifier, type_oids};
 
 /// A value of a system relation.
 #[derive(Clone, Debug)]

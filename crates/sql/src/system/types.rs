@@ -52,7 +52,7 @@ pub(crate) fn type_named(name: &str) -> Option<ScalarType> {
 }
 
 /// All types without a modifier.
-pub(crate) const SCALARS: [ScalarType; 14] = [
+pub const SCALARS: [ScalarType; 14] = [
     ScalarType::SmallInt,
     ScalarType::Integer,
     ScalarType::BigInt,
