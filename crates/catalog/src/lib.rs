@@ -14,6 +14,7 @@ mod row;
 mod schema;
 mod sequence;
 mod temporal;
+mod trigger;
 mod types;
 mod value;
 mod written;
@@ -37,6 +38,7 @@ pub use temporal::{
     format_date, format_timestamp, format_timestamptz, is_finite_date, is_finite_timestamp, midnight_of,
     moment_of, now_us, parse_date, parse_timestamp, rounded_timestamp, timestamp_plus,
 };
+pub use trigger::{Trigger, TriggerEvent, TriggerTiming};
 pub use types::{ScalarType, Type};
 pub use value::{
     Value, ValueError, datum_from_value, exact_bounds, exact_datum, format_double, text_datum,

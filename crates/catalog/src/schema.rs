@@ -5,7 +5,7 @@
 //! the field names below are a file format: a new field needs a default, and no field is renamed.
 
 use crate::{Arena, Datum};
-use crate::{IndexId, RowLayout, ScalarType, Sequence, TableId, encode_datum, write_canonical};
+use crate::{IndexId, RowLayout, ScalarType, Sequence, TableId, Trigger, encode_datum, write_canonical};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -134,6 +134,9 @@ pub struct Table {
     pub hidden_key: bool,
     /// The sequence's definition; `None` for a plain table.
     pub sequence: Option<Sequence>,
+    /// Its triggers, in the order of their names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub triggers: Vec<Trigger>,
     /// The layout of its rows.
     #[serde(skip)]
     pub layout: RowLayout,
@@ -151,13 +154,16 @@ struct TableImage {
     foreign_keys: Vec<ForeignKey>,
     hidden_key: bool,
     sequence: Option<Sequence>,
+    #[serde(default)]
+    triggers: Vec<Trigger>,
 }
 
 impl From<TableImage> for Table {
     fn from(image: TableImage) -> Self {
-        let TableImage { id, name, columns, indexes, checks, foreign_keys, hidden_key, sequence } = image;
+        let TableImage { id, name, columns, indexes, checks, .. } = image;
+        let TableImage { foreign_keys, hidden_key, sequence, triggers, .. } = image;
         let layout = Self::layout_of(&columns);
-        Self { id, name, columns, indexes, checks, foreign_keys, hidden_key, sequence, layout }
+        Self { id, name, columns, indexes, checks, foreign_keys, hidden_key, sequence, triggers, layout }
     }
 }
 
@@ -178,6 +184,8 @@ pub struct NewTable {
     pub hidden_key: bool,
     /// The sequence's definition; `None` for a plain table.
     pub sequence: Option<Sequence>,
+    /// Its triggers, in the order of their names.
+    pub triggers: Vec<Trigger>,
 }
 
 /// The definition of an index to create.
@@ -210,6 +218,7 @@ impl From<&Table> for NewTable {
             foreign_keys: table.foreign_keys.clone(),
             hidden_key: table.hidden_key,
             sequence: table.sequence.clone(),
+            triggers: table.triggers.clone(),
         }
     }
 }
@@ -366,6 +375,7 @@ impl Catalog {
             foreign_keys: new.foreign_keys,
             hidden_key: new.hidden_key,
             sequence: new.sequence,
+            triggers: new.triggers,
         };
         for index in new.indexes {
             let index = self.new_index(&table, index)?;

@@ -123,6 +123,7 @@ impl Schema {
             let mut changed = Table::clone(&old);
             changed.indexes.retain(|index| new.indexes.iter().any(|own| own.name == index.name));
             (changed.name, changed.columns, changed.checks) = (new.name, new.columns, new.checks);
+            changed.triggers = new.triggers;
             // Indexes move with the table into another schema.
             for index in changed.indexes.iter_mut().skip(usize::from(changed.hidden_key)) {
                 let moved = in_schema_of(&changed.name, short(&index.name).into());
@@ -137,12 +138,14 @@ impl Schema {
             changed.foreign_keys = new.foreign_keys;
             let changed = self.catalog.redefine(&name, changed).map_err(|e| refused(source, node, &e))?;
             self.rename_owner(&old, &changed, &origins);
+            self.rename_table_of_triggers(&old.name, &changed);
             effects.push(Effect::Redefine(changed));
             self.recompile(source, node)?;
             return Ok(Effect::All(effects));
         }
         self.move_references(&old, &mut new, &origins, &new_keys);
         let made = self.catalog.replace_table(&name, new).map_err(|error| refused(source, node, &error))?;
+        self.refuse_fired_triggers(&made, source, node)?;
         self.rename_owner(&old, &made, &origins);
         self.forget_foreign_keys();
         let rebuild = self.rebuild(&old, &made, &origins, &new_keys, (source, node))?;
@@ -316,6 +319,8 @@ impl Alteration<'_> {
                 let name = name.path_ref().map(|path| object_name(&path)).unwrap_or_default();
                 self.drop_constraint(&name, (cascades, drop.if_exists().is_some()), drops_references, node)
             }
+            Action::EnableTrigger(own) => self.builder.enable(own.trigger_target(), true, node),
+            Action::DisableTrigger(own) => self.builder.enable(own.trigger_target(), false, node),
             Action::RenameColumn(rename) => {
                 let place = self.column(rename.column_name_ref(), node)?;
                 let new = self.builder.binder.part(rename.column_name(), node)?.text();
@@ -557,8 +562,14 @@ impl Alteration<'_> {
         }
         let table = &mut self.builder.table;
         let old = std::mem::replace(&mut table.columns[place].name, new.clone());
-        for (_, text) in &mut table.checks {
+        let conditions = table.triggers.iter_mut().filter_map(|own| own.condition.as_mut());
+        for text in table.checks.iter_mut().map(|(_, text)| text).chain(conditions) {
             *text = kept_text::renamed(text, &old, &new);
+        }
+        for column in table.triggers.iter_mut().flat_map(|own| &mut own.columns) {
+            if *column == old {
+                column.clone_from(&new);
+            }
         }
         Ok(())
     }

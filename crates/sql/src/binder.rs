@@ -4,6 +4,7 @@ use crate::error::StatementError;
 use crate::plan::Queries;
 use crate::schema::Schema;
 use crate::source::Source;
+use crate::trigger::TriggerFrame;
 use crate::types::without_limits;
 use catalog::{ScalarType, Table, Type};
 use procedure::query::Query;
@@ -36,6 +37,8 @@ pub(crate) enum Name {
     Row(Vec<(String, Variable)>),
     /// A cursor.
     Cursor(Box<CursorVariable>),
+    /// A value that is known when the routine is compiled.
+    Constant(Expression, Type),
 }
 
 /// A cursor variable.
@@ -119,6 +122,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) returned: Vec<Register>,
     /// Whether the function has no result.
     pub(crate) is_void: bool,
+    /// The trigger whose function is being compiled.
+    pub(crate) trigger: Option<TriggerFrame>,
     /// The block that RETURN leaves in a function whose result is the row of its OUT parameters.
     pub(crate) row_label: Option<Label>,
     /// Function calls lifted out of the expressions of the current statement; `None` where lifting is not
@@ -162,6 +167,7 @@ impl<'a> Binder<'a> {
             returns: None,
             returned: Vec::new(),
             is_void: false,
+            trigger: None,
             row_label: None,
             lifted: None,
             aggregates: None,

@@ -93,6 +93,10 @@ impl Binder<'_> {
                 );
                 Err(self.error(node, error.with_hint(format!("Use SELECT … FROM {name}(…)."))))
             }
+            Some(function) if function.is_trigger => {
+                let message = "trigger functions can only be called as triggers";
+                Err(self.error(node, SqlError::new("0A000", message)))
+            }
             _ => Err(self.no_function(&name, &bound, node)),
         }
     }

@@ -38,7 +38,7 @@ impl Binder<'_> {
 
     /// Binds an expression of a definition, which is kept as text. Its calls join those of the statement
     /// around it, if that may have some.
-    fn bind_definition<T>(
+    pub(crate) fn bind_definition<T>(
         &mut self,
         text: &str,
         node: &SyntaxNode,

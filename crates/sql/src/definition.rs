@@ -523,6 +523,7 @@ impl<'a> TableBuilder<'a> {
             foreign_keys: Vec::new(),
             hidden_key: self.table.hidden_key,
             sequence: None,
+            triggers: Vec::new(),
         })
     }
 

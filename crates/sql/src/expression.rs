@@ -73,6 +73,9 @@ impl Binder<'_> {
             ast::Expr::CastExpr(cast) => self.bind_cast(cast),
             ast::Expr::CallExpr(call) => self.bind_call(call),
             ast::Expr::IndexExpr(index) => {
+                if let Some(argument) = self.trigger_argument(index) {
+                    return Ok(argument);
+                }
                 let base = self.part(index.base(), node)?;
                 let place = self.part(index.index(), node)?;
                 let Typed::Known(array, Type::Array(element)) = self.bind(&base)? else {

@@ -8,10 +8,12 @@
 //! cases of `parallel_replay`.
 
 use crate::schema::View;
+use crate::source::Source;
+use crate::trigger::Member;
 use crate::{Schema, StatementError};
 use catalog::{Catalog, ProcedureId};
-use procedure::Procedure;
 use serde::{Deserialize, Serialize};
+use squawk_syntax::ast::AstNode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use thiserror::Error;
@@ -42,6 +44,9 @@ struct Image {
     catalog: Catalog,
     /// Callees before their callers.
     routines: Vec<RoutineImage>,
+    /// The triggers in the order in which they are compiled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    triggers: Vec<TriggerImage>,
     views: BTreeMap<String, Arc<View>>,
     namespaces: BTreeSet<String>,
     history: BTreeMap<String, (ProcedureId, u32)>,
@@ -56,6 +61,16 @@ struct RoutineImage {
     source: Arc<str>,
 }
 
+/// A trigger, whose definition is a part of its table's.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TriggerImage {
+    table: String,
+    name: String,
+    /// The number of routines that are compiled before it.
+    follows: usize,
+}
+
 impl Schema {
     /// Returns an image of all definitions.
     ///
@@ -64,15 +79,23 @@ impl Schema {
     /// depends on the image.
     pub fn to_image(&self) -> Result<String, ImageError> {
         let ordered = self.callees_first().map_err(|_| ImageError::Differs)?;
-        let image_of = |own: Arc<Procedure>| RoutineImage {
-            id: own.id,
-            version: own.version,
-            source: Arc::clone(&own.source),
-        };
-        let routines = ordered.into_iter().map(image_of).collect();
+        let (mut routines, mut triggers) = (Vec::new(), Vec::new());
+        for member in ordered {
+            match member {
+                Member::Routine(own) => {
+                    let (id, version, source) = (own.id, own.version, Arc::clone(&own.source));
+                    routines.push(RoutineImage { id, version, source });
+                }
+                Member::Trigger(table, own) => {
+                    let (table, follows) = (table.name.clone(), routines.len());
+                    triggers.push(TriggerImage { table, name: own.name, follows });
+                }
+            }
+        }
         let image = Image {
             catalog: self.catalog.clone(),
             routines,
+            triggers,
             views: self.views.clone(),
             namespaces: self.namespaces.clone(),
             history: self.history.clone(),
@@ -80,6 +103,7 @@ impl Schema {
         let text = serde_json::to_string(&image).map_err(|error| ImageError::Damaged(error.to_string()))?;
         let again = Self::from_image(&text)?;
         debug_assert_eq!(format!("{:?}", again.procedures), format!("{:?}", self.procedures));
+        debug_assert_eq!(format!("{:?}", again.triggers), format!("{:?}", self.triggers));
         if again.defines_the_same_as(self) { Ok(text) } else { Err(ImageError::Differs) }
     }
 
@@ -90,15 +114,34 @@ impl Schema {
     pub fn from_image(image: &str) -> Result<Self, ImageError> {
         let image: Image =
             serde_json::from_str(image).map_err(|error| ImageError::Damaged(error.to_string()))?;
-        let Image { catalog, routines, views, namespaces, history } = image;
+        let Image { catalog, routines, triggers, views, namespaces, history } = image;
         let mut schema = Self { catalog, views, namespaces, history, ..Self::default() };
-        for RoutineImage { id, version, source } in &routines {
+        let mut triggers = triggers.into_iter().peekable();
+        for (place, RoutineImage { id, version, source }) in routines.iter().enumerate() {
+            while let Some(trigger) = triggers.next_if(|own| own.follows <= place) {
+                schema.restore_trigger(&trigger)?;
+            }
             schema.compile_again((*id, *version), source).map_err(|error| {
                 let named = schema.history.iter().find(|(_, (known, _))| known == id);
                 let name = named.map(|(name, _)| name.clone()).unwrap_or_default();
                 ImageError::Refused { name, error: Box::new(error) }
             })?;
         }
+        for trigger in triggers {
+            schema.restore_trigger(&trigger)?;
+        }
         Ok(schema)
+    }
+
+    fn restore_trigger(&mut self, image: &TriggerImage) -> Result<(), ImageError> {
+        let TriggerImage { table, name, .. } = image;
+        let damaged = || ImageError::Damaged(format!("there is no trigger \"{name}\" of \"{table}\""));
+        let of = Arc::clone(self.catalog.table(table).map_err(|_| damaged())?);
+        let trigger = of.triggers.iter().find(|own| own.name == *name).ok_or_else(damaged)?;
+        let refused = |error| ImageError::Refused { name: trigger.function.clone(), error: Box::new(error) };
+        let nothing = Source::parse("").map_err(refused)?;
+        let compiled = self.compile_trigger(&of, trigger, &nothing, nothing.file.syntax());
+        self.triggers.insert((table.clone(), name.clone()), compiled.map_err(refused)?);
+        Ok(())
     }
 }

@@ -53,6 +53,7 @@ mod system;
 mod system_functions;
 mod times;
 mod transaction;
+mod trigger;
 mod types;
 mod view;
 

@@ -2,7 +2,7 @@
 
 use crate::binder::{Binder, Name, Target, Typed, Variable};
 use crate::error::StatementError;
-use crate::query::mentions_found;
+use crate::query::mentions;
 use catalog::{Datum, ScalarType, Type};
 use procedure::{Cast, CastContext, Expression, Label, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
@@ -45,7 +45,7 @@ impl Binder<'_> {
         let (Statement::ForRange { body, .. } | Statement::ForEach { body, .. }) = &mut repeat else {
             unreachable!("it goes over values")
         };
-        if !mentions_found(node) {
+        if !mentions(node, "found") {
             out.push(repeat);
             return;
         }

@@ -9,6 +9,7 @@
 use crate::binder::{Binder, Typed};
 use crate::plan::Bound;
 use crate::query::{BoundRows, Work};
+use crate::trigger::Triggered;
 use catalog::Type;
 use procedure::query::{Delete, Insert, JoinKind, Plan, Update};
 use procedure::{
@@ -29,6 +30,12 @@ struct Lowered {
     work: Work,
     /// The values that the plan computes of its rows.
     values: Values,
+}
+
+impl Lowered {
+    fn triggered(calls: Vec<Statement>, own: Triggered) -> Self {
+        Self { calls, work: Work::Triggered(Box::new(own)), values: Vec::new() }
+    }
 }
 
 /// Returns the values that a plan computes, and the plan below.
@@ -186,7 +193,13 @@ impl Binder<'_> {
         let (values, below) = computed(&bound.plan);
         let mut replacements = Vec::new();
         let lowered = match below {
-            Plan::Insert(insert) => self.lower_insert(insert, &registers, values)?,
+            Plan::Insert(insert) => self.lower_insert(insert, &registers, values, node)?,
+            Plan::Update(update) if update.triggers.is_some() && registers.is_empty() => {
+                Lowered::triggered(Vec::new(), self.lower_triggered_update(update, node)?)
+            }
+            Plan::Delete(delete) if delete.triggers.is_some() && registers.is_empty() => {
+                Lowered::triggered(Vec::new(), self.lower_triggered_delete(delete, node)?)
+            }
             Plan::Update(update) => {
                 let work = Work::Operation(self.lower_update(update, values, &mut replacements)?);
                 Lowered { calls: Vec::new(), work, values: values.to_vec() }
@@ -218,7 +231,9 @@ impl Binder<'_> {
             items.push((column.name.clone(), typed, own.clone()));
         }
         self.finish_operations(&mut work, &mut items);
-        self.compact(first, &mut calls, &mut work, &mut items);
+        if !matches!(work, Work::Triggered(_)) {
+            self.compact(first, &mut calls, &mut work, &mut items);
+        }
         if let Some(lifted) = &mut self.lifted {
             lifted.append(&mut calls);
         }
@@ -229,9 +244,10 @@ impl Binder<'_> {
     fn calls_of(&self, plan: &Plan) -> Option<Vec<Statement>> {
         match plan {
             Plan::One => Some(Vec::new()),
-            Plan::Call { input, procedure, arguments, target } if self.lifted.is_some() => {
+            Plan::Call { input, procedure, arguments, outputs } if self.lifted.is_some() => {
                 let mut calls = self.calls_of(input)?;
-                let (procedure, outputs) = (Arc::clone(procedure), vec![(*target, Cast::Same)]);
+                let outputs = outputs.iter().map(|target| (*target, Cast::Same)).collect();
+                let procedure = Arc::clone(procedure);
                 calls.push(Statement::Call { procedure, arguments: arguments.clone(), outputs });
                 Some(calls)
             }
@@ -244,8 +260,9 @@ impl Binder<'_> {
         insert: &Insert,
         columns: &[Register],
         returned: &[(Register, Expression)],
+        node: &SyntaxNode,
     ) -> Option<Lowered> {
-        let Insert { input, table, values, registers, checks, conflict, .. } = insert;
+        let Insert { input, table, values, registers, checks, conflict, triggers, .. } = insert;
         let references_itself = table.foreign_keys.iter().any(|key| key.parent == table.name);
         if conflict.is_some() || references_itself || checks.calls.is_some() {
             return None;
@@ -261,10 +278,18 @@ impl Binder<'_> {
         };
         let (own, below) = computed(input);
         if let Some(calls) = self.calls_of(below) {
-            let work = Work::Operation(kind(replaced(values, own)));
-            return Some(Lowered { calls, work, values: returned.to_vec() });
+            let values = replaced(values, own);
+            if triggers.is_some() && columns.is_empty() {
+                let write = kind(values.clone());
+                return Some(Lowered::triggered(
+                    calls,
+                    self.lower_triggered_insert(insert, values, write, node)?,
+                ));
+            }
+            let work = Work::Operation(kind(values));
+            return triggers.is_none().then(|| Lowered { calls, work, values: returned.to_vec() });
         }
-        if !columns.is_empty() {
+        if !columns.is_empty() || triggers.is_some() {
             return None;
         }
         let (calls, rows) = match below {
@@ -323,16 +348,20 @@ impl Binder<'_> {
 
     /// Returns an UPDATE as an operation. What checks and RETURNING read of the new row without being changed
     /// is read from the old one; `replacements` takes the registers of RETURNING.
-    fn lower_update(
+    pub(crate) fn lower_update(
         &self,
         update: &Update,
         returned: &[(Register, Expression)],
         replacements: &mut Values,
     ) -> Option<OperationKind> {
-        let Update { input, table, assignments, registers, checks, keys, .. } = update;
+        let Update { input, table, assignments, registers, checks, keys, triggers, .. } = update;
         let Plan::Scan { access, .. } = &**input else { return None };
         let is_changed = |column: &usize| assignments.iter().any(|(own, _)| own == column);
-        if keys.is_some() || checks.calls.is_some() || table.primary().columns.iter().any(is_changed) {
+        if triggers.is_some()
+            || keys.is_some()
+            || checks.calls.is_some()
+            || table.primary().columns.iter().any(is_changed)
+        {
             return None;
         }
         let mut access = access.clone();
@@ -382,12 +411,12 @@ impl Binder<'_> {
         })
     }
 
-    fn lower_delete(&self, delete: &Delete) -> Option<OperationKind> {
-        let Delete { input, table, .. } = delete;
+    pub(crate) fn lower_delete(&self, delete: &Delete) -> Option<OperationKind> {
+        let Delete { input, table, triggers, .. } = delete;
         let Plan::Scan { access, .. } = &**input else { return None };
         let is_referenced = self.schema.catalog().references_to(&table.name).next().is_some();
         let kind = OperationKind::Delete { access: access.clone(), returning: Vec::new() };
-        (!is_referenced).then_some(kind)
+        (!is_referenced && triggers.is_none()).then_some(kind)
     }
 
     /// Chooses columns before rows are read, leaves out columns that nothing reads, and finds sums.
@@ -467,7 +496,9 @@ impl Binder<'_> {
                     outputs.iter_mut().for_each(|(target, _)| visit(target));
                 }
             }
-            work.kinds().iter_mut().for_each(|kind| kind.visit_registers(&mut |_, register| visit(register)));
+            work.kinds()
+                .into_iter()
+                .for_each(|kind| kind.visit_registers(&mut |_, register| visit(register)));
             for (_, item, _) in &mut *items {
                 if let Typed::Known(value, _) = item {
                     value.visit_registers(&mut |_, register| visit(register));

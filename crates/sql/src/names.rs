@@ -42,6 +42,7 @@ impl Binder<'_> {
             (None, Some(Name::Variable(variable))) => {
                 Ok(Typed::Known(Expression::Register(variable.register), variable.ty))
             }
+            (None, Some(Name::Constant(value, ty))) => Ok(Typed::Known(value.clone(), *ty)),
             (None, Some(Name::Cursor(_))) => Err(self.unsupported(node, "a cursor as a value")),
             (None, Some(Name::Record(_) | Name::Row(_))) => {
                 Err(self.unsupported(node, "a record as a value"))

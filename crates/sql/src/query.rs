@@ -4,6 +4,7 @@ use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::expression::calls_expandarray;
 use crate::plan::Bound;
+use crate::trigger::Triggered;
 use procedure::query::{OutputColumn, Query};
 use procedure::{
     CastContext, Expression, Label, OperationKind, QueryTarget, Raise, Register, Select, Severity, SqlError,
@@ -25,6 +26,8 @@ pub(crate) enum Work {
     Inserts(Vec<OperationKind>),
     /// A read, and the insert for each of its rows.
     Repeat(Box<[OperationKind; 2]>),
+    /// A row that is written by its key, with the triggers that this fires.
+    Triggered(Box<Triggered>),
     /// A query with a plan.
     Query(Query),
 }
@@ -37,12 +40,13 @@ pub(crate) struct BoundRows {
 
 impl Work {
     /// Returns its operations.
-    pub(crate) fn kinds(&mut self) -> &mut [OperationKind] {
+    pub(crate) fn kinds(&mut self) -> Vec<&mut OperationKind> {
         match self {
-            Self::Values | Self::Query(_) => &mut [],
-            Self::Operation(kind) => std::slice::from_mut(kind),
-            Self::Inserts(kinds) => kinds,
-            Self::Repeat(kinds) => &mut **kinds,
+            Self::Values | Self::Query(_) => Vec::new(),
+            Self::Operation(kind) => vec![kind],
+            Self::Inserts(kinds) => kinds.iter_mut().collect(),
+            Self::Repeat(kinds) => kinds.iter_mut().collect(),
+            Self::Triggered(own) => own.kinds().collect(),
         }
     }
 }
@@ -59,7 +63,7 @@ impl Binder<'_> {
         let mut later = self.assigned_later(&mut outputs);
         let mut statements = match work {
             Work::Values => {
-                if mentions_found(node) {
+                if mentions(node, "found") {
                     later.push(Statement::Assign { target: self.found(), value: Expression::boolean(true) });
                 }
                 outputs.into_iter().map(|(target, value)| Statement::Assign { target, value }).collect()
@@ -82,6 +86,7 @@ impl Binder<'_> {
                 let body = vec![Statement::Execute(self.operation(insert, node))];
                 vec![Statement::ForRows { label, operation, body }]
             }
+            Work::Triggered(own) => own.statements(self, node),
             Work::Query(query) => {
                 let target = QueryTarget::Statement { outputs, strict };
                 vec![Statement::Query(self.query(query, target, node))]
@@ -299,8 +304,8 @@ fn with_outputs(mut kind: OperationKind, own: Vec<(Register, Expression)>, is_st
     kind
 }
 
-/// Returns whether the routine around a statement may read FOUND.
-pub(crate) fn mentions_found(node: &SyntaxNode) -> bool {
+/// Returns whether the routine around a statement has a word, and so may read FOUND or ROW_COUNT.
+pub(crate) fn mentions(node: &SyntaxNode, word: &str) -> bool {
     let routine = node.ancestors().last();
-    routine.is_some_and(|own| own.text().to_string().to_ascii_lowercase().contains("found"))
+    routine.is_some_and(|own| own.text().to_string().to_ascii_lowercase().contains(word))
 }

@@ -7,10 +7,10 @@ use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::object_name;
 use crate::types::without_limits;
-use catalog::{Datum, ProcedureId, ScalarType, Type, value_from_datum};
+use catalog::{Datum, ProcedureId, ScalarType, Table, Trigger, TriggerEvent, Type, value_from_datum};
 use procedure::{
     Accesses, ByValueCause, CastContext, CompiledSlot, Expression, Machine, Mode, Opaque, Parameter,
-    Procedure, Register, SqlError, Statement, Witnesses,
+    Procedure, Raise, Register, Severity, SqlError, Statement, Witnesses,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -83,17 +83,15 @@ impl Routine {
         let Some(body) = &self.body else {
             return Err(binder.unsupported(&self.node, "a routine without a body in plpgsql or sql"));
         };
+        if self.returns_trigger() {
+            return self.compile_trigger_function((id, version), binder, source);
+        }
         let parameters = self.bind_parameters(&mut binder)?;
         let result = self.bind_result(&mut binder, &parameters)?;
         binder.result = result;
         let mut statements = match body {
             RoutineBody::Plpgsql(body) => {
-                binder.body = Some(Body::Plpgsql(body));
-                self.check_body(body.errors().first(), body.tree().syntax(), &binder)?;
-                let Some(block) = body.tree().block() else {
-                    binder.body = None;
-                    return Err(binder.syntax(&self.node, "the body has no BEGIN … END"));
-                };
+                let block = self.block(body, &mut binder)?;
                 vec![binder.bind_block(&block)?]
             }
             RoutineBody::Sql(body) => {
@@ -124,6 +122,83 @@ impl Routine {
         }
         let parts = Parts { id, version, name: &self.name, parameters, result };
         Ok(finish(binder, statements, parts, source, &self.node))
+    }
+
+    /// Returns the block of a body in PL/pgSQL, after a check of its syntax.
+    fn block<'b>(
+        &self,
+        body: &'b Plpgsql,
+        binder: &mut Binder<'b>,
+    ) -> Result<ast::PlpgsqlBlock, StatementError> {
+        binder.body = Some(Body::Plpgsql(body));
+        self.check_body(body.errors().first(), body.tree().syntax(), binder)?;
+        body.tree().block().ok_or_else(|| {
+            binder.body = None;
+            binder.syntax(&self.node, "the body has no BEGIN … END")
+        })
+    }
+
+    fn returns_trigger(&self) -> bool {
+        let ty = self.result.as_ref().and_then(|own| own.func_type());
+        ty.is_some_and(|ty| ty.syntax().text().to_string().eq_ignore_ascii_case("trigger"))
+    }
+
+    /// Compiles a trigger function by itself, as a function that refuses every call. Its statements are bound
+    /// for the tables of its triggers.
+    fn compile_trigger_function<'b>(
+        &'b self,
+        (id, version): (ProcedureId, u32),
+        mut binder: Binder<'b>,
+        source: &Source,
+    ) -> Result<Procedure, StatementError> {
+        if self.parameters.iter().any(|list| list.params().next().is_some()) {
+            let message = "trigger functions cannot have declared arguments";
+            let hint = "The arguments of the trigger can be accessed through TG_NARGS and TG_ARGV instead.";
+            let error = SqlError::new("42P13", message).with_hint(hint);
+            return Err(binder.error(&self.node, error));
+        }
+        let Some(RoutineBody::Plpgsql(body)) = &self.body else {
+            let message = "SQL functions cannot return type trigger";
+            return Err(binder.error(&self.node, SqlError::new("42P13", message)));
+        };
+        self.block(body, &mut binder)?;
+        let refusal = Statement::Raise(Box::new(Raise {
+            severity: Severity::Exception,
+            parts: vec!["trigger functions can only be called as triggers".into()],
+            values: Vec::new(),
+            sqlstate: Expression::text("0A000"),
+            detail: None,
+            hint: None,
+        }));
+        let parts = Parts { id, version, name: &self.name, parameters: Vec::new(), result: None };
+        let compiled = finish(binder, vec![refusal], parts, source, &self.node);
+        Ok(Procedure { is_function: true, is_trigger: true, ..compiled })
+    }
+
+    /// Compiles a trigger function for an event of a trigger's table.
+    pub(crate) fn compile_fired(
+        &self,
+        (table, trigger, event): (&Table, &Trigger, TriggerEvent),
+        schema: &Schema,
+        source: &Source,
+    ) -> Result<Procedure, StatementError> {
+        let mut binder = Binder::new(schema, source);
+        binder.routine.clone_from(&self.name);
+        let Some(RoutineBody::Plpgsql(body)) = &self.body else {
+            return Err(binder.unsupported(&self.node, "a trigger function that is not in plpgsql"));
+        };
+        let parameters = binder.declare_trigger(table, trigger, event);
+        let mut statements = match &trigger.condition {
+            Some(text) => binder.bind_when(text, &self.node)?,
+            None => Vec::new(),
+        };
+        let block = self.block(body, &mut binder)?;
+        statements.push(binder.bind_block(&block)?);
+        statements.push(binder.end_of_trigger());
+        let id = ProcedureId(u32::MAX);
+        let parts = Parts { id, version: 0, name: &self.name, parameters, result: None };
+        let compiled = finish(binder, statements, parts, source, &self.node);
+        Ok(Procedure { is_function: true, is_trigger: true, ends_transactions: false, ..compiled })
     }
 
     /// Binds and declares the parameters. They can be qualified by the routine's name.
@@ -231,9 +306,6 @@ impl Routine {
         }
         if text == "record" {
             return self.result_of_outputs(binder, parameters);
-        }
-        if text == "trigger" {
-            return Err(binder.unsupported(ty.syntax(), "RETURNS trigger"));
         }
         if text.starts_with("setof") {
             self.bind_rows(binder, &ty, parameters)?;
@@ -389,6 +461,7 @@ fn finish(
         parameters: parts.parameters,
         is_function,
         is_void: binder.is_void,
+        is_trigger: false,
         result: parts.result,
         rows: binder.returns,
         registers: binder.registers,

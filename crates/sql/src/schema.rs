@@ -13,8 +13,9 @@ use crate::kept_text;
 use crate::nesting::with_stack;
 use crate::routine::{Routine, compile_block};
 use crate::source::Source;
+use crate::trigger::{CompiledTrigger, Member, TriggerName};
 use crate::types::made_name;
-use catalog::{Catalog, CatalogError, NewTable, ProcedureId, ReferenceAction, Table, Type};
+use catalog::{Catalog, CatalogError, NewTable, ProcedureId, ReferenceAction, Table, Trigger, Type};
 use procedure::{CastContext, Effect, Expression, ForeignKeys, KeyChange, Procedure, Reference, SqlError};
 use serde::{Deserialize, Serialize};
 use squawk_syntax::SyntaxNode;
@@ -27,6 +28,8 @@ use std::sync::{Arc, OnceLock};
 pub struct Schema {
     pub(crate) catalog: Catalog,
     pub(crate) procedures: BTreeMap<String, Arc<Procedure>>,
+    /// The functions of triggers, compiled for their tables.
+    pub(crate) triggers: BTreeMap<TriggerName, CompiledTrigger>,
     /// Views, by name.
     pub(crate) views: BTreeMap<String, Arc<View>>,
     /// The SQL schemas besides `public`.
@@ -138,6 +141,9 @@ impl Schema {
             }
             ast::Stmt::AlterTable(alter) => self.alter_table(alter, source),
             ast::Stmt::AlterIndex(alter) => self.alter_index(alter, source),
+            ast::Stmt::CreateTrigger(create) => self.create_trigger(create, source),
+            ast::Stmt::AlterTrigger(alter) => self.alter_trigger(alter, source),
+            ast::Stmt::DropTrigger(drop) => self.drop_trigger(drop, source),
             ast::Stmt::Truncate(truncate) => self.truncate(truncate, source),
             ast::Stmt::CreateSequence(create) => self.create_sequence(create, source),
             ast::Stmt::CreateView(create) => self.create_view(create, source),
@@ -305,15 +311,18 @@ impl Schema {
         let compiled = routine.compile(id, last + 1, self, source)?;
         if let Some(old) = self.procedures.get(&routine.name)
             && (old.is_function || compiled.is_function)
-            && (old.is_void, old.result.map(|own| own.1), &old.rows)
-                != (compiled.is_void, compiled.result.map(|own| own.1), &compiled.rows)
+            && !old.returns_the_same_as(&compiled)
         {
             let error = SqlError::new("42P13", "cannot change return type of existing function");
             let error = error.with_hint(format!("Use DROP FUNCTION {} first.", routine.name));
             return Err(source.error_at(routine.node.text_range().start().into(), error));
         }
         self.history.insert(routine.name.clone(), (id, last + 1));
+        let is_trigger = compiled.is_trigger;
         self.procedures.insert(routine.name.clone(), Arc::new(compiled));
+        if is_trigger {
+            self.compile_triggers_of(&routine.name, source, &routine.node)?;
+        }
         // Callers hold the version that they were compiled with.
         if last > 0 || self.is_mentioned(&routine.name) {
             self.recompile(source, &routine.node)?;
@@ -329,43 +338,30 @@ impl Schema {
             let message = format!("functions that call each other in a circle: {}", circle.join(", "));
             at(SqlError::new("0A000", message + " are not supported"))
         })?;
-        let mut schema = Self { procedures: BTreeMap::new(), ..self.clone() };
-        for procedure in ordered {
-            let (id, version) = (procedure.id, procedure.version);
-            schema.compile_again((id, version), &procedure.source).map_err(|error| {
-                let message = format!("function {} depends on it: {}", procedure.name, error.error);
-                at(SqlError::new("2BP01", message))
-            })?;
-        }
-        self.procedures = schema.procedures;
-        self.check_views(source, node)
-    }
-
-    /// Returns all procedures, callees before their callers.
-    ///
-    /// # Errors
-    /// The names of procedures that call each other in a cycle.
-    pub(crate) fn callees_first(&self) -> Result<Vec<Arc<Procedure>>, Vec<String>> {
-        let mut pending: Vec<&Arc<Procedure>> = self.procedures.values().collect();
-        let mut ordered: Vec<Arc<Procedure>> = Vec::new();
-        let mut done = BTreeSet::new();
-        while !pending.is_empty() {
-            let before = pending.len();
-            pending.retain(|procedure| {
-                let is_ready = procedure.callees.iter().all(|name| {
-                    *name == procedure.name || done.contains(name) || !self.procedures.contains_key(name)
-                });
-                if is_ready {
-                    done.insert(&procedure.name);
-                    ordered.push(Arc::clone(procedure));
+        let mut schema = Self { procedures: BTreeMap::new(), triggers: BTreeMap::new(), ..self.clone() };
+        for member in ordered {
+            match member {
+                Member::Routine(procedure) => {
+                    let (id, version) = (procedure.id, procedure.version);
+                    schema.compile_again((id, version), &procedure.source).map_err(|error| {
+                        let message = format!("function {} depends on it: {}", procedure.name, error.error);
+                        at(SqlError::new("2BP01", message))
+                    })?;
                 }
-                !is_ready
-            });
-            if pending.len() == before {
-                return Err(pending.into_iter().map(|own| own.name.clone()).collect());
+                Member::Trigger(table, trigger) => {
+                    let compiled = schema.compile_trigger(&table, &trigger, source, node);
+                    let compiled = compiled.map_err(|error| {
+                        let (name, table) = (&trigger.name, &table.name);
+                        let message =
+                            format!("trigger {name} of table {table} depends on it: {}", error.error);
+                        at(SqlError::new("2BP01", message))
+                    })?;
+                    schema.triggers.insert((table.name.clone(), trigger.name), compiled);
+                }
             }
         }
-        Ok(ordered)
+        (self.procedures, self.triggers) = (schema.procedures, schema.triggers);
+        self.check_views(source, node)
     }
 
     /// Compiles the CREATE statement of a routine, and adds the routine.
@@ -401,7 +397,7 @@ impl Schema {
             let error = SqlError::new("42883", format!("function {name} does not exist"));
             return Err(source.error_at(node.text_range().start().into(), error));
         }
-        let user = self.catalog.tables().find_map(|table| Some((table, self.uses(table, &name)?)));
+        let user = self.catalog.tables().find_map(|table| Some((table, uses(table, &name)?)));
         if let (Some((table, what)), Some(removed)) = (user, removed) {
             let types: Vec<String> = removed.inputs().map(|(_, own)| own.ty.to_string()).collect();
             let function = format!("function {name}({})", types.join(", "));
@@ -417,16 +413,6 @@ impl Schema {
         self.recompile(source, node)
     }
 
-    /// Returns what of a table's definition calls a function.
-    fn uses(&self, table: &Table, function: &str) -> Option<String> {
-        let calls = |text: &str| kept_text::calls(text, function);
-        if let Some((name, _)) = table.checks.iter().find(|(_, text)| calls(text)) {
-            return Some(format!("constraint {name}"));
-        }
-        let column = table.columns.iter().find(|column| column.default.as_deref().is_some_and(calls))?;
-        Some(format!("default value of column {}", column.name))
-    }
-
     /// Returns whether a new object of this name may change the meaning of a procedure or view. It searches
     /// their texts, because a name without an object may be the name of a system function.
     pub(crate) fn is_mentioned(&self, name: &str) -> bool {
@@ -435,6 +421,20 @@ impl Schema {
         let mut texts = texts.chain(self.views.values().map(|view| view.query.as_str()));
         texts.any(|text| text.to_lowercase().contains(&short))
     }
+}
+
+/// Returns what of a table's definition calls a function.
+fn uses(table: &Table, function: &str) -> Option<String> {
+    let calls = |text: &str| kept_text::calls(text, function);
+    if let Some((name, _)) = table.checks.iter().find(|(_, text)| calls(text)) {
+        return Some(format!("constraint {name}"));
+    }
+    let fires = |own: &&Trigger| own.function == function || own.condition.as_deref().is_some_and(calls);
+    if let Some(trigger) = table.triggers.iter().find(fires) {
+        return Some(format!("trigger {}", trigger.name));
+    }
+    let column = table.columns.iter().find(|column| column.default.as_deref().is_some_and(calls))?;
+    Some(format!("default value of column {}", column.name))
 }
 
 pub(crate) fn refused(source: &Source, node: &SyntaxNode, error: &CatalogError) -> StatementError {

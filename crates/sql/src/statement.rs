@@ -6,7 +6,8 @@ use crate::exception::{STACKED, is_bare};
 use crate::query::BoundRows;
 use catalog::{ScalarType, Type};
 use procedure::{
-    CastContext, CompareOperator, Expression, Guarded, Label, Raise, Register, Severity, SqlError, Statement,
+    CastContext, CompareOperator, Expression, Guarded, Label, Machine, Raise, Register, Severity, SqlError,
+    Statement,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode, PlpgsqlStmt};
@@ -292,22 +293,52 @@ impl Binder<'_> {
         let node = branch.syntax();
         let condition = self.single_expression(branch.cond(), node)?;
         let condition = self.bind_condition(&condition)?;
-        let then = self.bind_inner(branch.then_body(), node)?;
-        let mut otherwise = match branch.else_clause() {
-            Some(clause) => self.bind_inner(clause.body(), clause.syntax())?,
-            None => Vec::new(),
-        };
         let elsifs: Vec<_> = branch.elsifs().collect();
-        for elsif in elsifs.iter().rev() {
-            // An ELSIF is an IF inside ELSE, so calls that are lifted from its condition belong into the
-            // ELSE.
-            let condition = self.single_expression(elsif.cond(), elsif.syntax())?;
-            let (condition, mut statements) = self.apart(|binder| binder.bind_condition(&condition))?;
-            let then = self.bind_inner(elsif.body(), elsif.syntax())?;
-            statements.push(Statement::If { condition, then, otherwise });
-            otherwise = statements;
-        }
+        let (then, otherwise) = match self.known_condition(&condition) {
+            Some(true) => (self.bind_inner(branch.then_body(), node)?, Vec::new()),
+            Some(false) => (Vec::new(), self.bind_otherwise(&elsifs, branch)?),
+            None => {
+                let then = self.bind_inner(branch.then_body(), node)?;
+                (then, self.bind_otherwise(&elsifs, branch)?)
+            }
+        };
         Ok(Statement::If { condition, then, otherwise })
+    }
+
+    /// Returns whether a condition of a trigger function is true, if that is known when the function is
+    /// compiled. A branch that is not taken is then left out: PostgreSQL does not look at it, either.
+    fn known_condition(&self, condition: &Expression) -> Option<bool> {
+        let is_known = self.trigger.is_some() && condition.is_constant();
+        let value = is_known.then(|| condition.evaluate(&mut Machine::default()))?;
+        value.ok().map(|value| value.is_true())
+    }
+
+    /// Binds the branches behind the first ones. An ELSIF is an IF inside ELSE, so calls that are lifted from
+    /// its condition belong into the ELSE.
+    fn bind_otherwise(
+        &mut self,
+        elsifs: &[ast::PlpgsqlElsifClause],
+        branch: &ast::PlpgsqlIfStmt,
+    ) -> Result<Vec<Statement>, StatementError> {
+        let Some((elsif, rest)) = elsifs.split_first() else {
+            return match branch.else_clause() {
+                Some(clause) => self.bind_inner(clause.body(), clause.syntax()),
+                None => Ok(Vec::new()),
+            };
+        };
+        let condition = self.single_expression(elsif.cond(), elsif.syntax())?;
+        let (condition, mut statements) = self.apart(|binder| binder.bind_condition(&condition))?;
+        let known = self.known_condition(&condition);
+        let then = match known {
+            Some(false) => Vec::new(),
+            _ => self.bind_inner(elsif.body(), elsif.syntax())?,
+        };
+        let otherwise = match known {
+            Some(true) => Vec::new(),
+            _ => self.bind_otherwise(rest, branch)?,
+        };
+        statements.push(Statement::If { condition, then, otherwise });
+        Ok(statements)
     }
 
     fn bind_case_statement(
@@ -407,6 +438,7 @@ impl Binder<'_> {
     ) -> Result<(), StatementError> {
         let node = end.syntax();
         match (end.expr(), self.result) {
+            (value, _) if self.trigger.is_some() => return self.bind_trigger_return(value, node, out),
             (None, _) => {}
             (Some(_), _) if self.is_void => {
                 let message = "RETURN cannot have a parameter in function returning void";

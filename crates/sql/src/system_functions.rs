@@ -134,7 +134,6 @@ impl Binder<'_> {
             "obj_description"
             | "col_description"
             | "shobj_description"
-            | "pg_get_triggerdef"
             | "pg_get_statisticsobjdef_columns"
             | "pg_get_partkeydef"
             | "pg_tablespace_location" => null(ScalarType::Text),
@@ -178,6 +177,7 @@ impl Binder<'_> {
             }
             "pg_partition_ancestors" => null(ScalarType::Integer),
             "pg_get_indexdef" => lookup(self, self.schema.index_definitions())?,
+            "pg_get_triggerdef" => lookup(self, self.schema.trigger_definitions(arguments.len() > 1))?,
             "pg_get_viewdef" => lookup(self, self.schema.view_definitions())?,
             "pg_get_function_result" => {
                 let all = self.schema.routine_texts().into_iter();

@@ -335,12 +335,12 @@ impl ForeignKeys {
     /// that new rows reference existing rows.
     pub(crate) fn follow<D: NestedScans>(
         &self,
-        changed: Changed<'_>,
+        changed: &Changed<'_>,
         machine: &mut Machine,
         data: &mut D,
     ) -> Result<(), Failure> {
         let mut pending = vec![];
-        self.follow_once(&changed, machine, data, &mut pending)?;
+        self.follow_once(changed, machine, data, &mut pending)?;
         for _ in 0..MOST_DEPTH {
             let Some((table, old, new)) = pending.pop() else { return Ok(()) };
             let next = Changed { table: &table, old, new };

@@ -60,6 +60,8 @@ pub struct Procedure {
     pub is_function: bool,
     /// Whether it is a function without a result. Its result is then the empty text.
     pub is_void: bool,
+    /// Whether it is a trigger function, which only triggers call.
+    pub is_trigger: bool,
     /// The register and type of a function's result.
     pub result: Option<(Register, Type)>,
     /// The columns of the rows that a function returns, where it returns rows.
@@ -187,6 +189,12 @@ impl Procedure {
             }
         });
         lines
+    }
+
+    /// Returns whether its calls have a result of the same kind and type.
+    pub fn returns_the_same_as(&self, other: &Self) -> bool {
+        let of = |own: &Self| (own.is_void, own.is_trigger, own.result.map(|(_, ty)| ty), own.rows.clone());
+        of(self) == of(other)
     }
 
     /// Returns the tables that its operations and queries access, without those of foreign keys and of the

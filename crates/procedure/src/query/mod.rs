@@ -22,10 +22,11 @@ pub(crate) use buffer::{Buffer, Slots};
 pub use explain::Explained;
 pub(crate) use key::write_distinct;
 pub(crate) use run::{compare_keys, run_query};
+pub use write::{ConflictUpdate, Delete, Insert, OnConflict, RowChecks, Triggers, Update};
 
 use crate::ForeignKeys;
 use crate::{
-    Access, Aggregate, Check, CompareClass, CompareOperator, Expression, Path, Procedure, Register, SortKey,
+    Access, Aggregate, CompareClass, CompareOperator, Expression, Path, Procedure, Register, SortKey,
 };
 use catalog::{Table, TableId, Type};
 use std::sync::Arc;
@@ -145,90 +146,6 @@ pub struct Subquery {
     pub kept: Option<SlotId>,
 }
 
-/// ON CONFLICT of an INSERT: the action on a row that exists already.
-#[derive(Clone, Debug)]
-pub struct OnConflict {
-    /// The position of the unique index whose conflicts count; `None`: of every unique index.
-    pub index: Option<usize>,
-    /// DO UPDATE; `None`: DO NOTHING.
-    pub update: Option<ConflictUpdate>,
-}
-
-/// ON CONFLICT … DO UPDATE.
-#[derive(Clone, Debug)]
-pub struct ConflictUpdate {
-    /// The first register of the existing row; one register per column follows from it.
-    pub old: Register,
-    /// WHERE: the row is changed only if this is true.
-    pub condition: Option<Expression>,
-    /// Column, register of its new value, and the value.
-    pub assignments: Vec<(usize, Register, Expression)>,
-}
-
-/// The CHECK constraints of a written row, over its registers.
-#[derive(Clone, Debug, Default)]
-pub struct RowChecks {
-    /// Calls the functions whose results the conditions read, once for each row; `None` if there are none.
-    pub calls: Option<Box<Plan>>,
-    /// The conditions.
-    pub conditions: Vec<Check>,
-}
-
-/// INSERT.
-#[derive(Clone, Debug)]
-pub struct Insert {
-    /// Produces a row for each row to insert.
-    pub input: Box<Plan>,
-    /// The table.
-    pub table: Arc<Table>,
-    /// A value for each column, of its type.
-    pub values: Vec<Expression>,
-    /// The first register of the written row, with one register per column.
-    pub registers: Register,
-    /// CHECK constraints over those registers.
-    pub checks: RowChecks,
-    /// ON CONFLICT.
-    pub conflict: Option<OnConflict>,
-    /// Foreign keys of the table and to it; `None` if there are none.
-    pub keys: Option<Arc<ForeignKeys>>,
-}
-
-/// UPDATE.
-#[derive(Clone, Debug)]
-pub struct Update {
-    /// Produces the rows to change.
-    pub input: Box<Plan>,
-    /// Their table.
-    pub table: Arc<Table>,
-    /// The register of the row's handle, a number that `NestedScans::keep` has given.
-    pub handle: Register,
-    /// Further registers that the input sets and a later node reads.
-    pub keep: Vec<Register>,
-    /// Column, and its new value, of its type.
-    pub assignments: Vec<(usize, Expression)>,
-    /// The first register of the written row, with one register per column.
-    pub registers: Register,
-    /// CHECK constraints over those registers.
-    pub checks: RowChecks,
-    /// Foreign keys of the table and to it; `None` if there are none.
-    pub keys: Option<Arc<ForeignKeys>>,
-}
-
-/// DELETE.
-#[derive(Clone, Debug)]
-pub struct Delete {
-    /// Produces the rows to delete.
-    pub input: Box<Plan>,
-    /// Their table.
-    pub table: Arc<Table>,
-    /// The register of the row's handle, a number that `NestedScans::keep` has given.
-    pub handle: Register,
-    /// Further registers that the input sets and a later node reads.
-    pub keep: Vec<Register>,
-    /// Foreign keys of the table and to it; `None` if there are none.
-    pub keys: Option<Arc<ForeignKeys>>,
-}
-
 /// A node of a plan. It produces rows.
 #[derive(Clone, Debug, Default)]
 pub enum Plan {
@@ -290,7 +207,7 @@ pub enum Plan {
         /// The subquery.
         subquery: Box<Subquery>,
     },
-    /// Rows with the result of a function of the schema.
+    /// Rows with the outputs of a function of the schema.
     Call {
         /// The rows.
         input: Box<Self>,
@@ -298,8 +215,8 @@ pub enum Plan {
         procedure: Arc<Procedure>,
         /// A value for each of its parameters.
         arguments: Vec<Expression>,
-        /// The register of the result.
-        target: Register,
+        /// The registers of its outputs.
+        outputs: Vec<Register>,
     },
     /// The rows that a function of the schema returns.
     Rows {
@@ -429,7 +346,7 @@ pub enum Plan {
 
 /// The nodes directly below a node.
 macro_rules! inputs {
-    ($plan:expr, $iter:ident $(, $mut:tt)?) => {
+    ($plan:expr, $iter:ident, $inputs:ident $(, $mut:tt)?) => {
         match $plan {
             Self::One
             | Self::Values { .. }
@@ -445,15 +362,10 @@ macro_rules! inputs {
             | Self::Sort { input, .. }
             | Self::Limit { input, .. }
             | Self::Call { input, .. }
-            | Self::Keep { input, .. }
-            | Self::Delete(Delete { input, .. }) => vec![input],
-            Self::Insert(Insert { input, checks, .. }) | Self::Update(Update { input, checks, .. }) => {
-                let mut all: Vec<_> = vec![&$($mut)? **input];
-                if let Some(calls) = &$($mut)? checks.calls {
-                    all.push(calls);
-                }
-                all
-            }
+            | Self::Keep { input, .. } => vec![input],
+            Self::Insert(insert) => insert.$inputs(),
+            Self::Update(update) => update.$inputs(),
+            Self::Delete(delete) => delete.$inputs(),
             Self::Apply { input, subquery } => vec![input, &$($mut)? subquery.plan],
             Self::Loop { outer, inner, .. } => vec![outer, inner],
             Self::Hash { probe, build, .. } => vec![probe, build],
@@ -477,12 +389,12 @@ impl Plan {
 
     /// Returns the nodes directly below this node.
     pub fn inputs(&self) -> Vec<&Self> {
-        inputs!(self, iter)
+        inputs!(self, iter, inputs)
     }
 
     /// Returns the nodes directly below this node, to be changed.
     pub fn inputs_mut(&mut self) -> Vec<&mut Self> {
-        inputs!(self, iter_mut, mut)
+        inputs!(self, iter_mut, inputs_mut, mut)
     }
 
     /// Returns the expressions of this node, without those of the nodes below it.

@@ -139,9 +139,10 @@ fn run_node<D: Transaction>(
             subquery::answer(subquery, machine, data)?;
             sink(machine, data)
         }),
-        Plan::Call { input, procedure, arguments, target } => {
+        Plan::Call { input, procedure, arguments, outputs } => {
+            let outputs: Vec<_> = outputs.iter().map(|register| (*register, Cast::Same)).collect();
             run(input, machine, data, &mut |machine, data| {
-                call_within(procedure, arguments, &[(*target, Cast::Same)], machine, data)?;
+                call_within(procedure, arguments, &outputs, machine, data)?;
                 sink(machine, data)
             })
         }
@@ -241,7 +242,8 @@ fn run_node<D: Transaction>(
     }
 }
 
-/// Calls a function for a row of a query. The scans of the function do not disturb the scan of the query.
+/// Calls a function for a row of a query. The scans of the function do not disturb the scan of the query, and
+/// the rows that it writes are not counted among those of the statement.
 fn call_within<D: Transaction>(
     function: &Procedure,
     arguments: &[Expression],
@@ -249,9 +251,11 @@ fn call_within<D: Transaction>(
     machine: &mut Machine,
     data: &mut D,
 ) -> Result<(), Failure> {
+    let affected = machine.frame.affected;
     data.enter_scan();
     let called = call(function, arguments, outputs, machine, data);
     data.leave_scan();
+    machine.frame.affected = affected;
     called
 }
 

@@ -195,7 +195,8 @@ impl Binder<'_> {
         let (_, ty) = procedure.result.expect("the caller has looked at it");
         let target = self.new_register(ty);
         self.note_call(&procedure);
-        let call = Plan::Call { input: Box::new(Plan::One), procedure, arguments, target };
+        let outputs = vec![target];
+        let call = Plan::Call { input: Box::new(Plan::One), procedure, arguments, outputs };
         let mut columns = vec![(alias.clone(), ty)];
         self.rename(&mut columns, names, &alias, node)?;
         let plan = Some(Box::new(super::apply_ahead(applied, call)));

@@ -228,7 +228,7 @@ impl Applied {
         match self {
             Self::Subquery(subquery) => Plan::Apply { input: Box::new(input), subquery },
             Self::Call { procedure, arguments, target } => {
-                Plan::Call { input: Box::new(input), procedure, arguments, target }
+                Plan::Call { input: Box::new(input), procedure, arguments, outputs: vec![target] }
             }
             Self::Rows { plan, columns, .. } => Plan::Loop {
                 outer: Box::new(input),

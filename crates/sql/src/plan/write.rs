@@ -5,8 +5,9 @@ use super::select::Item;
 use super::{Binder, Bound, Relation, Rows, apply_ahead, apply_all, compute};
 use crate::binder::Typed;
 use crate::error::StatementError;
+use crate::trigger::WrittenRow;
 use crate::types::{object_name, short};
-use catalog::{Identity, ScalarType, Table};
+use catalog::{Identity, ScalarType, Table, TriggerEvent};
 use procedure::query::{ConflictUpdate, Delete, Insert, OnConflict, OutputColumn, Plan, Update};
 use procedure::{Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -129,7 +130,9 @@ impl Binder<'_> {
         level.relations = vec![Relation::of_row(&table, alias, registers, true)];
         let (input, values) = (Box::new(input), complete);
         let keys = self.schema.foreign_keys_of(&table);
-        let plan = Plan::Insert(Insert { input, table, values, registers, checks, conflict, keys });
+        let row = WrittenRow { old: registers, new: registers };
+        let triggers = self.bind_triggers(&table, TriggerEvent::Insert, &[], row);
+        let plan = Plan::Insert(Insert { input, table, values, registers, checks, conflict, keys, triggers });
         self.returning(plan, insert.returning_clause())
     }
 
@@ -326,7 +329,10 @@ impl Binder<'_> {
             }
             with_registers.push((column, self.new_register(table.columns[column].ty), value));
         }
-        Ok(ConflictUpdate { old, condition, assignments: with_registers })
+        let set: Vec<usize> = with_registers.iter().map(|(column, ..)| *column).collect();
+        let row = WrittenRow { old, new: registers };
+        let triggers = self.bind_triggers(table, TriggerEvent::Update, &set, row);
+        Ok(ConflictUpdate { old, condition, assignments: with_registers, triggers })
     }
 
     /// Binds SET.
@@ -413,6 +419,11 @@ impl Binder<'_> {
         Ok((sources, handle))
     }
 
+    /// Returns the registers of the old row for triggers; any register if there are no triggers.
+    fn old_row(&mut self, table: &Table, any: Register) -> Register {
+        if table.triggers.is_empty() { any } else { self.row_registers(table) }
+    }
+
     /// Returns the registers of found rows that a statement must keep, without the handle.
     fn kept_registers(&self, handle: Register) -> Vec<Register> {
         let level = self.queries.levels.last().expect("a statement is being bound");
@@ -446,7 +457,11 @@ impl Binder<'_> {
         let mut keep = self.kept_registers(handle);
         keep.extend(answers);
         let keys = self.schema.foreign_keys_of(&table);
-        let plan = Plan::Update(Update { input, table, handle, keep, assignments, registers, checks, keys });
+        let set: Vec<usize> = assignments.iter().map(|(column, _)| *column).collect();
+        let row = WrittenRow { old: self.old_row(&table, registers), new: registers };
+        let triggers = self.bind_triggers(&table, TriggerEvent::Update, &set, row);
+        let update = Update { input, table, handle, keep, assignments, registers, checks, keys, triggers };
+        let plan = Plan::Update(update);
         Ok(Bound { plan: upon(returned.plan, plan), ..returned })
     }
 
@@ -465,7 +480,10 @@ impl Binder<'_> {
         let (input, _) = self.join_all(sources.sources, sources.conjuncts, None)?;
         let keep = self.kept_registers(handle);
         let keys = self.schema.foreign_keys_of(&table);
-        let plan = Plan::Delete(Delete { input: Box::new(input), table, handle, keep, keys });
+        let old = self.old_row(&table, Register(0));
+        let row = WrittenRow { old, new: old };
+        let triggers = self.bind_triggers(&table, TriggerEvent::Delete, &[], row);
+        let plan = Plan::Delete(Delete { input: Box::new(input), table, handle, keep, keys, triggers });
         Ok(Bound { plan: upon(returned.plan, plan), ..returned })
     }
 }

@@ -13,20 +13,6 @@ const EMPTY: &[(&str, &[(&str, Type)])] = &[
     ("pg_shdescription", &[("objoid", INT), ("classoid", INT), ("objsubid", INT), ("description", TEXT)]),
     ("pg_inherits", &[("inhrelid", INT), ("inhparent", INT), ("inhseqno", INT), ("inhdetachpending", BOOL)]),
     (
-        "pg_trigger",
-        &[
-            ("oid", INT),
-            ("tgrelid", INT),
-            ("tgparentid", INT),
-            ("tgname", TEXT),
-            ("tgenabled", TEXT),
-            ("tgisinternal", BOOL),
-            ("tgfoid", INT),
-            ("tgtype", INT),
-            ("tgconstraint", INT),
-        ],
-    ),
-    (
         "pg_policy",
         &[
             ("oid", INT),
@@ -77,6 +63,7 @@ impl Schema {
             "pg_type" => self.pg_type(),
             "reprise_recovery" => reprise_recovery(),
             "pg_settings" => self.pg_settings(),
+            "pg_trigger" => self.pg_trigger(),
             "pg_am" => self.pg_am(),
             "pg_collation" => self.pg_collation(),
             "pg_database" => self.pg_database(),

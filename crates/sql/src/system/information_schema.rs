@@ -6,7 +6,7 @@ use crate::schema::Schema;
 use crate::types::short;
 use catalog::{Identity, ScalarType, Type};
 
-const DATABASE: &str = "postgres";
+pub(super) const DATABASE: &str = "postgres";
 
 impl Schema {
     /// Returns a relation of `information_schema`; `None` for any other name.
@@ -20,6 +20,7 @@ impl Schema {
             "key_column_usage" => self.information_key_column_usage(),
             "sequences" => self.information_sequences(),
             "routines" => self.information_routines(),
+            "triggers" => self.information_triggers(),
             _ => return None,
         })
     }
@@ -260,6 +261,7 @@ impl Schema {
             let kind = if own.is_function { "FUNCTION" } else { "PROCEDURE" };
             let result = match own.result {
                 _ if own.is_void => "void".into(),
+                _ if own.is_trigger => "trigger".into(),
                 Some((_, ty)) => ty.to_string().into(),
                 None => Cell::Null,
             };

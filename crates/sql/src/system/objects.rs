@@ -7,7 +7,7 @@ use catalog::{ReferenceAction, Table, Type};
 use procedure::{Mode, Procedure};
 use std::sync::Arc;
 
-pub(super) fn table_oid(table: &Table) -> i64 {
+pub(crate) fn table_oid(table: &Table) -> i64 {
     16_384 + i64::from(table.id.0)
 }
 
@@ -205,6 +205,7 @@ impl Schema {
             });
             let result = match own.result {
                 _ if own.is_void => "void".into(),
+                _ if own.is_trigger => "trigger".into(),
                 Some((_, ty)) => ty.to_string(),
                 None => String::new(),
             };

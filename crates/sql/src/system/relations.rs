@@ -95,8 +95,9 @@ impl Schema {
             };
         for table in self.catalog().tables() {
             let kind = if table.sequence.is_some() { "S" } else { "r" };
-            let keys =
-                !table.foreign_keys.is_empty() || self.catalog().references_to(&table.name).next().is_some();
+            let keys = !table.foreign_keys.is_empty()
+                || !table.triggers.is_empty()
+                || self.catalog().references_to(&table.name).next().is_some();
             let am = if kind == "r" { 2 } else { 0 };
             add(table_oid(table), &table.name, kind, table.visible().len(), table.checks.len(), keys, am);
             for index in table.indexes.iter().skip(usize::from(table.hidden_key)) {

@@ -18,6 +18,8 @@ const FIRST_CAST: i64 = 10_000;
 /// The OIDs of the languages: the one in which built-in functions are written, and PL/pgSQL.
 const INTERNAL: i64 = 12;
 const PLPGSQL: i64 = 13_500;
+/// The OID of the pseudo-type of a trigger function.
+const TRIGGER: i64 = 2279;
 
 impl Schema {
     /// Returns a relation that describes routines, operators or casts; `None` for any other name.
@@ -129,6 +131,7 @@ fn routine_row(own: &Procedure) -> Vec<Cell> {
         0.into(),
         match (own.result, &own.rows) {
             (Some((_, ty)), _) if !own.is_void => type_oid(ty),
+            _ if own.is_trigger => TRIGGER,
             (_, Some(_)) => 2249,
             _ => 2278,
         }

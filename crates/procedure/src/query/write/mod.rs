@@ -3,16 +3,19 @@
 //! A statement first collects the rows to write and then writes them, so its input never reads a row that the
 //! statement has written. INSERT of VALUES has no such input and writes each row at once.
 
+mod nodes;
+mod triggers;
+
+pub use nodes::{ConflictUpdate, Delete, Insert, OnConflict, RowChecks, Triggers, Update};
+
+use super::Plan;
 use super::buffer::Buffer;
 use super::run::{Sink, check_cancelled, collect, run};
-use super::{ConflictUpdate, Delete, Insert, OnConflict, Plan, RowChecks, Update};
 use crate::execution::access::row_of;
 use crate::execution::foreign_keys::Changed;
 use crate::execution::operations::{check, require_value};
 use crate::execution::rows::Flow;
-use crate::{
-    Conflict, Expression, Failure, ForeignKeys, Machine, Register, ScanRange, SqlError, Transaction,
-};
+use crate::{Conflict, Failure, ForeignKeys, Machine, Register, ScanRange, SqlError, Transaction};
 use catalog::{Arena, Datum, Table, successor};
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -25,7 +28,10 @@ pub(super) fn insert<D: Transaction>(
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
     let width = insert.values.len();
-    let mut touched = Touched::of(&insert.keys, &insert.table);
+    let triggers = insert.triggers.as_deref();
+    let of_update = insert.conflict.as_ref().and_then(|own| own.update.as_ref()?.triggers.as_deref());
+    let mut touched = Touched::of(&insert.keys, &insert.table, triggers, of_update);
+    touched.begin(machine, data)?;
     let evaluate = |machine: &mut Machine| {
         for (place, value) in insert.values.iter().enumerate() {
             let value = value.evaluate(machine)?;
@@ -59,10 +65,13 @@ pub(super) fn insert<D: Transaction>(
     Ok(flow)
 }
 
-/// The rows that a statement has written, for the foreign keys at its end.
+/// The rows that a statement has written, for the foreign keys and the triggers at its end.
 struct Touched<'p, R> {
     keys: Option<&'p ForeignKeys>,
     table: &'p Table,
+    /// The triggers of inserted rows, and those of changed or deleted ones.
+    of_inserted: Option<&'p Triggers>,
+    of_changed: Option<&'p Triggers>,
     inserted: Buffer,
     old: Buffer,
     new: Buffer,
@@ -71,11 +80,18 @@ struct Touched<'p, R> {
 }
 
 impl<'p, R: Copy + Eq + Hash> Touched<'p, R> {
-    fn of(keys: &'p Option<Arc<ForeignKeys>>, table: &'p Table) -> Self {
+    fn of(
+        keys: &'p Option<Arc<ForeignKeys>>,
+        table: &'p Table,
+        of_inserted: Option<&'p Triggers>,
+        of_changed: Option<&'p Triggers>,
+    ) -> Self {
         let buffer = || Buffer::new(table.columns.len());
         Self {
             keys: keys.as_deref(),
             table,
+            of_inserted,
+            of_changed,
             inserted: buffer(),
             old: buffer(),
             new: buffer(),
@@ -83,11 +99,21 @@ impl<'p, R: Copy + Eq + Hash> Touched<'p, R> {
         }
     }
 
+    /// Fires the triggers before the statement.
+    fn begin<D: Transaction>(&self, machine: &mut Machine, data: &mut D) -> Result<(), Failure> {
+        let mut all = [self.of_inserted, self.of_changed].into_iter().flatten();
+        all.try_for_each(|triggers| triggers.begin(machine, data))
+    }
+
     fn inserted(&mut self, row: &[Datum], arena: &Arena) -> Result<(), SqlError> {
-        match self.keys {
-            Some(_) => self.inserted.push(row.iter().copied(), arena),
-            None => Ok(()),
+        match self.keys.is_some() || self.of_inserted.is_some_and(Triggers::follow_rows) {
+            true => self.inserted.push(row.iter().copied(), arena),
+            false => Ok(()),
         }
+    }
+
+    fn keeps_changed(&self) -> bool {
+        self.keys.is_some() || self.of_changed.is_some_and(Triggers::follow_rows)
     }
 
     /// Keeps the values of a row that is about to be changed or deleted.
@@ -97,7 +123,7 @@ impl<'p, R: Copy + Eq + Hash> Touched<'p, R> {
         machine: &mut Machine,
         data: &mut D,
     ) -> Result<(), Failure> {
-        if self.keys.is_some() {
+        if self.keeps_changed() {
             let slots = self.table.layout.slots();
             let mut whole = vec![Datum::Null; slots.len()];
             read_again(self.table, row, &mut machine.frame.arena, &mut whole, data)?;
@@ -108,21 +134,34 @@ impl<'p, R: Copy + Eq + Hash> Touched<'p, R> {
 
     /// Keeps the values of a changed row, which are in registers.
     fn after(&mut self, registers: Register, machine: &mut Machine) -> Result<(), SqlError> {
-        match self.keys {
-            Some(_) => {
+        match self.keeps_changed() {
+            true => {
                 let (row, arena) = machine.window(registers, self.table.columns.len());
                 self.new.push(row.iter().copied(), arena)
             }
-            None => Ok(()),
+            false => Ok(()),
         }
     }
 
-    /// Checks foreign keys and executes their actions, at the end of the statement.
+    /// Checks foreign keys and executes their actions, and fires the triggers after the rows and after the
+    /// statement.
     fn follow<D: Transaction>(self, machine: &mut Machine, data: &mut D) -> Result<(), Failure> {
-        let Self { keys: Some(keys), table, inserted, old, new, .. } = self else { return Ok(()) };
-        keys.require_all(table.id, &inserted, machine, data)?;
-        let new = (new.len() > 0).then_some(new);
-        if old.len() > 0 { keys.follow(Changed { table, old, new }, machine, data) } else { Ok(()) }
+        let Self { keys, table, of_inserted, of_changed, inserted, old, new, .. } = self;
+        let changed = Changed { table, old, new: (new.len() > 0).then_some(new) };
+        if let Some(keys) = keys {
+            keys.require_all(table.id, &inserted, machine, data)?;
+            if changed.old.len() > 0 {
+                keys.follow(&changed, machine, data)?;
+            }
+        }
+        if let Some(triggers) = of_inserted {
+            triggers.after(None, Some(&inserted), machine, data)?;
+        }
+        if let Some(triggers) = of_changed {
+            triggers.after(Some(&changed.old), changed.new.as_ref(), machine, data)?;
+            triggers.end(machine, data)?;
+        }
+        of_inserted.map_or(Ok(()), |triggers| triggers.end(machine, data))
     }
 }
 
@@ -177,7 +216,12 @@ fn insert_row<D: Transaction>(
     data: &mut D,
     sink: Option<&mut Sink<'_, D>>,
 ) -> Result<Flow, Failure> {
-    let Insert { table, registers, checks, conflict, values, .. } = insert;
+    let Insert { table, registers, checks, conflict, values, triggers, .. } = insert;
+    if let Some(triggers) = triggers
+        && !triggers.before(machine, data)?
+    {
+        return Ok(Flow::Continue);
+    }
     let (row, _) = machine.window(*registers, values.len());
     row.iter().enumerate().try_for_each(|(place, value)| require_value(table, place, *value))?;
     check_row(table, checks, machine, data)?;
@@ -293,21 +337,24 @@ fn update_existing<D: Transaction>(
     let mut changes = Vec::new();
     for (column, register, value) in &update.assignments {
         let value = value.evaluate(machine)?;
-        require_value(table, *column, value)?;
         machine.set(*register, value);
         changes.push((*column, value));
     }
-    for column in 0..slots.len() {
-        let value = machine.get(Register(update.old.0 + column as u32));
-        machine.set(Register(registers.0 + column as u32), value);
-    }
+    copy_row(slots.len(), update.old, *registers, machine);
     for (column, value) in &changes {
         machine.set(Register(registers.0 + *column as u32), *value);
     }
+    if let Some(triggers) = &update.triggers {
+        if !triggers.before_change((table, existing), machine, data)? {
+            return Ok(Flow::Continue);
+        }
+        triggers.add_changes(slots.len(), &mut changes, machine);
+    }
+    changes.iter().try_for_each(|(column, value)| require_value(table, *column, *value))?;
     check_row(table, checks, machine, data)?;
     touched.written.insert(existing);
     touched.before(existing, machine, data)?;
-    data.update(table, existing, &changes, &machine.frame.arena)?;
+    write_changes((table, existing, *registers), &changes, machine, data)?;
     touched.after(*registers, machine)?;
     hand_on(sink, machine, data)
 }
@@ -331,27 +378,58 @@ fn read_again<D: Transaction>(
     Err(SqlError::new("27000", message).into())
 }
 
-/// Sets registers to the new values of a row. Returns the changed columns with their values.
+fn copy_row(width: usize, from: Register, to: Register, machine: &mut Machine) {
+    for column in 0..width as u32 {
+        machine.set(Register(to.0 + column), machine.get(Register(from.0 + column)));
+    }
+}
+
+/// Sets registers to the new values of a row. Returns the changed columns with their values; `None` if a
+/// trigger has decided that the row stays as it is.
 fn change_row<D: Transaction>(
-    table: &Table,
-    (row, registers): (D::Row, Register),
-    assignments: &[(usize, Expression)],
+    update: &Update,
+    row: D::Row,
     machine: &mut Machine,
     data: &mut D,
-) -> Result<Vec<(usize, Datum)>, Failure> {
+) -> Result<Option<Vec<(usize, Datum)>>, Failure> {
+    let Update { table, assignments, registers, triggers, .. } = update;
     let mut changes = Vec::with_capacity(assignments.len());
     for (column, value) in assignments {
-        let value = value.evaluate(machine)?;
-        require_value(table, *column, value)?;
-        changes.push((*column, value));
+        changes.push((*column, value.evaluate(machine)?));
     }
     let slots = table.layout.slots();
-    let (whole, arena) = machine.window(registers, slots.len());
+    let (whole, arena) = machine.window(*registers, slots.len());
     read_again(table, row, arena, whole, data)?;
+    if let Some(triggers) = triggers {
+        copy_row(slots.len(), *registers, triggers.old, machine);
+    }
     for (column, value) in &changes {
         machine.set(Register(registers.0 + *column as u32), *value);
     }
-    Ok(changes)
+    if let Some(triggers) = triggers {
+        if !triggers.before_change((table, row), machine, data)? {
+            return Ok(None);
+        }
+        triggers.add_changes(slots.len(), &mut changes, machine);
+    }
+    changes.iter().try_for_each(|(column, value)| require_value(table, *column, *value))?;
+    Ok(Some(changes))
+}
+
+/// Writes the changes of a row, whose new values are in registers. A row whose primary key a trigger has
+/// changed moves.
+fn write_changes<D: Transaction>(
+    (table, row, registers): (&Table, D::Row, Register),
+    changes: &[(usize, Datum)],
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<(), Failure> {
+    if !changes.iter().any(|(column, _)| table.primary().columns.contains(column)) {
+        return data.update(table, row, changes, &machine.frame.arena);
+    }
+    data.delete(table, row)?;
+    let (row, arena) = machine.window(registers, table.columns.len());
+    data.insert(table, row, arena)
 }
 
 pub(super) fn update<D: Transaction>(
@@ -360,8 +438,9 @@ pub(super) fn update<D: Transaction>(
     data: &mut D,
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
-    let Update { input, table, handle, keep, assignments, registers, checks, keys } = update;
-    let mut touched = Touched::of(keys, table);
+    let Update { input, table, handle, keep, assignments, registers, checks, keys, triggers } = update;
+    let mut touched = Touched::of(keys, table, None, triggers.as_deref());
+    touched.begin(machine, data)?;
     let kept: Vec<Register> = std::iter::once(*handle).chain(keep.iter().copied()).collect();
     data.will_write(Some(table.id));
     let found = collect(input, &kept, machine, data);
@@ -371,10 +450,10 @@ pub(super) fn update<D: Transaction>(
     if !moves {
         let flow = for_each_kept(&rows, &kept, machine, data, sink, |machine, data, sink| {
             let row = row_of(machine.get(*handle), data)?;
+            let Some(changes) = change_row(update, row, machine, data)? else { return Ok(Flow::Continue) };
             touched.before(row, machine, data)?;
-            let changes = change_row(table, (row, *registers), assignments, machine, data)?;
             check_row(table, checks, machine, data)?;
-            data.update(table, row, &changes, &machine.frame.arena)?;
+            write_changes((table, row, *registers), &changes, machine, data)?;
             touched.after(*registers, machine)?;
             hand_on(sink, machine, data)
         })?;
@@ -390,8 +469,10 @@ pub(super) fn update<D: Transaction>(
     let mut no_sink = |_: &mut Machine, _: &mut D| Ok(Flow::Continue);
     for_each_kept(&rows, &kept, machine, data, &mut no_sink, |machine, data, _| {
         let row = row_of(machine.get(*handle), data)?;
+        if change_row(update, row, machine, data)?.is_none() {
+            return Ok(Flow::Continue);
+        }
         touched.before(row, machine, data)?;
-        change_row(table, (row, *registers), assignments, machine, data)?;
         check_row(table, checks, machine, data)?;
         data.delete(table, row)?;
         moved.push_registers(&whole, machine)?;
@@ -413,8 +494,9 @@ pub(super) fn delete<D: Transaction>(
     data: &mut D,
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
-    let Delete { input, table, handle, keep, keys } = delete;
-    let mut touched = Touched::of(keys, table);
+    let Delete { input, table, handle, keep, keys, triggers } = delete;
+    let mut touched = Touched::of(keys, table, None, triggers.as_deref());
+    touched.begin(machine, data)?;
     let kept: Vec<Register> = std::iter::once(*handle).chain(keep.iter().copied()).collect();
     data.will_write(Some(table.id));
     let found = collect(input, &kept, machine, data);
@@ -422,6 +504,13 @@ pub(super) fn delete<D: Transaction>(
     let rows = distinct_rows(&found?, kept.len(), data)?;
     let flow = for_each_kept(&rows, &kept, machine, data, sink, |machine, data, sink| {
         let row = row_of(machine.get(*handle), data)?;
+        if let Some(triggers) = triggers {
+            let (old, arena) = machine.window(triggers.old, table.columns.len());
+            read_again(table, row, arena, old, data)?;
+            if !triggers.before_change((table, row), machine, data)? {
+                return Ok(Flow::Continue);
+            }
+        }
         touched.before(row, machine, data)?;
         data.delete(table, row)?;
         hand_on(sink, machine, data)

@@ -1,0 +1,156 @@
+//! The system relations that describe triggers.
+
+use super::information_schema::DATABASE;
+use super::objects::{quoted, quoted_path, routine_oid, table_oid};
+use super::{BOOL, Cell, INT, INTS, SystemRelation, TEXT};
+use crate::schema::Schema;
+use catalog::{Table, Trigger, TriggerEvent, TriggerTiming};
+use std::sync::Arc;
+
+/// The events in the order in which PostgreSQL writes them, with their bits in `tgtype`.
+const EVENTS: [(TriggerEvent, i64); 3] =
+    [(TriggerEvent::Insert, 4), (TriggerEvent::Delete, 8), (TriggerEvent::Update, 16)];
+
+fn event_text(trigger: &Trigger, event: TriggerEvent) -> String {
+    match event {
+        TriggerEvent::Update if !trigger.columns.is_empty() => {
+            let columns: Vec<_> = trigger.columns.iter().map(|column| quoted(column)).collect();
+            format!("{event} OF {}", columns.join(", "))
+        }
+        event => event.to_string(),
+    }
+}
+
+/// Returns a trigger's CREATE statement. A short one has the table without its schema, as for psql.
+fn definition(table: &Table, trigger: &Trigger, is_short: bool) -> String {
+    let events = EVENTS.into_iter().filter(|(event, _)| trigger.events.contains(event));
+    let events: Vec<_> = events.map(|(event, _)| event_text(trigger, event)).collect();
+    let on = match is_short || table.name.contains('.') {
+        true => quoted_path(&table.name),
+        false => format!("public.{}", quoted(&table.name)),
+    };
+    let level = if trigger.for_each_row { "ROW" } else { "STATEMENT" };
+    let when = match &trigger.condition {
+        Some(text) if is_short => format!(" WHEN ({text})"),
+        Some(text) => format!(" WHEN (({text}))"),
+        None => String::new(),
+    };
+    let arguments = trigger.arguments.iter().map(|own| format!("'{}'", own.replace('\'', "''")));
+    let arguments = arguments.collect::<Vec<_>>().join(", ");
+    let (name, timing, function) = (quoted(&trigger.name), trigger.timing, quoted(&trigger.function));
+    format!(
+        "CREATE TRIGGER {name} {timing} {} ON {on} FOR EACH {level}{when} EXECUTE FUNCTION \
+         {function}({arguments})",
+        events.join(" OR ")
+    )
+}
+
+impl Schema {
+    /// Returns all triggers with their tables and OIDs.
+    fn all_triggers(&self) -> impl Iterator<Item = (i64, &Arc<Table>, &Trigger)> {
+        let all =
+            self.catalog().tables().flat_map(|table| table.triggers.iter().map(move |own| (table, own)));
+        all.enumerate().map(|(place, (table, own))| (6_000_000 + place as i64, table, own))
+    }
+
+    /// Returns the CREATE TRIGGER statements of all triggers, by OID.
+    pub(crate) fn trigger_definitions(&self, are_short: bool) -> Vec<(i64, String)> {
+        self.all_triggers().map(|(oid, table, own)| (oid, definition(table, own, are_short))).collect()
+    }
+
+    pub(super) fn pg_trigger(&self) -> SystemRelation {
+        let columns = [
+            ("oid", INT),
+            ("tgrelid", INT),
+            ("tgparentid", INT),
+            ("tgname", TEXT),
+            ("tgfoid", INT),
+            ("tgtype", INT),
+            ("tgenabled", TEXT),
+            ("tgisinternal", BOOL),
+            ("tgconstrrelid", INT),
+            ("tgconstrindid", INT),
+            ("tgconstraint", INT),
+            ("tgdeferrable", BOOL),
+            ("tginitdeferred", BOOL),
+            ("tgnargs", INT),
+            ("tgattr", INTS),
+            ("tgqual", TEXT),
+            ("tgoldtable", TEXT),
+            ("tgnewtable", TEXT),
+        ];
+        let mut rows = Vec::new();
+        for (oid, table, own) in self.all_triggers() {
+            let events = EVENTS.iter().filter(|(event, _)| own.events.contains(event));
+            let is_before = own.timing == TriggerTiming::Before;
+            let bits = i64::from(own.for_each_row) + 2 * i64::from(is_before);
+            let bits = bits + events.map(|(_, bit)| bit).sum::<i64>();
+            let places = own.columns.iter().filter_map(|column| table.column(column));
+            rows.push(vec![
+                oid.into(),
+                table_oid(table).into(),
+                0.into(),
+                own.name.as_str().into(),
+                self.procedure(&own.function).map_or(0, |function| routine_oid(function)).into(),
+                bits.into(),
+                if own.enabled { "O" } else { "D" }.into(),
+                false.into(),
+                0.into(),
+                0.into(),
+                0.into(),
+                false.into(),
+                false.into(),
+                (own.arguments.len() as i64).into(),
+                Cell::Ints(places.map(|place| place as i64 + 1).collect()),
+                own.condition.clone().map_or(Cell::Null, Cell::Text),
+                Cell::Null,
+                Cell::Null,
+            ]);
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    pub(super) fn information_triggers(&self) -> SystemRelation {
+        let columns = [
+            ("trigger_catalog", TEXT),
+            ("trigger_schema", TEXT),
+            ("trigger_name", TEXT),
+            ("event_manipulation", TEXT),
+            ("event_object_catalog", TEXT),
+            ("event_object_schema", TEXT),
+            ("event_object_table", TEXT),
+            ("action_order", INT),
+            ("action_condition", TEXT),
+            ("action_statement", TEXT),
+            ("action_orientation", TEXT),
+            ("action_timing", TEXT),
+        ];
+        let mut rows = Vec::new();
+        for (_, table, own) in self.all_triggers() {
+            let schema = self.namespace_of(&table.name);
+            for event in &own.events {
+                let same = |other: &&Trigger| {
+                    (other.timing, other.for_each_row) == (own.timing, own.for_each_row)
+                        && other.events.contains(event)
+                        && other.name <= own.name
+                };
+                let arguments: Vec<_> = own.arguments.iter().map(|text| format!("'{text}'")).collect();
+                rows.push(vec![
+                    DATABASE.into(),
+                    schema.into(),
+                    own.name.as_str().into(),
+                    event.to_string().into(),
+                    DATABASE.into(),
+                    schema.into(),
+                    table.short_name().into(),
+                    (table.triggers.iter().filter(same).count() as i64).into(),
+                    own.condition.clone().map_or(Cell::Null, Cell::Text),
+                    format!("EXECUTE FUNCTION {}({})", quoted(&own.function), arguments.join(", ")).into(),
+                    if own.for_each_row { "ROW" } else { "STATEMENT" }.into(),
+                    own.timing.to_string().into(),
+                ]);
+            }
+        }
+        SystemRelation::new(&columns, rows)
+    }
+}

@@ -1,0 +1,368 @@
+//! Compiles a trigger's function for a table and an event.
+//!
+//! The columns of NEW and OLD are parameters. A trigger before a row returns the columns of the new row, and
+//! whether the row is written. TG_OP and the like are constants, so a branch for another event is left out.
+
+use super::{CompiledTrigger, error_at};
+use crate::StatementError;
+use crate::binder::{Binder, Name, Typed, Variable};
+use crate::routine::Routine;
+use crate::schema::{Schema, unsupported};
+use crate::source::Source;
+use crate::system::table_oid;
+use catalog::{
+    Datum, ForeignKey, ReferenceAction, ScalarType, Table, Trigger, TriggerEvent, TriggerTiming, Type,
+};
+use procedure::query::{Plan, Query};
+use procedure::{
+    CastContext, Expression, Mode, OperationKind, Parameter, Procedure, Raise, Register, Role, Severity,
+    SqlError, Statement,
+};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// A trigger function that is being compiled.
+#[derive(Clone, Debug)]
+pub(crate) struct TriggerFrame {
+    /// The row that a trigger before a row returns; empty if a returned row has no effect.
+    returned: Vec<Variable>,
+    /// The records without a row: NEW of a DELETE, OLD of an INSERT.
+    absent: Vec<&'static str>,
+    /// The register of whether the row is written; `None` if the trigger does not decide that.
+    is_written: Option<Register>,
+    /// TG_ARGV.
+    arguments: Vec<String>,
+}
+
+/// A statement that a procedure executes: its table, and the columns that it sets.
+struct Fires<'p> {
+    table: &'p Table,
+    event: TriggerEvent,
+    columns: Vec<usize>,
+}
+
+/// Returns whether the action of a foreign key fires a trigger of the referencing table.
+pub(super) fn is_fired_by(trigger: &Trigger, key: &ForeignKey) -> bool {
+    let deletes = key.on_delete == ReferenceAction::Cascade;
+    let sets = |action| !matches!(action, ReferenceAction::Refuse);
+    let updates = sets(key.on_update) || sets(key.on_delete) && !deletes;
+    deletes && trigger.events.contains(&TriggerEvent::Delete)
+        || updates && trigger.events.contains(&TriggerEvent::Update)
+}
+
+/// Returns whether a statement that sets columns fires a trigger.
+pub(super) fn fires(trigger: &Trigger, event: TriggerEvent, table: &Table, set: &[usize]) -> bool {
+    let is_meant = |column: &usize| trigger.columns.contains(&table.columns[*column].name);
+    trigger.enabled
+        && trigger.events.contains(&event)
+        && (event != TriggerEvent::Update || trigger.columns.is_empty() || set.iter().any(is_meant))
+}
+
+/// Returns the statements of a procedure that may fire triggers, without those of the routines that it calls.
+fn firing(procedure: &Procedure) -> Vec<Fires<'_>> {
+    let mut all = Vec::new();
+    for operation in &procedure.operations {
+        let table = &**operation.table();
+        let (event, columns) = match &operation.kind {
+            OperationKind::Select(_) => continue,
+            OperationKind::Insert { .. } => (TriggerEvent::Insert, Vec::new()),
+            OperationKind::Delete { .. } => (TriggerEvent::Delete, Vec::new()),
+            OperationKind::Update { assignments, .. } => {
+                (TriggerEvent::Update, assignments.iter().map(|(column, ..)| *column).collect())
+            }
+        };
+        all.push(Fires { table, event, columns });
+    }
+    procedure.queries.iter().for_each(|own| firing_of(&own.query, &mut all));
+    all
+}
+
+fn firing_of<'p>(query: &'p Query, all: &mut Vec<Fires<'p>>) {
+    query.plan.walk(&mut |node| match node {
+        Plan::Insert(insert) => {
+            all.push(Fires { table: &insert.table, event: TriggerEvent::Insert, columns: Vec::new() });
+            if let Some(update) = insert.conflict.as_ref().and_then(|own| own.update.as_ref()) {
+                let columns = update.assignments.iter().map(|(column, ..)| *column).collect();
+                all.push(Fires { table: &insert.table, event: TriggerEvent::Update, columns });
+            }
+        }
+        Plan::Update(update) => {
+            let columns = update.assignments.iter().map(|(column, _)| *column).collect();
+            all.push(Fires { table: &update.table, event: TriggerEvent::Update, columns });
+        }
+        Plan::Delete(delete) => {
+            all.push(Fires { table: &delete.table, event: TriggerEvent::Delete, columns: Vec::new() });
+        }
+        _ => {}
+    });
+}
+
+impl Schema {
+    /// Returns the triggers that the statements of a procedure fire, without those of the routines that it
+    /// calls: the table of each, and the trigger.
+    pub(crate) fn fired_by<'s>(
+        &'s self,
+        procedure: &'s Procedure,
+    ) -> impl Iterator<Item = (&'s Arc<Table>, &'s Trigger)> {
+        firing(procedure).into_iter().flat_map(|own| {
+            // A changed table may have another name or another number than the one that was compiled.
+            let same = |table: &&Arc<Table>| table.id == own.table.id || table.name == own.table.name;
+            let tables = self.catalog().tables().filter(same);
+            tables.flat_map(move |table| {
+                let set: Vec<usize> =
+                    own.columns.iter().copied().filter(|c| *c < table.columns.len()).collect();
+                let is_fired = move |trigger: &&Trigger| fires(trigger, own.event, table, &set);
+                table.triggers.iter().filter(is_fired).map(move |trigger| (table, trigger))
+            })
+        })
+    }
+
+    /// Compiles the function of a trigger for each of its events.
+    pub(crate) fn compile_trigger(
+        &self,
+        table: &Arc<Table>,
+        trigger: &Trigger,
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<CompiledTrigger, StatementError> {
+        if let Some(column) = trigger.columns.iter().find(|column| table.column(column).is_none()) {
+            let message = format!("trigger {} of table {} names column {column}", trigger.name, table.name);
+            return Err(error_at(source, node, "2BP01", message));
+        }
+        // The text of the function is another one than the statement.
+        let at = |error: StatementError| {
+            let StatementError { line, column, error } = error;
+            let place = format!("In function {}, line {line}, column {column}.", trigger.function);
+            let detail = error.detail.clone().map_or(place.clone(), |own| format!("{own} {place}"));
+            source.error_at(node.text_range().start().into(), error.with_detail(detail))
+        };
+        let Some(function) = self.procedure(&trigger.function) else {
+            let message = format!("function {}() does not exist", trigger.function);
+            return Err(error_at(source, node, "42883", message));
+        };
+        let own = Source::parse(&function.source)?;
+        let routine = own.file.stmts().find_map(|statement| Routine::of(&statement));
+        let Some(routine) = routine else { return Err(unsupported(source, node, "this routine")) };
+        let compile = |event: &TriggerEvent| {
+            let compiled = routine.compile_fired((table, trigger, *event), self, &own).map_err(at)?;
+            Ok((*event, Arc::new(compiled)))
+        };
+        trigger.events.iter().map(compile).collect()
+    }
+}
+
+/// Returns the positions of the parameters that a procedure sets, whose calls are logged as commands.
+pub(super) fn set_by(procedure: &Procedure) -> BTreeSet<usize> {
+    let mut set = BTreeSet::new();
+    let mut note = |register: Register| {
+        set.extend(Some(register.0 as usize).filter(|place| *place < procedure.parameters.len()));
+    };
+    Statement::walk(&procedure.body, &mut |statement| match statement {
+        Statement::Assign { target, .. } => note(*target),
+        Statement::AssignElement { array, .. } => note(*array),
+        Statement::ForRange { variable, .. } => note(*variable),
+        Statement::ForEach { variable, .. } => note(*variable),
+        Statement::Call { outputs, .. } => outputs.iter().for_each(|(target, _)| note(*target)),
+        _ => {}
+    });
+    for operation in &procedure.operations {
+        operation.clone().visit_registers(&mut |role, register| {
+            if role == Role::Define {
+                note(*register);
+            }
+        });
+    }
+    set
+}
+
+/// The records of a row, in the order of the parameters.
+const RECORDS: [&str; 2] = ["new", "old"];
+
+/// Returns whether a row of an event has a record.
+pub(super) fn has_record(record: &str, event: TriggerEvent) -> bool {
+    match event {
+        TriggerEvent::Insert => record == "new",
+        TriggerEvent::Update => true,
+        TriggerEvent::Delete => record == "old",
+    }
+}
+
+impl Binder<'_> {
+    /// Declares NEW, OLD and the constants of a trigger function. Returns its parameters.
+    pub(crate) fn declare_trigger(
+        &mut self,
+        table: &Table,
+        trigger: &Trigger,
+        event: TriggerEvent,
+    ) -> Vec<Parameter> {
+        let returns = trigger.for_each_row && trigger.timing == TriggerTiming::Before;
+        let (has, has_not): (Vec<_>, Vec<_>) =
+            RECORDS.into_iter().partition(|record| trigger.for_each_row && has_record(record, event));
+        self.scopes.push((Some(trigger.function.clone()), HashMap::new()));
+        let mut parameters = Vec::new();
+        let parameter = |ty, mode| Parameter { name: String::new(), ty, mode, default: None };
+        let mut returned = Vec::new();
+        for record in has {
+            let mode = if record == "new" && returns { Mode::InOut } else { Mode::In };
+            let fields = self.declare_record(record, table);
+            parameters.extend(fields.iter().map(|own| parameter(own.ty, mode)));
+            if mode == Mode::InOut {
+                returned = fields;
+            }
+        }
+        let is_written = returns.then(|| {
+            parameters.push(parameter(ScalarType::Boolean.into(), Mode::Out));
+            self.new_register(ScalarType::Boolean)
+        });
+        for record in &has_not {
+            self.declare_record(record, table);
+        }
+        self.declare_constants(table, trigger, event);
+        let arguments = trigger.arguments.clone();
+        self.trigger = Some(TriggerFrame { returned, absent: has_not, is_written, arguments });
+        parameters
+    }
+
+    /// Declares a record with the columns of a table. Returns its variables.
+    fn declare_record(&mut self, record: &str, table: &Table) -> Vec<Variable> {
+        let mut fields = Vec::new();
+        for column in table.visible() {
+            let ty = Type::from(column.ty);
+            let variable = Variable { register: self.new_register(ty), ty, constant: false };
+            fields.push((column.name.clone(), variable));
+        }
+        let variables = fields.iter().map(|(_, own)| *own).collect();
+        self.declare(record.into(), Name::Row(fields));
+        variables
+    }
+
+    fn declare_constants(&mut self, table: &Table, trigger: &Trigger, event: TriggerEvent) {
+        let schema = table.name.rsplit_once('.').map_or("public", |(schema, _)| schema);
+        let texts = [
+            ("tg_op", event.to_string()),
+            ("tg_name", trigger.name.clone()),
+            ("tg_when", trigger.timing.to_string()),
+            ("tg_level", if trigger.for_each_row { "ROW" } else { "STATEMENT" }.into()),
+            ("tg_table_name", table.short_name().into()),
+            ("tg_relname", table.short_name().into()),
+            ("tg_table_schema", schema.into()),
+        ];
+        for (name, text) in texts {
+            self.declare(name.into(), Name::Constant(Expression::text(&text), ScalarType::Text.into()));
+        }
+        let numbers = [
+            ("tg_nargs", trigger.arguments.len() as i64, ScalarType::Integer),
+            ("tg_relid", table_oid(table), ScalarType::BigInt),
+        ];
+        for (name, number, ty) in numbers {
+            self.declare(name.into(), Name::Constant(Expression::Constant(Datum::Int(number)), ty.into()));
+        }
+    }
+
+    /// Binds WHEN: returns the statements that end the call if the condition is not true.
+    pub(crate) fn bind_when(
+        &mut self,
+        text: &str,
+        node: &SyntaxNode,
+    ) -> Result<Vec<Statement>, StatementError> {
+        let scopes = self.scopes.clone();
+        let (condition, mut statements) = self.bind_definition(text, node, |inner, condition| {
+            (inner.scopes, inner.lifted) = (scopes, Some(Vec::new()));
+            inner.apart(|inner| inner.bind_condition(condition))
+        })?;
+        let otherwise = [self.written(true), vec![Statement::Return]].concat();
+        statements.push(Statement::If { condition, then: Vec::new(), otherwise });
+        Ok(statements)
+    }
+
+    /// Returns the statement that sets whether the row is written.
+    fn written(&self, is_written: bool) -> Vec<Statement> {
+        let target = self.trigger.as_ref().and_then(|own| own.is_written);
+        let assign = |target| Statement::Assign { target, value: Expression::boolean(is_written) };
+        target.map(assign).into_iter().collect()
+    }
+
+    /// Binds RETURN of a trigger function: a record, or NULL.
+    pub(crate) fn bind_trigger_return(
+        &mut self,
+        value: Option<ast::PlpgsqlExpr>,
+        node: &SyntaxNode,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let value = self.single_expression(value, node)?;
+        let name = match &value {
+            ast::Expr::NameRef(name) => Some(name.text()),
+            ast::Expr::Literal(literal) if matches!(literal.kind(), Some(ast::LitKind::Null(_))) => None,
+            _ => return Err(self.unsupported(value.syntax(), "a row of expressions as the row of a trigger")),
+        };
+        let Some(frame) = self.trigger.clone() else { return Ok(()) };
+        let fields = name.as_ref().map(|name| match self.fields(name) {
+            Some(fields) => Ok(fields.to_vec()),
+            None => {
+                let message = "cannot return non-composite value from function returning composite type";
+                Err(self.error(value.syntax(), SqlError::new("42804", message)))
+            }
+        });
+        let fields = fields.transpose()?.filter(|_| !name.is_some_and(|own| frame.absent.contains(&&*own)));
+        out.extend(self.written(fields.is_some()));
+        if let Some(fields) = fields {
+            self.return_row(&frame.returned, &fields, value.syntax(), out)?;
+        }
+        out.push(Statement::Return);
+        Ok(())
+    }
+
+    /// Assigns the fields of a record to the row that a trigger returns.
+    fn return_row(
+        &self,
+        returned: &[Variable],
+        fields: &[(String, Variable)],
+        node: &SyntaxNode,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        if !returned.is_empty() && returned.len() != fields.len() {
+            let message = "returned row structure does not match the structure of the triggering table";
+            let detail = format!(
+                "Number of returned columns ({}) does not match expected column count ({}).",
+                fields.len(),
+                returned.len()
+            );
+            return Err(self.error(node, SqlError::new("42804", message).with_detail(detail)));
+        }
+        for (target, (_, field)) in returned.iter().zip(fields) {
+            if target.register != field.register {
+                let value = Typed::Known(Expression::Register(field.register), field.ty);
+                let value = self.coerce(value, target.ty, CastContext::Variable, node)?;
+                out.push(Statement::Assign { target: target.register, value });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the statement at the end of a trigger function, which is not reached in a correct one.
+    pub(crate) fn end_of_trigger(&self) -> Statement {
+        Statement::Raise(Box::new(Raise {
+            severity: Severity::Exception,
+            parts: vec!["control reached end of trigger procedure without RETURN".into()],
+            values: Vec::new(),
+            sqlstate: Expression::text("2F005"),
+            detail: None,
+            hint: None,
+        }))
+    }
+
+    /// Binds `TG_ARGV[n]`; `None` if an expression is none.
+    pub(crate) fn trigger_argument(&self, index: &ast::IndexExpr) -> Option<Typed> {
+        let frame = self.trigger.as_ref()?;
+        let Some(ast::Expr::NameRef(base)) = index.base() else { return None };
+        if base.text() != "tg_argv" {
+            return None;
+        }
+        let place = index.index()?.syntax().text().to_string().trim().parse::<usize>().ok()?;
+        let text = frame.arguments.get(place);
+        let value = text.map_or(Expression::NULL, |text| Expression::text(text));
+        Some(Typed::Known(value, ScalarType::Text.into()))
+    }
+}
