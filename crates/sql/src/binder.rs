@@ -4,7 +4,6 @@ use crate::error::StatementError;
 use crate::plan::Queries;
 use crate::schema::Schema;
 use crate::source::Source;
-use crate::trigger::TriggerFrame;
 use crate::types::without_limits;
 use catalog::{ScalarType, Table, Type};
 use procedure::query::Query;
@@ -79,6 +78,19 @@ impl Typed {
             None => "unknown".into(),
         }
     }
+}
+
+/// A trigger function that is being compiled.
+#[derive(Clone, Debug)]
+pub(crate) struct TriggerFrame {
+    /// The row that a trigger before a row returns; empty if a returned row has no effect.
+    pub(crate) returned: Vec<Variable>,
+    /// The records without a row: NEW of a DELETE, OLD of an INSERT.
+    pub(crate) absent: Vec<&'static str>,
+    /// The register of whether the row is written; `None` if the trigger does not decide that.
+    pub(crate) is_written: Option<Register>,
+    /// TG_ARGV.
+    pub(crate) arguments: Vec<String>,
 }
 
 /// A loop or block that EXIT and CONTINUE may name.

@@ -6,7 +6,7 @@ use crate::kept_text;
 use crate::schema::Schema;
 use crate::sequence::{sequence_of, sequence_options, sequence_table};
 use crate::source::Source;
-use crate::types::{first_free, made_name, object_name, short};
+use crate::types::{check_width, first_free, made_name, object_name, short};
 use catalog::{
     Column, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table, TableId,
     Type,
@@ -21,9 +21,6 @@ mod names;
 
 /// The DEFAULT of the hidden key of a table without a primary key.
 const ROW_IDENTITY: &str = "gen_row_identity()";
-
-/// Maximum number of columns of a table or view, as in PostgreSQL.
-const MOST_COLUMNS: usize = 1600;
 
 /// A table definition under construction.
 pub(crate) struct TableBuilder<'a> {
@@ -92,22 +89,6 @@ pub(crate) fn table_definition(
     }
     builder.merge_keys();
     builder.finish()
-}
-
-/// Refuses a table or view with too many columns.
-///
-/// # Errors
-/// `54011`: it has more than 1,600 columns.
-pub(crate) fn check_width(
-    binder: &Binder<'_>,
-    columns: usize,
-    node: &SyntaxNode,
-) -> Result<(), StatementError> {
-    if columns <= MOST_COLUMNS {
-        return Ok(());
-    }
-    let message = format!("tables can have at most {MOST_COLUMNS} columns");
-    Err(binder.error(node, SqlError::new("54011", message)))
 }
 
 impl<'a> TableBuilder<'a> {

@@ -7,9 +7,8 @@
 //! Held by: an assertion wherever an image is made, `definitions::images_*` and checkpoints in the random
 //! cases of `parallel_replay`.
 
-use crate::schema::View;
+use crate::schema::{Member, View};
 use crate::source::Source;
-use crate::trigger::Member;
 use crate::{Schema, StatementError};
 use catalog::{Catalog, ProcedureId};
 use serde::{Deserialize, Serialize};

@@ -31,6 +31,7 @@ mod kept_text;
 mod lifting;
 mod loops;
 mod lower;
+mod nameless;
 mod names;
 mod nesting;
 mod opaque;

@@ -2,7 +2,7 @@
 
 use crate::binder::{Binder, Name, Target, Typed, Variable};
 use crate::error::StatementError;
-use crate::query::mentions;
+use crate::source::mentions;
 use catalog::{Datum, ScalarType, Type};
 use procedure::{Cast, CastContext, Expression, Label, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;

@@ -3,10 +3,8 @@
 use crate::StatementError;
 use crate::binder::Binder;
 use crate::copy::Copy;
+use crate::nameless::{Compiled, compile_arguments, compile_for_client, compile_statement, parameters_of};
 use crate::nesting::with_stack;
-use crate::routine::{
-    Compiled, compile_arguments, compile_block, compile_for_client, compile_statement, parameters_of,
-};
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::transaction::{TransactionModes, chains};
@@ -318,7 +316,7 @@ impl Schema {
             ast::Stmt::Do(own) => {
                 let binder = Binder::new(self, source);
                 let body = binder.part(own.body(), node)?;
-                let procedure = compile_block(source.text_of(body.syntax()), self, source, node)?;
+                let procedure = self.block(source.text_of(body.syntax()), source, node)?;
                 (Kind::Run(Arc::new(procedure)), "DO")
             }
             ast::Stmt::Show(_) => {

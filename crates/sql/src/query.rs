@@ -4,6 +4,7 @@ use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::expression::calls_expandarray;
 use crate::plan::Bound;
+use crate::source::mentions;
 use crate::trigger::Triggered;
 use procedure::query::{OutputColumn, Query};
 use procedure::{
@@ -302,10 +303,4 @@ fn with_outputs(mut kind: OperationKind, own: Vec<(Register, Expression)>, is_st
         | OperationKind::Delete { returning, .. } => *returning = own,
     }
     kind
-}
-
-/// Returns whether the routine around a statement has a word, and so may read FOUND or ROW_COUNT.
-pub(crate) fn mentions(node: &SyntaxNode, word: &str) -> bool {
-    let routine = node.ancestors().last();
-    routine.is_some_and(|own| own.text().to_string().to_ascii_lowercase().contains(word))
 }

@@ -11,17 +11,30 @@ use crate::definition::table_definition;
 use crate::index::index_definition;
 use crate::kept_text;
 use crate::nesting::with_stack;
-use crate::routine::{Routine, compile_block};
+use crate::routine::Routine;
 use crate::source::Source;
-use crate::trigger::{CompiledTrigger, Member, TriggerName};
 use crate::types::made_name;
-use catalog::{Catalog, CatalogError, NewTable, ProcedureId, ReferenceAction, Table, Trigger, Type};
+use catalog::{
+    Catalog, CatalogError, NewTable, ProcedureId, ReferenceAction, Table, Trigger, TriggerEvent, Type,
+};
 use procedure::{CastContext, Effect, Expression, ForeignKeys, KeyChange, Procedure, Reference, SqlError};
 use serde::{Deserialize, Serialize};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
+
+/// The names of a table and of a trigger.
+pub(crate) type TriggerName = (String, String);
+
+/// A trigger's function, compiled for each event.
+pub(crate) type CompiledTrigger = Vec<(TriggerEvent, Arc<Procedure>)>;
+
+/// A routine, or a trigger with its table.
+pub(crate) enum Member {
+    Routine(Arc<Procedure>),
+    Trigger(Arc<Table>, Trigger),
+}
 
 /// Tables and procedures.
 #[derive(Clone, Default, Debug)]
@@ -163,7 +176,7 @@ impl Schema {
             ast::Stmt::Do(own) => {
                 let Some(body) = own.body() else { return Err(unsupported(source, node, "this block")) };
                 let text = source.text_of(body.syntax());
-                Ok(Effect::Run(Arc::new(compile_block(text, self, source, node)?)))
+                Ok(Effect::Run(Arc::new(self.block(text, source, node)?)))
             }
             _ if ast::SelectVariant::can_cast(node.kind()) => {
                 Ok(Effect::Run(self.script_statement(statement, source)?))

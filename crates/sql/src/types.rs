@@ -31,6 +31,25 @@ fn timestamp(is_zoned: bool, numbers: &[u32]) -> ScalarType {
     }
 }
 
+/// Maximum number of columns of a table or view, as in PostgreSQL.
+const MOST_COLUMNS: usize = 1600;
+
+/// Refuses a table or view with too many columns.
+///
+/// # Errors
+/// `54011`: it has more than 1,600 columns.
+pub(crate) fn check_width(
+    binder: &Binder<'_>,
+    columns: usize,
+    node: &SyntaxNode,
+) -> Result<(), StatementError> {
+    if columns <= MOST_COLUMNS {
+        return Ok(());
+    }
+    let message = format!("tables can have at most {MOST_COLUMNS} columns");
+    Err(binder.error(node, SqlError::new("54011", message)))
+}
+
 impl Binder<'_> {
     /// Binds a type.
     pub(crate) fn bind_type(&self, ty: &ast::Type) -> Result<Type, StatementError> {

@@ -5,9 +5,9 @@
 
 use crate::StatementError;
 use crate::binder::Binder;
-use crate::definition::check_width;
 use crate::schema::{Schema, View, unsupported};
 use crate::source::Source;
+use crate::types::check_width;
 use crate::types::made_name;
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;

@@ -131,7 +131,7 @@ impl Binder<'_> {
         let (input, values) = (Box::new(input), complete);
         let keys = self.schema.foreign_keys_of(&table);
         let row = WrittenRow { old: registers, new: registers };
-        let triggers = self.bind_triggers(&table, TriggerEvent::Insert, &[], row);
+        let triggers = self.bind_triggers(&table, TriggerEvent::Insert, &[], row, node)?;
         let plan = Plan::Insert(Insert { input, table, values, registers, checks, conflict, keys, triggers });
         self.returning(plan, insert.returning_clause())
     }
@@ -331,7 +331,7 @@ impl Binder<'_> {
         }
         let set: Vec<usize> = with_registers.iter().map(|(column, ..)| *column).collect();
         let row = WrittenRow { old, new: registers };
-        let triggers = self.bind_triggers(table, TriggerEvent::Update, &set, row);
+        let triggers = self.bind_triggers(table, TriggerEvent::Update, &set, row, node)?;
         Ok(ConflictUpdate { old, condition, assignments: with_registers, triggers })
     }
 
@@ -459,7 +459,7 @@ impl Binder<'_> {
         let keys = self.schema.foreign_keys_of(&table);
         let set: Vec<usize> = assignments.iter().map(|(column, _)| *column).collect();
         let row = WrittenRow { old: self.old_row(&table, registers), new: registers };
-        let triggers = self.bind_triggers(&table, TriggerEvent::Update, &set, row);
+        let triggers = self.bind_triggers(&table, TriggerEvent::Update, &set, row, node)?;
         let update = Update { input, table, handle, keep, assignments, registers, checks, keys, triggers };
         let plan = Plan::Update(update);
         Ok(Bound { plan: upon(returned.plan, plan), ..returned })
@@ -482,7 +482,7 @@ impl Binder<'_> {
         let keys = self.schema.foreign_keys_of(&table);
         let old = self.old_row(&table, Register(0));
         let row = WrittenRow { old, new: old };
-        let triggers = self.bind_triggers(&table, TriggerEvent::Delete, &[], row);
+        let triggers = self.bind_triggers(&table, TriggerEvent::Delete, &[], row, node)?;
         let plan = Plan::Delete(Delete { input: Box::new(input), table, handle, keep, keys, triggers });
         Ok(Bound { plan: upon(returned.plan, plan), ..returned })
     }

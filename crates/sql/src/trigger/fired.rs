@@ -1,10 +1,12 @@
 //! The triggers that INSERT, UPDATE and DELETE fire.
 
-use super::function::{fires, has_record};
+use super::function::{fires, has_record, names_of};
 use crate::binder::Binder;
-use catalog::{ScalarType, Table, TriggerEvent, TriggerTiming};
+use crate::error::StatementError;
+use catalog::{ScalarType, Table, Trigger, TriggerEvent, TriggerTiming};
 use procedure::query::{Plan, Triggers};
 use procedure::{Expression, Procedure, Register};
+use squawk_syntax::SyntaxNode;
 use std::sync::Arc;
 
 /// The registers of the rows that a statement writes.
@@ -18,49 +20,53 @@ pub(crate) struct WrittenRow {
 
 impl Binder<'_> {
     /// Returns the triggers that a statement fires which sets columns; `None` if there are none.
+    ///
+    /// # Errors
+    /// `0A000`: a trigger is not compiled yet, because its function is what is being compiled.
     pub(crate) fn bind_triggers(
         &mut self,
         table: &Table,
         event: TriggerEvent,
         set: &[usize],
         row: WrittenRow,
-    ) -> Option<Box<Triggers>> {
+        node: &SyntaxNode,
+    ) -> Result<Option<Box<Triggers>>, StatementError> {
         use TriggerTiming::{After, Before};
-        if !table.triggers.iter().any(|own| fires(own, event, table, set)) {
-            return None;
+        let fired = |own: &&Trigger| fires(own, event, names_of(table, set));
+        let fired: Vec<&Trigger> = table.triggers.iter().filter(fired).collect();
+        if fired.is_empty() {
+            return Ok(None);
         }
         let mut calls = |timing, for_each_row| {
-            let procedures = self.fired_functions(table, event, set, timing, for_each_row);
-            procedures.into_iter().fold(Plan::One, |plan, own| self.fire(plan, own, table, event, row))
+            let of_kind = fired.iter().filter(|own| (own.timing, own.for_each_row) == (timing, for_each_row));
+            of_kind.into_iter().try_fold(Plan::One, |plan, own| {
+                let procedure = self.function_of(table, own, event, node)?;
+                Ok(self.fire(plan, procedure, table, event, row))
+            })
         };
-        Some(Box::new(Triggers {
-            before_statement: calls(Before, false),
-            before_row: calls(Before, true),
-            after_row: calls(After, true),
-            after_statement: calls(After, false),
+        Ok(Some(Box::new(Triggers {
+            before_statement: calls(Before, false)?,
+            before_row: calls(Before, true)?,
+            after_row: calls(After, true)?,
+            after_statement: calls(After, false)?,
             old: row.old,
             new: row.new,
-        }))
+        })))
     }
 
-    /// Returns the functions of the triggers of one kind, in the order of the triggers' names.
-    fn fired_functions(
+    /// Returns the compiled function of a trigger for an event.
+    fn function_of(
         &self,
         table: &Table,
+        trigger: &Trigger,
         event: TriggerEvent,
-        set: &[usize],
-        timing: TriggerTiming,
-        for_each_row: bool,
-    ) -> Vec<Arc<Procedure>> {
-        let of_kind = table.triggers.iter().filter(|own| {
-            own.timing == timing && own.for_each_row == for_each_row && fires(own, event, table, set)
-        });
-        let compiled = of_kind.map(|own| {
-            let all = self.schema.triggers.get(&(table.name.clone(), own.name.clone()));
-            let procedure = all.into_iter().flatten().find(|(of, _)| *of == event);
-            Arc::clone(&procedure.expect("a trigger is compiled before what fires it").1)
-        });
-        compiled.collect()
+        node: &SyntaxNode,
+    ) -> Result<Arc<Procedure>, StatementError> {
+        let all = self.schema.triggers.get(&(table.name.clone(), trigger.name.clone()));
+        let compiled = all.into_iter().flatten().find(|(of, _)| *of == event);
+        compiled.map(|(_, procedure)| Arc::clone(procedure)).ok_or_else(|| {
+            self.unsupported(node, &format!("trigger {}, whose function fires it again,", trigger.name))
+        })
     }
 
     /// Returns a plan that calls a trigger's function for the rows of a plan, and leaves out those that the

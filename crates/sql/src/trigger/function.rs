@@ -3,11 +3,11 @@
 //! The columns of NEW and OLD are parameters. A trigger before a row returns the columns of the new row, and
 //! whether the row is written. TG_OP and the like are constants, so a branch for another event is left out.
 
-use super::{CompiledTrigger, error_at};
+use super::error_at;
 use crate::StatementError;
-use crate::binder::{Binder, Name, Typed, Variable};
+use crate::binder::{Binder, Name, TriggerFrame, Typed, Variable};
 use crate::routine::Routine;
-use crate::schema::{Schema, unsupported};
+use crate::schema::{CompiledTrigger, Schema, unsupported};
 use crate::source::Source;
 use crate::system::table_oid;
 use catalog::{
@@ -22,19 +22,6 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-
-/// A trigger function that is being compiled.
-#[derive(Clone, Debug)]
-pub(crate) struct TriggerFrame {
-    /// The row that a trigger before a row returns; empty if a returned row has no effect.
-    returned: Vec<Variable>,
-    /// The records without a row: NEW of a DELETE, OLD of an INSERT.
-    absent: Vec<&'static str>,
-    /// The register of whether the row is written; `None` if the trigger does not decide that.
-    is_written: Option<Register>,
-    /// TG_ARGV.
-    arguments: Vec<String>,
-}
 
 /// A statement that a procedure executes: its table, and the columns that it sets.
 struct Fires<'p> {
@@ -53,11 +40,21 @@ pub(super) fn is_fired_by(trigger: &Trigger, key: &ForeignKey) -> bool {
 }
 
 /// Returns whether a statement that sets columns fires a trigger.
-pub(super) fn fires(trigger: &Trigger, event: TriggerEvent, table: &Table, set: &[usize]) -> bool {
-    let is_meant = |column: &usize| trigger.columns.contains(&table.columns[*column].name);
+pub(super) fn fires<'n>(
+    trigger: &Trigger,
+    event: TriggerEvent,
+    mut set: impl Iterator<Item = &'n String>,
+) -> bool {
     trigger.enabled
         && trigger.events.contains(&event)
-        && (event != TriggerEvent::Update || trigger.columns.is_empty() || set.iter().any(is_meant))
+        && (event != TriggerEvent::Update
+            || trigger.columns.is_empty()
+            || set.any(|column| trigger.columns.contains(column)))
+}
+
+/// Returns the names of columns of a table.
+pub(super) fn names_of<'t>(table: &'t Table, columns: &'t [usize]) -> impl Iterator<Item = &'t String> {
+    columns.iter().filter_map(|column| table.columns.get(*column)).map(|column| &column.name)
 }
 
 /// Returns the statements of a procedure that may fire triggers, without those of the routines that it calls.
@@ -107,14 +104,14 @@ impl Schema {
         procedure: &'s Procedure,
     ) -> impl Iterator<Item = (&'s Arc<Table>, &'s Trigger)> {
         firing(procedure).into_iter().flat_map(|own| {
-            // A changed table may have another name or another number than the one that was compiled.
+            // A changed table may have another name or another number than the one that was compiled, and a
+            // column another name or another place.
             let same = |table: &&Arc<Table>| table.id == own.table.id || table.name == own.table.name;
-            let tables = self.catalog().tables().filter(same);
-            tables.flat_map(move |table| {
-                let set: Vec<usize> =
-                    own.columns.iter().copied().filter(|c| *c < table.columns.len()).collect();
-                let is_fired = move |trigger: &&Trigger| fires(trigger, own.event, table, &set);
-                table.triggers.iter().filter(is_fired).map(move |trigger| (table, trigger))
+            let tables: Vec<_> = self.catalog().tables().filter(same).collect();
+            tables.into_iter().flat_map(move |table| {
+                let set = || names_of(own.table, &own.columns).chain(names_of(table, &own.columns));
+                let fired = table.triggers.iter().filter(|trigger| fires(trigger, own.event, set()));
+                fired.map(|trigger| (table, trigger)).collect::<Vec<_>>()
             })
         })
     }
@@ -146,7 +143,7 @@ impl Schema {
         let routine = own.file.stmts().find_map(|statement| Routine::of(&statement));
         let Some(routine) = routine else { return Err(unsupported(source, node, "this routine")) };
         let compile = |event: &TriggerEvent| {
-            let compiled = routine.compile_fired((table, trigger, *event), self, &own).map_err(at)?;
+            let compiled = routine.compile_fired(table, trigger, *event, self, &own).map_err(at)?;
             Ok((*event, Arc::new(compiled)))
         };
         trigger.events.iter().map(compile).collect()

@@ -3,7 +3,7 @@
 
 use super::function::set_by;
 use crate::binder::Binder;
-use crate::query::mentions;
+use crate::source::mentions;
 use catalog::Table;
 use procedure::query::{Delete, Insert, Plan, Triggers, Update};
 use procedure::{Access, Cast, Expression, OperationKind, Path, Register, Select, Statement};

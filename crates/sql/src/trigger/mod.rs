@@ -9,9 +9,7 @@ mod lowered;
 mod order;
 
 pub(crate) use fired::WrittenRow;
-pub(crate) use function::TriggerFrame;
 pub(crate) use lowered::Triggered;
-pub(crate) use order::Member;
 
 use crate::StatementError;
 use crate::binder::{Binder, Typed};
@@ -21,16 +19,10 @@ use crate::schema::{Schema, refused, unsupported};
 use crate::source::Source;
 use crate::types::object_name;
 use catalog::{Table, Trigger, TriggerEvent, TriggerTiming};
-use procedure::{Effect, Procedure, SqlError};
+use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
-
-/// The names of a table and of a trigger.
-pub(crate) type TriggerName = (String, String);
-
-/// A trigger's function, compiled for each event.
-pub(crate) type CompiledTrigger = Vec<(TriggerEvent, Arc<Procedure>)>;
 
 fn error_at(source: &Source, node: &SyntaxNode, code: &str, message: String) -> StatementError {
     source.error_at(node.text_range().start().into(), SqlError::new(code, message))
@@ -342,17 +334,26 @@ impl TableBuilder<'_> {
     /// Executes ENABLE or DISABLE TRIGGER. Without a name it concerns all triggers.
     ///
     /// # Errors
-    /// `42704`: the table has no trigger of this name.
+    /// `42704`: the table has no trigger of this name. `0A000`: DISABLE TRIGGER ALL would stop foreign keys,
+    /// which are triggers in PostgreSQL.
     pub(crate) fn enable(
         &mut self,
         target: Option<ast::TriggerTarget>,
         enabled: bool,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        let name = match target {
+        let name = match &target {
             Some(ast::TriggerTarget::TriggerRef(own)) => Some(ast::normalize_name_node(own.syntax())),
             _ => None,
         };
+        let catalog = self.binder.schema.catalog();
+        let has_keys =
+            !self.table.foreign_keys.is_empty() || catalog.references_to(&self.table.name).next().is_some();
+        if !enabled && has_keys && matches!(target, Some(ast::TriggerTarget::All(_))) {
+            let message = "DISABLE TRIGGER ALL of a table with foreign keys is not supported";
+            let hint = "Foreign keys stay in force. Use DISABLE TRIGGER USER for the other triggers.";
+            return Err(self.binder.error(node, SqlError::new("0A000", message).with_hint(hint)));
+        }
         let is_meant = |own: &&mut Trigger| name.as_ref().is_none_or(|name| own.name == *name);
         let mut found = false;
         for trigger in self.table.triggers.iter_mut().filter(is_meant) {

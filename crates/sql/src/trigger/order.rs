@@ -1,17 +1,9 @@
 //! The order in which routines and the functions of triggers are compiled: what is called comes first.
 
-use super::TriggerName;
-use crate::schema::Schema;
-use catalog::{Table, Trigger};
+use crate::schema::{Member, Schema, TriggerName};
 use procedure::Procedure;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// A routine, or a trigger with its table.
-pub(crate) enum Member {
-    Routine(Arc<Procedure>),
-    Trigger(Arc<Table>, Trigger),
-}
 
 impl Member {
     fn name(&self) -> String {

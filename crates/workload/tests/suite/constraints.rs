@@ -1,10 +1,11 @@
-//! Foreign keys, cascades, CHECKs and ALTER TABLE, drawn at random: PostgreSQL accepts and refuses the same
-//! statements, with the same number of rows, and has the same rows after each transaction; and a recovery
-//! comes back to them.
+//! Foreign keys, cascades, CHECKs, triggers and ALTER TABLE, drawn at random: PostgreSQL accepts and refuses
+//! the same statements, with the same number of rows, and has the same rows after each transaction; and a
+//! recovery comes back to them.
 //!
 //! Skipped, with a message, where no PostgreSQL is installed.
 
 mod statements;
+mod triggers;
 
 use crate::server::Server;
 use postgres::{Client as Postgres, SimpleQueryMessage};
@@ -18,12 +19,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use triggers::WRITTEN;
 
-/// What a history is of: definitions beside data, or procedures over tables that stay.
+/// What a history is of: definitions beside data, or procedures over tables that stay, with triggers or
+/// without.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Definitions,
     Procedures,
+    Triggers,
 }
 
 /// What PostgreSQL says of a table.
@@ -281,6 +285,34 @@ impl History {
         if got.is_ok() { Ran::Stays } else { Ran::Undone }
     }
 
+    /// Creates procedures, and triggers before and after them.
+    fn define(&mut self, postgres: &mut Postgres, session: &mut Session) {
+        let mut run_both = |said: &mut Vec<String>, script: String| {
+            postgres.batch_execute(&script).unwrap();
+            session.execute_script(&script).unwrap();
+            said.push(script);
+        };
+        let tables = std::mem::take(&mut self.tables);
+        for table in &tables {
+            run_both(&mut self.said, procedures(table));
+        }
+        if self.kind == Kind::Triggers {
+            run_both(&mut self.said, WRITTEN.into());
+            for _ in 0..self.generator.within(2..7) {
+                let table = self.generator.pick(&tables).unwrap();
+                for text in self.generator.trigger(table) {
+                    let got = on_reprise(session, &text);
+                    self.said.push(format!("{text}; -- {got:?}"));
+                    match got {
+                        Err((state, _)) if state == "0A000" => self.not_supported += 1,
+                        got => assert!(agree(&on_postgresql(postgres, &text), &got), "{text}: {got:?}"),
+                    }
+                }
+            }
+        }
+        self.tables = self::tables(postgres);
+    }
+
     /// A statement, or a transaction of several.
     fn step(&mut self, postgres: &mut Postgres, session: &mut Session) {
         let count = if self.generator.one_in(3) { self.generator.within(2..5) } else { 1 };
@@ -378,13 +410,8 @@ fn check_history(server: &Server, kind: Kind, seed: u64, said: &mut Vec<String>)
             assert!(agree(&expected, &got), "PostgreSQL: {expected:?}\nReprise: {got:?}");
         }
         history.tables = tables(&mut postgres);
-        if kind == Kind::Procedures {
-            for table in &history.tables {
-                let script = procedures(table);
-                history.said.push(script.clone());
-                postgres.batch_execute(&script).unwrap();
-                session.execute_script(&script).unwrap();
-            }
+        if kind != Kind::Definitions {
+            history.define(&mut postgres, &mut session);
         }
         for _ in 0..2 {
             for _ in 0..30 {
@@ -437,6 +464,11 @@ fn check(kind: Kind) {
 #[test]
 fn definitions_beside_data_are_as_on_postgresql() {
     check(Kind::Definitions);
+}
+
+#[test]
+fn triggers_are_as_on_postgresql() {
+    check(Kind::Triggers);
 }
 
 #[test]

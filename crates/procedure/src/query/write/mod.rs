@@ -345,7 +345,7 @@ fn update_existing<D: Transaction>(
         machine.set(Register(registers.0 + *column as u32), *value);
     }
     if let Some(triggers) = &update.triggers {
-        if !triggers.before_change((table, existing), machine, data)? {
+        if !triggers.before_change(table, existing, machine, data)? {
             return Ok(Flow::Continue);
         }
         triggers.add_changes(slots.len(), &mut changes, machine);
@@ -354,7 +354,7 @@ fn update_existing<D: Transaction>(
     check_row(table, checks, machine, data)?;
     touched.written.insert(existing);
     touched.before(existing, machine, data)?;
-    write_changes((table, existing, *registers), &changes, machine, data)?;
+    write_changes(table, existing, *registers, &changes, machine, data)?;
     touched.after(*registers, machine)?;
     hand_on(sink, machine, data)
 }
@@ -407,7 +407,7 @@ fn change_row<D: Transaction>(
         machine.set(Register(registers.0 + *column as u32), *value);
     }
     if let Some(triggers) = triggers {
-        if !triggers.before_change((table, row), machine, data)? {
+        if !triggers.before_change(table, row, machine, data)? {
             return Ok(None);
         }
         triggers.add_changes(slots.len(), &mut changes, machine);
@@ -419,7 +419,9 @@ fn change_row<D: Transaction>(
 /// Writes the changes of a row, whose new values are in registers. A row whose primary key a trigger has
 /// changed moves.
 fn write_changes<D: Transaction>(
-    (table, row, registers): (&Table, D::Row, Register),
+    table: &Table,
+    row: D::Row,
+    registers: Register,
     changes: &[(usize, Datum)],
     machine: &mut Machine,
     data: &mut D,
@@ -453,7 +455,7 @@ pub(super) fn update<D: Transaction>(
             let Some(changes) = change_row(update, row, machine, data)? else { return Ok(Flow::Continue) };
             touched.before(row, machine, data)?;
             check_row(table, checks, machine, data)?;
-            write_changes((table, row, *registers), &changes, machine, data)?;
+            write_changes(table, row, *registers, &changes, machine, data)?;
             touched.after(*registers, machine)?;
             hand_on(sink, machine, data)
         })?;
@@ -507,7 +509,7 @@ pub(super) fn delete<D: Transaction>(
         if let Some(triggers) = triggers {
             let (old, arena) = machine.window(triggers.old, table.columns.len());
             read_again(table, row, arena, old, data)?;
-            if !triggers.before_change((table, row), machine, data)? {
+            if !triggers.before_change(table, row, machine, data)? {
                 return Ok(Flow::Continue);
             }
         }

@@ -124,7 +124,8 @@ macro_rules! below {
             all.push(&$($mut)? **calls);
         }
         for triggers in $triggers.into_iter().flatten() {
-            let Triggers { before_statement, before_row, after_row, after_statement, .. } = &$($mut)? **triggers;
+            let own = &$($mut)? **triggers;
+            let Triggers { before_statement, before_row, after_row, after_statement, .. } = own;
             all.extend([before_statement, before_row, after_row, after_statement]);
         }
         all

@@ -59,7 +59,8 @@ impl Triggers {
     /// `27000`: a trigger has written the row itself. The error of a trigger.
     pub(super) fn before_change<D: Transaction>(
         &self,
-        (table, row): (&Table, D::Row),
+        table: &Table,
+        row: D::Row,
         machine: &mut Machine,
         data: &mut D,
     ) -> Result<bool, Failure> {

@@ -11,6 +11,8 @@ use std::ops::Range;
 pub(super) struct Generator {
     random: SmallRng,
     named: usize,
+    /// Triggers that may exist: the table of each, and its name.
+    pub(super) triggers: Vec<(String, String)>,
 }
 
 const TYPES: [&str; 8] =
@@ -18,7 +20,7 @@ const TYPES: [&str; 8] =
 
 impl Generator {
     pub(super) fn new(seed: u64) -> Self {
-        Self { random: SmallRng::seed_from_u64(seed), named: 0 }
+        Self { random: SmallRng::seed_from_u64(seed), named: 0, triggers: Vec::new() }
     }
 
     pub(super) fn within(&mut self, range: Range<usize>) -> usize {
@@ -29,15 +31,15 @@ impl Generator {
         self.random.random_range(0..n) == 0
     }
 
-    fn pick<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
+    pub(super) fn pick<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
         all.choose(&mut self.random)
     }
 
-    fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
+    pub(super) fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
         all.choose(&mut self.random).unwrap()
     }
 
-    fn name(&mut self, first: char) -> String {
+    pub(super) fn name(&mut self, first: char) -> String {
         self.named += 1;
         format!("{first}{}", self.named)
     }
@@ -63,7 +65,7 @@ impl Generator {
 
     /// A value within the bounds of its type. PostgreSQL refuses another one as a default when that is taken,
     /// in an UPDATE even if no row is found; Reprise refuses the default, and runs the UPDATE.
-    fn fitting(&mut self, ty: &str) -> String {
+    pub(super) fn fitting(&mut self, ty: &str) -> String {
         match &*self.value(ty) {
             "'abc'" => "'b'".into(),
             "99999.5" => "4.5".into(),
@@ -347,7 +349,14 @@ impl Generator {
         {
             return text;
         }
-        if kind == Kind::Procedures && self.one_in(2) {
+        if kind == Kind::Triggers
+            && self.one_in(15)
+            && let Some(text) = self.change_of_triggers()
+        {
+            return text;
+        }
+        let is_called = table.name.starts_with('t') && kind != Kind::Definitions;
+        if is_called && self.one_in(2) {
             let place = self.random.random_range(0..table.columns.len());
             let (column, ty) = table.columns[place].clone();
             let quoted =

@@ -1,0 +1,139 @@
+//! Statements of clients and scripts, which are compiled as procedures without a name.
+
+use crate::binder::Binder;
+use crate::error::StatementError;
+use crate::routine::{Parts, Routine, finish};
+use crate::schema::Schema;
+use crate::source::Source;
+use catalog::{ProcedureId, Type};
+use procedure::{ByValueCause, CastContext, Mode, Parameter, Procedure, SqlError, Statement};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+/// A compiled statement of a client.
+pub(crate) struct Compiled {
+    pub(crate) procedure: Procedure,
+    pub(crate) parameters: Vec<Type>,
+}
+
+/// Returns the number of parameters of a statement.
+pub(crate) fn parameters_of(node: &SyntaxNode) -> usize {
+    let literals = node.descendants().filter_map(ast::Literal::cast);
+    let places = literals.filter_map(|literal| match literal.kind() {
+        Some(ast::LitKind::PositionalParam(token)) => token.text()[1..].parse::<u16>().ok(),
+        _ => None,
+    });
+    places.max().unwrap_or(0).into()
+}
+
+/// Compiles a query or a statement that writes, whose rows go to the client, as a procedure without a name.
+/// Its calls are logged by value.
+pub(crate) fn compile_for_client(
+    statement: &ast::Stmt,
+    schema: &Schema,
+    source: &Source,
+    types: &[Option<Type>],
+) -> Result<Compiled, StatementError> {
+    let mut binder = Binder::new(schema, source);
+    let node = statement.syntax();
+    binder.declare_parameters(parameters_of(node), types);
+    binder.log_by_value(ByValueCause::Statement);
+    binder.lifted = Some(Vec::new());
+    let mut body = Vec::new();
+    binder.bind_for_client(statement, &mut body)?;
+    let mut statements = binder.lifted.take().unwrap_or_default();
+    statements.append(&mut body);
+    let parameters = binder.parameter_types(node)?;
+    let parameter = |ty: &Type| Parameter { name: String::new(), ty: *ty, mode: Mode::In, default: None };
+    let own = parameters.iter().map(parameter).collect();
+    let parts = Parts { id: ProcedureId(u32::MAX), version: 0, name: "", parameters: own, result: None };
+    Ok(Compiled { procedure: finish(binder, statements, parts, source, node), parameters })
+}
+
+/// Compiles the arguments of an EXECUTE as a procedure without a name, whose outputs are values of the given
+/// types. Its calls are logged by value, because an argument may call a function that writes.
+pub(crate) fn compile_arguments(
+    execute: &ast::Execute,
+    types: &[Type],
+    schema: &Schema,
+    source: &Source,
+) -> Result<Procedure, StatementError> {
+    let mut binder = Binder::new(schema, source);
+    let node = execute.syntax();
+    binder.log_by_value(ByValueCause::Statement);
+    binder.lifted = Some(Vec::new());
+    // The outputs of a procedure are in its first registers.
+    let outputs: Vec<_> = types.iter().map(|ty| binder.new_register(*ty)).collect();
+    let mut body = Vec::new();
+    let arguments = execute.arg_list().into_iter().flat_map(|list| list.args());
+    for (argument, (target, ty)) in arguments.zip(outputs.into_iter().zip(types)) {
+        let expression = binder.part(argument.expr(), node)?;
+        let bound = binder.bind(&expression)?;
+        let value = binder.coerce(bound, *ty, CastContext::Explicit, expression.syntax())?;
+        body.push(Statement::Assign { target, value });
+    }
+    let mut statements = binder.lifted.take().unwrap_or_default();
+    statements.append(&mut body);
+    let output = |ty: &Type| Parameter { name: String::new(), ty: *ty, mode: Mode::Out, default: None };
+    let parameters = types.iter().map(output).collect();
+    let parts = Parts { id: ProcedureId(u32::MAX), version: 0, name: "", parameters, result: None };
+    Ok(finish(binder, statements, parts, source, node))
+}
+
+impl Schema {
+    /// Compiles the block of a DO, given as a literal, as a procedure without a name. Its call is logged by
+    /// value.
+    pub(crate) fn block(
+        &self,
+        literal: &str,
+        outer: &Source,
+        node: &SyntaxNode,
+    ) -> Result<Procedure, StatementError> {
+        let text = format!("CREATE PROCEDURE inline_code_block() LANGUAGE plpgsql AS {literal}");
+        let source = Source::parse(&text)?;
+        let routine = source.file.stmts().find_map(|statement| Routine::of(&statement));
+        let Some(routine) = routine else {
+            let error = SqlError::new("42601", "DO needs a PL/pgSQL block");
+            return Err(outer.error_at(node.text_range().start().into(), error));
+        };
+        let compiled = routine.compile(ProcedureId(u32::MAX), 0, self, &source)?;
+        Ok(Procedure { by_value: Some(ByValueCause::Statement), ..compiled })
+    }
+}
+
+/// Compiles a query, INSERT, UPDATE, DELETE or CALL as a procedure without a name or parameters.
+pub(crate) fn compile_statement(
+    statement: &ast::Stmt,
+    schema: &Schema,
+    source: &Source,
+) -> Result<Procedure, StatementError> {
+    let mut binder = Binder::new(schema, source);
+    let node = statement.syntax();
+    let mut body = Vec::new();
+    binder.lifted = Some(Vec::new());
+    let is_query = ast::SelectVariant::can_cast(node.kind());
+    match statement {
+        ast::Stmt::Insert(_) | ast::Stmt::Update(_) | ast::Stmt::Delete(_) => {
+            binder.bind_for_client(statement, &mut body)?;
+        }
+        _ if is_query => binder.bind_for_client(statement, &mut body)?,
+        ast::Stmt::Call(call) => {
+            let path = binder.part(call.procedure_name_ref().and_then(|name| name.path_ref()), node)?;
+            let name = crate::types::last_name(&path);
+            let Some(procedure) = schema.procedure(&name).cloned() else {
+                let message = format!("procedure {name} does not exist");
+                return Err(binder.error(node, SqlError::new("42883", message)));
+            };
+            let arguments = binder.procedure_arguments(&procedure, call.arg_list(), node)?;
+            let arguments = binder.call_arguments(&procedure, arguments, node)?;
+            binder.note_call(&procedure);
+            body.push(Statement::Call { procedure, arguments, outputs: Vec::new() });
+        }
+        _ => return Err(binder.unsupported(node, "this statement")),
+    }
+    let mut statements = binder.lifted.take().unwrap_or_default();
+    statements.append(&mut body);
+    let parts =
+        Parts { id: ProcedureId(u32::MAX), version: 0, name: "", parameters: Vec::new(), result: None };
+    Ok(finish(binder, statements, parts, source, node))
+}
