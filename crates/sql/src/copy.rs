@@ -4,6 +4,7 @@ use crate::StatementError;
 use crate::schema::{Schema, unsupported};
 use crate::source::Source;
 use crate::types::object_name;
+use catalog::{Table, Trigger, TriggerEvent};
 use procedure::SqlError;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -90,6 +91,9 @@ impl Schema {
                 let name = object_name(&path);
                 let definition = self.catalog().table(&name);
                 let definition = definition.map_err(|error| at(SqlError::new("42P01", error.to_string())))?;
+                if is_in && has_statement_triggers(definition) {
+                    return Err(unsupported(source, node, "COPY into a table with triggers of statements"));
+                }
                 let names = table.column_ref_list().into_iter().flat_map(|list| list.column_name_refs());
                 let mut columns: Vec<String> =
                     names.map(|own| quoted(&ast::normalize_name_node(own.syntax()))).collect();
@@ -110,6 +114,12 @@ impl Schema {
         };
         Ok(Copy { is_in, text, options })
     }
+}
+
+/// Returns whether an INSERT fires triggers once for the statement: a COPY inserts its rows one by one.
+fn has_statement_triggers(table: &Table) -> bool {
+    let of_statement = |own: &Trigger| !own.for_each_row && own.events.contains(&TriggerEvent::Insert);
+    table.triggers.iter().any(|own| own.enabled && of_statement(own))
 }
 
 /// Returns the words of a list of options, each with whether it is in quotes.
