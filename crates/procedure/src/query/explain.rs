@@ -82,6 +82,7 @@ fn describe(plan: &Plan) -> Option<String> {
         Plan::Combine { combination: Combination::Intersect, .. } => "Intersect by hash".into(),
         Plan::Combine { combination: Combination::Except, .. } => "Except by hash".into(),
         Plan::Keep { .. } => "Keep".into(),
+        Plan::Recursive(_) => "Recursive union".into(),
         Plan::With { .. } => "With".into(),
         Plan::Named { name, .. } => format!("Rows of {name}"),
         Plan::Insert(Insert { table, .. }) => format!("Insert on {}", table.name),

@@ -13,6 +13,7 @@ mod buffer;
 mod explain;
 mod join;
 mod key;
+mod recursive;
 mod run;
 mod subquery;
 mod watch;
@@ -21,6 +22,7 @@ mod write;
 pub(crate) use buffer::{Buffer, Slots};
 pub use explain::Explained;
 pub(crate) use key::write_distinct;
+pub use recursive::Recursive;
 pub(crate) use run::{compare_keys, run_query};
 pub use write::{ConflictUpdate, Delete, Insert, OnConflict, RowChecks, Triggers, Update};
 
@@ -327,6 +329,8 @@ pub enum Plan {
         /// The query that refers to them.
         input: Box<Self>,
     },
+    /// Rows of a query that reads the rows which it found last.
+    Recursive(Box<Recursive>),
     /// Rows of a named query.
     Named {
         /// The slot of the rows.
@@ -369,6 +373,10 @@ macro_rules! inputs {
             Self::Apply { input, subquery } => vec![input, &$($mut)? subquery.plan],
             Self::Loop { outer, inner, .. } => vec![outer, inner],
             Self::Hash { probe, build, .. } => vec![probe, build],
+            Self::Recursive(own) => {
+                let Recursive { base, step, .. } = &$($mut)? **own;
+                vec![base, step]
+            }
             Self::Union { inputs } => inputs.$iter().collect(),
             Self::Combine { inputs, .. } => inputs.$iter().collect(),
             Self::With { named, input } => {
@@ -415,9 +423,12 @@ impl Plan {
             argument.iter().chain(filter).chain(separator).chain(order.iter().map(|key| &key.value))
         }
         match self {
-            Self::One | Self::Union { .. } | Self::Combine { .. } | Self::Keep { .. } | Self::With { .. } => {
-                Vec::new()
-            }
+            Self::One
+            | Self::Recursive(_)
+            | Self::Union { .. }
+            | Self::Combine { .. }
+            | Self::Keep { .. }
+            | Self::With { .. } => Vec::new(),
             Self::Named { .. } | Self::Delete(_) | Self::Hold { .. } => Vec::new(),
             Self::Values { rows, .. } => rows.iter().flatten().collect(),
             Self::Scan { access, .. } => of_access(access),

@@ -232,6 +232,7 @@ fn run_node<D: Transaction>(
             }
             run(input, machine, data, sink)
         }
+        Plan::Recursive(own) => subquery::run_recursive(own, machine, data, sink),
         Plan::Named { slot, name, registers } => match machine.frame.slots.get(*slot) {
             Kept::Rows(rows) => read(&rows, registers, machine, data, sink),
             _ => unreachable!("\"{name}\" runs before the query that refers to it"),

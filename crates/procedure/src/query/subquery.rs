@@ -1,13 +1,14 @@
-//! Evaluates subqueries: values, EXISTS, ANY and ALL (with IN), and arrays.
+//! Evaluates subqueries: values, EXISTS, ANY and ALL (with IN), arrays, and recursive queries.
 
 use super::buffer::{Buffer, Kept};
-use super::key::{KeySet, write_equal};
-use super::run::run;
-use super::{Question, Subquery};
+use super::key::{KeySet, write_distinct, write_equal};
+use super::run::{Sink, check_cancelled, read, run};
+use super::{Plan, Question, Recursive, Subquery};
 use crate::execution::rows::Flow;
 use crate::ir::expression::compare;
 use crate::{CompareClass, CompareOperator, Expression, Failure, Machine, Register, SqlError, Transaction};
 use catalog::Datum;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Evaluates a subquery for the row in the registers, and sets the registers of its answer.
@@ -152,4 +153,52 @@ fn keys_of<D: Transaction>(
     let keys = Arc::new(keys);
     keep(subquery, Kept::Keys(Arc::clone(&keys)), machine);
     Ok(keys)
+}
+
+/// Runs a part of a recursive query, and returns its rows without those that were found before.
+fn find<D: Transaction>(
+    plan: &Plan,
+    own: &Recursive,
+    seen: &mut HashSet<Vec<u8>>,
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<Buffer, Failure> {
+    let mut rows = Buffer::new(own.registers.len());
+    let mut key = Vec::new();
+    run(plan, machine, data, &mut |machine, _| {
+        if !own.all {
+            key.clear();
+            for register in &own.registers {
+                write_distinct(machine.get(*register), &machine.frame.arena, &mut key);
+            }
+            if !seen.insert(key.clone()) {
+                return Ok(Flow::Continue);
+            }
+        }
+        rows.push_registers(&own.registers, machine)?;
+        Ok(Flow::Continue)
+    })?;
+    Ok(rows)
+}
+
+/// Runs a recursive query.
+pub(super) fn run_recursive<D: Transaction>(
+    own: &Recursive,
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    let mut seen = HashSet::new();
+    let mut found = find(&own.base, own, &mut seen, machine, data)?;
+    while found.len() > 0 {
+        check_cancelled(machine)?;
+        let rows = Arc::new(found);
+        if read(&rows, &own.registers, machine, data, sink)? == Flow::Stop {
+            return Ok(Flow::Stop);
+        }
+        machine.frame.slots.set(own.slot, Kept::Rows(rows));
+        own.renewed.iter().for_each(|slot| machine.frame.slots.set(*slot, Kept::Nothing));
+        found = find(&own.step, own, &mut seen, machine, data)?;
+    }
+    Ok(Flow::Continue)
 }

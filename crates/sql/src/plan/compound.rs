@@ -78,19 +78,26 @@ impl Binder<'_> {
         if self.queries.bound_with == Some(self.offset(clause.syntax())) {
             return Ok(Vec::new());
         }
-        if clause.recursive_token().is_some() {
-            return Err(self.unsupported(clause.syntax(), "WITH RECURSIVE"));
-        }
         let mut plans = Vec::new();
         for table in clause.with_tables() {
             let node = table.syntax();
             let name = self.part(table.name(), node)?;
             let name = ast::normalize_name_node(name.syntax());
+            let search = table.search_clause().map(|own| own.syntax().clone());
+            if let Some(option) = search.or(table.cycle_clause().map(|own| own.syntax().clone())) {
+                return Err(self.unsupported(&option, "SEARCH and CYCLE of WITH"));
+            }
             let query = self.part(table.query(), node)?;
-            let (bound, lowest) = self.bind_named(query, node)?;
+            let names = Self::column_names(table.column_list());
+            let is_recursive = clause.recursive_token().is_some();
+            let parts = if is_recursive { self.recursive_parts(&query, &name)? } else { None };
+            let (bound, lowest) = self.referred(|binder| match parts {
+                Some(parts) => binder.bind_recursive(&parts, &name, names.clone()),
+                None => binder.bind_named(query, node),
+            })?;
             let mut columns: Vec<(String, Type)> =
                 bound.columns.iter().map(|column| (column.name.clone(), column.ty)).collect();
-            self.rename(&mut columns, Self::column_names(table.column_list()), &name, node)?;
+            self.rename(&mut columns, names, &name, node)?;
             let slot = self.new_slot();
             let registers = bound.columns.iter().map(|column| column.register).collect();
             plans.push((slot, bound.plan, registers));
@@ -99,24 +106,28 @@ impl Binder<'_> {
         Ok(plans)
     }
 
-    /// Binds a query of WITH. Returns it with the lowest level around it that it refers to.
-    fn bind_named(
+    /// Binds a query of WITH.
+    fn bind_named(&mut self, query: ast::WithQuery, node: &SyntaxNode) -> Result<Bound, StatementError> {
+        match query {
+            ast::WithQuery::Insert(insert) => self.bind_insert_plan(&insert),
+            ast::WithQuery::Update(update) => self.bind_update_plan(&update),
+            ast::WithQuery::Delete(delete) => self.bind_delete_plan(&delete),
+            ast::WithQuery::Merge(merge) => Err(self.unsupported(merge.syntax(), "MERGE")),
+            other => match ast::SelectVariant::cast(other.syntax().clone()) {
+                Some(variant) => self.bind_variant(&variant),
+                None => Err(self.unsupported(node, "this kind of WITH")),
+            },
+        }
+    }
+
+    /// Binds a query. Returns it with the lowest level around it that it refers to.
+    fn referred(
         &mut self,
-        query: ast::WithQuery,
-        node: &SyntaxNode,
+        bind: impl FnOnce(&mut Self) -> Result<Bound, StatementError>,
     ) -> Result<(Bound, Option<usize>), StatementError> {
         let depth = self.queries.levels.len();
         let before = self.queries.lowest.take();
-        let bound = match query {
-            ast::WithQuery::Insert(insert) => self.bind_insert_plan(&insert)?,
-            ast::WithQuery::Update(update) => self.bind_update_plan(&update)?,
-            ast::WithQuery::Delete(delete) => self.bind_delete_plan(&delete)?,
-            ast::WithQuery::Merge(merge) => return Err(self.unsupported(merge.syntax(), "MERGE")),
-            other => match ast::SelectVariant::cast(other.syntax().clone()) {
-                Some(variant) => self.bind_variant(&variant)?,
-                None => return Err(self.unsupported(node, "this kind of WITH")),
-            },
-        };
+        let bound = bind(self)?;
         let lowest = self.queries.lowest.take().filter(|lowest| *lowest < depth);
         self.queries.lowest = before;
         if let Some(level) = lowest {

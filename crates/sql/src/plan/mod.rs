@@ -10,6 +10,7 @@ mod from;
 mod join;
 mod listed;
 mod named;
+mod recursive;
 pub(crate) mod select;
 mod subquery;
 mod write;
