@@ -1,8 +1,9 @@
 //! Evaluates subqueries: values, EXISTS, ANY and ALL (with IN), and arrays.
 
-use super::buffer::{Buffer, Kept};
+use super::buffer::Buffer;
 use super::key::{KeySet, write_equal};
 use super::run::run;
+use super::slots::Kept;
 use super::{Question, Subquery};
 use crate::execution::rows::Flow;
 use crate::ir::expression::compare;
