@@ -45,6 +45,7 @@ pub use ir::operation::{
 pub use ir::program::{
     Guarded, Handler, Label, Mode, Parameter, Procedure, Raise, Statement, Witnessed, Witnesses,
 };
+pub use ir::quantifier::{ElementTest, Quantifier};
 pub use ir::query::{ProcedureQuery, QueryId, QueryTarget};
 pub use ir::visit::Role;
 pub use ir::watched::{CompiledExpression, ExpressionCompiler, Watched};

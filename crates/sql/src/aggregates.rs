@@ -118,6 +118,7 @@ impl Binder<'_> {
             filter,
             separator,
             order,
+            is_first: false,
             target: Register(u32::MAX),
         };
         Ok((aggregate, result))

@@ -221,21 +221,12 @@ impl Binder<'_> {
         let node = binary.syntax();
         let (left, right) = (self.part(binary.lhs(), node)?, self.part(binary.rhs(), node)?);
         let operator = self.part(binary.op(), node)?;
+        if let Some(quantified) = self.bind_quantifier(&operator, &left, &right, node)? {
+            return Ok(quantified);
+        }
         if let Some(operator) = comparison_operator(&operator) {
-            if let ast::Expr::CallExpr(call) = &right {
-                let any = call.any_fn().map(|any| (any.expr(), any.select_variant(), false));
-                let any = any.or_else(|| call.some_fn().map(|any| (any.expr(), any.select_variant(), false)));
-                let any = any.or_else(|| call.all_fn().map(|own| (own.expr(), own.select_variant(), true)));
-                match any {
-                    Some((_, Some(query), all)) => {
-                        return self.bind_quantified(&left, (operator, all), &query, node);
-                    }
-                    Some((array, None, all)) => {
-                        let array = self.part(array, node)?;
-                        return self.bind_any((operator, all), &left, &array, node);
-                    }
-                    None => {}
-                }
+            if let Some(rows) = self.bind_row_comparison(operator, &left, &right, node)? {
+                return Ok(rows);
             }
             let (left, right) = (self.bind(&left)?, self.bind(&right)?);
             return self.comparison(operator, left, right, node);
@@ -436,7 +427,7 @@ impl Binder<'_> {
 
 /// Returns the symbol of an operator that the table may have; without the schema of
 /// `OPERATOR(schema.symbol)`.
-fn symbol_of(operator: &ast::BinOp) -> Option<String> {
+pub(crate) fn symbol_of(operator: &ast::BinOp) -> Option<String> {
     use ast::BinOp;
     let symbol = match operator {
         BinOp::Plus(_) => "+",

@@ -64,7 +64,7 @@ fn replaced(expressions: &[Expression], values: &[(Register, Expression)]) -> Ve
 }
 
 /// Returns whether an expression may have another value each time.
-fn varies(expression: &Expression) -> bool {
+pub(crate) fn varies(expression: &Expression) -> bool {
     let mut varies = false;
     expression.walk(&mut |part| {
         varies |= matches!(part, Expression::Function { function: Function::Next(_), .. });

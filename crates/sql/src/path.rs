@@ -17,12 +17,26 @@ pub(crate) struct Candidate {
     pub(crate) column: usize,
     pub(crate) operator: CompareOperator,
     pub(crate) value: Expression,
+    /// Further columns and their values, if rows are compared.
+    pub(crate) further: Vec<(usize, Expression)>,
+    /// Whether the compared rows must differ.
+    pub(crate) is_strict: bool,
     /// Index of the conjunct that it comes from.
     pub(crate) conjunct: usize,
 }
 
 /// The order that a query wants: columns, and whether they descend.
 pub(crate) type WantedOrder = Vec<(usize, bool)>;
+
+impl Candidate {
+    /// Returns it as an end of a range, with the further values whose columns follow in the index.
+    fn as_bound(&self, next: &[usize]) -> Bound {
+        let further = self.further.iter().zip(next).take_while(|((own, _), column)| own == *column);
+        let further: Vec<Expression> = further.map(|((_, value), _)| value.clone()).collect();
+        let is_strict = self.is_strict && further.len() == self.further.len();
+        Bound { value: self.value.clone(), further, inclusive: !is_strict }
+    }
+}
 
 impl Binder<'_> {
     /// Returns a value as a key of a column's type; `None` if rounding or overflow could select other rows.
@@ -158,8 +172,7 @@ pub(crate) fn choose_path(
             let column = *columns.get(equalities.len())?;
             let found = candidates.iter().find(|c| c.column == column && operators.contains(&c.operator))?;
             used.push(found.conjunct);
-            let inclusive = found.operator == operators[1];
-            Some(Bound { value: found.value.clone(), inclusive })
+            Some(Box::new(found.as_bound(&columns[equalities.len() + 1..])))
         };
         let lower = end([CompareOperator::Greater, CompareOperator::GreaterOrEqual]);
         let upper = end([CompareOperator::Less, CompareOperator::LessOrEqual]);

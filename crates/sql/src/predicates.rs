@@ -2,10 +2,14 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
-use crate::expression::comparison_operator;
+use crate::expression::{comparison_operator, symbol_of};
 use crate::operators::boolean;
+use crate::row_values::row_of;
 use catalog::{Datum, ScalarType, Type};
-use procedure::{ArithmeticOperator, CastContext, CompareOperator, Expression, Function, Register, SqlError};
+use procedure::{
+    ArithmeticOperator, CastContext, CompareOperator, ElementTest, Expression, Function, Quantifier,
+    Register, SqlError,
+};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -29,16 +33,48 @@ impl Binder<'_> {
         Ok(boolean(if equal { Expression::Not(Box::new(distinct)) } else { distinct }))
     }
 
-    pub(crate) fn bind_any(
+    /// Binds an operator whose right operand is ANY or ALL; `None` if it is not.
+    pub(crate) fn bind_quantifier(
         &mut self,
-        (operator, all): (CompareOperator, bool),
+        operator: &ast::BinOp,
+        left: &ast::Expr,
+        right: &ast::Expr,
+        node: &SyntaxNode,
+    ) -> Result<Option<Typed>, StatementError> {
+        let ast::Expr::CallExpr(call) = right else { return Ok(None) };
+        let any = call.any_fn().map(|any| (any.expr(), any.select_variant(), false));
+        let any = any.or_else(|| call.some_fn().map(|any| (any.expr(), any.select_variant(), false)));
+        let any = any.or_else(|| call.all_fn().map(|own| (own.expr(), own.select_variant(), true)));
+        let Some((array, query, is_all)) = any else { return Ok(None) };
+        let comparison = comparison_operator(operator);
+        match (query, comparison) {
+            (None, _) => {
+                let array = self.part(array, node)?;
+                let symbol = comparison.map(|own| own.symbol().to_owned()).or_else(|| symbol_of(operator));
+                let symbol = self.part(symbol, node)?;
+                self.bind_any((&symbol, is_all), left, &array, node).map(Some)
+            }
+            // The answer of `= ANY` may come from a set.
+            (Some(query), Some(CompareOperator::NotEqual)) if is_all => {
+                let any = self.bind_quantified(left, (CompareOperator::Equal, false), &query, node)?;
+                let any = self.bind_condition_of(any, node)?;
+                Ok(Some(boolean(Expression::Not(Box::new(any)))))
+            }
+            (Some(query), Some(comparison)) => {
+                self.bind_quantified(left, (comparison, is_all), &query, node).map(Some)
+            }
+            (Some(_), None) => Err(self.unsupported(node, "this operator with ANY or ALL of a query")),
+        }
+    }
+
+    /// Binds `value operator ANY (array)`, or ALL.
+    fn bind_any(
+        &mut self,
+        (symbol, is_all): (&str, bool),
         left: &ast::Expr,
         array: &ast::Expr,
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
-        if operator != CompareOperator::Equal || all {
-            return Err(self.unsupported(node, "ANY or ALL of an array with an operator other than = ANY"));
-        }
         let value = self.bind(left)?;
         let array = match (self.bind(array)?, &value) {
             // An array of unknown type has elements of the type of the value.
@@ -53,8 +89,25 @@ impl Binder<'_> {
         };
         // What a single element is converted to, all of them are.
         let one = Expression::Register(Register(u32::MAX));
-        let (class, operands) = self.comparable(value, Typed::Known(one.clone(), element.into()), node)?;
-        let [value, converted] = *operands;
+        let compared = self.operator(symbol, vec![value, Typed::Known(one.clone(), element.into())], node)?;
+        let (test, [value, converted]) = match compared {
+            Typed::Known(Expression::Compare { operator, class, operands }, _) => {
+                (ElementTest::Compare { operator, class }, *operands)
+            }
+            Typed::Known(Expression::Function { function, arguments }, Type::Scalar(ScalarType::Boolean))
+                if arguments.len() == 2 =>
+            {
+                let operands = <[Expression; 2]>::try_from(arguments).expect("there are two");
+                (ElementTest::Function(function), operands)
+            }
+            Typed::Known(_, Type::Scalar(ScalarType::Boolean)) => {
+                return Err(self.unsupported(node, "this operator with ANY or ALL of an array"));
+            }
+            _ => {
+                let message = "op ANY/ALL (array) requires operator to yield boolean";
+                return Err(self.error(node, SqlError::new("42809", message)));
+            }
+        };
         let array = match converted {
             own if own == one => array,
             Expression::Cast { cast, operand } if *operand == one => {
@@ -62,7 +115,8 @@ impl Binder<'_> {
             }
             _ => return Err(self.unsupported(node, "ANY of elements of another type")),
         };
-        Ok(boolean(Expression::Any { class, operands: Box::new([value, array]) }))
+        let quantifier = Quantifier { test, is_all };
+        Ok(boolean(Expression::Quantified { quantifier, operands: Box::new([value, array]) }))
     }
 
     pub(crate) fn bind_in(
@@ -86,6 +140,10 @@ impl Binder<'_> {
         };
         if items.is_empty() {
             return Err(self.unsupported(node, "this kind of IN"));
+        }
+        if let Some(row) = row_of(left) {
+            let any = self.bind_row_in(&row, &items, node)?;
+            return Ok(boolean(if negated { Expression::Not(Box::new(any)) } else { any }));
         }
         let value = self.bind(left)?;
         let mut any = Vec::new();

@@ -10,7 +10,7 @@ use crate::source::Source;
 use crate::transaction::{TransactionModes, chains};
 use crate::types::without_limits;
 use catalog::Type;
-use procedure::query::OutputColumn;
+use procedure::query::{ExplainOptions, Explained, OutputColumn};
 use procedure::{CastContext, Expression, Machine, Procedure, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -27,6 +27,15 @@ pub struct Prepared {
     pub parameters: Vec<Type>,
     /// The columns of its rows; empty for a statement without rows.
     pub columns: Vec<OutputColumn>,
+}
+
+/// A statement that EXPLAIN ANALYZE runs.
+#[derive(Clone, Debug)]
+pub struct Analyzed {
+    /// The statement.
+    pub procedure: Arc<Procedure>,
+    /// How its plan is shown.
+    pub options: ExplainOptions,
 }
 
 /// The kind of a statement.
@@ -66,8 +75,8 @@ pub enum Kind {
     Show(String),
     /// EXPLAIN: the lines that it shows.
     Explain(Vec<String>),
-    /// EXPLAIN ANALYZE: the statement that is run.
-    Analyze(Arc<Procedure>),
+    /// EXPLAIN ANALYZE.
+    Analyze(Analyzed),
     /// DECLARE of a cursor.
     Declare {
         /// Its name.
@@ -326,28 +335,17 @@ impl Schema {
             }
             ast::Stmt::Explain(explain) => {
                 let binder = Binder::new(self, source);
-                let analyzes = match explain.explain_mode() {
-                    None => false,
-                    Some(mode) => match words(&mode.syntax().text().to_string()).as_slice() {
-                        [only] if only == "verbose" => false,
-                        [first, rest @ ..]
-                            if first == "analyze" && rest.iter().all(|own| own == "verbose") =>
-                        {
-                            true
-                        }
-                        _ => return Err(binder.unsupported(node, "this option of EXPLAIN")),
-                    },
-                };
+                let options = binder.explain_options(explain)?;
                 let inner = binder.part(explain.explain_stmt(), node)?;
                 let inner = inner.syntax().clone();
                 let inner = binder.part(ast::Stmt::cast(inner), node)?;
                 let Compiled { procedure, parameters } = compile_for_client(&inner, self, source, types)?;
                 let columns = vec![text_column("QUERY PLAN")];
-                if analyzes {
-                    let kind = Kind::Analyze(Arc::new(procedure));
+                if options.analyzes {
+                    let kind = Kind::Analyze(Analyzed { procedure: Arc::new(procedure), options });
                     return Ok(Prepared { columns, parameters, ..Prepared::plain(kind, "EXPLAIN") });
                 }
-                let lines = procedure.explained(None);
+                let lines = Explained::show(&procedure.explained(None), options, None);
                 return Ok(Prepared { columns, ..Prepared::plain(Kind::Explain(lines), "EXPLAIN") });
             }
             _ => return self.prepare_run(statement, source, types),
@@ -550,12 +548,6 @@ fn called(
         && procedure.inputs().map(|(_, input)| input.ty).eq(parameters.iter().copied());
     let arguments = Arguments { values, registers: binder.registers.len(), are_parameters };
     Ok((procedure, arguments, parameters, name))
-}
-
-/// Returns the words of a list of options, in lower case.
-fn words(text: &str) -> Vec<String> {
-    let is_between = |c: char| !c.is_alphanumeric();
-    text.split(is_between).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }
 
 /// Returns the name at the end of a statement.

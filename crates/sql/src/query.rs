@@ -1,4 +1,5 @@
-//! Statements that read or write tables: their rows, and the lists of columns that they name.
+//! Statements that read or write tables: the entry points of binding, their rows, and the lists of columns
+//! that they name.
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
@@ -8,8 +9,8 @@ use crate::source::mentions;
 use crate::trigger::Triggered;
 use procedure::query::{OutputColumn, Query};
 use procedure::{
-    CastContext, Expression, Label, OperationKind, QueryTarget, Raise, Register, Select, Severity, SqlError,
-    Statement,
+    ByValueCause, CastContext, Expression, Label, OperationKind, QueryTarget, Raise, Register, Select,
+    Severity, SqlError, Statement,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -53,6 +54,73 @@ impl Work {
 }
 
 impl Binder<'_> {
+    /// Binds a plan of its own, apart from what is being bound. Returns it with the number of its slots.
+    pub(crate) fn bind_plan(
+        &mut self,
+        bind: impl FnOnce(&mut Self) -> Result<Bound, StatementError>,
+    ) -> Result<(Bound, u32), StatementError> {
+        let outer = std::mem::take(&mut self.queries);
+        let lifted = self.lifted.take();
+        let aggregates = self.aggregates.take();
+        let bound = bind(self);
+        let slots = self.queries.slots();
+        (self.queries, self.lifted, self.aggregates) = (outer, lifted, aggregates);
+        Ok((bound?, slots))
+    }
+
+    /// Returns a plan as a query.
+    pub(crate) fn query_of_plan(&mut self, bound: Bound, slots: u32) -> Query {
+        self.log_by_value(ByValueCause::Query);
+        let mut query = Query { plan: bound.plan, columns: bound.columns, slots };
+        query.watch();
+        query
+    }
+
+    /// Binds a query.
+    pub(crate) fn bind_query(
+        &mut self,
+        bind: impl FnOnce(&mut Self) -> Result<Bound, StatementError>,
+    ) -> Result<Query, StatementError> {
+        let (bound, slots) = self.bind_plan(bind)?;
+        Ok(self.query_of_plan(bound, slots))
+    }
+
+    /// Binds a query or a statement that writes.
+    pub(crate) fn bind_accessing(&mut self, statement: &ast::Stmt) -> Result<Bound, StatementError> {
+        match statement {
+            ast::Stmt::Insert(insert) => self.bind_insert_plan(insert),
+            ast::Stmt::Update(update) => self.bind_update_plan(update),
+            ast::Stmt::Delete(delete) => self.bind_delete_plan(delete),
+            _ => match ast::SelectVariant::cast(statement.syntax().clone()) {
+                Some(query) => self.bind_variant(&query),
+                None => Err(self.unsupported(statement.syntax(), "this statement inside a procedure")),
+            },
+        }
+    }
+
+    /// Binds a statement whose rows go to the client.
+    pub(crate) fn bind_for_client(
+        &mut self,
+        statement: &ast::Stmt,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let node = statement.syntax();
+        self.check_locking(node)?;
+        let first = self.registers.len();
+        let (bound, slots) = self.bind_plan(|binder| binder.bind_accessing(statement))?;
+        if bound.columns.is_empty()
+            && bound.plan.writes()
+            && let Some(rows) = self.lower(&bound, first, node)
+        {
+            out.append(&mut self.execute(rows.work, Vec::new(), false, node));
+            return Ok(());
+        }
+        let query = self.query_of_plan(bound, slots);
+        let query = self.query(query, QueryTarget::Client, node);
+        out.push(Statement::Query(query));
+        Ok(())
+    }
+
     /// Adds the operations or the query of a statement. Their first row is assigned to outputs.
     pub(crate) fn execute(
         &mut self,

@@ -106,7 +106,7 @@ impl Compiler<'_, '_> {
                 let items: Vec<Val> = items.iter().map(|item| self.expression(item)).collect();
                 self.apply(expression, &items)
             }
-            Expression::Any { operands, .. } => {
+            Expression::Quantified { operands, .. } => {
                 let (value, array) = (self.expression(&operands[0]), self.expression(&operands[1]));
                 self.apply(expression, &[value, array])
             }

@@ -4,10 +4,10 @@ mod grants;
 
 use crate::execution::frame::Frame;
 use crate::execution::services::{Handle, Output, RowSink, Sequences, Services};
+use crate::query::Measured;
 use crate::{Compiler, ExpressionCompiler, Interrupts, RecoverySource, Register, SqlError};
 use catalog::{Arena, Datum, Written};
 use memory::CREDIT;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -102,10 +102,9 @@ impl Machine {
         &self.services.interrupts
     }
 
-    /// Sets whether the rows of plan nodes are counted from now on; returns the rows counted so far, by the
-    /// address of the node.
-    pub fn count_rows(&mut self, counts: bool) -> HashMap<usize, u64> {
-        std::mem::replace(&mut self.services.counted, counts.then(HashMap::new)).unwrap_or_default()
+    /// Sets whether plan nodes are measured from now on; returns what they have done so far.
+    pub fn measure(&mut self, measures: bool) -> Measured {
+        std::mem::replace(&mut self.services.measured, measures.then(Measured::new)).unwrap_or_default()
     }
 
     /// Sets the source of the numbers of sequences.

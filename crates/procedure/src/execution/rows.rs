@@ -5,8 +5,8 @@ use crate::ir::expression::compare;
 use crate::query::write_distinct;
 use crate::values::aggregate::Accumulator;
 use crate::{
-    Access, Bound, Choice, Conflict, DataAccess, Expression, Failure, Machine, Path, ScanRange, Select,
-    SqlError,
+    Access, Aggregate, Bound, Choice, Conflict, DataAccess, Expression, Failure, Machine, Path, ScanRange,
+    Select, SqlError,
 };
 use catalog::{Datum, Table, successor};
 use std::cmp::Ordering;
@@ -57,7 +57,7 @@ pub(crate) fn for_each_row<D: DataAccess>(
             Ok(())
         }
         Path::Range { index, key_columns, prefix, lower, upper, backward } => {
-            let ends = (lower.as_ref(), upper.as_ref());
+            let ends = (lower.as_deref(), upper.as_deref());
             if !write_range(table, key_columns, prefix, ends, machine)? {
                 return Ok(());
             }
@@ -125,6 +125,34 @@ fn read_choice<D: DataAccess>(
     Ok(())
 }
 
+/// Appends the key of a bound to the key of a prefix. Returns false if no row compares with the bound.
+fn write_bound(
+    table: &Table,
+    columns: &[usize],
+    bound: &Bound,
+    is_lower: bool,
+    machine: &mut Machine,
+    key: &mut Vec<u8>,
+) -> Result<bool, Failure> {
+    let mut is_included = bound.inclusive;
+    for (place, (value, column)) in bound.values().zip(columns).enumerate() {
+        let datum = value.evaluate(machine)?;
+        if datum.is_null() {
+            if place == 0 {
+                return Ok(false);
+            }
+            // Rows whose first values are equal do not compare with a row that has a NULL next.
+            is_included = false;
+            break;
+        }
+        table.encode_key_column(*column, datum, &machine.frame.arena, key);
+    }
+    if is_included != is_lower {
+        successor(key);
+    }
+    Ok(true)
+}
+
 /// Writes the bounds of a range into the frame's `key` and `upper` (empty: no end). Returns false when the
 /// range is empty.
 fn write_range(
@@ -141,31 +169,21 @@ fn write_range(
     let mut end = std::mem::take(&mut machine.frame.upper);
     end.clear();
     end.extend_from_slice(&machine.frame.key);
-    let column = columns.get(prefix.len()).copied();
+    let open = &columns[prefix.len()..];
     let mut empty = false;
-    match (upper, column) {
-        (Some(bound), Some(column)) => {
-            let datum = bound.value.evaluate(machine)?;
-            empty |= datum.is_null();
-            table.encode_key_column(column, datum, &machine.frame.arena, &mut end);
-            if bound.inclusive {
-                successor(&mut end);
-            }
-        }
+    match upper {
+        Some(bound) => empty |= !write_bound(table, open, bound, false, machine, &mut end)?,
         // A comparison is not true for NULLs, which are last in the index.
-        (None, Some(column)) if lower.is_some() && table.columns[column].nullable => {
-            table.encode_key_column(column, Datum::Null, &machine.frame.arena, &mut end);
+        None if lower.is_some() && table.columns[open[0]].nullable => {
+            table.encode_key_column(open[0], Datum::Null, &machine.frame.arena, &mut end);
         }
-        _ => successor(&mut end),
+        None => successor(&mut end),
     }
-    if let (Some(bound), Some(column)) = (lower, column) {
-        let datum = bound.value.evaluate(machine)?;
-        empty |= datum.is_null();
-        machine.frame.key.truncate(prefix_length);
-        table.encode_key_column(column, datum, &machine.frame.arena, &mut machine.frame.key);
-        if !bound.inclusive {
-            successor(&mut machine.frame.key);
-        }
+    if let Some(bound) = lower {
+        let mut begin = std::mem::take(&mut machine.frame.key);
+        begin.truncate(prefix_length);
+        empty |= !write_bound(table, open, bound, true, machine, &mut begin)?;
+        machine.frame.key = begin;
     }
     empty |= !end.is_empty() && machine.frame.key >= end;
     machine.frame.upper = end;
@@ -273,13 +291,24 @@ fn is_new_row(start: usize, machine: &mut Machine) -> bool {
     machine.frame.distinct.rows.insert(bytes)
 }
 
+/// Adds the row in the registers to running aggregates. Returns `Stop` when no further row changes them.
+pub(crate) fn add_row(
+    running: &mut [Accumulator],
+    aggregates: &[Aggregate],
+    machine: &mut Machine,
+) -> Result<Flow, Failure> {
+    let mut are_final = !aggregates.is_empty();
+    for (accumulator, aggregate) in running.iter_mut().zip(aggregates) {
+        accumulator.add(aggregate, machine)?;
+        are_final &= accumulator.is_final(aggregate);
+    }
+    Ok(if are_final { Flow::Stop } else { Flow::Continue })
+}
+
 fn aggregate_row<D: DataAccess>(select: &Select, machine: &mut Machine, data: &mut D) -> Result<(), Failure> {
     let mut running: Vec<_> = select.aggregates.iter().map(|_| Accumulator::new()).collect();
     for_each_row(&select.access, machine, data, |_, machine, _| {
-        for (accumulator, aggregate) in running.iter_mut().zip(&select.aggregates) {
-            accumulator.add(aggregate, machine)?;
-        }
-        Ok(Flow::Continue)
+        add_row(&mut running, &select.aggregates, machine)
     })?;
     for (accumulator, aggregate) in running.iter().zip(&select.aggregates) {
         let value = accumulator.finish(aggregate, machine)?;

@@ -4,6 +4,7 @@
 //! Not here: the state of the execution (`frame`).
 
 use crate::ir::opaque::Compiler;
+use crate::query::Measured;
 use crate::values::recovery::{RecoveryProgress, RecoverySource};
 use crate::{ExpressionCompiler, Interrupts, SqlError};
 use catalog::{Arena, CommitOrder, Datum, SequencePlace, TableId};
@@ -21,8 +22,8 @@ pub struct Services {
     pub(super) arena_granted: Cell<usize>,
     /// Receives the rows that a statement returns to its client; `None` discards them.
     pub(crate) output: Option<Output>,
-    /// The number of rows of each plan node, by its address; `None` unless they are counted.
-    pub(crate) counted: Option<HashMap<usize, u64>>,
+    /// What plan nodes have done; `None` unless that is measured.
+    pub(crate) measured: Option<Measured>,
     /// Cancellation and deadline of the statement.
     pub(crate) interrupts: Interrupts,
     /// Messages of RAISE below EXCEPTION.
@@ -142,8 +143,8 @@ impl Services {
         if let Some(output) = &mut self.output {
             output.sink.begin();
         }
-        if let Some(counted) = &mut self.counted {
-            counted.clear();
+        if let Some(measured) = &mut self.measured {
+            measured.clear();
         }
     }
 

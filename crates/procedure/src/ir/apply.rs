@@ -1,6 +1,6 @@
 //! Expressions over values of their operands that compiled code has computed.
 
-use super::expression::{are_distinct, arithmetic, compare, equals_any};
+use super::expression::{are_distinct, arithmetic, compare};
 use crate::{Evaluated, Expression, Machine};
 use catalog::Datum;
 
@@ -17,7 +17,9 @@ impl Expression {
                 Self::Compare { operator: *operator, class: *class, operands: pair() }
             }
             Self::Distinct { class, .. } => Self::Distinct { class: *class, operands: pair() },
-            Self::Any { class, .. } => Self::Any { class: *class, operands: pair() },
+            Self::Quantified { quantifier, .. } => {
+                Self::Quantified { quantifier: *quantifier, operands: pair() }
+            }
             Self::Cast { cast, .. } => Self::Cast { cast: *cast, operand: Box::new(Self::NULL) },
             Self::Function { function, arguments } => {
                 Self::Function { function: *function, arguments: list(arguments) }
@@ -53,8 +55,8 @@ impl Expression {
             (Self::Distinct { class, .. }, [left, right]) => {
                 Ok(Datum::boolean(are_distinct(*class, *left, *right, &machine.frame.arena)))
             }
-            (Self::Any { class, .. }, [value, array]) => {
-                Ok(equals_any(*class, *value, *array, &machine.frame.arena))
+            (Self::Quantified { quantifier, .. }, [value, array]) => {
+                quantifier.evaluate(*value, *array, machine)
             }
             _ => unreachable!("{self:?} is not applied to {values:?}"),
         }

@@ -4,7 +4,7 @@
 //! evaluation needs, so it never looks at a type. NULL operands give NULL, except in AND, OR, IS NULL, CASE
 //! and similar expressions.
 
-use crate::{Cast, Function, Machine, SqlError, Watched};
+use crate::{Cast, Function, Machine, Quantifier, SqlError, Watched};
 use catalog::{Arena, Datum, Decimal, ScalarType, date_plus, is_finite_date};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -217,10 +217,10 @@ pub enum Expression {
     Element(Box<[Expression; 2]>),
     /// ARRAY[…].
     Array(Vec<Expression>),
-    /// `value = ANY(array)`.
-    Any {
-        /// How the values compare.
-        class: CompareClass,
+    /// `value operator ANY (array)`, or ALL.
+    Quantified {
+        /// The comparison of the value with each element.
+        quantifier: Quantifier,
         /// Value and array.
         operands: Box<[Expression; 2]>,
     },
@@ -289,7 +289,7 @@ impl Expression {
             | Self::And(operands)
             | Self::Or(operands)
             | Self::Element(operands)
-            | Self::Any { operands, .. } => operands.iter().collect(),
+            | Self::Quantified { operands, .. } => operands.iter().collect(),
             Self::Not(operand) | Self::IsNull(operand) | Self::Cast { operand, .. } => vec![operand],
             Self::Watched(watched) => vec![&watched.expression],
             Self::Case { branches, otherwise } => {
@@ -429,10 +429,10 @@ impl Expression {
                     items.iter().map(|item| item.evaluate(machine)).collect::<Result<Vec<_>, _>>()?;
                 Ok(machine.frame.arena.push_array(&elements))
             }
-            Self::Any { class, operands } => {
+            Self::Quantified { quantifier, operands } => {
                 let value = operands[0].evaluate(machine)?;
                 let array = operands[1].evaluate(machine)?;
-                Ok(equals_any(*class, value, array, &machine.frame.arena))
+                quantifier.evaluate(value, array, machine)
             }
             Self::Function { function, arguments } => function.evaluate(arguments, machine),
             Self::Watched(watched) => watched.evaluate(machine),
@@ -459,21 +459,6 @@ pub(super) fn are_distinct(class: CompareClass, left: Datum, right: Datum, arena
         (false, false) => compare(class, left, right, arena).is_ne(),
         _ => true,
     }
-}
-
-/// Evaluates `value = ANY(array)`.
-pub(super) fn equals_any(class: CompareClass, value: Datum, array: Datum, arena: &Arena) -> Datum {
-    let Datum::Array(span) = array else { return Datum::Null };
-    let elements = arena.elements(span);
-    if elements.is_empty() {
-        return Datum::boolean(false);
-    }
-    if value.is_null() {
-        return Datum::Null;
-    }
-    let found = elements.iter().any(|own| !own.is_null() && compare(class, value, *own, arena).is_eq());
-    let unknown = !found && elements.iter().any(|own| own.is_null());
-    if unknown { Datum::Null } else { Datum::boolean(found) }
 }
 
 /// Compares two values that are not NULL and lie in one arena.

@@ -11,6 +11,7 @@ pub(crate) mod function;
 pub(crate) mod opaque;
 pub(crate) mod operation;
 pub(crate) mod program;
+pub(crate) mod quantifier;
 pub(crate) mod query;
 pub(crate) mod visit;
 pub(crate) mod watched;

@@ -15,8 +15,22 @@ pub struct OperationId(pub u32);
 pub struct Bound {
     /// The value, of the column's type.
     pub value: Expression,
-    /// Whether the value itself belongs to the range.
+    /// The values of the columns after it, if rows of several columns are compared: `(a, b) > (1, 2)`.
+    pub further: Vec<Expression>,
+    /// Whether the value itself, with the further ones, belongs to the range.
     pub inclusive: bool,
+}
+
+impl Bound {
+    /// Returns its values.
+    pub fn values(&self) -> impl Iterator<Item = &Expression> {
+        [&self.value].into_iter().chain(&self.further)
+    }
+
+    /// Returns its values, to be changed.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Expression> {
+        [&mut self.value].into_iter().chain(&mut self.further)
+    }
 }
 
 /// How rows are reached.
@@ -36,9 +50,9 @@ pub enum Path {
         /// Values of its first columns.
         prefix: Vec<Expression>,
         /// The lower bound of the column after the prefix.
-        lower: Option<Bound>,
+        lower: Option<Box<Bound>>,
         /// The upper bound of the column after the prefix.
-        upper: Option<Bound>,
+        upper: Option<Box<Bound>>,
         /// Whether keys are visited in descending order.
         backward: bool,
     },
@@ -139,6 +153,8 @@ pub struct Aggregate {
     pub separator: Option<Expression>,
     /// ORDER BY of the values, if the result depends on it.
     pub order: Vec<SortKey>,
+    /// Whether the rows come in an order in which the first value is the result: of `min` and `max`.
+    pub is_first: bool,
     /// The register of the result.
     pub target: Register,
 }

@@ -1,12 +1,12 @@
 //! Procedures and their statements.
 
-use crate::query::{Explained, OutputColumn};
+use crate::query::{Explained, Measured, OutputColumn};
 use crate::{
     ByValueCause, CompiledSlot, Expression, Opaque, Operation, OperationId, OperationKind, ProcedureQuery,
     QueryId, QueryTarget, Register, Severity,
 };
 use catalog::{Arena, Datum, DecodeError, ProcedureId, Reader, Table, Type, Value, decode_value};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// How a parameter passes values.
@@ -175,20 +175,19 @@ impl Procedure {
         to_client.map_or(&[], |own| &own.query.columns)
     }
 
-    /// Returns its plan for EXPLAIN in the order of its statements, with a line for each node, and with the
-    /// number of rows of each node if the rows were counted.
-    pub fn explained(&self, counts: Option<&HashMap<usize, u64>>) -> Vec<String> {
-        let mut lines = Vec::new();
+    /// Returns its plan for EXPLAIN in the order of its statements. `measured` is what its nodes have done.
+    pub fn explained(&self, measured: Option<&Measured>) -> Vec<Explained> {
+        let mut nodes = Vec::new();
         Statement::walk(&self.body, &mut |statement| {
             if let Some(id) = statement.operation() {
-                lines.push(crate::analysis::describe(&self.operations[id.0 as usize]));
+                let text = crate::analysis::describe(&self.operations[id.0 as usize]);
+                nodes.push(Explained::of_operation(text));
             }
             if let Some(id) = statement.query() {
-                let text = Explained(&self.queries[id.0 as usize].query.plan, counts).to_string();
-                lines.extend(text.lines().map(String::from));
+                nodes.extend(Explained::of_plan(&self.queries[id.0 as usize].query.plan, measured));
             }
         });
-        lines
+        nodes
     }
 
     /// Returns whether its calls have a result of the same kind and type.

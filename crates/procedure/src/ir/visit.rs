@@ -38,7 +38,7 @@ impl Expression {
             | Self::And(operands)
             | Self::Or(operands)
             | Self::Element(operands)
-            | Self::Any { operands, .. } => operands.iter_mut().collect(),
+            | Self::Quantified { operands, .. } => operands.iter_mut().collect(),
             Self::Not(operand) | Self::IsNull(operand) | Self::Cast { operand, .. } => vec![operand],
             Self::Watched(watched) => vec![&mut Arc::make_mut(watched).expression],
             Self::Case { branches, otherwise } => {
@@ -58,7 +58,8 @@ impl Access {
             Path::Point { key } => key.iter_mut().for_each(|value| value.visit_registers(visit)),
             Path::Range { prefix, lower, upper, .. } => {
                 prefix.iter_mut().for_each(|value| value.visit_registers(visit));
-                lower.iter_mut().chain(upper).for_each(|bound| bound.value.visit_registers(visit));
+                let bounds = lower.iter_mut().chain(upper);
+                bounds.flat_map(|bound| bound.values_mut()).for_each(|value| value.visit_registers(visit));
             }
         }
         visit(Role::Window, &mut self.registers);
@@ -76,7 +77,7 @@ impl Access {
             Path::Point { key } => key.iter().for_each(&mut *visit),
             Path::Range { prefix, lower, upper, .. } => {
                 prefix.iter().for_each(&mut *visit);
-                lower.iter().chain(upper).for_each(|bound| visit(&bound.value));
+                lower.iter().chain(upper).flat_map(|bound| bound.values()).for_each(&mut *visit);
             }
         }
         let conditions = self.choices.iter().flat_map(|choice| &choice.branches);

@@ -1,9 +1,7 @@
 //! Buffers of rows that a query keeps. Their values are copies, outside of the machine's arena.
 
-use super::key::KeySet;
 use crate::{Machine, Register, SqlError};
 use catalog::{Arena, Datum};
-use std::sync::Arc;
 
 /// Maximum size of a buffer's arena, in bytes, before a row is added: a span has a 32-bit offset.
 const MOST_BYTES: usize = 3 << 30;
@@ -65,62 +63,5 @@ impl Buffer {
             let value = machine.frame.arena.adopt(*value, &self.arena);
             machine.set(*register, value);
         }
-    }
-}
-
-/// The content of a slot.
-#[derive(Clone, Debug, Default)]
-pub(crate) enum Kept {
-    #[default]
-    Nothing,
-    Rows(Arc<Buffer>),
-    Keys(Arc<KeySet>),
-    Flag(bool),
-}
-
-/// The slots of the queries in progress, innermost last.
-#[derive(Debug, Default)]
-pub(crate) struct Slots {
-    kept: Vec<Kept>,
-    base: usize,
-}
-
-impl Slots {
-    /// Adds the slots of a query that begins. Returns the base of the outer query, for `leave`.
-    pub(super) fn enter(&mut self, slots: u32) -> usize {
-        let outer = self.base;
-        self.base = self.kept.len();
-        self.kept.resize(self.base + slots as usize, Kept::Nothing);
-        outer
-    }
-
-    pub(super) fn leave(&mut self, outer: usize) {
-        self.kept.truncate(self.base);
-        self.base = outer;
-    }
-
-    pub(super) fn get(&self, slot: super::SlotId) -> Kept {
-        self.kept[self.base + slot.0 as usize].clone()
-    }
-
-    pub(super) fn set(&mut self, slot: super::SlotId, kept: Kept) {
-        self.kept[self.base + slot.0 as usize] = kept;
-    }
-
-    /// Returns the number of slots and the base of the innermost query, for `come_back_to`.
-    pub(crate) fn place(&self) -> (usize, usize) {
-        (self.kept.len(), self.base)
-    }
-
-    /// Leaves all queries that were entered since `place` returned its result.
-    pub(crate) fn come_back_to(&mut self, (kept, base): (usize, usize)) {
-        self.kept.truncate(kept);
-        self.base = base;
-    }
-
-    /// Removes all slots.
-    pub(crate) fn clear(&mut self) {
-        self.kept.clear();
-        self.base = 0;
     }
 }

@@ -1,109 +1,267 @@
-//! Formats a plan for EXPLAIN: a line for each node, with its inputs indented below it.
+//! Formats plans for EXPLAIN: a line for each node, with its inputs indented below it, or JSON.
 
-use super::{Combination, Delete, Insert, JoinKind, Plan, Question, Subquery, TableFunction, Update};
-use crate::{Access, Path};
-use std::collections::HashMap;
-use std::fmt;
+use super::measure::{Measured, Measures};
+use super::{
+    Combination, Delete, HashJoin, Insert, JoinKind, Plan, Question, Subquery, TableFunction, Update,
+};
+use crate::{Access, Bound, Path};
+use std::fmt::Write;
+use std::time::Duration;
 
-/// A plan to be shown. With EXPLAIN ANALYZE: the number of rows of each node, by the node's address.
-#[derive(Clone, Copy, Debug)]
-pub struct Explained<'a>(pub &'a Plan, pub Option<&'a HashMap<usize, u64>>);
-
-impl fmt::Display for Explained<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut lines = Vec::new();
-        explain(self.0, 0, self.1, &mut lines);
-        f.write_str(&lines.join("\n"))
-    }
+/// The format of EXPLAIN.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum ExplainFormat {
+    /// A line for each node.
+    #[default]
+    Text,
+    /// One JSON text.
+    Json,
 }
 
-fn describe_access(access: &Access) -> String {
-    let table = &access.table;
-    match &access.path {
-        Path::Point { .. } => format!("Point {} using {}", table.name, table.primary().name),
-        Path::Range { index, prefix, lower, upper, backward, .. } => {
-            let own = &table.indexes[*index];
-            let column = |place: usize| &table.columns[table.key_columns(own)[place]].name;
-            let mut bounds: Vec<String> =
-                (0..prefix.len()).map(|place| format!("{} = …", column(place))).collect();
-            for (bound, sign) in [(lower, '>'), (upper, '<')] {
-                if let Some(bound) = bound {
-                    let equal = if bound.inclusive { "=" } else { "" };
-                    bounds.push(format!("{} {sign}{equal} …", column(prefix.len())));
-                }
+/// The options of EXPLAIN that have an effect. There are no estimated costs.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ExplainOptions {
+    /// ANALYZE: the statement is run.
+    pub analyzes: bool,
+    /// TIMING OFF: the times of nodes are not shown.
+    pub hides_times: bool,
+    /// SUMMARY OFF: the time of the statement is not shown.
+    pub hides_summary: bool,
+    /// FORMAT.
+    pub format: ExplainFormat,
+}
+
+/// A node as EXPLAIN shows it.
+#[derive(Clone, Default, Debug)]
+pub struct Explained {
+    /// Its line.
+    text: String,
+    /// Its kind, as PostgreSQL names it.
+    kind: &'static str,
+    /// What JSON says of it: names and texts.
+    properties: Vec<(&'static str, String)>,
+    measures: Option<Measures>,
+    below: Vec<Self>,
+}
+
+impl Explained {
+    /// Describes an operation, which reads or writes one table.
+    pub(crate) fn of_operation(text: String) -> Self {
+        Self { text, kind: "Operation", ..Self::default() }
+    }
+
+    /// Describes the nodes of a plan. A node without a line of its own is left out.
+    pub(crate) fn of_plan(plan: &Plan, measured: Option<&Measured>) -> Vec<Self> {
+        let below: Vec<Self> =
+            plan.inputs().into_iter().flat_map(|input| Self::of_plan(input, measured)).collect();
+        let Some(mut own) = describe(plan) else { return below };
+        let address = std::ptr::from_ref(plan).addr();
+        own.measures = measured.map(|measured| measured.get(&address).copied().unwrap_or_default());
+        own.below = below;
+        vec![own]
+    }
+
+    /// Returns nodes in a format. `took` is the time of the statement that has run.
+    pub fn show(nodes: &[Self], options: ExplainOptions, took: Option<Duration>) -> Vec<String> {
+        let took = took.filter(|_| !options.hides_summary).map(|took| took.as_secs_f64() * 1e3);
+        match options.format {
+            ExplainFormat::Text => {
+                let mut lines = Vec::new();
+                nodes.iter().for_each(|node| node.write_lines(0, options, &mut lines));
+                lines.extend(took.map(|took| format!("Execution Time: {took:.3} ms")));
+                lines
             }
-            let backward = if *backward { " backward" } else { "" };
-            if bounds.is_empty() {
-                return format!("Whole table {} by {}{backward}", table.name, own.name);
+            ExplainFormat::Json => {
+                let one = |node: &Self| {
+                    let mut text = String::from("  {\n    \"Plan\": ");
+                    node.write_json(2, options, &mut text);
+                    if let Some(took) = took {
+                        let _ = write!(text, ",\n    \"Execution Time\": {took:.3}");
+                    }
+                    text + "\n  }"
+                };
+                vec![format!("[\n{}\n]", nodes.iter().map(one).collect::<Vec<_>>().join(",\n"))]
             }
-            format!("Range {} using {}{backward} ({})", table.name, own.name, bounds.join(", "))
         }
     }
-}
 
-fn question(subquery: &Subquery) -> &'static str {
-    match (&subquery.question, subquery.kept) {
-        (Question::Exists { .. }, None) => "Exists, for each row",
-        (Question::Exists { .. }, Some(_)) => "Exists, once",
-        (_, None) => "Subquery, for each row",
-        (_, Some(_)) => "Subquery, once",
+    fn write_lines(&self, depth: usize, options: ExplainOptions, lines: &mut Vec<String>) {
+        let arrow = if depth == 0 { "" } else { "  ->  " };
+        let mut line = format!("{}{arrow}{}", "      ".repeat(depth.saturating_sub(1)), self.text);
+        if let Some(measures) = self.measures {
+            line.push_str("  (actual ");
+            if !options.hides_times {
+                let [first, all] = measures.mean_times();
+                let _ = write!(line, "time={first:.3}..{all:.3} ");
+            }
+            let _ = write!(line, "rows={} loops={})", measures.mean_rows(), measures.runs);
+        }
+        lines.push(line);
+        self.below.iter().for_each(|node| node.write_lines(depth + 1, options, lines));
+    }
+
+    fn write_json(&self, depth: usize, options: ExplainOptions, out: &mut String) {
+        let space = "  ".repeat(depth + 1);
+        let mut fields = vec![format!("\"Node Type\": {}", quoted(self.kind))];
+        fields.push(format!("\"Description\": {}", quoted(&self.text)));
+        fields.extend(self.properties.iter().map(|(name, text)| format!("\"{name}\": {}", quoted(text))));
+        if let Some(measures) = self.measures {
+            if !options.hides_times {
+                let [first, all] = measures.mean_times();
+                fields.push(format!("\"Actual Startup Time\": {first:.3}"));
+                fields.push(format!("\"Actual Total Time\": {all:.3}"));
+            }
+            fields.push(format!("\"Actual Rows\": {}", measures.mean_rows()));
+            fields.push(format!("\"Actual Loops\": {}", measures.runs));
+        }
+        if !self.below.is_empty() {
+            let mut plans = Vec::new();
+            for node in &self.below {
+                let mut text = "  ".repeat(depth + 2);
+                node.write_json(depth + 2, options, &mut text);
+                plans.push(text);
+            }
+            fields.push(format!("\"Plans\": [\n{}\n{space}]", plans.join(",\n")));
+        }
+        let separator = format!(",\n{space}");
+        let _ = write!(out, "{{\n{space}{}\n{}}}", fields.join(&separator), "  ".repeat(depth));
     }
 }
 
-fn describe(plan: &Plan) -> Option<String> {
-    let join = |kind: &JoinKind| match kind {
-        JoinKind::Inner => "",
-        JoinKind::Left => " left",
-        JoinKind::Full => " full",
+/// Returns a text as JSON.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => out.extend(['\\', character]),
+            control if control < ' ' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(control));
+            }
+            other => out.push(other),
+        }
+    }
+    out + "\""
+}
+
+fn node(kind: &'static str, text: impl Into<String>) -> Explained {
+    Explained { text: text.into(), kind, ..Explained::default() }
+}
+
+fn with(mut node: Explained, name: &'static str, text: impl Into<String>) -> Explained {
+    node.properties.push((name, text.into()));
+    node
+}
+
+fn describe_access(access: &Access) -> Explained {
+    let table = &access.table;
+    let filter = if access.filter.is_some() { ", filtered" } else { "" };
+    let (shown, index) = match &access.path {
+        Path::Point { .. } => {
+            let index = &table.primary().name;
+            (node("Index Scan", format!("Point {} using {index}{filter}", table.name)), index)
+        }
+        Path::Range { index, backward, .. } => {
+            let index = &table.indexes[*index].name;
+            let direction = if *backward { " backward" } else { "" };
+            let bounds = bounds_of(access).join(", ");
+            if bounds.is_empty() {
+                let text = format!("Whole table {} by {index}{direction}{filter}", table.name);
+                (node("Seq Scan", text), index)
+            } else {
+                let text = format!("Range {} using {index}{direction} ({bounds}){filter}", table.name);
+                (with(node("Index Scan", text), "Index Cond", bounds), index)
+            }
+        }
+    };
+    with(with(shown, "Relation Name", table.name.as_str()), "Index Name", index)
+}
+
+/// Returns the conditions of a range.
+fn bounds_of(access: &Access) -> Vec<String> {
+    let Path::Range { key_columns, prefix, lower, upper, .. } = &access.path else { return Vec::new() };
+    let column = |place: usize| access.table.columns[key_columns[place]].name.as_str();
+    let mut bounds: Vec<String> = (0..prefix.len()).map(|place| format!("{} = …", column(place))).collect();
+    let end = |bound: &Bound, sign: char| {
+        let equal = if bound.inclusive { "=" } else { "" };
+        let compared = prefix.len()..=prefix.len() + bound.further.len();
+        let columns: Vec<&str> = compared.map(column).collect();
+        match columns.as_slice() {
+            [only] => format!("{only} {sign}{equal} …"),
+            several => format!("({}) {sign}{equal} …", several.join(", ")),
+        }
+    };
+    bounds.extend(lower.iter().map(|bound| end(bound, '>')));
+    bounds.extend(upper.iter().map(|bound| end(bound, '<')));
+    bounds
+}
+
+fn describe_subquery(subquery: &Subquery) -> Explained {
+    let kind = match (&subquery.question, subquery.kept) {
+        (_, None) => "SubPlan",
+        (Question::Quantified { .. }, Some(_)) => "Hashed SubPlan",
+        (_, Some(_)) => "InitPlan",
+    };
+    let question = match &subquery.question {
+        Question::Exists { .. } => "exists",
+        Question::Values { .. } => "value",
+        Question::Quantified { all: false, .. } => "any",
+        Question::Quantified { all: true, .. } => "all",
+        Question::Array { .. } => "array",
+    };
+    node(kind, format!("{kind} ({question})"))
+}
+
+fn describe_join(kind: &'static str, join: JoinKind) -> Explained {
+    let (name, text) = match join {
+        JoinKind::Inner => ("Inner", ""),
+        JoinKind::Left => ("Left", " Left"),
+        JoinKind::Full => ("Full", " Full"),
+        JoinKind::Semi => ("Semi", " Semi"),
+        JoinKind::Anti => ("Anti", " Anti"),
+    };
+    let text = match (kind, join) {
+        ("Nested Loop", JoinKind::Inner) => kind.to_owned(),
+        ("Nested Loop", _) => format!("{kind}{text} Join"),
+        _ => format!("Hash{text} Join"),
+    };
+    with(node(kind, text), "Join Type", name)
+}
+
+fn describe(plan: &Plan) -> Option<Explained> {
+    let written = |operation: &'static str, table: &str| {
+        let shown = with(node("ModifyTable", format!("{operation} on {table}")), "Operation", operation);
+        with(shown, "Relation Name", table)
     };
     Some(match plan {
-        Plan::One => return None,
-        Plan::Values { rows, .. } => format!("Values ({} rows)", rows.len()),
-        Plan::Scan { access, .. } => {
-            let filter = if access.filter.is_some() { ", filtered" } else { "" };
-            describe_access(access) + filter
+        Plan::One | Plan::Compute { .. } => return None,
+        Plan::Values { rows, .. } => node("Values Scan", format!("Values ({} rows)", rows.len())),
+        Plan::Scan { access, .. } => describe_access(access),
+        Plan::Function { function: TableFunction::Unnest, .. } => node("Function Scan", "Unnest"),
+        Plan::Function { function: TableFunction::Series, .. } => node("Function Scan", "Series"),
+        Plan::Filter { .. } => node("Result", "Filter"),
+        Plan::Hold { .. } => node("LockRows", "Lock rows"),
+        Plan::Apply { subquery, .. } => describe_subquery(subquery),
+        Plan::Call { procedure, .. } => node("Result", format!("Call {}", procedure.name)),
+        Plan::Rows { procedure, .. } => node("Function Scan", format!("Rows of {}", procedure.name)),
+        Plan::Loop { kind, .. } => describe_join("Nested Loop", *kind),
+        Plan::Hash(own) if own.is_lookup() => node("Hash Lookup", "Hash Lookup"),
+        Plan::Hash(HashJoin { kind, .. }) => describe_join("Hash Join", *kind),
+        Plan::Group { keys, .. } if keys.is_empty() => node("Aggregate", "Aggregate"),
+        Plan::Group { .. } => node("Aggregate", "Group by hash"),
+        Plan::Distinct { .. } => node("Aggregate", "Distinct by hash"),
+        Plan::Sort { .. } => node("Sort", "Sort"),
+        Plan::Limit { .. } => node("Limit", "Limit"),
+        Plan::Union { .. } => node("Append", "Append"),
+        Plan::Combine { combination: Combination::Intersect, .. } => node("SetOp", "Intersect by hash"),
+        Plan::Combine { combination: Combination::Except, .. } => node("SetOp", "Except by hash"),
+        Plan::Keep { .. } => node("Materialize", "Keep"),
+        Plan::With { .. } => node("Result", "With"),
+        Plan::Named { name, .. } => {
+            with(node("CTE Scan", format!("Rows of {name}")), "CTE Name", name.as_str())
         }
-        Plan::Function { function: TableFunction::Unnest, .. } => "Unnest".into(),
-        Plan::Function { function: TableFunction::Series, .. } => "Series".into(),
-        Plan::Filter { .. } => "Filter".into(),
-        Plan::Hold { .. } => "Lock rows".into(),
-        Plan::Compute { .. } => return None,
-        Plan::Apply { subquery, .. } => question(subquery).into(),
-        Plan::Call { procedure, .. } => format!("Call {}", procedure.name),
-        Plan::Rows { procedure, .. } => format!("Rows of {}", procedure.name),
-        Plan::Loop { kind, .. } => format!("Nested loop{}", join(kind)),
-        Plan::Hash { kind, .. } => format!("Hash join{}", join(kind)),
-        Plan::Group { keys, .. } if keys.is_empty() => "Aggregate".into(),
-        Plan::Group { .. } => "Group by hash".into(),
-        Plan::Distinct { .. } => "Distinct by hash".into(),
-        Plan::Sort { .. } => "Sort".into(),
-        Plan::Limit { .. } => "Limit".into(),
-        Plan::Union { .. } => "Append".into(),
-        Plan::Combine { combination: Combination::Intersect, .. } => "Intersect by hash".into(),
-        Plan::Combine { combination: Combination::Except, .. } => "Except by hash".into(),
-        Plan::Keep { .. } => "Keep".into(),
-        Plan::Recursive(_) => "Recursive union".into(),
-        Plan::With { .. } => "With".into(),
-        Plan::Named { name, .. } => format!("Rows of {name}"),
-        Plan::Insert(Insert { table, .. }) => format!("Insert on {}", table.name),
-        Plan::Update(Update { table, .. }) => format!("Update on {}", table.name),
-        Plan::Delete(Delete { table, .. }) => format!("Delete on {}", table.name),
+        Plan::Recursive(_) => node("Recursive Union", "Recursive union"),
+        Plan::Insert(Insert { table, .. }) => written("Insert", &table.name),
+        Plan::Update(Update { table, .. }) => written("Update", &table.name),
+        Plan::Delete(Delete { table, .. }) => written("Delete", &table.name),
     })
-}
-
-fn explain(plan: &Plan, depth: usize, counts: Option<&HashMap<usize, u64>>, lines: &mut Vec<String>) {
-    let mut below = depth;
-    if let Some(mut text) = describe(plan) {
-        if let Some(counts) = counts {
-            let rows = counts.get(&std::ptr::from_ref(plan).addr()).copied().unwrap_or(0);
-            text.push_str(&format!("  (actual rows={rows})"));
-        }
-        let arrow = if depth == 0 { "" } else { "->  " };
-        lines.push(format!(
-            "{}{arrow}{text}",
-            "      ".repeat(depth.saturating_sub(1)) + if depth > 0 { "  " } else { "" }
-        ));
-        below += 1;
-    }
-    plan.inputs().into_iter().for_each(|input| explain(input, below, counts, lines));
 }

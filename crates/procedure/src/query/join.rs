@@ -1,13 +1,41 @@
 //! Nested-loop joins and hash joins.
+//!
+//! A hash join that looks up single rows reads its build side for the first row without a hash table, as a
+//! nested loop would: a statement that looks up only one row stops at the first match, and copies nothing.
 
-use super::buffer::Buffer;
 use super::key::write_equal;
 use super::run::{Sink, check_cancelled, run};
-use super::{JoinKey, JoinKind, Plan};
+use super::slots::Kept;
+use super::table::HashTable;
+use super::{JoinKey, JoinKind, Plan, SlotId};
 use crate::execution::rows::Flow;
-use crate::{Failure, Machine, Register, Transaction};
+use crate::{Expression, Failure, Machine, Register, Transaction};
 use catalog::Datum;
-use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A hash join. The build rows that match a row are handed on in the order of the build node.
+///
+/// A subquery looks the rows of a table up by values of the outer query: the probe is one row (`Plan::One`).
+#[derive(Clone, Debug)]
+pub struct HashJoin {
+    /// The left node; each of its rows is looked up in the hash table.
+    pub probe: Box<Plan>,
+    /// The right node, whose rows fill the hash table.
+    pub build: Box<Plan>,
+    /// The values that must be equal.
+    pub keys: Vec<JoinKey>,
+    /// How the nodes are joined; the probe is left.
+    pub kind: JoinKind,
+    /// The join condition, beyond the keys.
+    pub condition: Option<Expression>,
+    /// The registers that the probe sets; only for `JoinKind::Full`.
+    pub probe_registers: Vec<Register>,
+    /// The registers that the build node sets, and that the condition or a later node reads.
+    pub build_registers: Vec<Register>,
+    /// The slot of the hash table, if the build node has the same rows in every run of this node. `None`:
+    /// each run builds a table.
+    pub kept: Option<SlotId>,
+}
 
 fn set_null(registers: &[Register], machine: &mut Machine) {
     registers.iter().for_each(|register| machine.set(*register, Datum::Null));
@@ -42,15 +70,6 @@ pub(super) fn run_loop<D: Transaction>(
     })
 }
 
-/// The rows of the build side, by key.
-struct HashTable {
-    rows: Buffer,
-    /// The last row of each key.
-    last: HashMap<Vec<u8>, u32>,
-    /// For each row, the previous row with the same key; `None` also for a row whose key has a NULL.
-    before: Vec<Option<u32>>,
-}
-
 /// Encodes the key of the row in the registers. Returns false if a value of it is NULL.
 fn write_key(
     keys: &[JoinKey],
@@ -69,70 +88,161 @@ fn write_key(
     Ok(true)
 }
 
-/// Runs a hash join.
-pub(super) fn run_hash<D: Transaction>(
-    plan: &Plan,
-    machine: &mut Machine,
-    data: &mut D,
-    sink: &mut Sink<'_, D>,
-) -> Result<Flow, Failure> {
-    let Plan::Hash { probe, build, keys, kind, condition, probe_registers, build_registers } = plan else {
-        unreachable!("the node is a hash join")
-    };
-    let mut table =
-        HashTable { rows: Buffer::new(build_registers.len()), last: HashMap::new(), before: Vec::new() };
-    let mut key = Vec::new();
-    run(build, machine, data, &mut |machine, _| {
-        let has_key = write_key(keys, false, machine, &mut key)?;
-        if !has_key && *kind != JoinKind::Full {
-            return Ok(Flow::Continue);
-        }
-        let row = table.rows.len() as u32;
-        table.rows.push_registers(build_registers, machine)?;
-        table.before.push(if has_key { table.last.insert(key.clone(), row) } else { None });
-        Ok(Flow::Continue)
-    })?;
-    let mut matched = vec![false; if *kind == JoinKind::Full { table.rows.len() } else { 0 }];
-    let flow = run(probe, machine, data, &mut |machine, data| {
-        let mut found = false;
-        let mut next =
-            if write_key(keys, true, machine, &mut key)? { table.last.get(&key).copied() } else { None };
-        while let Some(row) = next {
-            check_cancelled(machine)?;
-            next = table.before[row as usize];
-            let mark = machine.frame.arena.mark();
-            table.rows.load(row as usize, build_registers, machine);
-            let holds = match condition {
-                Some(condition) => condition.evaluate(machine)?.is_true(),
-                None => true,
+fn holds(condition: Option<&Expression>, machine: &mut Machine) -> Result<bool, Failure> {
+    match condition {
+        Some(condition) => Ok(condition.evaluate(machine)?.is_true()),
+        None => Ok(true),
+    }
+}
+
+impl HashJoin {
+    /// Returns whether it looks up the rows that belong to a row of the outer query.
+    pub fn is_lookup(&self) -> bool {
+        self.kind == JoinKind::Inner && self.kept.is_some() && matches!(*self.probe, Plan::One)
+    }
+
+    /// Returns whether the first row is looked up without a table.
+    fn begins_with_scan(&self) -> bool {
+        matches!(self.kind, JoinKind::Semi | JoinKind::Anti) || self.is_lookup()
+    }
+
+    fn built<D: Transaction>(&self, machine: &mut Machine, data: &mut D) -> Result<Arc<HashTable>, Failure> {
+        let mut table = HashTable::new(self.build_registers.len());
+        let mut key = Vec::new();
+        let is_about_matches = matches!(self.kind, JoinKind::Semi | JoinKind::Anti);
+        let counts_once = is_about_matches && self.condition.is_none();
+        run(&self.build, machine, data, &mut |machine, _| {
+            let key = write_key(&self.keys, false, machine, &mut key)?.then_some(key.as_slice());
+            let is_wanted = match key {
+                Some(key) => !counts_once || !table.has(key),
+                None => self.kind == JoinKind::Full,
             };
-            let mut flow = Flow::Continue;
-            if holds {
-                found = true;
-                if let Some(matched) = matched.get_mut(row as usize) {
-                    *matched = true;
-                }
-                flow = sink(machine, data)?;
+            if is_wanted {
+                table.add(key, &self.build_registers, machine)?;
             }
+            Ok(Flow::Continue)
+        })?;
+        Ok(Arc::new(table))
+    }
+
+    /// Returns the hash table; `None` for the first row, whose matches are found without a table.
+    fn table<D: Transaction>(
+        &self,
+        state: &mut Kept,
+        machine: &mut Machine,
+        data: &mut D,
+    ) -> Result<Option<Arc<HashTable>>, Failure> {
+        *state = match state {
+            Kept::Table(table) => return Ok(Some(Arc::clone(table))),
+            Kept::Nothing if self.begins_with_scan() => Kept::Scanned,
+            _ => Kept::Table(self.built(machine, data)?),
+        };
+        if let Some(slot) = self.kept {
+            machine.frame.slots.set(slot, state.clone());
+        }
+        Ok(if let Kept::Table(table) = state { Some(Arc::clone(table)) } else { None })
+    }
+
+    /// Calls `visit` for each match of a row, with the number of the build row in the table, until it stops.
+    fn for_each_match<D: Transaction>(
+        &self,
+        table: Option<&HashTable>,
+        probe: &[u8],
+        machine: &mut Machine,
+        data: &mut D,
+        mut visit: impl FnMut(usize, &mut Machine, &mut D) -> Result<Flow, Failure>,
+    ) -> Result<Flow, Failure> {
+        let Some(table) = table else {
+            let mut key = Vec::new();
+            return run(&self.build, machine, data, &mut |machine, data| {
+                let is_match = write_key(&self.keys, false, machine, &mut key)?
+                    && key == probe
+                    && holds(self.condition.as_ref(), machine)?;
+                if is_match { visit(0, machine, data) } else { Ok(Flow::Continue) }
+            });
+        };
+        for row in table.rows_of(probe) {
+            check_cancelled(machine)?;
+            let mark = machine.frame.arena.mark();
+            table.load(row, &self.build_registers, machine);
+            let is_match = holds(self.condition.as_ref(), machine)?;
+            let flow = if is_match { visit(row, machine, data)? } else { Flow::Continue };
             machine.frame.arena.release(mark);
             if flow == Flow::Stop {
                 return Ok(Flow::Stop);
             }
         }
-        if found || *kind == JoinKind::Inner {
-            return Ok(Flow::Continue);
-        }
-        set_null(build_registers, machine);
-        sink(machine, data)
-    })?;
-    if flow == Flow::Stop || *kind != JoinKind::Full {
-        return Ok(flow);
+        Ok(Flow::Continue)
     }
-    for (row, _) in matched.iter().enumerate().filter(|(_, matched)| !**matched) {
+}
+
+/// Runs a hash join.
+pub(super) fn run_hash<D: Transaction>(
+    join: &HashJoin,
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    let HashJoin { probe, keys, kind, build_registers, .. } = join;
+    let mut state = join.kept.map(|slot| machine.frame.slots.get(slot)).unwrap_or_default();
+    let mut matched = Vec::new();
+    if !join.begins_with_scan() {
+        let table = join.table(&mut state, machine, data)?;
+        if let (JoinKind::Full, Some(table)) = (kind, table) {
+            matched.resize(table.len(), false);
+        }
+    }
+    let mut key = Vec::new();
+    let flow = run(probe, machine, data, &mut |machine, data| {
+        let mut is_found = false;
+        let mut flow = Flow::Continue;
+        if write_key(keys, true, machine, &mut key)? {
+            let table = join.table(&mut state, machine, data)?;
+            flow = join.for_each_match(table.as_deref(), &key, machine, data, |row, machine, data| {
+                is_found = true;
+                if let Some(matched) = matched.get_mut(row) {
+                    *matched = true;
+                }
+                match kind {
+                    JoinKind::Semi | JoinKind::Anti => Ok(Flow::Stop),
+                    _ => sink(machine, data),
+                }
+            })?;
+        }
+        match kind {
+            JoinKind::Semi if is_found => sink(machine, data),
+            JoinKind::Semi => Ok(Flow::Continue),
+            JoinKind::Anti if is_found => Ok(Flow::Continue),
+            JoinKind::Left | JoinKind::Full if !is_found => {
+                set_null(build_registers, machine);
+                sink(machine, data)
+            }
+            JoinKind::Anti => sink(machine, data),
+            JoinKind::Inner | JoinKind::Left | JoinKind::Full => Ok(flow),
+        }
+    })?;
+    match (kind, state) {
+        (JoinKind::Full, Kept::Table(table)) if flow == Flow::Continue => {
+            unmatched(join, &table, &matched, machine, data, sink)
+        }
+        _ => Ok(flow),
+    }
+}
+
+/// Hands on the build rows of a full join that have no match.
+fn unmatched<D: Transaction>(
+    join: &HashJoin,
+    table: &HashTable,
+    matched: &[bool],
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    for (row, _) in matched.iter().enumerate().filter(|(_, is_matched)| !**is_matched) {
         check_cancelled(machine)?;
         let mark = machine.frame.arena.mark();
-        set_null(probe_registers, machine);
-        table.rows.load(row, build_registers, machine);
+        set_null(&join.probe_registers, machine);
+        table.load(row, &join.build_registers, machine);
         let flow = sink(machine, data)?;
         machine.frame.arena.release(mark);
         if flow == Flow::Stop {

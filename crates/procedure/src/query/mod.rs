@@ -13,17 +13,23 @@ mod buffer;
 mod explain;
 mod join;
 mod key;
+mod measure;
 mod recursive;
 mod run;
+mod slots;
 mod subquery;
+mod table;
 mod watch;
 mod write;
 
-pub(crate) use buffer::{Buffer, Slots};
-pub use explain::Explained;
+pub(crate) use buffer::Buffer;
+pub use explain::{ExplainFormat, ExplainOptions, Explained};
+pub use join::HashJoin;
 pub(crate) use key::write_distinct;
+pub use measure::{Measured, Measures};
 pub use recursive::Recursive;
 pub(crate) use run::{compare_keys, run_query};
+pub(crate) use slots::Slots;
 pub use write::{ConflictUpdate, Delete, Insert, OnConflict, RowChecks, Triggers, Update};
 
 use crate::ForeignKeys;
@@ -68,6 +74,10 @@ pub enum JoinKind {
     Left,
     /// Also rows of either side without a match.
     Full,
+    /// Left rows that have a match, each once: EXISTS, IN. Only of a hash join.
+    Semi,
+    /// Left rows that have no match: NOT EXISTS. Only of a hash join.
+    Anti,
 }
 
 /// A pair of values that must be equal.
@@ -245,22 +255,7 @@ pub enum Plan {
         inner_registers: Vec<Register>,
     },
     /// A hash join.
-    Hash {
-        /// The left node; each of its rows is looked up in the hash table.
-        probe: Box<Self>,
-        /// The right node; it runs first and fills the hash table.
-        build: Box<Self>,
-        /// The values that must be equal.
-        keys: Vec<JoinKey>,
-        /// How the nodes are joined; the probe is left.
-        kind: JoinKind,
-        /// The join condition, beyond the keys.
-        condition: Option<Expression>,
-        /// The registers that the probe sets.
-        probe_registers: Vec<Register>,
-        /// The registers that the build node sets.
-        build_registers: Vec<Register>,
-    },
+    Hash(HashJoin),
     /// One row for each group.
     Group {
         /// The rows.
@@ -372,7 +367,7 @@ macro_rules! inputs {
             Self::Delete(delete) => delete.$inputs(),
             Self::Apply { input, subquery } => vec![input, &$($mut)? subquery.plan],
             Self::Loop { outer, inner, .. } => vec![outer, inner],
-            Self::Hash { probe, build, .. } => vec![probe, build],
+            Self::Hash(HashJoin { probe, build, .. }) => vec![probe, build],
             Self::Recursive(own) => {
                 let Recursive { base, step, .. } = &$($mut)? **own;
                 vec![base, step]
@@ -411,7 +406,7 @@ impl Plan {
             let mut all: Vec<&Expression> = match &access.path {
                 Path::Point { key } => key.iter().collect(),
                 Path::Range { prefix, lower, upper, .. } => {
-                    let ends = lower.iter().chain(upper).map(|bound| &bound.value);
+                    let ends = lower.iter().chain(upper).flat_map(|bound| bound.values());
                     prefix.iter().chain(ends).collect()
                 }
             };
@@ -442,7 +437,7 @@ impl Plan {
                 _ => Vec::new(),
             },
             Self::Loop { condition, .. } => condition.iter().collect(),
-            Self::Hash { keys, condition, .. } => {
+            Self::Hash(HashJoin { keys, condition, .. }) => {
                 keys.iter().flat_map(|key| [&key.probe, &key.build]).chain(condition).collect()
             }
             Self::Group { keys, aggregates, .. } => {

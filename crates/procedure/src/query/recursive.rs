@@ -33,6 +33,7 @@ impl Recursive {
         step.walk(&mut |node| match node {
             Plan::Keep { slot, input, .. } if reads(input) => kept.push(*slot),
             Plan::Apply { subquery, .. } if reads(&subquery.plan) => kept.extend(subquery.kept),
+            Plan::Hash(join) if reads(&join.build) => kept.extend(join.kept),
             _ => {}
         });
         kept

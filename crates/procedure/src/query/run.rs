@@ -1,11 +1,13 @@
 //! Runs plans: each node pushes its rows into the sink of the node above it.
 
-use super::buffer::{Buffer, Kept};
+use super::buffer::Buffer;
 use super::key::write_distinct;
+use super::measure::Measures;
+use super::slots::Kept;
 use super::{Combination, Plan, Query, TableFunction, join, subquery, write};
 use crate::execution::access::row_of;
 use crate::execution::control::call;
-use crate::execution::rows::{Flow, counts_of, for_each_row};
+use crate::execution::rows::{Flow, add_row, counts_of, for_each_row};
 use crate::ir::expression::compare_across;
 use crate::values::aggregate::Accumulator;
 use crate::{
@@ -16,6 +18,7 @@ use catalog::{Datum, TableId};
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Consumes the row in the registers. Returns whether to go on.
 pub(crate) type Sink<'s, D> = dyn FnMut(&mut Machine, &mut D) -> Result<Flow, Failure> + 's;
@@ -43,15 +46,41 @@ pub(crate) fn run<D: Transaction>(
     data: &mut D,
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
-    if machine.services.counted.is_none() {
+    if machine.services.measured.is_none() {
         return run_node(plan, machine, data, sink);
     }
-    run_node(plan, machine, data, &mut |machine, data| {
-        if let Some(counted) = &mut machine.services.counted {
-            *counted.entry(std::ptr::from_ref(plan).addr()).or_default() += 1;
+    run_measured(plan, machine, data, sink)
+}
+
+/// Runs a node for EXPLAIN ANALYZE.
+#[cold]
+fn run_measured<D: Transaction>(
+    plan: &Plan,
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    let begun = Instant::now();
+    // The time of the nodes above is that of the sink.
+    let (mut above, mut run) = (Duration::ZERO, Measures::default());
+    let ran = run_node(plan, machine, data, &mut |machine, data| {
+        let found = Instant::now();
+        if run.rows == 0 {
+            run.first = found - begun;
         }
-        sink(machine, data)
-    })
+        run.rows += 1;
+        let flow = sink(machine, data);
+        above += found.elapsed();
+        flow
+    });
+    run.all = begun.elapsed().saturating_sub(above);
+    if run.rows == 0 {
+        run.first = run.all;
+    }
+    if let Some(measured) = &mut machine.services.measured {
+        measured.entry(std::ptr::from_ref(plan).addr()).or_default().add(&run);
+    }
+    ran
 }
 
 /// Holds each row of a plan before the next one is read: FOR UPDATE. With NOWAIT neither the search for rows
@@ -165,7 +194,7 @@ fn run_node<D: Transaction>(
             Ok(Flow::Continue)
         }
         Plan::Loop { .. } => join::run_loop(plan, machine, data, sink),
-        Plan::Hash { .. } => join::run_hash(plan, machine, data, sink),
+        Plan::Hash(join) => join::run_hash(join, machine, data, sink),
         Plan::Group { input, keys, aggregates } => group(input, keys, aggregates, machine, data, sink),
         Plan::Distinct { input, values } => {
             let mut seen: HashSet<Vec<u8>> = HashSet::new();
@@ -441,10 +470,7 @@ fn group<D: Transaction>(
             };
         }
         let own = &mut running[place * aggregates.len()..][..aggregates.len()];
-        for (accumulator, aggregate) in own.iter_mut().zip(aggregates) {
-            accumulator.add(aggregate, machine)?;
-        }
-        Ok(Flow::Continue)
+        add_row(own, aggregates, machine)
     })?;
     drop(places);
     let registers: Vec<_> = keys.iter().map(|(register, _)| *register).collect();

@@ -1,8 +1,9 @@
 //! Evaluates subqueries: values, EXISTS, ANY and ALL (with IN), arrays, and recursive queries.
 
-use super::buffer::{Buffer, Kept};
+use super::buffer::Buffer;
 use super::key::{KeySet, write_distinct, write_equal};
 use super::run::{Sink, check_cancelled, read, run};
+use super::slots::Kept;
 use super::{Plan, Question, Recursive, Subquery};
 use crate::execution::rows::Flow;
 use crate::ir::expression::compare;

@@ -1,6 +1,6 @@
 //! Watches the expressions of plans and of single statements that are evaluated for each row.
 
-use super::{Plan, Query};
+use super::{HashJoin, Plan, Query};
 use crate::{Access, Aggregate, Expression, OperationKind, Procedure, Select, SortKey};
 
 fn watch_access(access: &mut Access) {
@@ -30,7 +30,7 @@ impl Plan {
             Self::Filter { condition, .. } => condition.watch(),
             Self::Compute { values, .. } => values.iter_mut().for_each(|(_, value)| value.watch()),
             Self::Loop { condition, .. } => condition.iter_mut().for_each(Expression::watch),
-            Self::Hash { condition, keys, .. } => {
+            Self::Hash(HashJoin { condition, keys, .. }) => {
                 condition.iter_mut().for_each(Expression::watch);
                 keys.iter_mut().flat_map(|key| [&mut key.probe, &mut key.build]).for_each(Expression::watch);
             }

@@ -99,6 +99,11 @@ impl Accumulator {
         self.seen.insert(bytes)
     }
 
+    /// Returns whether no further row changes the result.
+    pub(crate) fn is_final(&self, aggregate: &Aggregate) -> bool {
+        aggregate.is_first && self.count > 0
+    }
+
     /// Returns the result. Without rows it is NULL, or 0 for a count.
     pub(crate) fn finish(&self, aggregate: &Aggregate, machine: &mut Machine) -> Result<Datum, Failure> {
         if aggregate.function == AggregateFunction::Count {

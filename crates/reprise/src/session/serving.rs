@@ -9,9 +9,9 @@ use crate::Error;
 use crate::worker::{Busy, Recorded};
 use catalog::{Arena, Datum, Reader, decode_value, encode_value, now_us};
 use logging::Commit as CommitPoint;
-use procedure::query::OutputColumn;
+use procedure::query::{Explained, OutputColumn};
 use procedure::{CurrentNumbers, Nowhere, Procedure, Register, RowSink, SqlError};
-use sql::{Arguments, Kind, interruptible};
+use sql::{Analyzed, Arguments, Kind, interruptible};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -102,7 +102,7 @@ impl Session {
             Ok(()) => self.run_bound(statement, parameters, submitted, sink),
             Err(error) => Err(error),
         };
-        self.worker.machine.count_rows(false);
+        self.worker.machine.measure(false);
         self.worker.machine.send_rows_to(None);
         let busy = self.worker.races.busy.take();
         self.waiting.is_pending = busy.is_some();
@@ -216,8 +216,8 @@ impl Session {
                         _ => return Ok(self.worker.machine.frame.affected),
                     }
                 }
-                Kind::Analyze(procedure) => {
-                    if let Some(lines) = self.analyze(procedure, values)? {
+                Kind::Analyze(analyzed) => {
+                    if let Some(lines) = self.analyze(analyzed, values)? {
                         write_lines(&lines, sink)?;
                         return Ok(0);
                     }
@@ -276,17 +276,17 @@ impl Session {
 
     /// Runs a statement for EXPLAIN ANALYZE. Returns its plan with counts and times; `None` when the
     /// definitions have changed before its begin.
-    fn analyze(&mut self, procedure: &Procedure, arguments: &[u8]) -> Result<Option<Vec<String>>, Error> {
+    fn analyze(&mut self, analyzed: &Analyzed, arguments: &[u8]) -> Result<Option<Vec<String>>, Error> {
+        let Analyzed { procedure, options } = analyzed;
         self.worker.machine.send_rows_to(Some(Box::new(Nowhere)));
-        self.worker.machine.count_rows(true);
+        self.worker.machine.measure(true);
         let begun = Instant::now();
         if !self.run_here(procedure, arguments, Recorded::Rows)? {
             return Ok(None);
         }
         let took = begun.elapsed();
-        let mut lines = procedure.explained(Some(&self.worker.machine.count_rows(false)));
-        lines.push(format!("Execution Time: {:.3} ms", took.as_secs_f64() * 1e3));
-        Ok(Some(lines))
+        let nodes = procedure.explained(Some(&self.worker.machine.measure(false)));
+        Ok(Some(Explained::show(&nodes, *options, Some(took))))
     }
 
     /// Evaluates the arguments of a call, and runs it. Returns false when the definitions have changed before

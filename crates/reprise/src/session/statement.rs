@@ -165,9 +165,8 @@ impl Statement {
     pub fn waits_on_its_thread(&self) -> bool {
         match &self.plan().kind {
             Kind::Definition => true,
-            Kind::Run(procedure) | Kind::Analyze(procedure) | Kind::Call(procedure, _) => {
-                procedure.ends_transactions
-            }
+            Kind::Run(procedure) | Kind::Call(procedure, _) => procedure.ends_transactions,
+            Kind::Analyze(analyzed) => analyzed.procedure.ends_transactions,
             _ => false,
         }
     }

@@ -45,4 +45,5 @@ mod serializability;
 mod shadow_logs;
 mod snapshots;
 mod steps;
+mod subqueries;
 mod waiting;

@@ -1,6 +1,6 @@
 //! Binds FROM: relations and joins.
 
-use super::join::Conjunct;
+use super::conjunct::Conjunct;
 use super::{Binder, Bound, Merged, Relation, Relations, Rows};
 use crate::binder::Typed;
 use crate::error::StatementError;

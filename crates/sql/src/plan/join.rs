@@ -1,44 +1,30 @@
 //! Chooses the order and the kind of joins, and the paths to their tables.
 //!
 //! Relations are joined one after the other; the relation with the best score is next. A path by an index
-//! scores by the columns that constants and earlier relations bind. A relation that equal values connect with
-//! earlier relations (a hash join) has a lower score, and any other relation the lowest. The first relation
-//! is one with few rows, such as an array, if its values lead to rows of a table by an index. There are no
-//! statistics.
+//! scores by the columns that constants, outer queries and earlier relations bind. A relation that equal
+//! values connect with these (a hash join) has a lower score, and any other relation the lowest. The first
+//! relation is one with few rows, such as an array, if its values lead to rows of a table by an index.
+//!
+//! A correlated query runs for each row of the outer query. Where no index leads from the outer row to the
+//! rows of a table, a hash table does, which all runs share: its rows and conditions depend on no outer row.
+//!
+//! Invariant: plans follow from the statement and the definitions alone; there are no statistics. So a
+//! procedure has the same operations wherever its definition is bound: at CREATE, and for a replay of its
+//! calls, which the plan of a query does not reach, as procedures with queries are logged by value.
 
+use super::conjunct::{Comparison, Conjunct, all, filter, filter_by, take};
 use super::from::{OuterJoin, Source};
-use super::{Applied, Binder, References, Relations, Rows, apply_all};
+use super::{Binder, Relations, Rows, apply_all};
 use crate::binder::Typed;
 use crate::error::StatementError;
-use crate::expression::comparison_operator;
-use crate::path::{Candidate, WantedOrder, choose_path, is_any, mirrored, split};
-use procedure::query::{JoinKey, JoinKind, Plan};
-use procedure::{Access, CompareClass, CompareOperator, Expression, Path, Register};
-use squawk_syntax::SyntaxNode;
-use squawk_syntax::ast::{self, AstNode};
+use crate::path::{Candidate, WantedOrder, choose_path, mirrored};
+use procedure::query::{HashJoin, JoinKey, JoinKind, Plan, SlotId};
+use procedure::{Access, CompareOperator, Expression, Path, Register};
+use squawk_syntax::ast::AstNode;
 use std::sync::Arc;
 
-/// A conjunct: a part of a condition that is a chain of ANDs.
-#[derive(Debug)]
-pub(super) struct Conjunct {
-    pub(super) condition: Expression,
-    /// The subqueries and calls that are evaluated before it.
-    pub(super) applied: Vec<Applied>,
-    pub(super) refers: References,
-    /// The comparison, if it compares two values.
-    pub(super) comparison: Option<Comparison>,
-}
-
-#[derive(Debug)]
-pub(super) struct Comparison {
-    operator: CompareOperator,
-    class: CompareClass,
-    /// Both sides, converted to the class.
-    operands: Box<[Expression; 2]>,
-    /// Both sides before the conversion, with their references.
-    sides: [(Typed, References); 2],
-    node: SyntaxNode,
-}
+/// The score of a path by one equality.
+const EQUALITY: i32 = 100;
 
 /// Returns the score of a path; a higher score is better.
 pub(super) fn score(path: &Path) -> i32 {
@@ -46,9 +32,19 @@ pub(super) fn score(path: &Path) -> i32 {
         Path::Point { .. } => 1_000,
         Path::Range { prefix, lower, upper, .. } => {
             let ends = i32::from(lower.is_some()) + i32::from(upper.is_some());
-            prefix.len() as i32 * 100 + ends * 10
+            prefix.len() as i32 * EQUALITY + ends * 10
         }
     }
+}
+
+/// The right side of a join: rows that do not depend on those of the left side.
+struct Side {
+    plan: Plan,
+    relations: Relations,
+    /// Whether the rows of the plan may differ from one row of the outer query to the next.
+    outer: bool,
+    /// Further conditions on its rows.
+    conjuncts: Vec<Conjunct>,
 }
 
 /// A path to the rows of a table.
@@ -60,145 +56,7 @@ pub(super) struct Way {
     ordered: bool,
 }
 
-fn all(conditions: impl IntoIterator<Item = Expression>) -> Option<Expression> {
-    let conditions: Vec<_> = conditions.into_iter().collect();
-    (!conditions.is_empty()).then(|| Expression::all(conditions))
-}
-
-fn filter(plan: Plan, condition: Option<Expression>) -> Plan {
-    match condition {
-        Some(condition) => plan.filter(condition),
-        None => plan,
-    }
-}
-
-/// Filters the rows of a plan by conjuncts; those with subqueries are evaluated last.
-fn filter_by(plan: Plan, conjuncts: Vec<Conjunct>) -> Plan {
-    let (plain, with_subqueries): (Vec<_>, Vec<_>) =
-        conjuncts.into_iter().partition(|own| own.applied.is_empty());
-    let plan = filter(plan, all(plain.into_iter().map(|own| own.condition)));
-    with_subqueries.into_iter().fold(plan, |plan, own| apply_all(own.applied, plan).filter(own.condition))
-}
-
-/// Removes the conjuncts that fulfil a condition, and returns them.
-fn take(conjuncts: &mut Vec<Conjunct>, is_wanted: impl Fn(&Conjunct) -> bool) -> Vec<Conjunct> {
-    let (taken, left) = std::mem::take(conjuncts).into_iter().partition(|own| is_wanted(own));
-    *conjuncts = left;
-    taken
-}
-
-impl Conjunct {
-    /// Returns the conjunct as a key of a hash join between `placed` relations (probe) and `new` ones
-    /// (build); `None` if it is no such equality.
-    fn as_key(&self, placed: Relations, new: Relations) -> Option<JoinKey> {
-        let Comparison { operator, class, operands, sides, .. } = self.comparison.as_ref()?;
-        if *operator != CompareOperator::Equal || !self.applied.is_empty() {
-            return None;
-        }
-        let [a, b] = [sides[0].1.own, sides[1].1.own];
-        let within = |side: Relations, of: Relations| side != 0 && side & !of == 0;
-        let [left, right] = (**operands).clone();
-        if within(a, placed) && within(b, new) && !sides[1].1.outer {
-            return Some(JoinKey { class: *class, probe: left, build: right });
-        }
-        if within(b, placed) && within(a, new) && !sides[0].1.outer {
-            let class = match *class {
-                CompareClass::Decimal { left_scale, right_scale } => {
-                    CompareClass::Decimal { left_scale: right_scale, right_scale: left_scale }
-                }
-                class => class,
-            };
-            return Some(JoinKey { class, probe: right, build: left });
-        }
-        None
-    }
-}
-
 impl Binder<'_> {
-    /// Binds a condition, as conjuncts.
-    pub(super) fn bind_conjuncts(
-        &mut self,
-        condition: ast::Expr,
-        conjuncts: &mut Vec<Conjunct>,
-    ) -> Result<(), StatementError> {
-        let mut parts = Vec::new();
-        split(condition, &mut parts);
-        for part in parts {
-            match &part {
-                ast::Expr::BinExpr(binary) => {
-                    let operator = binary.op().and_then(|operator| comparison_operator(&operator));
-                    if let (Some(operator), Some(left), Some(right)) = (operator, binary.lhs(), binary.rhs())
-                        && !is_any(&right)
-                        && !is_row(&left)
-                    {
-                        conjuncts.push(self.bind_comparison(operator, &left, &right, part.syntax())?);
-                        continue;
-                    }
-                }
-                ast::Expr::BetweenExpr(between)
-                    if between.not_token().is_none() && between.between_symmetry().is_none() =>
-                {
-                    self.check_between(between)?;
-                    if let (Some(value), Some(start), Some(end)) =
-                        (between.target(), between.start(), between.end())
-                    {
-                        for (operator, end) in
-                            [(CompareOperator::GreaterOrEqual, start), (CompareOperator::LessOrEqual, end)]
-                        {
-                            conjuncts.push(self.bind_comparison(operator, &value, &end, part.syntax())?);
-                        }
-                        continue;
-                    }
-                }
-                _ => {}
-            }
-            let bind = |binder: &mut Self| binder.bind_condition(&part);
-            let ((condition, applied), refers) = self.referring(|binder| binder.applying(bind))?;
-            conjuncts.push(Conjunct { condition, applied, refers, comparison: None });
-        }
-        Ok(())
-    }
-
-    fn bind_comparison(
-        &mut self,
-        operator: CompareOperator,
-        left: &ast::Expr,
-        right: &ast::Expr,
-        node: &SyntaxNode,
-    ) -> Result<Conjunct, StatementError> {
-        let ((a, mut applied), a_refers) = self.referring(|own| own.applying(|binder| binder.bind(left)))?;
-        let ((b, mut more_applied), b_refers) =
-            self.referring(|own| own.applying(|binder| binder.bind(right)))?;
-        let mut conjunct = self.compared(operator, (a, a_refers), (b, b_refers), node)?;
-        applied.append(&mut more_applied);
-        conjunct.applied = applied;
-        Ok(conjunct)
-    }
-
-    /// Returns a comparison of two values as a conjunct.
-    pub(super) fn compared(
-        &mut self,
-        operator: CompareOperator,
-        (a, a_refers): (Typed, References),
-        (b, b_refers): (Typed, References),
-        node: &SyntaxNode,
-    ) -> Result<Conjunct, StatementError> {
-        let condition = self.comparison(operator, a.clone(), b.clone(), node)?;
-        let Typed::Known(condition, _) = condition else { unreachable!("a comparison has a type") };
-        let refers = References { own: a_refers.own | b_refers.own, outer: a_refers.outer || b_refers.outer };
-        let comparison = match &condition {
-            Expression::Compare { class, operands, .. } => Some(Comparison {
-                operator,
-                class: *class,
-                operands: operands.clone(),
-                sides: [(a, a_refers), (b, b_refers)],
-                node: node.clone(),
-            }),
-            _ => None,
-        };
-        Ok(Conjunct { condition, applied: Vec::new(), refers, comparison })
-    }
-
     /// Returns the conjuncts that compare a column of a table with a value of the `available` relations.
     fn candidates(
         &self,
@@ -218,21 +76,51 @@ impl Binder<'_> {
                 continue;
             }
             let [left, right] = &comparison.sides;
-            let pairs = [(left, right, comparison.operator), (right, left, mirrored(comparison.operator))];
-            for ((column, _), (value, refers), operator) in pairs {
+            for is_swapped in [false, true] {
+                let (column, (value, refers), operator) = match is_swapped {
+                    false => (&left.0, right, comparison.operator),
+                    true => (&right.0, left, mirrored(comparison.operator)),
+                };
                 let Typed::Known(column, _) = column else { continue };
                 let Some((own, column)) = self.table_column(column) else { continue };
                 if own != relation || refers.own & !available != 0 {
                     continue;
                 }
                 let ty = table.columns[column].ty;
-                if let Some(value) = self.key_value(value.clone(), ty, operator, &comparison.node)? {
-                    candidates.push(Candidate { column, operator, value, conjunct: place });
-                    break;
-                }
+                let value = self.key_value(value.clone(), ty, operator, &comparison.node)?;
+                let Some(value) = value else { continue };
+                let further = self.further_keys(table, relation, (comparison, is_swapped))?;
+                let is_strict = match &comparison.further {
+                    Some(own) => own.is_strict && own.pairs.len() == further.len(),
+                    None => matches!(operator, CompareOperator::Less | CompareOperator::Greater),
+                };
+                candidates.push(Candidate { column, operator, value, further, is_strict, conjunct: place });
+                break;
             }
         }
         Ok(candidates)
+    }
+
+    /// Returns the further columns of a comparison of rows, with their values as keys. `is_swapped` says that
+    /// the columns are on the right.
+    fn further_keys(
+        &self,
+        table: &catalog::Table,
+        relation: usize,
+        (comparison, is_swapped): (&Comparison, bool),
+    ) -> Result<Vec<(usize, Expression)>, StatementError> {
+        let mut keys = Vec::new();
+        for [left, right] in comparison.further.iter().flat_map(|further| &further.pairs) {
+            let (column, value) = if is_swapped { (right, left) } else { (left, right) };
+            let Typed::Known(column, _) = column else { break };
+            let Some((_, column)) = self.table_column(column).filter(|(own, _)| *own == relation) else {
+                break;
+            };
+            let (ty, operator) = (table.columns[column].ty, comparison.operator);
+            let Some(value) = self.key_value(value.clone(), ty, operator, &comparison.node)? else { break };
+            keys.push((column, value));
+        }
+        Ok(keys)
     }
 
     pub(super) fn way_to(
@@ -375,11 +263,17 @@ impl Binder<'_> {
                 debug_assert_eq!(left, own);
                 let inside = take(&mut conjuncts, |conjunct| conjunct.refers.own & !own == 0);
                 let plan = filter_by(plan, inside);
-                return Ok((self.combine(before, (plan, own, false), placed, conjuncts), false));
+                let side = Side { plan, relations: own, outer: self.is_correlated(), conjuncts: Vec::new() };
+                return Ok((self.combine(before, side, placed, conjuncts), false));
             }
         };
         if let Some(way) = self.way_to(place, placed, &conjuncts, wanted)? {
-            return self.join_table(before, (place, way), placed, conjuncts);
+            let is_hashed = conjuncts.iter().any(|conjunct| conjunct.as_key(placed, own).is_some());
+            let way = match is_hashed && score(&way.path) < EQUALITY {
+                true => self.way_within(place, &conjuncts, wanted)?.unwrap_or(way),
+                false => way,
+            };
+            return Ok(self.join_table(before, (place, way), placed, conjuncts));
         }
         let (plan, lateral, outer) = self.take_plan(place);
         if lateral != 0 {
@@ -389,10 +283,28 @@ impl Binder<'_> {
             let (inner, kind, condition) = (Box::new(inside), JoinKind::Inner, None);
             return Ok((Plan::Loop { outer, inner, kind, condition, inner_registers }, false));
         }
-        let inside = take(&mut conjuncts, |conjunct| conjunct.refers.own & !own == 0);
-        let outer = outer || inside.iter().any(|conjunct| conjunct.refers.outer);
+        let mut of_its_own = within(&mut conjuncts, own);
+        let inside = self.take_inside(&mut of_its_own);
         let plan = filter_by(plan, inside);
-        Ok((self.combine(before, (plan, own, outer), placed, conjuncts), false))
+        let side = Side { plan, relations: own, outer, conjuncts: of_its_own };
+        Ok((self.combine(before, side, placed, conjuncts), false))
+    }
+
+    /// Returns the best path to a table by values that are the same in every run of the plan.
+    fn way_within(
+        &self,
+        relation: usize,
+        conjuncts: &[Conjunct],
+        wanted: Option<&WantedOrder>,
+    ) -> Result<Option<Way>, StatementError> {
+        let Some(table) = self.table_of(relation) else { return Ok(None) };
+        let mut candidates = self.candidates(relation, 0, conjuncts)?;
+        candidates.retain(|own| {
+            let Conjunct { refers, .. } = &conjuncts[own.conjunct];
+            refers.own & !(1 << relation) == 0 && conjuncts[own.conjunct].is_steady()
+        });
+        let (path, used, ordered) = choose_path(&table, &candidates, wanted);
+        Ok(Some(Way { path, used, ordered }))
     }
 
     fn take_plan(&mut self, relation: usize) -> (Plan, Relations, bool) {
@@ -402,15 +314,18 @@ impl Binder<'_> {
         }
     }
 
+    /// Joins a table, by values of the relations before it or by a hash table. Also returns whether its rows
+    /// are in the order of the path.
     fn join_table(
         &mut self,
         before: Option<Plan>,
         (place, way): (usize, Way),
         placed: Relations,
         conjuncts: Vec<Conjunct>,
-    ) -> Result<(Plan, bool), StatementError> {
+    ) -> (Plan, bool) {
         let own: Relations = 1 << place;
         let needs_placed = way.used.iter().any(|used| conjuncts[*used].refers.own & !own != 0);
+        let outer = way.used.iter().any(|used| conjuncts[*used].refers.outer);
         let mut ahead = Vec::new();
         let mut left = Vec::new();
         for (number, mut conjunct) in conjuncts.into_iter().enumerate() {
@@ -421,70 +336,93 @@ impl Binder<'_> {
                 left.push(conjunct);
             }
         }
-        if before.is_none() || needs_placed || !ahead.is_empty() {
+        let is_looked_up = !outer
+            && score(&way.path) < score(&Path::Point { key: Vec::new() })
+            && left.iter().any(|conjunct| conjunct.as_key(placed, own).is_some());
+        if before.is_none() && !is_looked_up || needs_placed || !ahead.is_empty() {
             let plain = take(&mut left, |conjunct| conjunct.applied.is_empty());
             let scan = self.scan(place, way.path, all(plain.into_iter().map(|own| own.condition)));
             let inner = filter_by(scan, left);
             let outer = match before {
-                None if ahead.is_empty() => return Ok((inner, way.ordered)),
+                None if ahead.is_empty() => return (inner, way.ordered),
                 None => Plan::One,
                 Some(plan) => plan,
             };
             let outer = Box::new(apply_all(ahead, outer));
             let (inner, kind, condition) = (Box::new(inner), JoinKind::Inner, None);
-            return Ok((
-                Plan::Loop { outer, inner, kind, condition, inner_registers: Vec::new() },
-                way.ordered,
-            ));
+            let plan = Plan::Loop { outer, inner, kind, condition, inner_registers: Vec::new() };
+            return (plan, way.ordered);
         }
-        let mut inside = take(&mut left, |conjunct| conjunct.refers.own & !own == 0);
-        let outer = inside.iter().any(|conjunct| conjunct.refers.outer) || self.is_by_outer(&way);
+        let is_first = before.is_none();
+        let mut conjuncts = within(&mut left, own);
+        let mut inside = self.take_inside(&mut conjuncts);
         let plain = take(&mut inside, |conjunct| conjunct.applied.is_empty());
         let scan = self.scan(place, way.path, all(plain.into_iter().map(|own| own.condition)));
         let plan = filter_by(scan, inside);
-        Ok((self.combine(before, (plan, own, outer), placed, left), false))
-    }
-
-    /// Returns whether a path may depend on a row of the outer query. Its rows must then not be kept from one
-    /// row of the outer query to the next.
-    fn is_by_outer(&self, way: &Way) -> bool {
-        !way.used.is_empty() && self.queries.levels.len() > 1
+        let side = Side { plan, relations: own, outer, conjuncts };
+        (self.combine(before, side, placed, left), is_first && way.ordered)
     }
 
     /// Joins the rows of a plan with those of a plan that does not depend on them.
     fn combine(
         &mut self,
         before: Option<Plan>,
-        (plan, own, outer): (Plan, Relations, bool),
+        mut side: Side,
         placed: Relations,
-        conjuncts: Vec<Conjunct>,
+        mut conjuncts: Vec<Conjunct>,
     ) -> Plan {
-        let Some(before) = before else { return filter_by(plan, conjuncts) };
         let mut keys = Vec::new();
-        let mut remaining = Vec::new();
-        for conjunct in conjuncts {
-            match conjunct.as_key(placed, own) {
-                Some(key) => keys.push(key),
-                None => remaining.push(conjunct),
+        if before.is_some() || !side.outer {
+            for own in [&mut side.conjuncts, &mut conjuncts] {
+                let key = |conjunct: &Conjunct| conjunct.as_key(placed, side.relations);
+                keys.extend(own.iter().filter_map(key));
+                own.retain(|conjunct| key(conjunct).is_none());
             }
         }
-        let (before, build_registers) = (Box::new(before), self.set_registers(own));
-        let joined = if keys.is_empty() {
-            let inner = Box::new(self.keep(plan, own, outer));
+        let build_registers = self.set_registers(side.relations);
+        if keys.is_empty() {
+            let inner = if before.is_some() || self.is_correlated() {
+                self.keep(side.plan, side.relations, side.outer)
+            } else {
+                side.plan
+            };
+            let inner = filter_by(inner, side.conjuncts);
+            let Some(before) = before else { return filter_by(inner, conjuncts) };
+            let (outer, inner) = (Box::new(before), Box::new(inner));
             let (kind, inner_registers) = (JoinKind::Inner, build_registers);
-            Plan::Loop { outer: before, inner, kind, condition: None, inner_registers }
-        } else {
-            Plan::Hash {
-                probe: before,
-                build: Box::new(plan),
-                keys,
-                kind: JoinKind::Inner,
-                condition: None,
-                probe_registers: Vec::new(),
-                build_registers,
-            }
-        };
-        filter_by(joined, remaining)
+            let joined = Plan::Loop { outer, inner, kind, condition: None, inner_registers };
+            return filter_by(joined, conjuncts);
+        }
+        let joined = Plan::Hash(HashJoin {
+            probe: Box::new(before.unwrap_or_default()),
+            build: Box::new(side.plan),
+            keys,
+            kind: JoinKind::Inner,
+            condition: None,
+            probe_registers: Vec::new(),
+            build_registers,
+            kept: self.table_slot(side.outer),
+        });
+        side.conjuncts.append(&mut conjuncts);
+        filter_by(joined, side.conjuncts)
+    }
+
+    /// Removes the conjuncts that filter the rows of a plan before they are joined, and returns them. In a
+    /// correlated query these rows are the same for each row of the outer query.
+    fn take_inside(&self, conjuncts: &mut Vec<Conjunct>) -> Vec<Conjunct> {
+        let is_correlated = self.is_correlated();
+        take(conjuncts, |conjunct| !is_correlated || conjunct.is_steady())
+    }
+
+    /// Returns whether the innermost level refers to levels below, so that it runs for each of their rows.
+    fn is_correlated(&self) -> bool {
+        let own = self.queries.levels.len() - 1;
+        self.queries.lowest.is_some_and(|lowest| lowest < own)
+    }
+
+    /// Returns a slot for a hash table that all runs of a correlated query use.
+    fn table_slot(&mut self, outer: bool) -> Option<SlotId> {
+        (self.is_correlated() && !outer).then(|| self.new_slot())
     }
 
     /// Keeps the rows of a plan that runs more than once, unless the rows may differ from run to run.
@@ -525,7 +463,7 @@ impl Binder<'_> {
                 way.used.iter().any(|used| right_conjuncts[*used].refers.own & left_relations != 0)
             });
             if let Some(way) = way {
-                let (inner, _) = self.join_table(None, (*place, way), left_relations, right_conjuncts)?;
+                let (inner, _) = self.join_table(None, (*place, way), left_relations, right_conjuncts);
                 let inner_registers = self.set_registers(right_relations);
                 let (outer, inner) = (Box::new(outer), Box::new(inner));
                 return Ok((Plan::Loop { outer, inner, kind, condition: None, inner_registers }, both));
@@ -545,7 +483,8 @@ impl Binder<'_> {
             let node = self.source.file.syntax().clone();
             return Err(self.unsupported(&node, "FULL JOIN without an equality of columns of both sides"));
         }
-        let is_outer = right_conjuncts.iter().any(|own| own.refers.outer) || is_lateral;
+        let is_steady = right_conjuncts.iter().all(Conjunct::is_steady);
+        let is_outer = !is_steady || is_lateral || !self.is_standalone(&right);
         let (inner, _) = self.join_all(right, right_conjuncts, None)?;
         let inner_registers = self.set_registers(right_relations);
         if keys.is_empty() || has_subqueries {
@@ -560,7 +499,7 @@ impl Binder<'_> {
             let outer = Box::new(outer);
             return Ok((Plan::Loop { outer, inner, kind, condition: None, inner_registers }, both));
         }
-        let plan = Plan::Hash {
+        let plan = Plan::Hash(HashJoin {
             probe: Box::new(outer),
             build: Box::new(inner),
             keys,
@@ -568,8 +507,20 @@ impl Binder<'_> {
             condition: all(remaining.into_iter().map(|own| own.condition)),
             probe_registers: self.set_registers(left_relations),
             build_registers: inner_registers,
-        };
+            kept: self.table_slot(is_outer),
+        });
         Ok((plan, both))
+    }
+
+    /// Returns whether the rows of relations are the same for each row of the outer query.
+    fn is_standalone(&self, sources: &[Source]) -> bool {
+        let level = self.queries.levels.last().expect("a query is being planned");
+        sources.iter().all(|source| match source {
+            Source::Relation(place) => {
+                !matches!(level.relations[*place].rows, Rows::Plan { outer: true, .. })
+            }
+            Source::Join(_) => false,
+        })
     }
 
     fn is_lateral(&self, sources: &[Source]) -> bool {
@@ -583,6 +534,7 @@ impl Binder<'_> {
     }
 }
 
-fn is_row(expression: &ast::Expr) -> bool {
-    matches!(expression, ast::Expr::TupleExpr(_))
+/// Removes the conjuncts that refer to these relations only, and returns them.
+fn within(conjuncts: &mut Vec<Conjunct>, relations: Relations) -> Vec<Conjunct> {
+    take(conjuncts, |conjunct| conjunct.refers.own & !relations == 0)
 }

@@ -1,28 +1,37 @@
-//! Conditions that a column equals one of several values: IN, `= ANY (array)`, and OR of equalities.
+//! Conditions that a column equals one of several values: IN, `= ANY (array)`, OR of equalities, and IN of a
+//! query with few rows.
 //!
 //! If an index leads from a single value to the rows, the values become a relation of their own: each value
 //! once, in their order, joined with the table by the index. As in PostgreSQL, the rows are then visited in
 //! the order of the index.
 
+use super::conjunct::Conjunct;
 use super::from::Source;
-use super::join::{Conjunct, score};
-use super::{Binder, References, Relation, Relations, Rows};
+use super::join::score;
+use super::{Applied, Binder, References, Relation, Relations, Rows};
 use crate::binder::Typed;
 use crate::error::StatementError;
 use catalog::{ScalarType, Type};
-use procedure::query::{Plan, TableFunction};
-use procedure::{CompareClass, CompareOperator, Expression, SortKey};
+use procedure::query::{Plan, Question, TableFunction};
+use procedure::{CompareClass, CompareOperator, Expression, Register, SortKey};
 use squawk_syntax::ast::AstNode;
 
 /// Maximum number of relations of a level up to which lists of values become relations.
 const MOST_RELATIONS: usize = 60;
 
-/// A column, and the array of values of which it equals one.
+/// Several values.
+enum Values {
+    Array(Expression),
+    /// The rows of a query, and the register of its column.
+    Query(Plan, Register),
+}
+
+/// A column, and the values of which it equals one.
 struct Listed {
     relation: usize,
     column: Expression,
     class: CompareClass,
-    array: Expression,
+    values: Values,
     /// The type of the values.
     ty: ScalarType,
 }
@@ -50,8 +59,11 @@ impl Binder<'_> {
         conjuncts: &mut Vec<Conjunct>,
     ) -> Result<(), StatementError> {
         for place in 0..conjuncts.len() {
-            let Some(listed) = self.listed(&conjuncts[place]) else { continue };
+            let conjunct = &conjuncts[place];
+            let listed = self.listed(conjunct).or_else(|| self.selected(conjunct));
+            let Some(listed) = listed else { continue };
             let relation = listed.relation;
+            let registers = self.registers.len();
             let is_joined = |source: &Source| matches!(source, Source::Relation(own) if *own == relation);
             if !sources.iter().any(is_joined) || self.level().relations.len() >= MOST_RELATIONS {
                 continue;
@@ -66,7 +78,7 @@ impl Binder<'_> {
             } else {
                 conjuncts.pop();
                 self.level().relations.pop();
-                self.registers.pop();
+                self.registers.truncate(registers);
             }
         }
         Ok(())
@@ -78,9 +90,9 @@ impl Binder<'_> {
             return None;
         }
         let (column, class, array) = match &conjunct.condition {
-            Expression::Any { class, operands } => {
+            Expression::Quantified { quantifier, operands } => {
                 let [column, array] = &**operands;
-                (column.clone(), *class, array.clone())
+                (column.clone(), quantifier.class_of_equals_any()?, array.clone())
             }
             condition => self.alternatives(condition)?,
         };
@@ -95,7 +107,30 @@ impl Binder<'_> {
             _ if ty.is_machine_numeric() => ty,
             _ => ty.unlimited(),
         };
-        Some(Listed { relation, column, class, array, ty })
+        Some(Listed { relation, column, class, values: Values::Array(array), ty })
+    }
+
+    /// Returns the values of IN of a query that has few rows, which are the same for each row.
+    fn selected(&self, conjunct: &Conjunct) -> Option<Listed> {
+        let [Applied::Subquery(subquery)] = conjunct.applied.as_slice() else { return None };
+        let Question::Quantified { target, operator: CompareOperator::Equal, class, value, row, all: false } =
+            &subquery.question
+        else {
+            return None;
+        };
+        let is_condition = conjunct.condition == Expression::Register(*target);
+        if matches!(class, CompareClass::Decimal { .. })
+            || !is_condition
+            || subquery.kept.is_none()
+            || !Self::is_small(&subquery.plan)
+        {
+            return None;
+        }
+        let (relation, _) = self.table_column(value)?;
+        let register = Self::register_of(row)?;
+        let ty = self.registers[register.0 as usize].scalar()?;
+        let values = Values::Query(subquery.plan.clone(), register);
+        Some(Listed { relation, column: value.clone(), class: *class, values, ty })
     }
 
     /// Returns the column of a chain of ORs, with the array of the values that it is compared with.
@@ -122,13 +157,15 @@ impl Binder<'_> {
 
     /// Adds a relation of the values. Returns it with the condition that joins it with the column.
     fn values_of(&mut self, listed: Listed, refers: References) -> Result<(usize, Conjunct), StatementError> {
-        let Listed { relation, column, class, array, ty } = listed;
-        let register = self.new_register(ty);
-        let plan = Plan::Function {
-            function: TableFunction::Unnest,
-            arguments: vec![array],
-            registers: vec![register],
-            ordinality: None,
+        let Listed { relation, column, class, values, ty } = listed;
+        let (plan, register) = match values {
+            Values::Query(plan, register) => (plan, register),
+            Values::Array(array) => {
+                let register = self.new_register(ty);
+                let (arguments, registers) = (vec![array], vec![register]);
+                let function = TableFunction::Unnest;
+                (Plan::Function { function, arguments, registers, ordinality: None }, register)
+            }
         };
         let value = Expression::Register(register);
         let plan = Plan::Distinct { input: Box::new(plan), values: vec![value.clone()] };
@@ -153,16 +190,15 @@ impl Binder<'_> {
         Ok((values, conjunct))
     }
 
-    /// Returns whether a plan has few rows for all that is known: it reads no whole table.
+    /// Returns whether a plan has few rows for all that is known: it reads no whole table, or hands on only
+    /// some rows.
     pub(super) fn is_small(plan: &Plan) -> bool {
-        let mut is_small = true;
-        plan.walk(&mut |node| {
-            is_small &= match node {
-                Plan::Scan { access, .. } => score(&access.path) > 0,
-                Plan::Named { .. } => false,
-                _ => true,
-            };
-        });
-        is_small
+        match plan {
+            Plan::Limit { limit: Some(_), .. } => true,
+            Plan::Group { keys, .. } if keys.is_empty() => true,
+            Plan::Scan { access, .. } => score(&access.path) > 0,
+            Plan::Named { .. } => false,
+            plan => plan.inputs().into_iter().all(Self::is_small),
+        }
     }
 }

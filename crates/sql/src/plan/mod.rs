@@ -6,20 +6,23 @@
 //! relations are joined one after the other (`join.rs`).
 
 mod compound;
+mod conjunct;
 mod from;
 mod join;
 mod listed;
 mod named;
+mod outputs;
 mod recursive;
 pub(crate) mod select;
+mod semi;
 mod subquery;
 mod write;
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use catalog::{ScalarType, Table, Type};
-use procedure::query::{JoinKind, OutputColumn, Plan, Query, Question, SlotId, Subquery};
-use procedure::{ByValueCause, Expression, Procedure, QueryTarget, Register, SqlError, Statement};
+use procedure::query::{JoinKind, OutputColumn, Plan, Question, SlotId, Subquery};
+use procedure::{Expression, Procedure, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::HashMap;
@@ -131,6 +134,13 @@ pub(crate) struct References {
     pub(crate) outer: bool,
 }
 
+impl References {
+    /// Returns the references of two expressions.
+    fn and(self, other: Self) -> Self {
+        Self { own: self.own | other.own, outer: self.outer || other.outer }
+    }
+}
+
 /// The state of the binder for queries.
 #[derive(Debug, Default)]
 pub(crate) struct Queries {
@@ -172,7 +182,7 @@ pub(crate) enum Applied {
 
 impl Queries {
     /// Returns the number of slots that are taken.
-    fn slots(&self) -> u32 {
+    pub(crate) fn slots(&self) -> u32 {
         self.slots
     }
 
@@ -299,73 +309,6 @@ impl Level {
 }
 
 impl Binder<'_> {
-    /// Binds a plan of its own, apart from what is being bound. Returns it with the number of its slots.
-    pub(crate) fn bind_plan(
-        &mut self,
-        bind: impl FnOnce(&mut Self) -> Result<Bound, StatementError>,
-    ) -> Result<(Bound, u32), StatementError> {
-        let outer = std::mem::take(&mut self.queries);
-        let lifted = self.lifted.take();
-        let aggregates = self.aggregates.take();
-        let bound = bind(self);
-        let slots = self.queries.slots;
-        (self.queries, self.lifted, self.aggregates) = (outer, lifted, aggregates);
-        Ok((bound?, slots))
-    }
-
-    /// Returns a plan as a query.
-    pub(crate) fn query_of_plan(&mut self, bound: Bound, slots: u32) -> Query {
-        self.log_by_value(ByValueCause::Query);
-        let mut query = Query { plan: bound.plan, columns: bound.columns, slots };
-        query.watch();
-        query
-    }
-
-    /// Binds a query.
-    pub(crate) fn bind_query(
-        &mut self,
-        bind: impl FnOnce(&mut Self) -> Result<Bound, StatementError>,
-    ) -> Result<Query, StatementError> {
-        let (bound, slots) = self.bind_plan(bind)?;
-        Ok(self.query_of_plan(bound, slots))
-    }
-
-    /// Binds a query or a statement that writes.
-    pub(crate) fn bind_accessing(&mut self, statement: &ast::Stmt) -> Result<Bound, StatementError> {
-        match statement {
-            ast::Stmt::Insert(insert) => self.bind_insert_plan(insert),
-            ast::Stmt::Update(update) => self.bind_update_plan(update),
-            ast::Stmt::Delete(delete) => self.bind_delete_plan(delete),
-            _ => match ast::SelectVariant::cast(statement.syntax().clone()) {
-                Some(query) => self.bind_variant(&query),
-                None => Err(self.unsupported(statement.syntax(), "this statement inside a procedure")),
-            },
-        }
-    }
-
-    /// Binds a statement whose rows go to the client.
-    pub(crate) fn bind_for_client(
-        &mut self,
-        statement: &ast::Stmt,
-        out: &mut Vec<Statement>,
-    ) -> Result<(), StatementError> {
-        let node = statement.syntax();
-        self.check_locking(node)?;
-        let first = self.registers.len();
-        let (bound, slots) = self.bind_plan(|binder| binder.bind_accessing(statement))?;
-        if bound.columns.is_empty()
-            && bound.plan.writes()
-            && let Some(rows) = self.lower(&bound, first, node)
-        {
-            out.append(&mut self.execute(rows.work, Vec::new(), false, node));
-            return Ok(());
-        }
-        let query = self.query_of_plan(bound, slots);
-        let query = self.query(query, QueryTarget::Client, node);
-        out.push(Statement::Query(query));
-        Ok(())
-    }
-
     /// Binds expressions over a row of a table that registers hold.
     pub(crate) fn over_row<T>(
         &mut self,

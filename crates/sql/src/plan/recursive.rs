@@ -6,7 +6,7 @@ use crate::error::StatementError;
 use crate::types::object_name;
 use catalog::Type;
 use procedure::SqlError;
-use procedure::query::{OutputColumn, Plan, Recursive, SlotId};
+use procedure::query::{JoinKind, OutputColumn, Plan, Recursive, SlotId};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -16,15 +16,16 @@ fn references(node: &SyntaxNode, name: &str) -> usize {
     paths.filter(|path| path.qualifier().is_none() && object_name(path) == name).count()
 }
 
-/// Returns whether a plan reads a slot within a subquery of an expression.
+/// Returns whether a plan reads a slot within a subquery of an expression, which may be a semi-join by now.
 fn reads_in_subquery(plan: &Plan, slot: SlotId) -> bool {
     let mut reads = false;
     plan.walk(&mut |node| {
-        if let Plan::Apply { subquery, .. } = node {
-            subquery.plan.walk(&mut |inner| {
-                reads |= matches!(inner, Plan::Named { slot: own, .. } if *own == slot);
-            });
-        }
+        let subquery = match node {
+            Plan::Apply { subquery, .. } => &subquery.plan,
+            Plan::Hash(join) if matches!(join.kind, JoinKind::Semi | JoinKind::Anti) => &join.build,
+            _ => return,
+        };
+        subquery.walk(&mut |inner| reads |= matches!(inner, Plan::Named { slot: own, .. } if *own == slot));
     });
     reads
 }

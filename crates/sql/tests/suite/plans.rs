@@ -1,6 +1,7 @@
 //! The plans of statements: which relation comes first, and by which index each one is read.
 
 use procedure::Effect;
+use procedure::query::{ExplainOptions, Explained};
 use sql::Schema;
 
 const TABLES: &str = "
@@ -17,7 +18,7 @@ fn plan(statement: &str) -> String {
     }
     match schema.apply(statement).unwrap_or_else(|error| panic!("{statement}: {error}")).1 {
         Effect::Run(procedure) => {
-            let lines = procedure.explained(None);
+            let lines = Explained::show(&procedure.explained(None), ExplainOptions::default(), None);
             lines.iter().map(|line| line.trim().trim_start_matches("->  ")).collect::<Vec<_>>().join("; ")
         }
         other => panic!("{statement}: {other:?}"),
@@ -29,24 +30,24 @@ fn few_rows_lead_to_many_by_an_index() {
     let cases = [
         (
             "UPDATE item SET price = p FROM unnest(ARRAY[1, 2], ARRAY[2.5, 3]) s (i, p) WHERE id = i",
-            "Update on item; Nested loop; Unnest; Point item using item_pkey",
+            "Update on item; Nested Loop; Unnest; Point item using item_pkey",
         ),
         (
             "DELETE FROM item USING unnest(ARRAY['a', 'b']) s (name) WHERE item.name = s.name",
-            "Delete on item; Nested loop; Unnest; Range item using item_name (name = …)",
+            "Delete on item; Nested Loop; Unnest; Range item using item_name (name = …)",
         ),
         (
             "SELECT * FROM stock, (VALUES (1, 2), (3, 4)) s (w, i) WHERE stock.w = s.w AND stock.item = s.i",
-            "Nested loop; Values (2 rows); Point stock using stock_pkey",
+            "Nested Loop; Values (2 rows); Point stock using stock_pkey",
         ),
         (
             "SELECT * FROM item, generate_series(1, 3) s WHERE item.id = s AND item.name = 'x'",
-            "Nested loop; Series; Point item using item_pkey, filtered",
+            "Nested Loop; Series; Point item using item_pkey, filtered",
         ),
         // Without an index, the table is read once.
         (
             "UPDATE item SET name = 'x' FROM unnest(ARRAY[1.5]) s (p) WHERE item.price = s.p",
-            "Update on item; Hash join; Whole table item by item_pkey; Unnest",
+            "Update on item; Hash Join; Whole table item by item_pkey; Unnest",
         ),
     ];
     for (statement, expected) in cases {
@@ -56,7 +57,7 @@ fn few_rows_lead_to_many_by_an_index() {
 
 #[test]
 fn lists_of_values_search_indexes() {
-    let found = "Nested loop; Sort; Distinct by hash; Unnest; ";
+    let found = "Nested Loop; Sort; Distinct by hash; Unnest; ";
     let cases = [
         ("SELECT name FROM item WHERE id IN (1, 2, 3)", "Point item using item_pkey"),
         ("SELECT name FROM item WHERE id = 1 OR id = 2 OR 3 = id", "Point item using item_pkey"),
@@ -74,6 +75,18 @@ fn lists_of_values_search_indexes() {
     for (statement, expected) in cases {
         assert_eq!(plan(statement), format!("{found}{expected}"), "{statement}");
     }
+    let queries = [
+        ("SELECT max(item) FROM stock", "Aggregate; Whole table stock by stock_pkey"),
+        ("SELECT item FROM stock WHERE w = 1", "Range stock using stock_pkey (w = …)"),
+        ("SELECT item FROM stock ORDER BY quantity LIMIT 5", "Limit; Sort; Whole table stock by stock_pkey"),
+    ];
+    for (query, expected) in queries {
+        let statement = format!("DELETE FROM item WHERE id IN ({query})");
+        let expected = format!(
+            "Delete on item; Nested Loop; Sort; Distinct by hash; {expected}; Point item using item_pkey"
+        );
+        assert_eq!(plan(&statement), expected, "{statement}");
+    }
     let whole = [
         "SELECT name FROM item WHERE price IN (1, 2)",
         "SELECT name FROM item WHERE id IN (1, 2) OR name = 'x'",
@@ -88,4 +101,86 @@ fn lists_of_values_search_indexes() {
         plan("SELECT 1 FROM item WHERE id = 5 AND id IN (1, 5)"),
         "Point item using item_pkey, filtered"
     );
+}
+
+#[test]
+fn subqueries_become_semi_joins() {
+    let semi = "Hash Semi Join; Whole table stock by stock_pkey; Whole table item by item_pkey";
+    let cases = [
+        ("SELECT 1 FROM stock s WHERE EXISTS (SELECT 1 FROM item WHERE price = s.quantity)", semi.to_owned()),
+        (
+            "SELECT 1 FROM stock s
+                WHERE NOT EXISTS (SELECT 1 / 0 FROM item WHERE price = s.quantity AND id > s.w)",
+            semi.replace("Semi", "Anti"),
+        ),
+        ("SELECT 1 FROM stock WHERE quantity IN (SELECT price FROM item)", semi.to_owned()),
+        (
+            "SELECT 1 FROM stock s WHERE quantity IN (SELECT price FROM item WHERE item.price = s.w)",
+            semi.to_owned(),
+        ),
+        (
+            "SELECT 1 FROM stock s WHERE EXISTS (SELECT 1 FROM item i WHERE i.price = s.w
+                AND EXISTS (SELECT 1 FROM stock x WHERE x.quantity = i.price))",
+            "Hash Semi Join; Whole table stock by stock_pkey; Hash Semi Join; \
+             Whole table item by item_pkey; Whole table stock by stock_pkey"
+                .to_owned(),
+        ),
+        // An index leads to the rows.
+        (
+            "SELECT 1 FROM stock s WHERE EXISTS (SELECT 1 FROM item WHERE id = s.item)",
+            "Filter; SubPlan (exists); Whole table stock by stock_pkey; Point item using item_pkey"
+                .to_owned(),
+        ),
+        (
+            "SELECT (SELECT count(*) FROM item WHERE price = s.quantity) FROM stock s",
+            "SubPlan (value); Whole table stock by stock_pkey; Aggregate; Hash Lookup; \
+             Whole table item by item_pkey"
+                .to_owned(),
+        ),
+    ];
+    for (statement, expected) in cases {
+        assert_eq!(plan(statement), expected, "{statement}");
+    }
+}
+
+#[test]
+fn rows_are_compared_by_composite_keys() {
+    let range = "Range stock using stock_pkey";
+    let cases = [
+        ("SELECT 1 FROM stock WHERE (w, item) = (1, 2)", "Point stock using stock_pkey".to_owned()),
+        (
+            "SELECT 1 FROM stock WHERE (w, item) > (1, 2) ORDER BY w, item LIMIT 3",
+            format!("Limit; {range} ((w, item) > …), filtered"),
+        ),
+        (
+            "SELECT 1 FROM stock WHERE (3, 4) >= (w, item) ORDER BY w DESC, item DESC",
+            format!("{range} backward ((w, item) <= …), filtered"),
+        ),
+        // The second column is none of the index.
+        ("SELECT 1 FROM stock WHERE (w, name) > (1, 'x')", format!("{range} (w >= …), filtered")),
+    ];
+    for (statement, expected) in cases {
+        assert_eq!(plan(statement), expected, "{statement}");
+    }
+}
+
+#[test]
+fn extremes_are_the_first_values_of_indexes() {
+    let cases = [
+        ("SELECT min(day) FROM item", "Aggregate; Whole table item by item_day"),
+        (
+            "SELECT max(item) FROM stock WHERE w = 3",
+            "Aggregate; Range stock using stock_pkey backward (w = …)",
+        ),
+        (
+            "SELECT (SELECT max(item) FROM stock WHERE w = id) FROM item",
+            "SubPlan (value); Whole table item by item_pkey; Aggregate; \
+             Range stock using stock_pkey backward (w = …)",
+        ),
+        // A row of the index may have another value of the filter.
+        ("SELECT max(day) FILTER (WHERE id > 1) FROM item", "Aggregate; Whole table item by item_pkey"),
+    ];
+    for (statement, expected) in cases {
+        assert_eq!(plan(statement), expected, "{statement}");
+    }
 }

@@ -1,0 +1,313 @@
+//! Binds the SELECT list with the clauses that refer to it: GROUP BY, HAVING, DISTINCT, ORDER BY.
+
+use super::select::{Clauses, Distinct, Sort, Tail};
+use super::{Binder, Rows};
+use crate::binder::Typed;
+use crate::error::StatementError;
+use catalog::Type;
+use procedure::{Aggregate, Expression, Register, SortKey, SqlError};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+use std::collections::HashMap;
+
+fn place_of(expression: &ast::Expr) -> Option<usize> {
+    let ast::Expr::Literal(literal) = expression else { return None };
+    match literal.kind()? {
+        ast::LitKind::IntNumber(token) => token.text().parse().ok(),
+        _ => None,
+    }
+}
+
+impl Binder<'_> {
+    pub(super) fn bind_outputs(
+        &mut self,
+        select: &ast::Select,
+        tail: &Tail,
+    ) -> Result<Clauses, StatementError> {
+        let node = select.syntax();
+        let clause = self.part(select.select_clause(), node)?;
+        let list: Vec<ast::Target> =
+            clause.target_list().into_iter().flat_map(|list| list.targets()).collect();
+        // Group keys are bound first, because they must not contain aggregates.
+        let mut keys = Vec::new();
+        let mut before = Vec::new();
+        let mut written = Vec::new();
+        for group in select
+            .group_by_clause()
+            .and_then(|own| own.group_by_list())
+            .into_iter()
+            .flat_map(|l| l.group_bys())
+        {
+            let ast::GroupBy::GroupingExpr(group) = &group else {
+                return Err(self.unsupported(group.syntax(), "GROUPING SETS, CUBE or ROLLUP"));
+            };
+            let expression = self.part(group.expr(), group.syntax())?;
+            let expression = self.meant_by_group(expression, &list)?;
+            let bind = |binder: &mut Self| binder.bind(&expression);
+            let (typed, mut applied) = self.applying(bind)?;
+            before.append(&mut applied);
+            let (value, ty) = self.settle(typed, None, expression.syntax())?;
+            let own = Self::register_of(&value).filter(|own| self.level().sets(*own));
+            let register = own.unwrap_or_else(|| self.new_register(ty));
+            written.push((self.queries.levels.len(), text_of(expression.syntax()), register, ty));
+            if !keys.iter().any(|(known, _)| *known == register) {
+                keys.push((register, value));
+            }
+        }
+        self.aggregates = Some(Vec::new());
+        let outer_keys = self.queries.group_keys.len();
+        self.queries.group_keys.append(&mut written);
+        let (mut literals, mut nodes) = (HashMap::new(), Vec::new());
+        let bind = |binder: &mut Self| {
+            let items = binder.bind_targets(clause.target_list(), node)?;
+            let mut outputs = Vec::new();
+            for (place, (name, item, item_node)) in items.into_iter().enumerate() {
+                if matches!(item, Typed::Null | Typed::Literal(_)) {
+                    literals.insert(place, item.clone());
+                }
+                let (value, ty) = binder.settle(item, None, &item_node)?;
+                outputs.push((name, value, ty));
+                nodes.push(item_node);
+            }
+            let having = select.having_clause().and_then(|clause| clause.expr());
+            let having = having.map(|condition| binder.bind_condition(&condition)).transpose()?;
+            let order = binder.bind_order(&tail.sorts, &outputs)?;
+            let distinct = binder.bind_distinct(&clause, &outputs)?;
+            Ok((outputs, having, order, distinct))
+        };
+        let bound = self.applying(bind);
+        self.queries.group_keys.truncate(outer_keys);
+        let ((mut outputs, mut having, mut order, mut distinct), after) = bound?;
+        let aggregates = self.aggregates.take().unwrap_or_default();
+        before.append(&mut self.queries.before_group);
+        let grouped = !keys.is_empty() || !aggregates.is_empty() || having.is_some();
+        if grouped {
+            self.add_dependent_keys(&mut keys);
+            let mut all: Vec<&mut Expression> = outputs.iter_mut().map(|(_, value, _)| value).collect();
+            all.extend(&mut having);
+            all.extend(order.iter_mut().map(|key| &mut key.value));
+            if let Distinct::On(values) = &mut distinct {
+                all.extend(values);
+            }
+            for expression in all {
+                replace_keys(expression, &keys);
+                let mut uses = Vec::new();
+                expression.walk(&mut |part| uses.extend(Self::register_of(part)));
+                self.refuse_ungrouped(&uses, &keys, &aggregates, node)?;
+            }
+            for applied in &after {
+                self.refuse_ungrouped(&applied.uses(), &keys, &aggregates, node)?;
+            }
+        }
+        if matches!(distinct, Distinct::Rows) {
+            let is_output = |key: &SortKey| outputs.iter().any(|(_, value, _)| *value == key.value);
+            if !order.iter().all(is_output) {
+                let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
+                return Err(self.error(node, SqlError::new("42P10", message)));
+            }
+        }
+        if grouped && keys.is_empty() && aggregates.is_empty() {
+            return Err(self.unsupported(node, "HAVING without aggregates or GROUP BY"));
+        }
+        Ok(Clauses { outputs, nodes, literals, keys, aggregates, having, order, distinct, before, after })
+    }
+
+    /// Returns the register of an expression that is written like a group key of the current level.
+    pub(crate) fn group_key(&self, node: &SyntaxNode) -> Option<Typed> {
+        if self.queries.group_keys.is_empty() {
+            return None;
+        }
+        let (depth, text) = (self.queries.levels.len(), text_of(node));
+        let found = self.queries.group_keys.iter().find(|(own, key, ..)| *own == depth && *key == text)?;
+        Some(Typed::Known(Expression::Register(found.2), found.3))
+    }
+
+    /// Runs a binding of expressions that are evaluated before rows are grouped.
+    pub(crate) fn without_group_keys<T>(&mut self, bind: impl FnOnce(&mut Self) -> T) -> T {
+        let keys = std::mem::take(&mut self.queries.group_keys);
+        let bound = bind(self);
+        self.queries.group_keys = keys;
+        bound
+    }
+
+    /// Returns the expression that an item of GROUP BY denotes: a position in the SELECT list, a column, or a
+    /// name in the list.
+    fn meant_by_group(
+        &mut self,
+        expression: ast::Expr,
+        list: &[ast::Target],
+    ) -> Result<ast::Expr, StatementError> {
+        let node = expression.syntax().clone();
+        if let Some(place) = place_of(&expression) {
+            return match list.get(place.wrapping_sub(1)).and_then(|target| target.expr()) {
+                Some(meant) => Ok(meant),
+                None => {
+                    let message = format!("GROUP BY position {place} is not in select list");
+                    Err(self.error(&node, SqlError::new("42P10", message)))
+                }
+            };
+        }
+        let ast::Expr::NameRef(name) = &expression else { return Ok(expression) };
+        let name = name.text();
+        let is_column =
+            self.level().relations.iter().any(|own| own.is_plain && own.place_of(&name).is_some());
+        let named = |target: &&ast::Target| {
+            let own = target.as_name().and_then(|name| name.name()).map(|name| name.text());
+            own.as_deref() == Some(&name)
+        };
+        match list.iter().find(named).and_then(|target| target.expr()) {
+            Some(meant) if !is_column => Ok(meant),
+            _ => Ok(expression),
+        }
+    }
+
+    /// Binds ORDER BY: positions and names of outputs, or expressions.
+    fn bind_order(
+        &mut self,
+        sorts: &[Sort],
+        outputs: &[(String, Expression, Type)],
+    ) -> Result<Vec<SortKey>, StatementError> {
+        let mut keys = Vec::new();
+        for sort in sorts {
+            let node = sort.expression.syntax();
+            let output = match (&sort.expression, place_of(&sort.expression)) {
+                (_, Some(place)) => match outputs.get(place.wrapping_sub(1)) {
+                    Some(output) => Some(output),
+                    None => {
+                        let message = format!("ORDER BY position {place} is not in select list");
+                        return Err(self.error(node, SqlError::new("42P10", message)));
+                    }
+                },
+                (ast::Expr::NameRef(name), _) => {
+                    let name = name.text();
+                    let mut found = outputs.iter().filter(|(own, ..)| *own == name);
+                    let first = found.next();
+                    if let (Some((_, value, _)), true) = (first, first.is_some())
+                        && found.any(|(_, other, _)| other != value)
+                    {
+                        let message = format!("ORDER BY \"{name}\" is ambiguous");
+                        return Err(self.error(node, SqlError::new("42702", message)));
+                    }
+                    first
+                }
+                _ => None,
+            };
+            let (value, ty) = match output {
+                Some((_, value, ty)) => (value.clone(), *ty),
+                None => {
+                    let typed = self.bind(&sort.expression)?;
+                    self.settle(typed, None, node)?
+                }
+            };
+            keys.push(self.sort_key(value, ty, (sort.descending, sort.nulls_first)));
+        }
+        Ok(keys)
+    }
+
+    fn bind_distinct(
+        &mut self,
+        clause: &ast::SelectClause,
+        outputs: &[(String, Expression, Type)],
+    ) -> Result<Distinct, StatementError> {
+        let Some(ast::SelectQuantifier::DistinctClause(distinct)) = clause.select_quantifier() else {
+            return Ok(Distinct::No);
+        };
+        let Some(on) = distinct.distinct_on() else { return Ok(Distinct::Rows) };
+        let mut values = Vec::new();
+        for expression in on.exprs() {
+            let named = match &expression {
+                ast::Expr::NameRef(name) => {
+                    let name = name.text();
+                    outputs.iter().find(|(own, ..)| *own == name)
+                }
+                _ => place_of(&expression).and_then(|place| outputs.get(place.wrapping_sub(1))),
+            };
+            values.push(match named {
+                Some((_, value, _)) => value.clone(),
+                None => {
+                    let typed = self.bind(&expression)?;
+                    self.settle(typed, None, expression.syntax())?.0
+                }
+            });
+        }
+        Ok(Distinct::On(values))
+    }
+
+    /// Adds the columns of a table whose primary key is part of the group keys, because they depend on it.
+    fn add_dependent_keys(&mut self, keys: &mut Vec<(Register, Expression)>) {
+        for relation in &self.level().relations {
+            let Rows::Table { table, registers, used, .. } = &relation.rows else { continue };
+            let register = |place: usize| Register(registers.0 + place as u32);
+            let is_key = |column: &usize| {
+                let place = used.iter().position(|used| used == column);
+                place.is_some_and(|place| keys.iter().any(|(own, _)| *own == register(place)))
+            };
+            if !table.primary().columns.iter().all(is_key) {
+                continue;
+            }
+            for place in 0..used.len() {
+                if !keys.iter().any(|(own, _)| *own == register(place)) {
+                    keys.push((register(place), Expression::Register(register(place))));
+                }
+            }
+        }
+    }
+
+    /// Refuses a column of the level that is neither a group key nor in an aggregate.
+    fn refuse_ungrouped(
+        &self,
+        uses: &[Register],
+        keys: &[(Register, Expression)],
+        aggregates: &[Aggregate],
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let Some(level) = self.queries.levels.last() else { return Ok(()) };
+        let mut stray = None;
+        for register in uses {
+            let known = keys.iter().any(|(own, _)| own == register)
+                || aggregates.iter().any(|own| own.target == *register);
+            if known {
+                continue;
+            }
+            for relation in &level.relations {
+                let column = match &relation.rows {
+                    Rows::Table { registers, used, .. } => {
+                        let place = register.0.checked_sub(registers.0).map(|place| place as usize);
+                        place.and_then(|place| used.get(place).copied())
+                    }
+                    Rows::Plan { registers, .. } => registers.iter().position(|own| own == register),
+                    Rows::Row { .. } => None,
+                };
+                if let Some(column) = column {
+                    stray = Some(format!("{}.{}", relation.alias, relation.columns[column].0));
+                }
+            }
+        }
+        match stray {
+            None => Ok(()),
+            Some(column) => {
+                let message = format!(
+                    "column \"{column}\" must appear in the GROUP BY clause or be used in an aggregate \
+                     function"
+                );
+                Err(self.error(node, SqlError::new("42803", message)))
+            }
+        }
+    }
+}
+
+/// Returns the text of an expression, with one space between tokens and without comments.
+fn text_of(node: &SyntaxNode) -> String {
+    let tokens = node.descendants_with_tokens().filter_map(|part| part.into_token());
+    let words = tokens.filter(|token| !token.kind().is_trivia()).map(|token| token.text().to_owned());
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Replaces the expressions of group keys by the registers of the keys.
+fn replace_keys(expression: &mut Expression, keys: &[(Register, Expression)]) {
+    if let Some((register, _)) = keys.iter().find(|(_, key)| key == expression) {
+        *expression = Expression::Register(*register);
+        return;
+    }
+    expression.operands_mut().into_iter().for_each(|operand| replace_keys(operand, keys));
+}
