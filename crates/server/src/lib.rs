@@ -249,7 +249,7 @@ pub(crate) fn notice(message: &str) -> ErrorInfo {
 /// Returns an error for the client. `text` is the query that it sent, in which an error may have a position.
 pub(crate) fn refused(error: &reprise::Error, text: &str) -> ErrorResponse {
     let mut response = ErrorResponse::from(error_info(error, text));
-    if let reprise::Error::Sql(SqlError { object: Some(object), .. }) = error {
+    if let Some(object) = error.object() {
         let names = [&object.schema, &object.table, &object.column, &object.constraint];
         let fields = b"stcn".iter().copied().zip(names).filter(|(_, name)| !name.is_empty());
         response.fields.extend(fields.map(|(field, name)| (field, name.clone())));

@@ -8,8 +8,8 @@ use super::run::{Sink, check_cancelled, collect, run};
 use super::{ConflictUpdate, Delete, Insert, OnConflict, Plan, RowChecks, Update};
 use crate::execution::access::row_of;
 use crate::execution::foreign_keys::Changed;
-use crate::execution::operations::{check, require_value};
 use crate::execution::rows::Flow;
+use crate::execution::violations::{require_values, violated_check};
 use crate::{
     Conflict, Expression, Failure, ForeignKeys, Machine, Register, ScanRange, SqlError, Transaction,
 };
@@ -156,17 +156,22 @@ fn hand_on<D>(sink: Option<&mut Sink<'_, D>>, machine: &mut Machine, data: &mut 
     }
 }
 
-/// Checks the CHECK constraints of the row in the registers.
+/// Checks the NOT NULL and CHECK constraints of the row in the registers from `first` on.
 fn check_row<D: Transaction>(
     table: &Table,
     checks: &RowChecks,
+    first: Register,
     machine: &mut Machine,
     data: &mut D,
 ) -> Result<(), Failure> {
+    let (row, arena) = machine.window(first, table.columns.len());
+    require_values(table, row, arena)?;
     if let Some(calls) = &checks.calls {
         run(calls, machine, data, &mut |_, _| Ok(Flow::Continue))?;
     }
-    check(table, &checks.conditions, machine)
+    let violated = violated_check(&checks.conditions, machine)?;
+    let (row, arena) = machine.window(first, table.columns.len());
+    violated.map_or(Ok(()), |violated| Err(violated.error(table, row, arena).into()))
 }
 
 /// Inserts the row in the registers.
@@ -178,9 +183,7 @@ fn insert_row<D: Transaction>(
     sink: Option<&mut Sink<'_, D>>,
 ) -> Result<Flow, Failure> {
     let Insert { table, registers, checks, conflict, values, .. } = insert;
-    let (row, _) = machine.window(*registers, values.len());
-    row.iter().enumerate().try_for_each(|(place, value)| require_value(table, place, *value))?;
-    check_row(table, checks, machine, data)?;
+    check_row(table, checks, *registers, machine, data)?;
     if let Some(conflict) = conflict {
         // An absent key is added next: two statements that read it first would wait for each other's read.
         data.will_write(Some(table.id));
@@ -293,7 +296,6 @@ fn update_existing<D: Transaction>(
     let mut changes = Vec::new();
     for (column, register, value) in &update.assignments {
         let value = value.evaluate(machine)?;
-        require_value(table, *column, value)?;
         machine.set(*register, value);
         changes.push((*column, value));
     }
@@ -304,7 +306,7 @@ fn update_existing<D: Transaction>(
     for (column, value) in &changes {
         machine.set(Register(registers.0 + *column as u32), *value);
     }
-    check_row(table, checks, machine, data)?;
+    check_row(table, checks, *registers, machine, data)?;
     touched.written.insert(existing);
     touched.before(existing, machine, data)?;
     data.update(table, existing, &changes, &machine.frame.arena)?;
@@ -341,9 +343,7 @@ fn change_row<D: Transaction>(
 ) -> Result<Vec<(usize, Datum)>, Failure> {
     let mut changes = Vec::with_capacity(assignments.len());
     for (column, value) in assignments {
-        let value = value.evaluate(machine)?;
-        require_value(table, *column, value)?;
-        changes.push((*column, value));
+        changes.push((*column, value.evaluate(machine)?));
     }
     let slots = table.layout.slots();
     let (whole, arena) = machine.window(registers, slots.len());
@@ -373,7 +373,7 @@ pub(super) fn update<D: Transaction>(
             let row = row_of(machine.get(*handle), data)?;
             touched.before(row, machine, data)?;
             let changes = change_row(table, (row, *registers), assignments, machine, data)?;
-            check_row(table, checks, machine, data)?;
+            check_row(table, checks, *registers, machine, data)?;
             data.update(table, row, &changes, &machine.frame.arena)?;
             touched.after(*registers, machine)?;
             hand_on(sink, machine, data)
@@ -392,7 +392,7 @@ pub(super) fn update<D: Transaction>(
         let row = row_of(machine.get(*handle), data)?;
         touched.before(row, machine, data)?;
         change_row(table, (row, *registers), assignments, machine, data)?;
-        check_row(table, checks, machine, data)?;
+        check_row(table, checks, *registers, machine, data)?;
         data.delete(table, row)?;
         moved.push_registers(&whole, machine)?;
         Ok(Flow::Continue)
