@@ -13,7 +13,7 @@ mod ir;
 pub mod query;
 mod values;
 
-pub use error::{Conflict, ErrorObject, Failure, Severity, SqlError};
+pub use error::{Conflict, ErrorObject, Failure, Notice, Severity, SqlError};
 pub use execution::access::{
     DataAccess, EncodedRow, KeptRows, LookAhead, NestedScans, ScanRange, Transaction, TransactionControl,
 };

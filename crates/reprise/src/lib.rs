@@ -59,7 +59,9 @@ pub use logging::{CommitQueue, Content, LogStatistics, Sequencing, disk};
 pub use memory::{Account, Reserved};
 pub use native::Compile;
 pub use opening::{Lock, read_alone};
-pub use procedure::{Conflict, CurrentNumbers, Nowhere, RecoveryProgress, RowSink, SqlError};
+pub use procedure::{
+    Conflict, CurrentNumbers, ErrorObject, Notice, Nowhere, RecoveryProgress, RowSink, Severity, SqlError,
+};
 pub use recovery::{Method, Progress, RecoveryReport, ReplayMode, Stage};
 pub use rows::{Column, Row};
 pub use session::{

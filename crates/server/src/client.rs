@@ -23,7 +23,10 @@ use bytes::BytesMut;
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, ReadyForQuery, TransactionStatus};
 use procedure::Interrupts;
-use reprise::{Arena, CurrentNumbers, Error, Parameters, Session, SqlError, Statement, TransactionState};
+use reprise::{
+    Arena, CurrentNumbers, Error, Notice, Parameters, Session, Severity, SqlError, Statement,
+    TransactionState,
+};
 use sql::{Kind, Schema};
 use std::collections::HashMap;
 use std::io;
@@ -154,9 +157,10 @@ impl Client {
             Settings::new(&user, &database, &server.options, server.pool().database().statement_bytes());
         let mut refused = Vec::new();
         for (name, value) in asked {
-            // A setting that the server does not support is a notice, not an error, so that the client can
+            // A setting that the server does not support is a warning, not an error, so that the client can
             // connect.
-            refused.extend(settings.set(&name.to_lowercase(), &value).err());
+            let refusal = settings.set(&name.to_lowercase(), &value).err();
+            refused.extend(refusal.map(|content| Notice { severity: Severity::Warning, content }));
         }
         let client = Self {
             server,

@@ -30,10 +30,10 @@ use admission::Admission;
 use listener::Connection;
 use metrics::Metrics;
 use pgwire::error::ErrorInfo;
-use pgwire::messages::response::ErrorResponse;
+use pgwire::messages::response::{ErrorResponse, NoticeResponse};
 use plans::Plans;
 use pool::Pool;
-use reprise::{Database, SqlError};
+use reprise::{Database, Notice, Severity, SqlError};
 use startup::Connections;
 use std::io;
 use std::path::PathBuf;
@@ -249,8 +249,16 @@ pub(crate) fn fatal(error: &SqlError) -> ErrorInfo {
     info("FATAL", error)
 }
 
-pub(crate) fn notice(message: &str) -> ErrorInfo {
-    info("NOTICE", &SqlError::new("00000", message))
+/// Returns a message for the client of a statement that goes on.
+pub(crate) fn told(notice: &Notice) -> NoticeResponse {
+    let severity = match notice.severity {
+        Severity::Debug => "DEBUG",
+        Severity::Log => "LOG",
+        Severity::Info => "INFO",
+        Severity::Notice => "NOTICE",
+        Severity::Warning | Severity::Exception => "WARNING",
+    };
+    NoticeResponse::from(info(severity, &notice.content))
 }
 
 /// Returns an error for the client. `text` is the query that it sent, in which an error may have a position.
@@ -280,9 +288,4 @@ fn error_info(error: &reprise::Error, text: &str) -> ErrorInfo {
             info
         }
     }
-}
-
-/// Returns a notice of RAISE for the client.
-pub(crate) fn told(error: &SqlError) -> ErrorInfo {
-    info("NOTICE", error)
 }

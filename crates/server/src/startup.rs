@@ -7,12 +7,12 @@ use crate::link::Link;
 use crate::listener::Connection;
 use crate::shape::{is_encryption_request, is_sasl_initial};
 use crate::tls::Tls;
-use crate::{Server, fatal};
+use crate::{Server, fatal, told};
 use bytes::BytesMut;
 use pgwire::api::auth::sasl::scram::ScramServerAuth;
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::PgWireFrontendMessage;
-use pgwire::messages::response::{ErrorResponse, NoticeResponse, ReadyForQuery, TransactionStatus};
+use pgwire::messages::response::{ErrorResponse, ReadyForQuery, TransactionStatus};
 use pgwire::messages::startup::{
     Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, PasswordMessageFamily,
     SecretKey, Startup,
@@ -20,7 +20,7 @@ use pgwire::messages::startup::{
 use pgwire::tokio::server::{MaybeTls, negotiate_tls};
 use rand::TryRngCore as _;
 use rand::rngs::OsRng;
-use reprise::SqlError;
+use reprise::{Notice, Severity, SqlError};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -275,7 +275,8 @@ async fn welcome(
     let key = SecretKey::I32(registered.secret);
     link.output.put(Message::BackendKeyData(BackendKeyData::new(registered.pid(), key)));
     if let Some(notice) = &server.options.notice {
-        link.output.put(Message::NoticeResponse(NoticeResponse::from(crate::notice(notice))));
+        let content = SqlError::new("00000", notice);
+        link.output.put(Message::NoticeResponse(told(&Notice { severity: Severity::Notice, content })));
     }
     link.output.put(Message::ReadyForQuery(ReadyForQuery::new(TransactionStatus::Idle)));
     let options = options_of(&parameters.remove("options").unwrap_or_default());

@@ -10,7 +10,7 @@ use crate::worker::{Busy, Recorded};
 use catalog::{Arena, Datum, Reader, decode_value, encode_value, now_us};
 use logging::Commit as CommitPoint;
 use procedure::query::OutputColumn;
-use procedure::{CurrentNumbers, Nowhere, Procedure, Register, RowSink, SqlError};
+use procedure::{CurrentNumbers, Notice, Nowhere, Procedure, Register, RowSink, SqlError};
 use sql::{Arguments, Kind, interruptible};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -456,7 +456,7 @@ impl Session {
     /// assert_eq!(session.take_notices()[0].to_string(), "Hello, Ada");
     /// # Ok(()) }
     /// ```
-    pub fn take_notices(&mut self) -> Vec<SqlError> {
+    pub fn take_notices(&mut self) -> Vec<Notice> {
         self.worker.take_notices()
     }
 }

@@ -5,6 +5,7 @@ mod answers;
 mod batches;
 mod clients;
 mod limits;
+mod notices;
 mod sockets;
 mod strangers;
 mod transactions;
