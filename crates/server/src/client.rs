@@ -21,7 +21,9 @@ use crate::wire::Format;
 use crate::{Server, refused};
 use bytes::BytesMut;
 use pgwire::messages::PgWireBackendMessage as Message;
-use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, ReadyForQuery, TransactionStatus};
+use pgwire::messages::response::{
+    CommandComplete, EmptyQueryResponse, ErrorResponse, ReadyForQuery, TransactionStatus,
+};
 use procedure::Interrupts;
 use reprise::{
     Arena, CurrentNumbers, Error, Notice, Parameters, Session, Severity, SqlError, Statement,
@@ -329,7 +331,11 @@ impl Client {
 
     /// Sends an error. An open transaction has failed; an implicit one is rolled back.
     fn fail(&mut self, error: &Error, text: &str) {
-        self.output.put(Message::ErrorResponse(refused(error, text)));
+        self.fail_with(refused(error, text), error);
+    }
+
+    fn fail_with(&mut self, response: ErrorResponse, error: &Error) {
+        self.output.put(Message::ErrorResponse(response));
         self.server.metrics.as_ref().inspect(|metrics| metrics.failed());
         tracing::debug!(sqlstate = error.sqlstate(), %error, "{error}");
         if let Some(session) = &mut self.session {

@@ -4,6 +4,7 @@
 mod answers;
 mod batches;
 mod clients;
+mod copies;
 mod limits;
 mod notices;
 mod sockets;
