@@ -49,8 +49,17 @@ const LONG: usize = 64 << 10;
 #[derive(Clone)]
 struct NamedStatement {
     prepared: Option<Statement>,
+    /// The OIDs that the client has given to the first parameters; 0 for none.
+    given: Arc<[u32]>,
     /// The time of the last execution; `None` before the first.
     took: Option<Duration>,
+}
+
+impl NamedStatement {
+    /// Returns a statement whose parameters have the types that it decides itself.
+    fn new(prepared: Option<Statement>) -> Self {
+        Self { prepared, given: Arc::default(), took: None }
+    }
 }
 
 /// A statement with its parameters.
@@ -414,7 +423,7 @@ impl Client {
             let error = SqlError::new("0A000", "COPY among other statements of one query is not supported");
             return Err(error.with_hint("Send it as a separate query.").into());
         }
-        let mut statement = NamedStatement { prepared, took: None };
+        let mut statement = NamedStatement::new(prepared);
         self.describe_rows(statement.prepared.as_ref());
         let ran = self.run(&mut statement, &values, &[], None, Asked::Simply).await?;
         self.complete(ran);

@@ -241,8 +241,10 @@ impl<'a> Binder<'a> {
         Register(self.registers.len() as u32 - 1)
     }
 
-    /// Declares the parameters of a statement, before any part of it is bound.
-    pub(crate) fn declare_parameters(&mut self, count: usize, types: &[Option<Type>]) {
+    /// Declares the parameters of a statement, before any part of it is bound: those that it uses, and those
+    /// to which the client has given a type.
+    pub(crate) fn declare_parameters(&mut self, used: usize, types: &[Option<Type>]) {
+        let count = used.max(types.len());
         let types = (0..count).map(|place| types.get(place).copied().flatten()).collect();
         *self.parameters.borrow_mut() = types;
         for _ in 0..count {

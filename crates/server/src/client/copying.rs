@@ -143,7 +143,7 @@ impl Client {
         out.begin(columns, &mut self.output.lock());
         let rows = self.rows(&prepared, &[], RowsTo::Copy(out.clone()));
         let count = Arc::clone(&rows.count);
-        let mut statement = NamedStatement { prepared: Some(prepared), took: None };
+        let mut statement = NamedStatement::new(Some(prepared));
         let ran = self.run_in_session(&mut statement, &Parameters::default(), rows).await?;
         out.end(&mut self.output.lock());
         self.output.put(Message::CopyDone(CopyDone::new()));

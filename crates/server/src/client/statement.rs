@@ -143,7 +143,7 @@ impl Client {
                     let message = format!("prepared statement \"{name}\" already exists");
                     return Err(SqlError::new("42P05", message).into());
                 }
-                self.prepare_as(name, &text, &types)?;
+                self.prepare_as(name, &text, &types, &[])?;
                 complete(tag)
             }
             Kind::Execute { name, arguments } => {
@@ -219,7 +219,7 @@ impl Client {
             return Err(SqlError::new("42P03", format!("cursor \"{name}\" already exists")).into());
         }
         let prepared = self.plan(text, |session| session.prepare_typed(text, &[]))?;
-        let mut named = NamedStatement { prepared, took: None };
+        let mut named = NamedStatement::new(prepared);
         let kept = Arc::new(Mutex::new(BytesMut::new()));
         let Some(prepared) = &named.prepared else { return Ok(Ran::Empty) };
         let rows = self.rows(prepared, &[], RowsTo::Portal(Arc::clone(&kept)));
