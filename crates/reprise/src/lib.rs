@@ -67,7 +67,7 @@ pub use rows::{Column, Row};
 pub use session::{
     Access, Attempt, Completion, Parameters, Session, StartedCall, Statement, ToStatement, TransactionState,
 };
-pub use sql::Prepared;
+pub use sql::{ColumnOrigin, Prepared};
 pub use storage::{Digest, TableDigest};
 pub use transaction::{AbortReason, Aborts, BlocksBy, Refusal, Scheme};
 pub use worker::Busy;

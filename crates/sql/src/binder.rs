@@ -1,7 +1,7 @@
 //! The state of binding one statement or routine: registers, names in scope, operations so far.
 
 use crate::error::StatementError;
-use crate::plan::Queries;
+use crate::plan::{Origins, Queries};
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::without_limits;
@@ -130,6 +130,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) parameters: RefCell<Vec<Option<Type>>>,
     /// The queries that are being bound.
     pub(crate) queries: Queries,
+    /// The columns of tables and views of which registers have the values.
+    pub(crate) origins: Origins,
     pub(crate) uses_timestamp: bool,
     pub(crate) uses_seed: bool,
     pub(crate) writes: bool,
@@ -167,6 +169,7 @@ impl<'a> Binder<'a> {
             aggregates: None,
             parameters: RefCell::default(),
             queries: Queries::default(),
+            origins: Origins::default(),
             uses_timestamp: false,
             uses_seed: false,
             writes: false,

@@ -52,7 +52,7 @@ pub(crate) struct KnownProcedure {
 impl KnownProcedure {
     fn new(procedure: &Arc<Procedure>) -> Self {
         let outputs = procedure.outputs();
-        let columns = outputs.map(|(name, _, ty)| Column { name: name.into(), ty }).collect();
+        let columns = outputs.map(|(name, _, ty)| Column { name: name.into(), ty, origin: None }).collect();
         Self { procedure: Arc::clone(procedure), columns }
     }
 }

@@ -5,6 +5,7 @@ mod answers;
 mod batches;
 mod clients;
 mod copies;
+mod described;
 mod limits;
 mod notices;
 mod sockets;

@@ -10,13 +10,17 @@ mod from;
 mod join;
 mod listed;
 mod named;
+mod origin;
 pub(crate) mod select;
 mod subquery;
 mod write;
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
+use crate::oids::table_oid;
 use catalog::{ScalarType, Table, Type};
+pub(crate) use origin::Origins;
+pub use origin::{ColumnOrigin, ResultColumn};
 use procedure::query::{JoinKind, OutputColumn, Plan, Query, Question, SlotId, Subquery};
 use procedure::{ByValueCause, Expression, Procedure, QueryTarget, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
@@ -97,6 +101,8 @@ pub(crate) struct Named {
     name: String,
     slot: SlotId,
     columns: Vec<(String, Type)>,
+    /// The columns of tables that its columns are.
+    origins: Vec<Option<origin::Known>>,
     /// The lowest level around WITH that it refers to; `None` if its rows are always the same.
     lowest: Option<usize>,
 }
@@ -461,12 +467,14 @@ impl Binder<'_> {
         let own = &mut level.relations[relation];
         let ty = own.columns[column].1;
         let register = match &mut own.rows {
-            Rows::Table { registers, used, .. } => {
+            Rows::Table { table, registers, used, .. } => {
                 let place = used.iter().position(|used| *used == column).unwrap_or_else(|| {
                     used.push(column);
                     used.len() - 1
                 });
-                Register(registers.0 + place as u32)
+                let register = Register(registers.0 + place as u32);
+                self.origins.note_column(register, table_oid(table), column, ty);
+                register
             }
             Rows::Plan { registers, .. } => registers[column],
             Rows::Row { registers } => Register(registers.0 + column as u32),
