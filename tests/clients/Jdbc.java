@@ -30,6 +30,7 @@ public final class Jdbc {
                 statement.execute("CREATE TABLE owner (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name VARCHAR(30) NOT NULL)");
                 statement.execute("CREATE TABLE pet (id INT PRIMARY KEY, owner BIGINT REFERENCES owner, weight NUMERIC(6,2))");
                 statement.execute("CREATE INDEX pet_owner ON pet (owner)");
+                statement.execute("CREATE TABLE mixed (id BIGINT PRIMARY KEY, note VARCHAR(12), size FLOAT8, small INT, at TIMESTAMP)");
                 statement.execute("CREATE FUNCTION weigh(p INT) RETURNS NUMERIC LANGUAGE plpgsql AS $$ DECLARE w NUMERIC; BEGIN SELECT weight INTO w FROM pet WHERE id = p; RETURN w; END $$");
             }
             long id;
@@ -50,12 +51,58 @@ public final class Jdbc {
                 }
                 expect(50, insert.executeBatch().length);
             }
+            try (PreparedStatement insert = connection.prepareStatement("INSERT INTO mixed VALUES (?, ?, ?, ?, ?)")) {
+                // The driver names these types when it prepares, and refuses other types in the description.
+                for (int i = 1; i <= 3; i++) {
+                    insert.setInt(1, i);
+                    insert.setString(2, "row " + i);
+                    insert.setFloat(3, i / 2f);
+                    insert.setShort(4, (short) i);
+                    insert.setTimestamp(5, i == 2 ? null : Timestamp.valueOf("2024-02-29 12:00:00"));
+                    insert.addBatch();
+                }
+                expect(3, insert.executeBatch().length);
+                insert.setLong(1, 4);
+                insert.setNull(2, Types.VARCHAR);
+                insert.setDouble(3, 0.25);
+                insert.setNull(4, Types.INTEGER);
+                insert.setNull(5, Types.TIMESTAMP);
+                insert.addBatch();
+                insert.setInt(1, 5);
+                insert.setString(2, "five");
+                insert.setBigDecimal(3, new BigDecimal("1.5"));
+                insert.setInt(4, 7);
+                insert.setNull(5, Types.TIMESTAMP);
+                insert.addBatch();
+                expect(2, insert.executeBatch().length);
+            }
+            try (Statement statement = connection.createStatement()) {
+                ResultSet all = statement.executeQuery("SELECT id AS key, note, size, small FROM mixed ORDER BY id");
+                ResultSetMetaData columns = all.getMetaData();
+                expect("mixed|id|key", ((org.postgresql.PGResultSetMetaData) columns).getBaseTableName(1) + "|"
+                    + ((org.postgresql.PGResultSetMetaData) columns).getBaseColumnName(1) + "|" + columns.getColumnLabel(1));
+                expect("12|varchar", columns.getPrecision(2) + "|" + columns.getColumnTypeName(2));
+                expect(ResultSetMetaData.columnNoNulls, columns.isNullable(1));
+                expect(List.of("1|row 1|0.5|1", "2|row 2|1|2", "3|row 3|1.5|3", "4|null|0.25|null", "5|five|1.5|7"),
+                    rows(all, "key", "note", "size", "small"));
+                Array array = connection.createArrayOf("int4", new Integer[] {1, 3, 9});
+                try (PreparedStatement any = connection.prepareStatement("SELECT array_agg(id ORDER BY id) FROM mixed WHERE id = ANY (?)")) {
+                    any.setArray(1, array);
+                    for (int i = 0; i < 10; i++) { // from the fifth time on, values travel in binary
+                        ResultSet found = any.executeQuery();
+                        found.next();
+                        expect(List.of(1L, 3L), List.of((Object[]) found.getArray(1).getArray()));
+                    }
+                }
+            }
             Savepoint savepoint = connection.setSavepoint();
             try (Statement statement = connection.createStatement()) {
                 statement.executeUpdate("INSERT INTO pet VALUES (1, NULL, NULL)");
                 throw new AssertionError("a key is taken");
             } catch (SQLException error) {
                 expect("23505", error.getSQLState());
+                org.postgresql.util.ServerErrorMessage told = ((org.postgresql.util.PSQLException) error).getServerErrorMessage();
+                expect("pet_pkey|Key (id)=(1) already exists.", told.getConstraint() + "|" + told.getDetail());
                 connection.rollback(savepoint);
             }
             connection.commit();

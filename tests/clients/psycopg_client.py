@@ -31,6 +31,33 @@ def values_come_back_in_both_formats():
             assert cursor.execute("SELECT * FROM p").fetchone() == row
 
 
+def arrays_go_both_ways_in_both_formats():
+    execute("CREATE TABLE arrays (id INT PRIMARY KEY, t TEXT)")
+    moment = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)
+    values = {
+        "int": [1, None, -3],
+        "bigint": [2**40, 0],
+        "text": ["plain", 'a "b", {c}', "", "NULL", "\\ h\u00e9", None],
+        "numeric": [decimal.Decimal("1.50"), decimal.Decimal("-0.001")],
+        "float8": [0.5, float("inf"), None],
+        "bool": [True, False, None],
+        "date": [datetime.date(2024, 2, 29)],
+        "timestamptz": [moment, None],
+        "uuid": [uuid.uuid4(), None],
+        "bytea": [b"\x00\xff", b""],
+        "smallint": [],
+    }
+    for parameter in ("%s", "%t", "%b"):
+        for binary in (False, True):
+            with connection.cursor(binary=binary) as cursor:
+                for ty, array in values.items():
+                    row = cursor.execute(f"SELECT {parameter}::{ty}[] AS a", (array,)).fetchone()
+                    assert row == (array,), (parameter, binary, ty, row)
+                cursor.execute("INSERT INTO arrays SELECT n, 'x' FROM unnest(%s::int[]) AS n ON CONFLICT DO NOTHING", ([1, 2, 3],))
+                found = cursor.execute("SELECT array_agg(id ORDER BY id) FROM arrays WHERE id = ANY (%s)", ([2, 3, 9],))
+                assert found.fetchone() == ([2, 3],)
+
+
 def copy_goes_both_ways_in_all_formats():
     cursor = connection.cursor()
     for how in ("", "WITH (FORMAT BINARY)"):
@@ -62,6 +89,21 @@ def a_copy_that_fails_leaves_nothing():
     except psycopg.errors.InvalidTextRepresentation:
         pass
     assert one("SELECT count(*) FROM p WHERE id = 9000") == (0,)
+
+
+def errors_and_notices_say_what_they_are_about():
+    try:
+        execute("INSERT INTO arrays VALUES (1, 'again')")
+        raise AssertionError("the key is taken")
+    except psycopg.errors.UniqueViolation as error:
+        told = error.diag
+        assert told.message_detail == "Key (id)=(1) already exists.", told.message_detail
+        assert (told.schema_name, told.table_name, told.constraint_name) == ("public", "arrays", "arrays_pkey")
+    heard = []
+    connection.add_notice_handler(lambda notice: heard.append((notice.severity, notice.sqlstate)))
+    execute("COMMIT")
+    execute("DO $$ BEGIN RAISE WARNING 'careful'; END $$", prepare=True)
+    assert heard == [("WARNING", "25P01"), ("WARNING", "01000")], heard
 
 
 def a_pipeline_is_one_transaction():
@@ -140,6 +182,8 @@ def statements_are_cancelled():
 
 for check in (
     values_come_back_in_both_formats,
+    arrays_go_both_ways_in_both_formats,
+    errors_and_notices_say_what_they_are_about,
     copy_goes_both_ways_in_all_formats,
     a_copy_that_fails_leaves_nothing,
     a_pipeline_is_one_transaction,

@@ -13,6 +13,7 @@ mod key;
 mod row;
 mod schema;
 mod sequence;
+mod shown;
 mod temporal;
 mod trigger;
 mod types;
@@ -32,6 +33,7 @@ pub use schema::{
     Catalog, CatalogError, Column, ForeignKey, Identity, Index, NewIndex, NewTable, ReferenceAction, Table,
 };
 pub use sequence::{Sequence, SequencePlace};
+pub use shown::output_text;
 pub use temporal::{
     DATE_AFTER_ALL, DATE_BEFORE_ALL, Day, MICROSECONDS_PER_DAY, Moment, TIMESTAMP_AFTER_ALL,
     TIMESTAMP_BEFORE_ALL, TemporalError, checked_date, checked_timestamp, date_of, date_plus, day_of,

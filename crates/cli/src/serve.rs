@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use reprise::{Config, Database, Progress};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use server::{HTTP_CONNECTIONS, Options, Server, Tls, Users};
+use server::{HTTP_CONNECTIONS, Listener, Options, Server, SocketFile, Tls, Users};
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -42,6 +42,10 @@ pub struct Arguments {
     /// The address to listen on. An address that other machines reach needs --users.
     #[arg(long, default_value = "127.0.0.1:5433")]
     listen: SocketAddr,
+    /// A folder for a Unix domain socket beside the address, with PostgreSQL's name: .s.PGSQL.PORT.
+    /// [default: none]
+    #[arg(long, value_name = "FOLDER")]
+    socket: Option<PathBuf>,
     /// Maximum number of open transactions. Eight of them are left to single statements.
     #[arg(long, default_value_t = 256, value_parser = numbers::from::<usize>(16, 4096))]
     workers: usize,
@@ -179,6 +183,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         format!("{}: {position} of {total}", progress::doing(stage))
     });
     let serving = runtime.spawn(Arc::clone(&server).serve(listener));
+    let socket =
+        arguments.socket.as_ref().map(|folder| serve_socket(&runtime, &server, folder, address.port()));
+    let socket = socket.transpose()?;
     if let Some(address) = arguments.http {
         let listener = bind(&runtime, address)?;
         let address = listener.local_addr()?;
@@ -195,6 +202,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     server.open(database.clone());
     info!(%address, "listening on {address}; {}", arguments.clients.trust());
+    if let Some(path) = socket.as_ref().map(|file| file.path().display()) {
+        info!(%path, "listening on {path}");
+    }
     until_stopped(&runtime, serving)?;
     if !runtime.block_on(server.stop(STOP_PATIENCE)) {
         warn!("some clients have not gone within {} s", STOP_PATIENCE.as_secs());
@@ -277,6 +287,16 @@ fn runtime() -> Result<Runtime> {
 fn bind(runtime: &Runtime, address: SocketAddr) -> Result<TcpListener> {
     let listener = runtime.block_on(TcpListener::bind(address));
     listener.with_context(|| format!("cannot listen on {address}"))
+}
+
+/// Serves clients of a Unix domain socket. Returns its file.
+fn serve_socket(runtime: &Runtime, server: &Arc<Server>, folder: &Path, port: u16) -> Result<SocketFile> {
+    let _entered = runtime.enter();
+    let bound = Listener::on_socket(folder, port);
+    let (listener, file) = bound
+        .with_context(|| format!("cannot listen on a socket for port {port} in {}", folder.display()))?;
+    runtime.spawn(Arc::clone(server).serve(listener));
+    Ok(file)
 }
 
 fn report_recovery(data: &Path, database: &Database) {

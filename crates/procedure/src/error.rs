@@ -33,13 +33,36 @@ pub struct ErrorObject {
     pub constraint: String,
 }
 
-/// The severity of a RAISE.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The severity of a message. After all but EXCEPTION the transaction goes on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Severity {
-    /// Aborts the transaction.
-    Exception,
-    /// WARNING, NOTICE, INFO, LOG or DEBUG: the message is reported, and the transaction goes on.
+    /// DEBUG.
+    Debug,
+    /// LOG.
+    Log,
+    /// INFO: the client has asked for the message.
+    Info,
+    /// NOTICE.
     Notice,
+    /// WARNING.
+    Warning,
+    /// EXCEPTION: aborts the transaction.
+    Exception,
+}
+
+/// A message to the client of a statement that goes on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Notice {
+    /// Any severity but `Exception`.
+    pub severity: Severity,
+    /// The message, with SQLSTATE, DETAIL and HINT.
+    pub content: SqlError,
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.content.fmt(f)
+    }
 }
 
 /// The reason why a transaction must be retried.

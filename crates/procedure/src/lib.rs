@@ -13,7 +13,7 @@ mod ir;
 pub mod query;
 mod values;
 
-pub use error::{Conflict, ErrorObject, Failure, Severity, SqlError};
+pub use error::{Conflict, ErrorObject, Failure, Notice, Severity, SqlError};
 pub use execution::access::{
     DataAccess, EncodedRow, KeptRows, LookAhead, NestedScans, ScanRange, Transaction, TransactionControl,
 };
@@ -30,6 +30,7 @@ pub use execution::refusal::Refusal;
 pub use execution::services::{CurrentNumbers, Nowhere, RowSink, Sequences, Services};
 pub use execution::source::Source;
 pub use execution::tape::{Part, Tapes, Whole, WitnessRecorder, WitnessValues};
+pub use execution::violations::Violated;
 pub use ir::added::added_columns;
 pub use ir::by_value::ByValueCause;
 pub use ir::effect::{Effect, Rebuild, sequences_in};

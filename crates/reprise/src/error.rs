@@ -3,7 +3,7 @@
 use checkpoint::CheckpointError;
 use logging::content::InvalidContent;
 use logging::{InvalidSequencing, LogError};
-use procedure::SqlError;
+use procedure::{ErrorObject, SqlError};
 use recovery::RecoveryError;
 use sql::{ImageError, StatementError};
 use std::path::PathBuf;
@@ -69,8 +69,6 @@ impl Error {
         match self {
             Self::Recovery(error) => error.hint(),
             Self::Log(error) | Self::Checkpoint(CheckpointError::Disk(error)) => error.hint(),
-            Self::Sql(error) => error.hint.as_deref(),
-            Self::Statement(error) => error.error.hint.as_deref(),
             Self::BackupTarget(_) => Some("Name a folder that is empty or does not exist."),
             Self::DeviceInUse(_) => Some("Give each logger of each database a separate folder."),
             Self::TooManySessions(_) => Some("Close sessions, or raise the configured number of workers."),
@@ -78,6 +76,37 @@ impl Error {
                 "Open the database with the devices of its creation. Mount or link moved devices at their \
                  former paths.",
             ),
+            _ => self.sql().and_then(|error| error.hint.as_deref()),
+        }
+    }
+
+    /// Returns further facts, if there are any.
+    pub fn detail(&self) -> Option<&str> {
+        self.sql().and_then(|error| error.detail.as_deref())
+    }
+
+    /// Returns the table, and the column or constraint, that the error is about, if it is about one.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// session.execute_script("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1);")?;
+    /// let error = session.execute("INSERT INTO t VALUES (1)", params![]).unwrap_err();
+    /// assert_eq!(error.detail(), Some("Key (id)=(1) already exists."));
+    /// assert_eq!(error.object().map(|object| object.constraint.as_str()), Some("t_pkey"));
+    /// # Ok(()) }
+    /// ```
+    pub fn object(&self) -> Option<&ErrorObject> {
+        self.sql().and_then(|error| error.object.as_deref())
+    }
+
+    fn sql(&self) -> Option<&SqlError> {
+        match self {
+            Self::Sql(error) => Some(error),
+            Self::Statement(error) => Some(&error.error),
             _ => None,
         }
     }

@@ -59,13 +59,15 @@ pub use logging::{CommitQueue, Content, LogStatistics, Sequencing, disk};
 pub use memory::{Account, Reserved};
 pub use native::Compile;
 pub use opening::{Lock, read_alone};
-pub use procedure::{Conflict, CurrentNumbers, Nowhere, RecoveryProgress, RowSink, SqlError};
+pub use procedure::{
+    Conflict, CurrentNumbers, ErrorObject, Notice, Nowhere, RecoveryProgress, RowSink, Severity, SqlError,
+};
 pub use recovery::{Method, Progress, RecoveryReport, ReplayMode, Stage};
 pub use rows::{Column, Row};
 pub use session::{
     Access, Attempt, Completion, Parameters, Session, StartedCall, Statement, ToStatement, TransactionState,
 };
-pub use sql::Prepared;
+pub use sql::{ColumnOrigin, Prepared};
 pub use storage::{Digest, TableDigest};
 pub use transaction::{AbortReason, Aborts, BlocksBy, Refusal, Scheme};
 pub use worker::Busy;

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::definitions::Version;
 use crate::inner::Inner;
 use catalog::{Arena, CommitOrder, Datum, Value, datum_from_value, now_us};
-use procedure::SqlError;
+use procedure::{SqlError, Violated};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use storage::{Linker, Worker};
@@ -97,14 +97,11 @@ impl Loader {
         self.row.clear();
         for (column, value) in columns.iter().zip(values) {
             let datum = datum_from_value(value, column.ty.into(), &mut self.arena).map_err(SqlError::from)?;
-            if datum.is_null() && !column.nullable {
-                let message = format!(
-                    "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
-                    column.name, table.name
-                );
-                return Err(SqlError::new("23502", message).into());
-            }
             self.row.push(datum);
+        }
+        let is_violated = |column: &usize| self.row[*column].is_null() && !columns[*column].nullable;
+        if let Some(column) = (0..columns.len()).find(is_violated) {
+            return Err(Violated::NotNull(column).error(table, &self.row, &self.arena).into());
         }
         if table.hidden_key {
             // The form of a statement's hidden keys: the time, then a number that is unique at that time.
@@ -123,11 +120,7 @@ impl Loader {
         drop(guard);
         match loaded {
             Ok(true) => Ok(()),
-            Ok(false) => {
-                let name = &table.indexes[0].name;
-                let message = format!("duplicate key value violates unique constraint \"{name}\"");
-                Err(SqlError::new("23505", message).into())
-            }
+            Ok(false) => Err(Violated::Unique(0).error(table, &self.row, &self.arena).into()),
             Err(error) => Err(SqlError::new("53200", error.to_string()).into()),
         }
     }

@@ -2,6 +2,7 @@
 
 use catalog::{Arena, Datum, Type, Value, value_from_datum};
 use procedure::{RowSink, SqlError};
+use sql::ColumnOrigin;
 use std::ops::Index;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,6 +13,8 @@ pub struct Column {
     pub name: String,
     /// The type of its values.
     pub ty: Type,
+    /// The column of a table or view that it is; `None` for any other value.
+    pub origin: Option<ColumnOrigin>,
 }
 
 /// A row of an answer.

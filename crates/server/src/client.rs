@@ -21,9 +21,14 @@ use crate::wire::Format;
 use crate::{Server, refused};
 use bytes::BytesMut;
 use pgwire::messages::PgWireBackendMessage as Message;
-use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, ReadyForQuery, TransactionStatus};
+use pgwire::messages::response::{
+    CommandComplete, EmptyQueryResponse, ErrorResponse, ReadyForQuery, TransactionStatus,
+};
 use procedure::Interrupts;
-use reprise::{Arena, CurrentNumbers, Error, Parameters, Session, SqlError, Statement, TransactionState};
+use reprise::{
+    Arena, CurrentNumbers, Error, Notice, Parameters, Session, Severity, SqlError, Statement,
+    TransactionState,
+};
 use sql::{Kind, Schema};
 use std::collections::HashMap;
 use std::io;
@@ -44,8 +49,17 @@ const LONG: usize = 64 << 10;
 #[derive(Clone)]
 struct NamedStatement {
     prepared: Option<Statement>,
+    /// The OIDs that the client has given to the first parameters; 0 for none.
+    given: Arc<[u32]>,
     /// The time of the last execution; `None` before the first.
     took: Option<Duration>,
+}
+
+impl NamedStatement {
+    /// Returns a statement whose parameters have the types that it decides itself.
+    fn new(prepared: Option<Statement>) -> Self {
+        Self { prepared, given: Arc::default(), took: None }
+    }
 }
 
 /// A statement with its parameters.
@@ -154,9 +168,10 @@ impl Client {
             Settings::new(&user, &database, &server.options, server.pool().database().statement_bytes());
         let mut refused = Vec::new();
         for (name, value) in asked {
-            // A setting that the server does not support is a notice, not an error, so that the client can
+            // A setting that the server does not support is a warning, not an error, so that the client can
             // connect.
-            refused.extend(settings.set(&name.to_lowercase(), &value).err());
+            let refusal = settings.set(&name.to_lowercase(), &value).err();
+            refused.extend(refusal.map(|content| Notice { severity: Severity::Warning, content }));
         }
         let client = Self {
             server,
@@ -325,7 +340,11 @@ impl Client {
 
     /// Sends an error. An open transaction has failed; an implicit one is rolled back.
     fn fail(&mut self, error: &Error, text: &str) {
-        self.output.put(Message::ErrorResponse(refused(error, text)));
+        self.fail_with(refused(error, text), error);
+    }
+
+    fn fail_with(&mut self, response: ErrorResponse, error: &Error) {
+        self.output.put(Message::ErrorResponse(response));
         self.server.metrics.as_ref().inspect(|metrics| metrics.failed());
         tracing::debug!(sqlstate = error.sqlstate(), %error, "{error}");
         if let Some(session) = &mut self.session {
@@ -404,7 +423,7 @@ impl Client {
             let error = SqlError::new("0A000", "COPY among other statements of one query is not supported");
             return Err(error.with_hint("Send it as a separate query.").into());
         }
-        let mut statement = NamedStatement { prepared, took: None };
+        let mut statement = NamedStatement::new(prepared);
         self.describe_rows(statement.prepared.as_ref());
         let ran = self.run(&mut statement, &values, &[], None, Asked::Simply).await?;
         self.complete(ran);

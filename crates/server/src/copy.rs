@@ -65,14 +65,9 @@ impl CopyIn {
         self.input.len()
     }
 
-    /// Adds the number of the current row to an error.
-    pub(crate) fn with_row(&self, error: Error) -> Error {
-        match error {
-            Error::Sql(error) if error.detail.is_none() => {
-                Error::Sql(error.with_detail(format!("COPY, line {}.", self.rows)))
-            }
-            other => other,
-        }
+    /// Returns the CONTEXT of an error: the number of the current row, if there is one.
+    pub(crate) fn context(&self) -> Option<String> {
+        (self.rows > 0).then(|| format!("COPY, line {}", self.rows))
     }
 
     /// Takes the next row. `is_end`: no more input follows, so the last row needs no line end.
@@ -81,8 +76,7 @@ impl CopyIn {
     /// `22P04`: the row is malformed. The errors of the types: a field is no value of its column's type.
     pub(crate) fn next_row(&mut self, is_end: bool) -> Result<Row, Error> {
         if self.is_over {
-            self.input.clear();
-            return Ok(Row::None);
+            return self.skip_to_end();
         }
         let fields = match self.options.format {
             CopyFormat::Binary => return self.binary_row(is_end),
@@ -92,17 +86,16 @@ impl CopyIn {
         let Some(fields) = fields else { return Ok(Row::None) };
         let types = self.insert.parameters();
         if fields.len() > types.len() {
-            return Err(self.with_row(bad("extra data after last expected column")));
+            return Err(bad("extra data after last expected column"));
         }
         if fields.len() < types.len() {
-            return Err(self.with_row(bad("missing data for a column")));
+            return Err(bad("missing data for a column"));
         }
         let (mut values, mut arena) = (Parameters::new(&self.insert), Arena::default());
         for (field, ty) in fields.into_iter().zip(types) {
             let value = match field {
                 None => Datum::Null,
-                Some(bytes) => datum_of(&bytes, *ty, Format::Text, &mut arena)
-                    .map_err(|error| self.with_row(error.into()))?,
+                Some(bytes) => datum_of(&bytes, *ty, Format::Text, &mut arena)?,
             };
             values.push(value, &arena);
         }
@@ -162,7 +155,7 @@ impl CopyIn {
 
     fn text_fields(&mut self, is_end: bool) -> Result<Option<Vec<Option<Vec<u8>>>>, Error> {
         let Some(mut line) = self.take_data_line(is_end, None) else { return Ok(None) };
-        utf8_of(&line).map_err(|error| self.with_row(SqlError::from(error).into()))?;
+        utf8_of(&line).map_err(SqlError::from)?;
         let (delimiter, null) = (self.options.delimiter, self.options.null.as_bytes());
         let mut fields = Vec::new();
         let (mut start, mut offset) = (0, 0);
@@ -170,7 +163,7 @@ impl CopyIn {
             if line[offset.min(line.len())..].starts_with(b"\\.") {
                 // The end-of-data mark, which may follow a row on its line.
                 if offset + 2 < line.len() {
-                    return Err(self.with_row(bad("end-of-copy marker corrupt")));
+                    return Err(bad("end-of-copy marker corrupt"));
                 }
                 self.is_over = true;
                 line.truncate(offset);
@@ -194,7 +187,7 @@ impl CopyIn {
     fn csv_fields(&mut self, is_end: bool) -> Result<Option<Vec<Option<Vec<u8>>>>, Error> {
         let (quote, escape) = (self.options.quote, self.options.escape);
         let Some(line) = self.take_data_line(is_end, Some((quote, escape))) else { return Ok(None) };
-        utf8_of(&line).map_err(|error| self.with_row(SqlError::from(error).into()))?;
+        utf8_of(&line).map_err(SqlError::from)?;
         let mut fields = Vec::new();
         let (mut field, mut was_quoted, mut quoted) = (Vec::new(), false, false);
         let mut offset = 0;
@@ -214,7 +207,7 @@ impl CopyIn {
                     was_quoted = true;
                 }
                 Some(byte) if quoted || byte != self.options.delimiter => field.push(byte),
-                None if quoted => return Err(self.with_row(bad("unterminated CSV quoted field"))),
+                None if quoted => return Err(bad("unterminated CSV quoted field")),
                 end => {
                     let is_null = !was_quoted && field == self.options.null.as_bytes();
                     let bytes = std::mem::take(&mut field);
@@ -226,6 +219,15 @@ impl CopyIn {
                 }
             }
             offset += 1;
+        }
+    }
+
+    /// Skips the data behind the end-of-data mark. In the binary format there must be none.
+    fn skip_to_end(&mut self) -> Result<Row, Error> {
+        let skipped = self.input.split();
+        match self.options.format {
+            CopyFormat::Binary if !skipped.is_empty() => Err(bad("received copy data after EOF marker")),
+            _ => Ok(Row::None),
         }
     }
 
@@ -251,14 +253,13 @@ impl CopyIn {
         }
         let types = self.insert.parameters();
         let short = || if is_end { Err(bad("unexpected EOF in COPY data")) } else { Ok(Row::None) };
-        let Some(count) = self.input.get(..2) else {
-            return if self.input.is_empty() && !is_end { Ok(Row::None) } else { short() };
-        };
+        // As in PostgreSQL, the data may end between two rows without the trailer.
+        let Some(count) = self.input.get(..2) else { return Ok(Row::None) };
         let count = i16::from_be_bytes([count[0], count[1]]);
         if count == -1 {
             self.is_over = true;
-            self.input.clear();
-            return Ok(Row::None);
+            drop(self.input.split_to(2));
+            return self.skip_to_end();
         }
         if usize::try_from(count) != Ok(types.len()) {
             let message = format!("row field count is {count}, expected {}", types.len());

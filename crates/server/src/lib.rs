@@ -9,6 +9,7 @@ mod connection;
 mod copy;
 mod http;
 mod link;
+mod listener;
 mod metrics;
 mod password;
 mod plans;
@@ -21,23 +22,24 @@ mod wire;
 
 pub use http::MOST_CONNECTIONS as HTTP_CONNECTIONS;
 pub use link::Decoder;
+pub use listener::{Listener, SocketFile};
 pub use password::{Users, UsersError, verifier};
 pub use tls::Tls;
 
 use admission::Admission;
+use listener::Connection;
 use metrics::Metrics;
 use pgwire::error::ErrorInfo;
-use pgwire::messages::response::ErrorResponse;
+use pgwire::messages::response::{ErrorResponse, NoticeResponse};
 use plans::Plans;
 use pool::Pool;
-use reprise::{Database, SqlError};
+use reprise::{Database, Notice, Severity, SqlError};
 use startup::Connections;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::net::{TcpListener, TcpStream};
 
 /// The `server_version` that clients read.
 pub(crate) const VERSION: &str = "15.0 (Reprise)";
@@ -90,6 +92,8 @@ pub struct Server {
     pub(crate) connections: Connections,
     pub(crate) metrics: Option<Metrics>,
     admission: Arc<Admission>,
+    /// Whether the thread of `attendance` runs.
+    attendance: Once,
     is_stopping: AtomicBool,
 }
 
@@ -109,6 +113,7 @@ impl Server {
             pool: OnceLock::new(),
             plans: Plans::default(),
             admission: Admission::new(options.max_connections, options.descriptors),
+            attendance: Once::new(),
             is_stopping: AtomicBool::new(false),
             options,
             recovering: Box::new(recovering),
@@ -125,11 +130,12 @@ impl Server {
     ///
     /// # Errors
     /// The listener fails.
-    pub async fn serve(self: Arc<Self>, listener: TcpListener) -> io::Result<()> {
-        attendance::begin(&self);
+    pub async fn serve(self: Arc<Self>, listener: impl Into<Listener>) -> io::Result<()> {
+        let listener = listener.into();
+        self.attendance.call_once(|| attendance::begin(&self));
         loop {
-            let (socket, client) = match listener.accept().await {
-                Ok(accepted) => accepted,
+            let connection = match listener.accept().await {
+                Ok(connection) => connection,
                 // The client has disconnected again, or no file descriptor is free.
                 Err(error) if error.kind() != io::ErrorKind::InvalidInput => {
                     tracing::debug!(%error, "cannot accept a connection: {error}");
@@ -141,8 +147,9 @@ impl Server {
             let server = Arc::clone(&self);
             tokio::spawn(async move {
                 server.metrics.as_ref().inspect(|metrics| metrics.connected());
+                let client = connection.client();
                 // An error ends this connection alone; dropping the connection rolls its transaction back.
-                if let Err(error) = answer(socket, &server).await {
+                if let Err(error) = answer(connection, &server).await {
                     tracing::info!(%client, %error, "{client}: {error}");
                 }
             });
@@ -205,11 +212,11 @@ impl Server {
     }
 }
 
-async fn answer(socket: TcpStream, server: &Arc<Server>) -> io::Result<()> {
+async fn answer(connection: Connection, server: &Arc<Server>) -> io::Result<()> {
     let stranger = server.admission.meet();
     let timeout = server.options.startup_timeout.unwrap_or(STARTUP_TIMEOUT);
     let greeted = tokio::select! {
-        greeted = tokio::time::timeout(timeout, startup::greet(socket, server, &stranger)) => greeted,
+        greeted = tokio::time::timeout(timeout, startup::greet(connection, server, &stranger)) => greeted,
         () = stranger.must_go() => {
             // A debug message only, because any client can cause many of them.
             tracing::debug!("disconnects the oldest unauthenticated client: there are too many");
@@ -242,14 +249,22 @@ pub(crate) fn fatal(error: &SqlError) -> ErrorInfo {
     info("FATAL", error)
 }
 
-pub(crate) fn notice(message: &str) -> ErrorInfo {
-    info("NOTICE", &SqlError::new("00000", message))
+/// Returns a message for the client of a statement that goes on.
+pub(crate) fn told(notice: &Notice) -> NoticeResponse {
+    let severity = match notice.severity {
+        Severity::Debug => "DEBUG",
+        Severity::Log => "LOG",
+        Severity::Info => "INFO",
+        Severity::Notice => "NOTICE",
+        Severity::Warning | Severity::Exception => "WARNING",
+    };
+    NoticeResponse::from(info(severity, &notice.content))
 }
 
 /// Returns an error for the client. `text` is the query that it sent, in which an error may have a position.
 pub(crate) fn refused(error: &reprise::Error, text: &str) -> ErrorResponse {
     let mut response = ErrorResponse::from(error_info(error, text));
-    if let reprise::Error::Sql(SqlError { object: Some(object), .. }) = error {
+    if let Some(object) = error.object() {
         let names = [&object.schema, &object.table, &object.column, &object.constraint];
         let fields = b"stcn".iter().copied().zip(names).filter(|(_, name)| !name.is_empty());
         response.fields.extend(fields.map(|(field, name)| (field, name.clone())));
@@ -273,9 +288,4 @@ fn error_info(error: &reprise::Error, text: &str) -> ErrorInfo {
             info
         }
     }
-}
-
-/// Returns a notice of RAISE for the client.
-pub(crate) fn told(error: &SqlError) -> ErrorInfo {
-    info("NOTICE", error)
 }

@@ -114,6 +114,8 @@ impl std::fmt::Debug for Decoder {
 pub(crate) struct Link {
     socket: ReadHalf<MaybeTls>,
     decoder: Decoder,
+    /// Whether the connection is encrypted.
+    pub(crate) is_secure: bool,
     /// Whether the previous message was longer than `HEAVY`.
     was_long: bool,
     pub(crate) output: Output,
@@ -314,8 +316,15 @@ impl Output {
 
 impl Link {
     pub(crate) fn new(socket: MaybeTls, input: BytesMut) -> Self {
-        let (reader, writer) = tokio::io::split(socket);
-        Self { socket: reader, decoder: Decoder::of(input), was_long: false, output: Output::new(writer) }
+        let is_secure = matches!(socket, MaybeTls::Tls(_));
+        let (socket, writer) = tokio::io::split(socket);
+        let (decoder, output) = (Decoder::of(input), Output::new(writer));
+        Self { socket, decoder, is_secure, was_long: false, output }
+    }
+
+    /// Returns whether bytes were received that are no message yet.
+    pub(crate) fn has_input(&self) -> bool {
+        !self.decoder.input.is_empty()
     }
 
     /// Takes the error of the last message; `None` if it is not refused.

@@ -2,7 +2,7 @@
 //! would change answers in an unsupported way is refused.
 
 use crate::Options;
-use reprise::{Access, SqlError};
+use reprise::{Access, Severity, SqlError};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ const INITIAL: [(&str, &str); 30] = [
     ("client_connection_check_interval", "1s"),
     ("client_encoding", "UTF8"),
     ("bytea_output", "hex"),
-    ("client_min_messages", "notice"),
+    (LEAST_SEVERITY, "notice"),
     ("datestyle", "ISO, MDY"),
     ("default_transaction_deferrable", "off"),
     ("default_transaction_isolation", "serializable"),
@@ -89,6 +89,9 @@ const INITIAL: [(&str, &str); 30] = [
 
 /// A setting of the open transaction. The session holds its value.
 const TRANSACTION_READ_ONLY: &str = "transaction_read_only";
+
+/// The setting of the least severity of notices.
+const LEAST_SEVERITY: &str = "client_min_messages";
 
 /// Reads a truth value of a setting.
 fn boolean_of(text: &str) -> Option<bool> {
@@ -125,6 +128,19 @@ fn duration_of(text: &str) -> Option<Option<Duration>> {
         _ => return None,
     };
     Some((milliseconds > 0).then(|| Duration::from_millis(milliseconds)))
+}
+
+/// Reads a value of `client_min_messages`; after `error` the client wants no notices.
+fn severity_of(text: &str) -> Option<Severity> {
+    Some(match text.to_lowercase().as_str() {
+        "debug" | "debug1" | "debug2" | "debug3" | "debug4" | "debug5" => Severity::Debug,
+        "log" => Severity::Log,
+        "info" => Severity::Info,
+        "notice" | "default" => Severity::Notice,
+        "warning" => Severity::Warning,
+        "error" => Severity::Exception,
+        _ => return None,
+    })
 }
 
 /// Reads an amount of memory in the form of PostgreSQL's settings: kilobytes, or a number with a unit.
@@ -222,6 +238,12 @@ impl Settings {
         };
     }
 
+    /// Returns whether the client wants notices of a severity.
+    pub(crate) fn wants(&self, severity: Severity) -> bool {
+        let least = self.values.get(LEAST_SEVERITY).and_then(|text| severity_of(text));
+        severity == Severity::Info || least.is_none_or(|least| severity >= least)
+    }
+
     /// Reads a limit of time; `None` is no limit.
     fn duration(&self, name: &str) -> Option<Duration> {
         self.values.get(name).and_then(|text| duration_of(text)).flatten()
@@ -302,11 +324,12 @@ impl Settings {
             .ok_or_else(|| SqlError::new("42704", format!("unrecognized configuration parameter \"{name}\"")))
     }
 
-    /// Executes the text of a SET, RESET or DISCARD.
+    /// Executes the text of a SET, RESET or DISCARD. Returns false for a SET LOCAL outside of a transaction,
+    /// which has no effect.
     ///
     /// # Errors
     /// As `set`.
-    pub(crate) fn change(&mut self, statement: &str, in_transaction: bool) -> Result<(), SqlError> {
+    pub(crate) fn change(&mut self, statement: &str, in_transaction: bool) -> Result<bool, SqlError> {
         if in_transaction && self.before.is_none() {
             self.before = Some((Arc::clone(&self.values), Vec::new()));
         }
@@ -317,7 +340,7 @@ impl Settings {
         if verb == "discard" || verb == "reset" && body.eq_ignore_ascii_case("all") {
             self.values = Arc::clone(&self.initial);
             self.read_limits();
-            return Ok(());
+            return Ok(true);
         }
         if verb == "reset" {
             let name = body.to_lowercase();
@@ -326,7 +349,7 @@ impl Settings {
                 self.values_mut().insert(name, value);
                 self.read_limits();
             }
-            return Ok(());
+            return Ok(true);
         }
         let lower = body.to_lowercase();
         let is_local = lower.starts_with("local ");
@@ -335,7 +358,7 @@ impl Settings {
             .find(|word| lower.starts_with(**word))
             .map_or(body, |word| body[word.len()..].trim());
         if body.to_lowercase().starts_with("time zone") {
-            return self.set("timezone", &unquoted(&body[9..]));
+            return self.set("timezone", &unquoted(&body[9..])).map(|()| true);
         }
         let split = body.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(body.len());
         let (name, value) = body.split_at(split);
@@ -348,11 +371,10 @@ impl Settings {
         if is_local {
             match &mut self.before {
                 Some((_, local)) => local.push(name.clone()),
-                // Outside of a transaction, SET LOCAL has no effect.
-                None => return Ok(()),
+                None => return Ok(false),
             }
         }
-        self.set(&name, &unquoted(value))
+        self.set(&name, &unquoted(value)).map(|()| true)
     }
 
     /// Changes one setting.
@@ -383,6 +405,12 @@ impl Settings {
             "server_version" | "server_version_num" => {
                 let message = format!("parameter \"{name}\" cannot be changed");
                 return Err(SqlError::new("55P02", message));
+            }
+            LEAST_SEVERITY if severity_of(value).is_none() => {
+                let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
+                let hint =
+                    "Available values: debug5, debug4, debug3, debug2, debug1, log, notice, warning, error.";
+                return Err(SqlError::new("22023", message).with_hint(hint));
             }
             "statement_timeout"
             | "idle_in_transaction_session_timeout"

@@ -80,6 +80,15 @@ pub(crate) fn is_sasl_initial(body: &[u8]) -> bool {
     length.is_some_and(|length| usize::try_from(length).unwrap_or(0) == body.0.len())
 }
 
+/// The codes of requests for encryption, by TLS and by GSSAPI, in place of a version of the protocol.
+const ENCRYPTION: [u32; 2] = [80_877_103, 80_877_104];
+
+/// Returns whether the first eight bytes of a connection are a request for encryption.
+pub(crate) fn is_encryption_request(first: &[u8; 8]) -> bool {
+    let code = |code: u32| [8u32.to_be_bytes(), code.to_be_bytes()].concat() == first;
+    ENCRYPTION.into_iter().any(code)
+}
+
 /// Returns whether the first message of a connection is well-formed. `body` is the message without its
 /// length.
 pub(crate) fn is_startup(body: &[u8]) -> bool {
@@ -88,8 +97,7 @@ pub(crate) fn is_startup(body: &[u8]) -> bool {
     match u32::from_be_bytes(code.try_into().unwrap_or_default()) {
         // A cancel request: a process and a key.
         80_877_102 => body.0.len() == 8,
-        // A request for encryption.
-        80_877_103 | 80_877_104 => body.0.is_empty(),
+        code if ENCRYPTION.contains(&code) => body.0.is_empty(),
         // A startup message: pairs of name and value, and a zero byte.
         _ => loop {
             match body.0 {

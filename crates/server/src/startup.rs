@@ -4,13 +4,15 @@ use crate::admission::{Admitted, Stranger};
 use crate::attendance::Attended;
 use crate::hold;
 use crate::link::Link;
-use crate::shape::is_sasl_initial;
+use crate::listener::Connection;
+use crate::shape::{is_encryption_request, is_sasl_initial};
 use crate::tls::Tls;
-use crate::{Server, fatal};
+use crate::{Server, fatal, told};
+use bytes::BytesMut;
 use pgwire::api::auth::sasl::scram::ScramServerAuth;
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::PgWireFrontendMessage;
-use pgwire::messages::response::{ErrorResponse, NoticeResponse, ReadyForQuery, TransactionStatus};
+use pgwire::messages::response::{ErrorResponse, ReadyForQuery, TransactionStatus};
 use pgwire::messages::startup::{
     Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, PasswordMessageFamily,
     SecretKey, Startup,
@@ -18,13 +20,14 @@ use pgwire::messages::startup::{
 use pgwire::tokio::server::{MaybeTls, negotiate_tls};
 use rand::TryRngCore as _;
 use rand::rngs::OsRng;
-use reprise::SqlError;
+use reprise::{Notice, Severity, SqlError};
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
 
 /// Bytes of the largest message before authentication.
 const LARGEST_UNKNOWN: usize = 64 << 10;
@@ -142,24 +145,13 @@ fn protocol_violation(message: &str) -> io::Error {
 /// # Errors
 /// The connection is broken, or the client was refused.
 pub(crate) async fn greet(
-    socket: TcpStream,
+    connection: Connection,
     server: &Arc<Server>,
     stranger: &Stranger,
 ) -> io::Result<Option<Greeted>> {
-    let is_of_this_machine = socket.peer_addr()?.ip().to_canonical().is_loopback();
-    let copy = socket.as_fd().try_clone_to_owned().ok();
-    let Some(negotiated) =
-        negotiate_tls::<()>(socket, server.options.tls.as_ref().map(Tls::acceptor)).await?
-    else {
-        return Ok(None);
-    };
-    let parts = negotiated.into_parts();
-    let is_secure = matches!(parts.io, MaybeTls::Tls(_));
-    if is_secure && !parts.read_buf.is_empty() {
-        // These bytes preceded TLS, so a man in the middle may have sent them.
-        return Err(protocol_violation("received unencrypted data after the request for TLS"));
-    }
-    let mut link = Link::new(parts.io, parts.read_buf);
+    let (is_of_this_machine, copy) = (connection.is_of_this_machine(), connection.descriptor());
+    let Some(mut link) = linked(connection, server).await? else { return Ok(None) };
+    let is_secure = link.is_secure;
     match link.next().await? {
         Some(PgWireFrontendMessage::CancelRequest(request)) => {
             let SecretKey::I32(secret) = request.secret_key else { return Ok(None) };
@@ -177,6 +169,39 @@ pub(crate) async fn greet(
         }
         Some(_) => Err(protocol_violation("expected a startup message")),
         None => Ok(None),
+    }
+}
+
+/// Negotiates TLS. `None`: the client has asked for TLS without a request, and the server has no certificate.
+async fn linked(connection: Connection, server: &Server) -> io::Result<Option<Link>> {
+    let stream = match connection {
+        Connection::Tcp(stream, _) => stream,
+        Connection::Unix(mut stream) => {
+            let input = without_encryption(&mut stream).await?;
+            return Ok(Some(Link::new(MaybeTls::Unix(stream), input)));
+        }
+    };
+    let acceptor = server.options.tls.as_ref().map(Tls::acceptor);
+    let Some(negotiated) = negotiate_tls::<()>(stream, acceptor).await? else { return Ok(None) };
+    let parts = negotiated.into_parts();
+    let link = Link::new(parts.io, parts.read_buf);
+    if link.is_secure && link.has_input() {
+        // These bytes preceded TLS, so a man in the middle may have sent them.
+        return Err(protocol_violation("received unencrypted data after the request for TLS"));
+    }
+    Ok(Some(link))
+}
+
+/// Refuses requests for encryption, as PostgreSQL does on a Unix domain socket: the bytes do not leave the
+/// machine. Returns the first bytes of the message behind the requests.
+async fn without_encryption(stream: &mut UnixStream) -> io::Result<BytesMut> {
+    loop {
+        let mut first = [0; 8];
+        stream.read_exact(&mut first).await?;
+        if !is_encryption_request(&first) {
+            return Ok(BytesMut::from(&first[..]));
+        }
+        stream.write_all(b"N").await?;
     }
 }
 
@@ -250,7 +275,8 @@ async fn welcome(
     let key = SecretKey::I32(registered.secret);
     link.output.put(Message::BackendKeyData(BackendKeyData::new(registered.pid(), key)));
     if let Some(notice) = &server.options.notice {
-        link.output.put(Message::NoticeResponse(NoticeResponse::from(crate::notice(notice))));
+        let content = SqlError::new("00000", notice);
+        link.output.put(Message::NoticeResponse(told(&Notice { severity: Severity::Notice, content })));
     }
     link.output.put(Message::ReadyForQuery(ReadyForQuery::new(TransactionStatus::Idle)));
     let options = options_of(&parameters.remove("options").unwrap_or_default());

@@ -50,29 +50,43 @@ pub(crate) fn described(ty: Type) -> (u32, i16, i32) {
     }
 }
 
+/// Types that clients name although no column has them, and the types that stand for them: REAL and DOUBLE
+/// PRECISION, NAME and TEXT, with their arrays.
+const STAND_INS: [(u32, u32); 4] = [(700, 701), (1021, 1022), (19, 25), (1003, 1009)];
+
+/// Returns whether the statement decides the type of a parameter with this OID: none, unknown, or void, which
+/// the JDBC driver sends for OUT parameters.
+fn is_undecided(oid: u32) -> bool {
+    matches!(oid, 0 | 705 | 2278)
+}
+
 /// Returns the type of an OID; `None` if the statement decides the type.
 ///
 /// # Errors
 /// `0A000`: the type is not supported.
 pub(crate) fn type_of(oid: u32) -> Result<Option<Type>, SqlError> {
-    // Unspecified, unknown, void, or a text type that clients send for values of any type.
-    if matches!(oid, 0 | 705 | 1042 | 19 | 2278) {
+    if is_undecided(oid) {
         return Ok(None);
     }
-    if matches!(oid, 700) {
-        return Ok(Some(ScalarType::Double.into()));
-    }
-    for scalar in SCALARS.into_iter().filter(|own| !matches!(own, ScalarType::Char(_))) {
+    let known = STAND_INS.iter().find(|(named, _)| *named == oid).map_or(oid, |(_, known)| *known);
+    for scalar in SCALARS {
         let (scalar_oid, array) = type_oids(scalar);
-        let scalar = scalar.unlimited();
-        if oid == scalar_oid {
+        // Blanks at the end of a CHAR are not significant, so it does not become TEXT as VARCHAR does.
+        let scalar = if matches!(scalar, ScalarType::Char(_)) { scalar } else { scalar.unlimited() };
+        if known == scalar_oid {
             return Ok(Some(scalar.into()));
         }
-        if oid == array {
+        if known == array {
             return Ok(Some(Type::Array(scalar)));
         }
     }
     Err(SqlError::new("0A000", format!("parameters of the type with OID {oid} are not supported")))
+}
+
+/// Returns the OID by which a parameter is described to a client: the one that the client has given, if it
+/// decides the type. The JDBC driver refuses any other OID.
+pub(crate) fn parameter_oid(given: Option<u32>, ty: Type) -> u32 {
+    given.filter(|oid| !is_undecided(*oid)).unwrap_or_else(|| described(ty).0)
 }
 
 /// Appends a value with its length.
@@ -312,6 +326,30 @@ mod tests {
             let mut arena = Arena::default();
             let value = datum_of(&out, ScalarType::AnyNumeric.into(), Format::Binary, &mut arena);
             assert_eq!(arena.decimal(value.unwrap(), 0), Some(decimal), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_array_comes_back_from_both_forms() {
+        for (element, text) in [
+            (ScalarType::SmallInt, "{}"),
+            (ScalarType::Integer, "{1,NULL,-3}"),
+            (ScalarType::AnyNumeric, "{1.50,-0.001}"),
+            (ScalarType::Double, "{0.5,Infinity,NULL}"),
+            (ScalarType::Boolean, "{t,f,NULL}"),
+            (ScalarType::Text, r#"{plain,"a \"b\", {c}","","NULL",NULL,"\\"}"#),
+            (ScalarType::Date, "{2024-02-29}"),
+            (ScalarType::Timestamptz, r#"{"2024-02-29 12:00:00+00",NULL}"#),
+            (ScalarType::Bytea, r#"{"\\x00ff"}"#),
+            (ScalarType::Uuid, "{00112233-4455-6677-8899-aabbccddeeff}"),
+        ] {
+            let (ty, mut arena) = (Type::Array(element), Arena::default());
+            let value = datum_of(text.as_bytes(), ty, Format::Text, &mut arena).unwrap();
+            let [mut binary, mut shown] = [BytesMut::new(), BytesMut::new()];
+            put_value(value, ty, &arena, Format::Binary, &mut binary);
+            let value = datum_of(&binary[4..], ty, Format::Binary, &mut arena).unwrap();
+            put_value(value, ty, &arena, Format::Text, &mut shown);
+            assert_eq!(std::str::from_utf8(&shown[4..]), Ok(text));
         }
     }
 

@@ -1,7 +1,7 @@
 //! The state of binding one statement or routine: registers, names in scope, operations so far.
 
 use crate::error::StatementError;
-use crate::plan::Queries;
+use crate::plan::{Origins, Queries};
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::without_limits;
@@ -147,6 +147,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) parameters: RefCell<Vec<Option<Type>>>,
     /// The queries that are being bound.
     pub(crate) queries: Queries,
+    /// The columns of tables and views of which registers have the values.
+    pub(crate) origins: Origins,
     pub(crate) uses_timestamp: bool,
     pub(crate) uses_seed: bool,
     pub(crate) writes: bool,
@@ -185,6 +187,7 @@ impl<'a> Binder<'a> {
             aggregates: None,
             parameters: RefCell::default(),
             queries: Queries::default(),
+            origins: Origins::default(),
             uses_timestamp: false,
             uses_seed: false,
             writes: false,
@@ -259,8 +262,10 @@ impl<'a> Binder<'a> {
         Register(self.registers.len() as u32 - 1)
     }
 
-    /// Declares the parameters of a statement, before any part of it is bound.
-    pub(crate) fn declare_parameters(&mut self, count: usize, types: &[Option<Type>]) {
+    /// Declares the parameters of a statement, before any part of it is bound: those that it uses, and those
+    /// to which the client has given a type.
+    pub(crate) fn declare_parameters(&mut self, used: usize, types: &[Option<Type>]) {
+        let count = used.max(types.len());
         let types = (0..count).map(|place| types.get(place).copied().flatten()).collect();
         *self.parameters.borrow_mut() = types;
         for _ in 0..count {

@@ -52,12 +52,16 @@ impl Binder<'_> {
                 (Some(inner), _) => self.suggested_name(&inner),
                 (None, select) => {
                     let target = select?.select_clause()?.target_list()?.targets().next()?;
-                    match target.as_name().and_then(|name| name.name()) {
-                        Some(alias) => Some(Suggested::Own(alias.text())),
-                        None => self.suggested_name(&target.expr()?),
-                    }
+                    Some(Suggested::Own(match target.as_name().and_then(|name| name.name()) {
+                        Some(alias) => alias.text(),
+                        // The column of a subquery keeps its name also where it has none.
+                        None => self.column_name(&target.expr()?),
+                    }))
                 }
             },
+            ast::Expr::BinExpr(binary) if matches!(binary.op(), Some(ast::BinOp::AtTimeZone(_))) => {
+                own("timezone")
+            }
             _ => None,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::binder::Binder;
 use crate::error::StatementError;
+use crate::plan::ResultColumn;
 use crate::routine::{Parts, Routine, finish};
 use crate::schema::Schema;
 use crate::source::Source;
@@ -14,6 +15,7 @@ use squawk_syntax::ast::{self, AstNode};
 pub(crate) struct Compiled {
     pub(crate) procedure: Procedure,
     pub(crate) parameters: Vec<Type>,
+    pub(crate) columns: Vec<ResultColumn>,
 }
 
 /// Returns the number of parameters of a statement.
@@ -47,7 +49,10 @@ pub(crate) fn compile_for_client(
     let parameter = |ty: &Type| Parameter { name: String::new(), ty: *ty, mode: Mode::In, default: None };
     let own = parameters.iter().map(parameter).collect();
     let parts = Parts { id: ProcedureId(u32::MAX), version: 0, name: "", parameters: own, result: None };
-    Ok(Compiled { procedure: finish(binder, statements, parts, source, node), parameters })
+    let origins = std::mem::take(&mut binder.origins);
+    let procedure = finish(binder, statements, parts, source, node);
+    let columns = procedure.client_columns().iter().map(|column| origins.described(column)).collect();
+    Ok(Compiled { procedure, parameters, columns })
 }
 
 /// Compiles the arguments of an EXECUTE as a procedure without a name, whose outputs are values of the given

@@ -5,12 +5,13 @@ use crate::binder::Binder;
 use crate::copy::Copy;
 use crate::nameless::{Compiled, compile_arguments, compile_for_client, compile_statement, parameters_of};
 use crate::nesting::with_stack;
+use crate::plan::ResultColumn;
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::transaction::{TransactionModes, chains};
 use crate::types::without_limits;
 use catalog::Type;
-use procedure::query::{ExplainOptions, Explained, OutputColumn};
+use procedure::query::{ExplainOptions, Explained};
 use procedure::{CastContext, Expression, Machine, Procedure, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -26,7 +27,7 @@ pub struct Prepared {
     /// The types of its parameters.
     pub parameters: Vec<Type>,
     /// The columns of its rows; empty for a statement without rows.
-    pub columns: Vec<OutputColumn>,
+    pub columns: Vec<ResultColumn>,
 }
 
 /// A statement that EXPLAIN ANALYZE runs.
@@ -339,7 +340,8 @@ impl Schema {
                 let inner = binder.part(explain.explain_stmt(), node)?;
                 let inner = inner.syntax().clone();
                 let inner = binder.part(ast::Stmt::cast(inner), node)?;
-                let Compiled { procedure, parameters } = compile_for_client(&inner, self, source, types)?;
+                let compiled = compile_for_client(&inner, self, source, types)?;
+                let Compiled { procedure, parameters, .. } = compiled;
                 let columns = vec![text_column("QUERY PLAN")];
                 if options.analyzes {
                     let kind = Kind::Analyze(Analyzed { procedure: Arc::new(procedure), options });
@@ -430,18 +432,18 @@ impl Schema {
             _ => None,
         };
         if let Some((procedure, arguments, parameters, name)) = called {
-            let mut columns: Vec<OutputColumn> = procedure
+            let mut columns: Vec<ResultColumn> = procedure
                 .outputs()
-                .map(|(name, register, ty)| OutputColumn { name: name.into(), ty, register })
+                .map(|(name, register, ty)| ResultColumn { name: name.into(), ty, register, origin: None })
                 .collect();
             if let (Some(name), [column]) = (name, columns.as_mut_slice()) {
                 column.name = name;
             }
             return Ok(Prepared { kind: Kind::Call(procedure, arguments), tag, parameters, columns });
         }
-        let Compiled { mut procedure, parameters } = compile_for_client(statement, self, source, types)?;
+        let compiled = compile_for_client(statement, self, source, types)?;
+        let Compiled { mut procedure, parameters, columns } = compiled;
         procedure.watch_operations();
-        let columns = procedure.client_columns().to_vec();
         Ok(Prepared { kind: Kind::Run(Arc::new(procedure)), tag, parameters, columns })
     }
 
@@ -559,7 +561,7 @@ fn last_word(text: &str) -> String {
     }
 }
 
-fn text_column(name: &str) -> OutputColumn {
+fn text_column(name: &str) -> ResultColumn {
     let ty = catalog::ScalarType::Text.into();
-    OutputColumn { name: name.into(), ty, register: procedure::Register(0) }
+    ResultColumn { name: name.into(), ty, register: procedure::Register(0), origin: None }
 }

@@ -7,14 +7,23 @@ use catalog::ScalarType;
 use procedure::{CastContext, Expression, Raise, Severity};
 use squawk_syntax::ast::{self, AstNode};
 
+/// Returns the severity of a RAISE, and its SQLSTATE unless it names another one.
+fn severity_of(raise: &ast::PlpgsqlRaiseStmt) -> (Severity, &'static str) {
+    let level = raise.level().map(|level| level.syntax().text().to_string().to_lowercase());
+    match level.as_deref() {
+        Some("debug") => (Severity::Debug, "00000"),
+        Some("log") => (Severity::Log, "00000"),
+        Some("info") => (Severity::Info, "00000"),
+        Some("notice") => (Severity::Notice, "00000"),
+        Some("warning") => (Severity::Warning, "01000"),
+        _ => (Severity::Exception, "P0001"),
+    }
+}
+
 impl Binder<'_> {
     pub(crate) fn bind_raise(&mut self, raise: &ast::PlpgsqlRaiseStmt) -> Result<Raise, StatementError> {
         let node = raise.syntax();
-        let level = raise.level().map(|level| level.syntax().text().to_string().to_lowercase());
-        let severity = match level.as_deref() {
-            None | Some("exception") => Severity::Exception,
-            Some(_) => Severity::Notice,
-        };
+        let (severity, default) = severity_of(raise);
         let text = match raise.message() {
             Some(message) => {
                 let literal = message.syntax().children().find_map(ast::Literal::cast);
@@ -43,7 +52,6 @@ impl Binder<'_> {
         if values.len() + 1 != parts.len() {
             return Err(self.syntax(node, "RAISE has another number of parameters than of % in its format"));
         }
-        let default = if severity == Severity::Exception { "P0001" } else { "00000" };
         let mut bound =
             Raise { severity, parts, values, sqlstate: Expression::text(default), detail: None, hint: None };
         if let Some(condition) = raise.condition_name() {

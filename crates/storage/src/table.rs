@@ -247,7 +247,10 @@ impl TableStore {
                 let row = record.row();
                 let has_null = self.key_prefix_of_row(place, own_columns, row, &mut arena, &mut key);
                 if !has_null && key == previous {
-                    return Ok(Err(DuplicateKey(place)));
+                    return Ok(Err(DuplicateKey {
+                        index: place,
+                        key: self.shown_key(place, row, &mut arena),
+                    }));
                 }
                 std::mem::swap(&mut key, &mut previous);
                 if has_null {
@@ -256,6 +259,13 @@ impl TableStore {
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Returns the key of a row in an index, as errors show it.
+    fn shown_key(&self, place: usize, row: RowWords<'_>, arena: &mut Arena) -> String {
+        let (columns, slots) = (&self.definition.indexes[place].columns, self.definition.layout.slots());
+        let key: Vec<Datum> = columns.iter().map(|column| row.column(slots[*column], arena)).collect();
+        self.definition.key_text(columns, &key, arena)
     }
 
     /// Calls `visit` for every row, in the order of the primary key.
@@ -485,8 +495,10 @@ impl TableStore {
 }
 
 /// Two rows have the same key of a unique index.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DuplicateKey(
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DuplicateKey {
     /// The index's position in the definition.
-    pub usize,
-);
+    pub index: usize,
+    /// The key, as errors show it.
+    pub key: String,
+}

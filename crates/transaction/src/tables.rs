@@ -29,9 +29,11 @@ pub struct Applying {
     pub is_new: bool,
 }
 
-fn duplicate_in(table: &Table, DuplicateKey(place): DuplicateKey) -> SqlError {
-    let message = format!("could not create unique index \"{}\"", table.indexes[place].name);
-    SqlError::new("23505", message).with_detail("A key is duplicated.")
+fn duplicate_in(table: &Table, DuplicateKey { index, key }: DuplicateKey) -> SqlError {
+    let name = &table.indexes[index].name;
+    SqlError::new("23505", format!("could not create unique index \"{name}\""))
+        .with_detail(format!("{key} is duplicated."))
+        .with_constraint(table, name)
 }
 
 /// The data of a database. Cheap to clone; a definition change makes a new one.

@@ -224,6 +224,19 @@ fn workloads_are_called_over_the_wire() {
 }
 
 #[test]
+fn its_socket_is_there_until_it_stops() {
+    let folder = tempfile::tempdir().unwrap();
+    let sockets = folder.path().to_str().unwrap();
+    let server = Serving::start_with(&folder.path().join("data"), &["--socket", sockets]);
+    let path = folder.path().join(format!(".s.PGSQL.{}", server.port));
+    let address = format!("host={sockets} port={} user=me", server.port);
+    Client::connect(&address, NoTls).unwrap().batch_execute("SELECT 1").unwrap();
+    assert!(path.exists());
+    drop(server.signal("-TERM"));
+    assert!(!path.exists());
+}
+
+#[test]
 fn it_listens_to_this_machine_only() {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_reprise"))

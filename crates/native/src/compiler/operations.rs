@@ -90,11 +90,11 @@ impl Compiler<'_, '_> {
                 self.write(id, operation, access, returning, |own, key| {
                     let values = assignments.iter().map(|(column, register, value)| {
                         let val = own.expression(value);
-                        own.require_value(id, &access.table, *column, val);
                         own.set(*register, val);
                         (*column, val)
                     });
                     let values: Vec<(usize, Val)> = values.collect();
+                    own.require_values(id, &access.table, &values);
                     own.checks(id, checks);
                     own.update(id, &access.table, key, &values);
                 });
@@ -261,11 +261,13 @@ impl Compiler<'_, '_> {
     ) -> Vec<Val> {
         let values = values.iter().enumerate().map(|(column, value)| {
             let val = self.expression(value);
-            self.require_value(id, table, column, val);
             self.set(Register(registers.0 + column as u32), val);
             val
         });
-        values.collect()
+        let values: Vec<Val> = values.collect();
+        let columns: Vec<(usize, Val)> = values.iter().copied().enumerate().collect();
+        self.require_values(id, table, &columns);
+        values
     }
 
     /// Compiles the insert of a new row. Its fixed columns and its key are encoded here, where the layout
@@ -305,14 +307,16 @@ impl Compiler<'_, '_> {
         self.try_call(Call::UpdateEncoded, &[number, words, count, sum]);
     }
 
-    /// Fails if a value is NULL and its column must have one.
-    fn require_value(&mut self, id: OperationId, table: &Table, column: usize, val: Val) {
-        if table.columns[column].nullable || !val.may_be_null() {
-            return;
+    /// Fails if a value is NULL and its column must have one. The registers have all values, for the error.
+    fn require_values(&mut self, id: OperationId, table: &Table, values: &[(usize, Val)]) {
+        for (column, val) in values {
+            if table.columns[*column].nullable || !val.may_be_null() {
+                continue;
+            }
+            let is_null = self.is_null(*val);
+            let (number, column) = (self.word(id.0.into()), self.word(*column as u64));
+            self.fail_if(is_null, Call::NullValue, &[number, column]);
         }
-        let is_null = self.is_null(val);
-        let (number, column) = (self.word(id.0.into()), self.word(column as u64));
-        self.fail_if(is_null, Call::NullValue, &[number, column]);
     }
 
     fn checks(&mut self, id: OperationId, checks: &[Check]) {

@@ -8,7 +8,7 @@ use super::operations::load_outputs;
 use crate::execution::rows::{select_rows, write_key};
 use crate::execution::tape::{Part, Tapes, Whole};
 use crate::{
-    Conflict, DataAccess, Expression, Failure, Label, LookAhead, Machine, OperationId, OperationKind,
+    Conflict, DataAccess, Expression, Failure, Label, LookAhead, Machine, Notice, OperationId, OperationKind,
     Procedure, Raise, Register, Select, Severity, SqlError, Statement, Transaction,
 };
 use catalog::Datum;
@@ -192,12 +192,12 @@ impl<'a, D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'a, D, T, F>
             Statement::Exit(label) => Ok(Ended::Exit(*label)),
             Statement::Continue(label) => Ok(Ended::Continue(*label)),
             Statement::Raise(raise) => {
-                let error = raised(raise, machine)?;
-                if raise.severity == Severity::Exception {
-                    return Err(error.into());
+                let (severity, content) = (raise.severity, raised(raise, machine)?);
+                if severity == Severity::Exception {
+                    return Err(content.into());
                 }
                 machine.check_kept()?;
-                machine.services.notices.push(error);
+                machine.services.notices.push(Notice { severity, content });
                 Ok(Ended::Here)
             }
             Statement::Return => Ok(Ended::Return),

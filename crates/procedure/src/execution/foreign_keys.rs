@@ -5,12 +5,10 @@
 //! commits. Replay checks nothing, because it runs committed calls only.
 
 use crate::execution::access::row_of;
-use crate::execution::operations::{check, require_value};
+use crate::execution::violations::{Violated, violated_check};
 use crate::query::Buffer;
 use crate::{Check, Expression, Failure, Machine, NestedScans, Register, ScanRange, SqlError};
-use catalog::{
-    Arena, Catalog, Datum, ForeignKey, ReferenceAction, Table, TableId, successor, value_from_datum,
-};
+use catalog::{Arena, Catalog, Datum, ForeignKey, ReferenceAction, Table, TableId, successor};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -101,16 +99,6 @@ impl Reference {
         Some(reference)
     }
 
-    /// Returns the text `Key (a, b)=(1, 2)` for a key of a table.
-    fn key_text(table: &Table, columns: &[usize], values: &[Datum], arena: &Arena) -> String {
-        let names: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
-        let value = |(column, value): (&usize, &Datum)| {
-            value_from_datum(*value, table.columns[*column].ty.into(), arena).to_string()
-        };
-        let values: Vec<String> = columns.iter().zip(values).map(value).collect();
-        format!("Key ({})=({})", names.join(", "), values.join(", "))
-    }
-
     /// Returns the prefix of an index's keys that belong to rows whose columns have these values.
     fn prefix(table: &Table, columns: &[usize], values: &[Datum], index: usize, arena: &Arena) -> Vec<u8> {
         let mut key = Vec::new();
@@ -172,7 +160,7 @@ impl Reference {
             self.table.short_name(),
             self.name
         );
-        let key = Self::key_text(&self.table, &self.columns, values, arena);
+        let key = self.table.key_text(&self.columns, values, arena);
         let detail = format!("{key} is not present in table \"{}\".", self.parent.short_name());
         SqlError::new("23503", message).with_detail(detail).with_constraint(&self.table, &self.name)
     }
@@ -482,11 +470,8 @@ impl Acting<'_> {
             let mut whole: Vec<Datum> =
                 row[1..].iter().map(|own| machine.frame.arena.adopt(*own, &users.arena)).collect();
             let changes: Vec<(usize, Datum)> = columns.iter().copied().zip(values.iter().copied()).collect();
-            for (column, value) in &changes {
-                require_value(table, *column, *value)?;
-                whole[*column] = *value;
-            }
-            self.check(&whole, machine)?;
+            changes.iter().for_each(|(column, value)| whole[*column] = *value);
+            self.check(&changes, &whole, machine)?;
             if columns.iter().any(|column| table.primary().columns.contains(column)) {
                 data.delete(table, found)?;
                 data.insert(table, &whole, &machine.frame.arena)?;
@@ -511,16 +496,17 @@ impl Acting<'_> {
         Ok(evaluated.into_iter().map(|value| machine.frame.arena.adopt(value, &apart.frame.arena)).collect())
     }
 
-    /// Checks the CHECK constraints of a changed row.
-    fn check(&self, row: &[Datum], machine: &Machine) -> Result<(), Failure> {
+    /// Checks the NOT NULL and CHECK constraints of a changed row.
+    fn check(&self, changes: &[(usize, Datum)], row: &[Datum], machine: &Machine) -> Result<(), Failure> {
         let Reference { table, change, .. } = self.reference;
-        if let Some(error) = &change.refused {
+        let mut violated = Violated::by_null(table, changes.iter().copied());
+        if let (None, Some(error)) = (violated, &change.refused) {
             return Err(error.clone().into());
         }
-        match change.checks.is_empty() {
-            true => Ok(()),
-            false => check(table, &change.checks, &mut self.machine_with(0, row, machine)),
+        if violated.is_none() && !change.checks.is_empty() {
+            violated = violated_check(&change.checks, &mut self.machine_with(0, row, machine))?;
         }
+        violated.map_or(Ok(()), |violated| Err(violated.error(table, row, &machine.frame.arena).into()))
     }
 
     /// Returns a new machine whose registers have these values from `first` on.
@@ -545,7 +531,7 @@ impl Acting<'_> {
             "update or delete on table \"{own}\" violates foreign key constraint \"{name}\" \
             on table \"{user}\""
         );
-        let key = Reference::key_text(parent, parent_columns, self.key, &machine.frame.arena);
+        let key = parent.key_text(parent_columns, self.key, &machine.frame.arena);
         let detail = format!("{key} is still referenced from table \"{user}\".");
         Err(SqlError::new("23503", message).with_detail(detail).with_constraint(table, name).into())
     }

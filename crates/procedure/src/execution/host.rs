@@ -5,8 +5,9 @@ use super::compiled::Host;
 use super::ended::Ended;
 use super::form::Form;
 use super::frame::Frame;
-use super::operations::{hash_changes, hash_further, null_value, violated};
+use super::operations::{hash_changes, hash_further};
 use super::tape::{Part, Tapes};
+use super::violations::Violated;
 use crate::{
     Access, Conflict, DataAccess, EncodedRow, Failure, LookAhead, Machine, Operation, OperationId,
     OperationKind, Statement,
@@ -75,6 +76,26 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> ExecutionHost<'_, '_, D, T
         let updated = self.execution.data.update(&access.table, row, &changes, &frame.arena);
         frame.changes = changes;
         updated
+    }
+
+    /// Returns the error of the row that an operation writes. The registers have its new values.
+    #[cold]
+    fn violation(&mut self, id: OperationId, violated: Violated<'_>) -> Failure {
+        match &self.get(id).kind {
+            OperationKind::Insert { table, registers, values, .. } => {
+                let (row, arena) = self.machine.window(*registers, values.len());
+                violated.error(table, row, arena).into()
+            }
+            OperationKind::Update { access, assignments, .. } => {
+                let new = |(column, register, _): &(_, _, _)| (*column, self.machine.get(*register));
+                let changes: Vec<_> = assignments.iter().map(new).collect();
+                let row = self.row();
+                violated.error_of_changes(&access.table, row, &changes, self.machine, self.execution.data)
+            }
+            OperationKind::Select(_) | OperationKind::Delete { .. } => {
+                unreachable!("only rows that are written are checked")
+            }
+        }
     }
 
     /// Notes that an operation has written a row.
@@ -260,16 +281,16 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Host for ExecutionHost<'_,
     }
 
     fn null_value(&mut self, id: OperationId, column: usize) -> Failure {
-        null_value(self.get(id).table(), column)
+        self.violation(id, Violated::NotNull(column))
     }
 
     fn violated(&mut self, id: OperationId, check: usize) -> Failure {
-        let operation = self.get(id);
-        let (OperationKind::Insert { checks, .. } | OperationKind::Update { checks, .. }) = &operation.kind
+        let (OperationKind::Insert { checks, .. } | OperationKind::Update { checks, .. }) =
+            &self.get(id).kind
         else {
             unreachable!("only rows that are written are checked")
         };
-        violated(operation.table(), &checks[check].name)
+        self.violation(id, Violated::Check(&checks[check].name))
     }
 
     fn failed_at(&mut self, id: OperationId) {

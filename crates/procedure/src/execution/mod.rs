@@ -24,3 +24,4 @@ pub(crate) mod rows;
 pub(crate) mod services;
 pub(crate) mod source;
 pub(crate) mod tape;
+pub(crate) mod violations;

@@ -4,11 +4,12 @@ use super::code::Execution;
 use super::form::Form;
 use crate::execution::rows::{Flow, for_each_row, select_rows};
 use crate::execution::tape::{Part, Tapes};
+use crate::execution::violations::{require_values, violated_by_changes, violated_check};
 use crate::{
-    Access, Check, DataAccess, Expression, Failure, LookAhead, Machine, Operation, OperationId,
-    OperationKind, Path, Register, Select, SqlError,
+    Access, DataAccess, Expression, Failure, LookAhead, Machine, Operation, OperationId, OperationKind, Path,
+    Register, Select, SqlError,
 };
-use catalog::{Arena, Datum, RowHash, Table};
+use catalog::{Arena, Datum, RowHash};
 
 impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
     #[inline]
@@ -63,11 +64,15 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
             OperationKind::Insert { table, values, registers, checks, references, returning } => {
                 for (place, value) in values.iter().enumerate() {
                     let value = value.evaluate(machine)?;
-                    require_value(table, place, value)?;
                     machine.set(Register(registers.0 + place as u32), value);
                 }
-                check(table, checks, machine)?;
                 let (row, arena) = machine.window(*registers, values.len());
+                require_values(table, row, arena)?;
+                let violated = violated_check(checks, machine)?;
+                let (row, arena) = machine.window(*registers, values.len());
+                if let Some(violated) = violated {
+                    return Err(violated.error(table, row, arena).into());
+                }
                 self.data.insert(table, row, arena)?;
                 let hash = hash_further(RowHash::of(table.id), row, arena);
                 machine.frame.written += hash.written();
@@ -86,12 +91,13 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
                     let hash = hash_found(access, machine);
                     for (column, register, value) in assignments {
                         let value = value.evaluate(machine)?;
-                        require_value(table, *column, value)?;
                         changes.push((*column, value));
                         machine.set(*register, value);
                     }
                     let hash = hash_changes(hash, &changes, &machine.frame.arena);
-                    check(table, checks, machine)?;
+                    if let Some(violated) = violated_by_changes(table, &changes, checks, machine)? {
+                        return Err(violated.error_of_changes(table, row, &changes, machine, data));
+                    }
                     if !added.is_empty() {
                         data.adds_to(table, row, added);
                     }
@@ -255,35 +261,4 @@ pub(crate) fn not_one_row(count: usize) -> SqlError {
         _ => SqlError::new("P0003", "query returned more than one row")
             .with_hint("Make sure the query returns a single row, or use LIMIT 1."),
     }
-}
-
-#[inline]
-pub(crate) fn require_value(table: &Table, column: usize, value: Datum) -> Result<(), Failure> {
-    if value.is_null() && !table.columns[column].nullable { Err(null_value(table, column)) } else { Ok(()) }
-}
-
-/// Returns the error of a NULL in a column.
-#[cold]
-pub(super) fn null_value(table: &Table, column: usize) -> Failure {
-    let (column, table_name) = (&table.columns[column].name, &table.name);
-    let message = format!(
-        "null value in column \"{column}\" of relation \"{table_name}\" violates not-null constraint"
-    );
-    SqlError::new("23502", message).with_column(table, column).into()
-}
-
-pub(crate) fn check(table: &Table, checks: &[Check], machine: &mut Machine) -> Result<(), Failure> {
-    for Check { name, condition } in checks {
-        if condition.evaluate(machine)? == Datum::Int(0) {
-            return Err(violated(table, name));
-        }
-    }
-    Ok(())
-}
-
-/// Returns the error of a CHECK constraint.
-#[cold]
-pub(super) fn violated(table: &Table, name: &str) -> Failure {
-    let message = format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.name);
-    SqlError::new("23514", message).with_constraint(table, name).into()
 }

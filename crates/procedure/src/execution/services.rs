@@ -6,7 +6,7 @@
 use crate::ir::opaque::Compiler;
 use crate::query::Measured;
 use crate::values::recovery::{RecoveryProgress, RecoverySource};
-use crate::{ExpressionCompiler, Interrupts, SqlError};
+use crate::{ExpressionCompiler, Interrupts, Notice, SqlError};
 use catalog::{Arena, CommitOrder, Datum, SequencePlace, TableId};
 use memory::Grant;
 use std::cell::Cell;
@@ -27,7 +27,7 @@ pub struct Services {
     /// Cancellation and deadline of the statement.
     pub(crate) interrupts: Interrupts,
     /// Messages of RAISE below EXCEPTION.
-    pub notices: Vec<SqlError>,
+    pub notices: Vec<Notice>,
     /// Gives numbers of sequences; `None` where sequences are not available.
     pub(super) sequences: Option<Handle<dyn Sequences>>,
     /// Knows the recovery of the database; `None` where a statement runs in none.

@@ -1,8 +1,8 @@
 //! Conversions between types, chosen when an expression is bound.
 
 use catalog::{
-    Arena, Datum, Decimal, ScalarType, Value, ValueError, date_of, datum_from_value, format_timestamptz,
-    midnight_of, rounded_timestamp, value_from_datum,
+    Arena, Datum, Decimal, ScalarType, Value, ValueError, date_of, datum_from_value, midnight_of,
+    output_text, rounded_timestamp,
 };
 
 /// One conversion. NULL always converts to NULL.
@@ -269,13 +269,9 @@ impl Cast {
                 datum_from_value(&Value::Text(text), to.into(), arena)
             }
             (Self::ToText(from), _) => {
-                let text = match (from, value_from_datum(datum, from.into(), arena)) {
-                    (ScalarType::Boolean, Value::Boolean(value)) => value.to_string(),
-                    (
-                        ScalarType::Timestamptz | ScalarType::ShortTimestamp { zoned: true, .. },
-                        Value::Timestamp(us),
-                    ) => format_timestamptz(us),
-                    (_, value) => value.to_string(),
+                let text = match (from, datum) {
+                    (ScalarType::Boolean, Datum::Int(value)) => (value != 0).to_string(),
+                    _ => output_text(datum, from.into(), arena),
                 };
                 Ok(arena.push_bytes(text.as_bytes()))
             }

@@ -47,7 +47,7 @@ use executor::Executor;
 use logging::Commit as CommitPoint;
 use plan::Plan;
 use procedure::analysis::Updated;
-use procedure::{Interrupts, SqlError};
+use procedure::{Interrupts, Notice, SqlError};
 use schedule::graph::Graph;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
@@ -86,7 +86,7 @@ pub(crate) enum Outcome {
         /// The error.
         refused: Refused,
         /// What RAISE has said before.
-        notices: Vec<SqlError>,
+        notices: Vec<Notice>,
     },
     /// It did not run, because the definitions have changed.
     Outdated(SubmittedCall),
@@ -101,7 +101,7 @@ pub(crate) struct Answer {
     pub(crate) commit: CommitPoint,
     /// The outputs, as `catalog::encode_value` writes them.
     pub(crate) outputs: Vec<u8>,
-    pub(crate) notices: Vec<SqlError>,
+    pub(crate) notices: Vec<Notice>,
 }
 
 /// A call of a batch, until it has run.

@@ -9,9 +9,9 @@ use crate::Error;
 use crate::worker::{Busy, Recorded};
 use catalog::{Arena, Datum, Reader, decode_value, encode_value, now_us};
 use logging::Commit as CommitPoint;
-use procedure::query::{Explained, OutputColumn};
-use procedure::{CurrentNumbers, Nowhere, Procedure, Register, RowSink, SqlError};
-use sql::{Analyzed, Arguments, Kind, interruptible};
+use procedure::query::Explained;
+use procedure::{CurrentNumbers, Notice, Nowhere, Procedure, Register, RowSink, SqlError};
+use sql::{Analyzed, Arguments, Kind, ResultColumn, interruptible};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -345,7 +345,7 @@ impl Session {
     }
 
     /// Sends the outputs of the last call as a row. Returns the number of rows: 0 without outputs, or 1.
-    fn send_outputs(&self, columns: &[OutputColumn], mut sink: Box<dyn RowSink>) -> Result<u64, Error> {
+    fn send_outputs(&self, columns: &[ResultColumn], mut sink: Box<dyn RowSink>) -> Result<u64, Error> {
         if columns.is_empty() {
             return Ok(0);
         }
@@ -456,7 +456,7 @@ impl Session {
     /// assert_eq!(session.take_notices()[0].to_string(), "Hello, Ada");
     /// # Ok(()) }
     /// ```
-    pub fn take_notices(&mut self) -> Vec<SqlError> {
+    pub fn take_notices(&mut self) -> Vec<Notice> {
         self.worker.take_notices()
     }
 }

@@ -64,8 +64,11 @@ impl std::fmt::Debug for Statement {
 
 impl Statement {
     pub(super) fn new(text: &str, types: &[Option<Type>], version: u64, plan: sql::Prepared) -> Self {
-        let column =
-            |column: &procedure::query::OutputColumn| Column { name: column.name.clone(), ty: column.ty };
+        let column = |column: &sql::ResultColumn| Column {
+            name: column.name.clone(),
+            ty: column.ty,
+            origin: column.origin,
+        };
         let fixed = Fixed {
             text: text.into(),
             types: types.into(),

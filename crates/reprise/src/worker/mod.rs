@@ -23,7 +23,7 @@ use crate::inner::Inner;
 use crate::sequences::Source;
 use crate::{Column, Error};
 use catalog::Datum;
-use procedure::{Machine, Procedure, SqlError};
+use procedure::{Machine, Notice, Procedure};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,7 +52,7 @@ pub(crate) struct KnownProcedure {
 impl KnownProcedure {
     fn new(procedure: &Arc<Procedure>) -> Self {
         let outputs = procedure.outputs();
-        let columns = outputs.map(|(name, _, ty)| Column { name: name.into(), ty }).collect();
+        let columns = outputs.map(|(name, _, ty)| Column { name: name.into(), ty, origin: None }).collect();
         Self { procedure: Arc::clone(procedure), columns }
     }
 }
@@ -148,7 +148,7 @@ impl Worker {
     }
 
     /// Takes the notices that RAISE made in the last call.
-    pub(crate) fn take_notices(&mut self) -> Vec<SqlError> {
+    pub(crate) fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.machine.services.notices)
     }
 

@@ -5,6 +5,7 @@
 use super::rows::RowsTo;
 use super::{Asked, Client, NamedStatement, Ran};
 use crate::copy::{CopyIn, CopyOut, Row};
+use crate::refused;
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
 use reprise::{Access, Attempt, Error, Nowhere, Parameters, Session, SqlError};
@@ -47,13 +48,15 @@ impl Client {
                 self.copying = Some((copy, asked));
                 false
             }
-            Err(error) => self.copy_broke(&error, asked),
+            Err(error) => self.copy_broke(&error, &copy, asked),
         }
     }
 
     /// Sends the error that ended a copy. Returns whether messages are skipped until SYNC.
-    fn copy_broke(&mut self, error: &Error, asked: Asked) -> bool {
-        self.fail(error, "");
+    fn copy_broke(&mut self, error: &Error, copy: &CopyIn, asked: Asked) -> bool {
+        let mut response = refused(error, "");
+        response.fields.extend(copy.context().map(|context| (b'W', context)));
+        self.fail_with(response, error);
         if asked == Asked::Simply {
             self.ready();
         }
@@ -77,7 +80,7 @@ impl Client {
                         },
                     };
                     let attempt = session.attempt(&copy.insert, &values, Box::new(Nowhere));
-                    match attempt.map_err(|error| copy.with_row(error))? {
+                    match attempt? {
                         Attempt::Done(_) => copy.inserted += 1,
                         Attempt::Busy(busy) => {
                             waits = Some(values);
@@ -112,21 +115,21 @@ impl Client {
                 }
                 false
             }
-            Err(error) => self.copy_broke(&error, asked),
+            Err(error) => self.copy_broke(&error, &copy, asked),
         }
     }
 
     /// Ends a copy because a message of it is refused. Returns whether messages are skipped until SYNC.
     pub(crate) fn copy_refused(&mut self, error: SqlError) -> bool {
-        let Some((_, asked)) = self.copying.take() else { return false };
-        self.copy_broke(&error.into(), asked)
+        let Some((copy, asked)) = self.copying.take() else { return false };
+        self.copy_broke(&error.into(), &copy, asked)
     }
 
     /// Ends a copy that the client gives up. Returns whether messages are skipped until SYNC.
     pub(crate) fn copy_failed(&mut self, reason: &str) -> bool {
-        let Some((_, asked)) = self.copying.take() else { return false };
+        let Some((copy, asked)) = self.copying.take() else { return false };
         let error = SqlError::new("57014", format!("COPY from stdin failed: {reason}"));
-        self.copy_broke(&error.into(), asked)
+        self.copy_broke(&error.into(), &copy, asked)
     }
 
     pub(super) async fn copy_out(&mut self, copy: &Copy) -> Result<Ran, Error> {
@@ -140,7 +143,7 @@ impl Client {
         out.begin(columns, &mut self.output.lock());
         let rows = self.rows(&prepared, &[], RowsTo::Copy(out.clone()));
         let count = Arc::clone(&rows.count);
-        let mut statement = NamedStatement { prepared: Some(prepared), took: None };
+        let mut statement = NamedStatement::new(Some(prepared));
         let ran = self.run_in_session(&mut statement, &Parameters::default(), rows).await?;
         out.end(&mut self.output.lock());
         self.output.put(Message::CopyDone(CopyDone::new()));

@@ -3,7 +3,7 @@
 use super::rows::{format_at, row_description, whole_rows};
 use super::{Asked, Client, NamedStatement, Portal, Ran};
 use crate::hold;
-use crate::wire::{Format, datum_of, described, type_of};
+use crate::wire::{Format, datum_of, parameter_oid, type_of};
 use bytes::{Buf, Bytes, BytesMut};
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::data::{NoData, ParameterDescription};
@@ -65,20 +65,23 @@ impl Client {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new("42P05", message).into());
         }
-        self.prepare_as(name, text, &types)
+        self.prepare_as(name, text, &types, oids)
     }
 
+    /// Prepares a statement with the types that the client has given to its parameters, and with their OIDs,
+    /// where it gave them by OIDs.
     pub(super) fn prepare_as(
         &mut self,
         name: String,
         text: &str,
         types: &[Option<Type>],
+        oids: &[u32],
     ) -> Result<(), Error> {
         if !name.is_empty() {
             self.check_kept(PLANNED * text.len())?;
         }
         let prepared = self.plan(text, |session| session.prepare_typed(text, types))?;
-        let statement = NamedStatement { prepared, took: None };
+        let statement = NamedStatement { given: oids.into(), ..NamedStatement::new(prepared) };
         self.statements.insert(name, Arc::new(Mutex::new(statement)));
         Ok(())
     }
@@ -166,7 +169,8 @@ impl Client {
         let statement = self.statement(name)?;
         let named = hold(&statement);
         let types = named.prepared.as_ref().map(Statement::parameters).unwrap_or_default();
-        let oids = types.iter().map(|ty| described(*ty).0).collect();
+        let oid = |(index, ty): (usize, &Type)| parameter_oid(named.given.get(index).copied(), *ty);
+        let oids = types.iter().enumerate().map(oid).collect();
         self.output.put(Message::ParameterDescription(ParameterDescription::new(oids)));
         let columns = self.columns_of(named.prepared.as_ref());
         Ok(Self::description(&columns, &[]))

@@ -139,7 +139,9 @@ pub(super) fn row_description(columns: &[Column], formats: &[Format]) -> Message
     let field = |(index, column): (usize, &Column)| {
         let (oid, size, modifier) = described(column.ty);
         let format = format_at(formats, index).code();
-        FieldDescription::new(column.name.clone(), 0, 0, oid, size, modifier, format)
+        let (relation, position) =
+            column.origin.map_or((0, 0), |origin| (origin.relation as i32, origin.column as i16));
+        FieldDescription::new(column.name.clone(), relation, position, oid, size, modifier, format)
     };
     Message::RowDescription(RowDescription::new(columns.iter().enumerate().map(field).collect()))
 }

@@ -8,9 +8,9 @@ use crate::told;
 use crate::wire::{Format, put_value};
 use bytes::{Buf, BytesMut};
 use pgwire::messages::PgWireBackendMessage as Message;
-use pgwire::messages::response::NoticeResponse;
 use reprise::{
-    Arena, Attempt, Backup, Busy, Error, Parameters, ScalarType, SqlError, Statement, TransactionState,
+    Arena, Attempt, Backup, Busy, Error, Notice, Parameters, ScalarType, Severity, SqlError, Statement,
+    TransactionState,
 };
 use sql::Kind;
 use std::ffi::OsStr;
@@ -32,14 +32,16 @@ pub(super) fn failed_transaction() -> Error {
 }
 
 impl Client {
-    pub(super) fn notices<'a>(&self, notices: impl IntoIterator<Item = &'a SqlError>) {
-        for notice in notices {
-            self.output.put(Message::NoticeResponse(NoticeResponse::from(told(notice))));
+    /// Sends the notices that the client wants (`client_min_messages`).
+    pub(super) fn notices(&self, notices: &[Notice]) {
+        for notice in notices.iter().filter(|notice| self.settings.wants(notice.severity)) {
+            self.output.put(Message::NoticeResponse(told(notice)));
         }
     }
 
     pub(super) fn warn(&self, sqlstate: &str, message: &str) {
-        self.notices([&SqlError::new(sqlstate, message)]);
+        let content = SqlError::new(sqlstate, message);
+        self.notices(&[Notice { severity: Severity::Warning, content }]);
     }
 
     pub(super) fn put_texts(&self, lines: &[String]) {
@@ -100,7 +102,9 @@ impl Client {
                 complete(tag)
             }
             Kind::Set => {
-                self.settings.change(prepared.text(), state != TransactionState::None)?;
+                if !self.settings.change(prepared.text(), state != TransactionState::None)? {
+                    self.warn("25P01", "SET LOCAL can only be used in transaction blocks");
+                }
                 self.take_over_modes()?;
                 complete(tag)
             }
@@ -139,30 +143,25 @@ impl Client {
                     let message = format!("prepared statement \"{name}\" already exists");
                     return Err(SqlError::new("42P05", message).into());
                 }
-                self.prepare_as(name, &text, &types)?;
+                self.prepare_as(name, &text, &types, &[])?;
                 complete(tag)
             }
             Kind::Execute { name, arguments } => {
                 let execute = prepared.text().to_owned();
                 Box::pin(self.run_named(&execute, &name, &arguments, formats, asked)).await
             }
-            Kind::Savepoint(_) if self.is_implicit => {
-                let message = "SAVEPOINT can only be used in transaction blocks";
-                Err(SqlError::new("25P01", message).into())
-            }
             Kind::Savepoint(name) => {
+                self.require_block("SAVEPOINT")?;
                 self.set_savepoint(name)?;
                 complete(tag)
             }
             Kind::RollbackTo(name) => {
-                if state == TransactionState::None {
-                    let message = "ROLLBACK TO SAVEPOINT can only be used in transaction blocks";
-                    return Err(SqlError::new("25P01", message).into());
-                }
+                self.require_block("ROLLBACK TO SAVEPOINT")?;
                 self.roll_back_to_savepoint(&name)?;
                 complete(tag)
             }
             Kind::Release(name) => {
+                self.require_block("RELEASE SAVEPOINT")?;
                 self.release_savepoint(&name)?;
                 complete(tag)
             }
@@ -220,7 +219,7 @@ impl Client {
             return Err(SqlError::new("42P03", format!("cursor \"{name}\" already exists")).into());
         }
         let prepared = self.plan(text, |session| session.prepare_typed(text, &[]))?;
-        let mut named = NamedStatement { prepared, took: None };
+        let mut named = NamedStatement::new(prepared);
         let kept = Arc::new(Mutex::new(BytesMut::new()));
         let Some(prepared) = &named.prepared else { return Ok(Ran::Empty) };
         let rows = self.rows(prepared, &[], RowsTo::Portal(Arc::clone(&kept)));

@@ -54,6 +54,17 @@ impl Client {
         Ok(tag)
     }
 
+    /// Checks that a command is in a transaction that BEGIN has begun.
+    ///
+    /// # Errors
+    /// `25P01`: it is not.
+    pub(super) fn require_block(&self, command: &str) -> Result<(), SqlError> {
+        if self.transaction_state() != TransactionState::None && !self.is_implicit {
+            return Ok(());
+        }
+        Err(SqlError::new("25P01", format!("{command} can only be used in transaction blocks")))
+    }
+
     /// SET TRANSACTION.
     pub(super) fn set_modes(&mut self, modes: TransactionModes) -> Result<(), Error> {
         if self.transaction_state() == TransactionState::None {

@@ -11,6 +11,8 @@ use sql::type_oids;
 
 /// Most dimensions of an array in PostgreSQL.
 const MOST_DIMENSIONS: i32 = 6;
+/// The OID of REAL, whose values are read as DOUBLE PRECISION.
+const REAL: u32 = 700;
 /// From this OID on, each server numbers its types itself.
 const FIRST_NOT_BUILT_IN: u32 = 10_000;
 /// Most elements of an array in PostgreSQL.
@@ -107,6 +109,7 @@ fn array_of(message: &mut Message<'_>, element: ScalarType, arena: &mut Arena) -
     // OID of a type that is not built in may come from another server.
     let is_same = oid == type_oids(element).0
         || oid >= FIRST_NOT_BUILT_IN
+        || element == ScalarType::Double && oid == REAL
         || element.is_text() && matches!(oid, 19 | 25 | 1042 | 1043);
     if !is_same {
         return Err(SqlError::new(

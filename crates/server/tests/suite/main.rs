@@ -4,7 +4,11 @@
 mod answers;
 mod batches;
 mod clients;
+mod copies;
+mod described;
 mod limits;
+mod notices;
+mod sockets;
 mod strangers;
 mod transactions;
 mod values;

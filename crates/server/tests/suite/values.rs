@@ -3,6 +3,7 @@
 use crate::clients::Server;
 use postgres::types::Type;
 use postgres::{Client, NoTls, SimpleQueryMessage};
+use reprise::{Compile, Config};
 use std::sync::{Arc, Mutex};
 
 /// A client, and the notices that it is sent.
@@ -71,28 +72,98 @@ fn arrays_of_several_dimensions_are_refused() {
     }
 }
 
+/// The fields of an error.
+#[derive(PartialEq, Debug)]
+struct Told {
+    detail: Option<String>,
+    names: [Option<String>; 4],
+}
+
+fn told(client: &mut Client, sql: &str) -> Told {
+    let error = client.batch_execute(sql).unwrap_err();
+    let error = error.as_db_error().unwrap();
+    let names = [error.schema(), error.table(), error.column(), error.constraint()];
+    Told { detail: error.detail().map(str::to_owned), names: names.map(|name| name.map(str::to_owned)) }
+}
+
+fn expected(detail: &str, table: &str, column: Option<&str>, constraint: Option<&str>) -> Told {
+    let names = [Some("public"), Some(table), column, constraint].map(|name| name.map(str::to_owned));
+    Told { detail: (!detail.is_empty()).then(|| detail.into()), names }
+}
+
+const CONSTRAINTS: &str = "
+CREATE TABLE p (id INT PRIMARY KEY, n INT NOT NULL CHECK (n > 0), u INT CONSTRAINT one UNIQUE, s TEXT,
+    at TIMESTAMPTZ, ok BOOLEAN, CONSTRAINT pair UNIQUE (s, ok));
+CREATE TABLE c (p INT CONSTRAINT to_p REFERENCES p, k INT);
+CREATE PROCEDURE put(p_id INT, p_n INT) LANGUAGE plpgsql AS $$
+  BEGIN INSERT INTO p (id, n, s) VALUES (p_id, p_n, 'put'); END $$;
+CREATE PROCEDURE change(p_id INT, p_n INT) LANGUAGE plpgsql AS $$
+  BEGIN UPDATE p SET n = p_n WHERE id = p_id; END $$;
+INSERT INTO p VALUES (1, 1, 1, 'a', '2024-02-29 12:00+00', true), (5, 1, 5, 'b', NULL, NULL);
+INSERT INTO c VALUES (1, 3), (1, 3);
+";
+
 #[test]
 fn errors_name_what_they_are_about() {
-    let server = Server::start();
-    let mut client = server.connect();
-    client
-        .batch_execute(
-            "CREATE TABLE p (id INT PRIMARY KEY, n INT NOT NULL CHECK (n > 0), u INT CONSTRAINT one UNIQUE);
-             CREATE TABLE c (p INT CONSTRAINT to_p REFERENCES p);
-             INSERT INTO p VALUES (1, 1, 1); INSERT INTO c VALUES (1)",
-        )
-        .unwrap();
-    for (sql, table, column, constraint) in [
-        ("INSERT INTO p VALUES (1, 1, 2)", "p", None, Some("p_pkey")),
-        ("INSERT INTO p VALUES (2, 1, 1)", "p", None, Some("one")),
-        ("INSERT INTO p VALUES (2, 0, 2)", "p", None, Some("p_n_check")),
-        ("INSERT INTO p VALUES (2, NULL, 2)", "p", Some("n"), None),
-        ("INSERT INTO c VALUES (7)", "c", None, Some("to_p")),
-        ("DELETE FROM p", "c", None, Some("to_p")),
-    ] {
-        let error = client.batch_execute(sql).unwrap_err();
-        let error = error.as_db_error().unwrap();
-        let told = (error.schema(), error.table(), error.column(), error.constraint());
-        assert_eq!(told, (Some("public"), Some(table), column, constraint), "{sql}");
+    let first = "1, a, 2024-02-29 12:00:00+00, t).";
+    for compile in [Compile::Never, Compile::AtOnce] {
+        let mut config = Config::default();
+        config.compile = compile;
+        let server = Server::start_with(config);
+        let mut client = server.connect();
+        client.batch_execute(CONSTRAINTS).unwrap();
+        let failing = |row: &str| format!("Failing row contains ({row}");
+        for (sql, detail, table, column, constraint) in [
+            ("INSERT INTO p VALUES (1, 1, 2)", "Key (id)=(1) already exists.".into(), "p", None, "p_pkey"),
+            ("INSERT INTO p VALUES (2, 1, 1)", "Key (u)=(1) already exists.".into(), "p", None, "one"),
+            (
+                "INSERT INTO p VALUES (2, 1, 2, 'a', NULL, true)",
+                "Key (s, ok)=(a, t) already exists.".into(),
+                "p",
+                None,
+                "pair",
+            ),
+            (
+                "INSERT INTO p VALUES (2, 0, 2)",
+                failing("2, 0, 2, null, null, null)."),
+                "p",
+                None,
+                "p_n_check",
+            ),
+            (
+                "INSERT INTO p (id, u) VALUES (2, 7)",
+                failing("2, null, 7, null, null, null)."),
+                "p",
+                Some("n"),
+                "",
+            ),
+            ("UPDATE p SET n = NULL WHERE id = 1", failing(&format!("1, null, {first}")), "p", Some("n"), ""),
+            ("UPDATE p SET n = -1 WHERE id = 1", failing(&format!("1, -1, {first}")), "p", None, "p_n_check"),
+            ("CALL put(1, 1)", "Key (id)=(1) already exists.".into(), "p", None, "p_pkey"),
+            ("CALL put(2, NULL)", failing("2, null, null, put, null, null)."), "p", Some("n"), ""),
+            ("CALL put(2, 0)", failing("2, 0, null, put, null, null)."), "p", None, "p_n_check"),
+            ("CALL change(1, NULL)", failing(&format!("1, null, {first}")), "p", Some("n"), ""),
+            ("CALL change(1, 0)", failing(&format!("1, 0, {first}")), "p", None, "p_n_check"),
+            (
+                "INSERT INTO c VALUES (7)",
+                "Key (p)=(7) is not present in table \"p\".".into(),
+                "c",
+                None,
+                "to_p",
+            ),
+            (
+                "DELETE FROM p WHERE id = 1",
+                "Key (id)=(1) is still referenced from table \"c\".".into(),
+                "c",
+                None,
+                "to_p",
+            ),
+            ("ALTER TABLE p ALTER at SET NOT NULL", String::new(), "p", Some("at"), ""),
+            ("ALTER TABLE p ADD CONSTRAINT late CHECK (id > 1)", String::new(), "p", None, "late"),
+            ("CREATE UNIQUE INDEX k ON c (k)", "Key (k)=(3) is duplicated.".into(), "c", None, "k"),
+        ] {
+            let constraint = Some(constraint).filter(|name| !name.is_empty());
+            assert_eq!(told(&mut client, sql), expected(&detail, table, column, constraint), "{sql}");
+        }
     }
 }

@@ -99,9 +99,10 @@ impl Binder<'_> {
                 bound.columns.iter().map(|column| (column.name.clone(), column.ty)).collect();
             self.rename(&mut columns, names, &name, node)?;
             let slot = self.new_slot();
-            let registers = bound.columns.iter().map(|column| column.register).collect();
+            let registers: Vec<_> = bound.columns.iter().map(|column| column.register).collect();
+            let origins = registers.iter().map(|register| self.origins.of(*register)).collect();
             plans.push((slot, bound.plan, registers));
-            self.queries.named.push(Named { name, slot, columns, lowest });
+            self.queries.named.push(Named { name, slot, columns, origins, lowest });
         }
         Ok(plans)
     }

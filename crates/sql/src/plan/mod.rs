@@ -11,6 +11,7 @@ mod from;
 mod join;
 mod listed;
 mod named;
+mod origin;
 mod outputs;
 mod recursive;
 pub(crate) mod select;
@@ -20,7 +21,10 @@ mod write;
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
+use crate::oids::table_oid;
 use catalog::{ScalarType, Table, Type};
+pub(crate) use origin::Origins;
+pub use origin::{ColumnOrigin, ResultColumn};
 use procedure::query::{JoinKind, OutputColumn, Plan, Question, SlotId, Subquery};
 use procedure::{Expression, Procedure, Register, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -101,6 +105,8 @@ pub(crate) struct Named {
     name: String,
     slot: SlotId,
     columns: Vec<(String, Type)>,
+    /// The columns of tables that its columns are.
+    origins: Vec<Option<origin::Known>>,
     /// The lowest level around WITH that it refers to; `None` if its rows are always the same.
     lowest: Option<usize>,
 }
@@ -405,12 +411,14 @@ impl Binder<'_> {
         let own = &mut level.relations[relation];
         let ty = own.columns[column].1;
         let register = match &mut own.rows {
-            Rows::Table { registers, used, .. } => {
+            Rows::Table { table, registers, used, .. } => {
                 let place = used.iter().position(|used| *used == column).unwrap_or_else(|| {
                     used.push(column);
                     used.len() - 1
                 });
-                Register(registers.0 + place as u32)
+                let register = Register(registers.0 + place as u32);
+                self.origins.note_column(register, table_oid(table), column, ty);
+                register
             }
             Rows::Plan { registers, .. } => registers[column],
             Rows::Row { registers } => Register(registers.0 + column as u32),

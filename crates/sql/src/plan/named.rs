@@ -34,6 +34,11 @@ impl Binder<'_> {
         };
         let names = if names.is_empty() { view.names.clone() } else { names };
         let bound = self.bind_view(view, node)?;
+        // As in PostgreSQL, the columns are those of the view, whatever its query reads.
+        let oid = self.schema.view_oid(view);
+        for (place, column) in bound.columns.iter().enumerate() {
+            self.origins.note_column(column.register, oid, place, column.ty);
+        }
         self.add_bound(bound, (Some(alias), names), (0, false), node)
     }
 
@@ -127,11 +132,12 @@ impl Binder<'_> {
         names: Vec<String>,
         node: &SyntaxNode,
     ) -> Result<usize, StatementError> {
-        let Named { name, slot, mut columns, lowest } = named;
+        let Named { name, slot, mut columns, origins, lowest } = named;
         if let Some(level) = lowest {
             self.refer_to(level);
         }
         let registers: Vec<_> = columns.iter().map(|(_, ty)| self.new_register(*ty)).collect();
+        registers.iter().zip(origins).for_each(|(own, origin)| self.origins.note(*own, origin));
         self.rename(&mut columns, names, &alias, node)?;
         let plan = Some(Box::new(Plan::Named { slot, name, registers: registers.clone() }));
         let rows = Rows::Plan { plan, registers, lateral: 0, outer: lowest.is_some() };

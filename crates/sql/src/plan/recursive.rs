@@ -94,7 +94,9 @@ impl Binder<'_> {
         let mut own: Vec<(String, Type)> = columns.iter().map(|own| (own.name.clone(), own.ty)).collect();
         self.rename(&mut own, names, name, node)?;
         let slot = self.new_slot();
-        self.queries.named.push(Named { name: name.to_owned(), slot, columns: own, lowest: None });
+        let origins = vec![None; own.len()];
+        let working = Named { name: name.to_owned(), slot, columns: own, origins, lowest: None };
+        self.queries.named.push(working);
         let step = self.bind_variant(&right);
         self.queries.named.pop();
         let step = step?;

@@ -5,6 +5,7 @@ use super::select::Item;
 use super::{Binder, Bound, Relation, Rows, apply_ahead, apply_all, compute};
 use crate::binder::Typed;
 use crate::error::StatementError;
+use crate::oids::table_oid;
 use crate::trigger::WrittenRow;
 use crate::types::{object_name, short};
 use catalog::{Identity, ScalarType, Table, TriggerEvent};
@@ -53,6 +54,7 @@ impl Binder<'_> {
         for (name, item, item_node) in items {
             let (value, ty) = self.settle(item, None, &item_node)?;
             let register = self.new_register(ty);
+            self.origins.note_value(register, &value);
             values.push((register, value));
             bound.columns.push(OutputColumn { name, ty, register });
             bound.nodes.push(item_node);
@@ -126,6 +128,7 @@ impl Binder<'_> {
         let conflict = insert.on_conflict_clause();
         let conflict =
             conflict.map(|own| self.bind_conflict(&own, (&table, &alias), registers)).transpose()?;
+        self.origins.note_row(registers, table_oid(&table), table.visible());
         let level = self.level();
         level.relations = vec![Relation::of_row(&table, alias, registers, true)];
         let (input, values) = (Box::new(input), complete);
@@ -448,6 +451,7 @@ impl Binder<'_> {
         let registers = self.row_registers(&table);
         let checks = self.bind_checks(&table, registers, node)?;
         // In RETURNING, the table's columns are those of the written row; columns of other tables are kept.
+        self.origins.note_row(registers, table_oid(&table), table.visible());
         let rows = std::mem::replace(&mut self.level().relations[0].rows, Rows::Row { registers });
         let returned = self.returning(Plan::One, update.returning_clause());
         self.level().relations[0].rows = rows;

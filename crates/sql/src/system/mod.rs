@@ -18,7 +18,6 @@ use crate::schema::Schema;
 use catalog::{ScalarType, Type};
 use procedure::RecoveryColumn;
 
-pub(crate) use objects::table_oid;
 pub use types::{SCALARS, type_length, type_modifier, type_oids};
 pub(crate) use types::{TYPES, type_name, type_named};
 

@@ -1,23 +1,12 @@
 //! The objects of the definitions, with their numbers and texts in the system catalogs.
 
 use super::{Cell, INFORMATION, PUBLIC, SYSTEM};
+use crate::oids::{index_oid, routine_oid, table_oid};
 use crate::schema::{Schema, View};
 use crate::types::short;
 use catalog::{ReferenceAction, Table, Type};
 use procedure::{Mode, Procedure};
 use std::sync::Arc;
-
-pub(crate) fn table_oid(table: &Table) -> i64 {
-    16_384 + i64::from(table.id.0)
-}
-
-pub(super) fn index_oid(index: &catalog::Index) -> i64 {
-    1_000_000 + i64::from(index.id.0)
-}
-
-pub(super) fn routine_oid(procedure: &Procedure) -> i64 {
-    3_000_000 + i64::from(procedure.id.0)
-}
 
 /// Returns a name as SQL text, in quotes if it needs them.
 pub(crate) fn quoted(name: &str) -> String {
@@ -79,7 +68,7 @@ impl Schema {
         name.rsplit_once('.').map_or("public", |(schema, _)| schema)
     }
 
-    pub(super) fn view_oid(&self, view: &View) -> i64 {
+    pub(crate) fn view_oid(&self, view: &View) -> i64 {
         2_000_000 + self.views().position(|own| own.name == view.name).unwrap_or(0) as i64
     }
 

@@ -1,8 +1,9 @@
 //! The relations of `pg_catalog` that describe tables and views, with their columns, indexes and constraints.
 
-use super::objects::{action_code, index_oid, places, table_oid};
+use super::objects::{action_code, places};
 use super::types::{TYPES, type_modifier, type_oid};
 use super::{BOOL, Cell, INT, INTS, OWNER, SystemRelation, TEXT, TEXTS};
+use crate::oids::{index_oid, table_oid};
 use crate::schema::Schema;
 use crate::types::short;
 use catalog::{Identity, ScalarType, Type};

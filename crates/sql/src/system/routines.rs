@@ -1,9 +1,9 @@
 //! The relations of `pg_catalog` that describe functions, operators and casts: the built-in ones from their
 //! tables, and the routines of the schema.
 
-use super::objects::routine_oid;
 use super::types::{type_oid, type_oids};
 use super::{BOOL, Cell, INT, INTS, PUBLIC, SYSTEM, SystemRelation, TEXT, TEXTS};
+use crate::oids::routine_oid;
 use crate::schema::Schema;
 use procedure::{
     BuiltIn, CASTS, CastContext, Form, Kind, OperatorForm, Procedure, Volatility, built_ins, operators,

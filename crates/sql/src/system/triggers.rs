@@ -1,8 +1,9 @@
 //! The system relations that describe triggers.
 
 use super::information_schema::DATABASE;
-use super::objects::{quoted, quoted_path, routine_oid, table_oid};
+use super::objects::{quoted, quoted_path};
 use super::{BOOL, Cell, INT, INTS, SystemRelation, TEXT};
+use crate::oids::{routine_oid, table_oid};
 use crate::schema::Schema;
 use catalog::{Table, Trigger, TriggerEvent, TriggerTiming};
 use std::sync::Arc;

@@ -6,10 +6,10 @@
 use super::error_at;
 use crate::StatementError;
 use crate::binder::{Binder, Name, TriggerFrame, Typed, Variable};
+use crate::oids::table_oid;
 use crate::routine::Routine;
 use crate::schema::{CompiledTrigger, Schema, unsupported};
 use crate::source::Source;
-use crate::system::table_oid;
 use catalog::{
     Datum, ForeignKey, ReferenceAction, ScalarType, Table, Trigger, TriggerEvent, TriggerTiming, Type,
 };

@@ -5,14 +5,18 @@ use super::{Applying, Tables, duplicate_in};
 use catalog::{Arena, Datum, Table};
 use procedure::{Machine, Rebuild, Reference, Register, Sequences, SqlError};
 use std::sync::Arc;
-use storage::{Guard, Linker, Slots, TableStore};
+use storage::{DuplicateKey, Guard, Linker, Slots, TableStore};
 
 fn out_of_memory(error: storage::OutOfMemory) -> SqlError {
     SqlError::new("53200", error.to_string())
 }
 
-fn violated(table: &Table, code: &str, what: &str) -> SqlError {
-    SqlError::new(code, format!("{what} of relation \"{}\" is violated by some row", table.short_name()))
+fn violated(table: &Table, check: &str) -> SqlError {
+    let message = format!(
+        "check constraint \"{check}\" of relation \"{}\" is violated by some row",
+        table.short_name()
+    );
+    SqlError::new("23514", message).with_constraint(table, check)
 }
 
 pub(super) fn apply(
@@ -56,21 +60,22 @@ pub(super) fn apply(
                     column.name,
                     new.short_name()
                 );
-                return Err(SqlError::new("23502", message));
+                return Err(SqlError::new("23502", message).with_column(new, &column.name));
             }
             machine.set(Register((width + place) as u32), value);
             row.push(value);
         }
         for check in checks.iter().filter(|_| how.is_new) {
             if check.condition.evaluate(&mut machine).map_err(|error| *error)? == Datum::Int(0) {
-                let what = format!("check constraint \"{}\"", check.name);
-                return Err(violated(new, "23514", &what));
+                return Err(violated(new, &check.name));
             }
         }
         new.layout.encode(&row, &machine.frame.arena, &mut image);
         if !store.load(&image, state.order(), 1, &mut linker, guard).map_err(out_of_memory)? {
-            let message = format!("could not create unique index \"{}\"", new.primary().name);
-            return Err(SqlError::new("23505", message).with_detail("A key is duplicated."));
+            let columns = &new.primary().columns;
+            let key: Vec<Datum> = columns.iter().map(|column| row[*column]).collect();
+            let key = new.key_text(columns, &key, &machine.frame.arena);
+            return Err(duplicate_in(new, DuplicateKey { index: 0, key }));
         }
         machine.frame.arena.release(mark);
         Ok(())

@@ -5,26 +5,12 @@
 use super::Workspace;
 use super::write_set::{Action, Link};
 use crate::on_demand::{Intent, Place};
-use catalog::{Arena, Datum, Table, TableId, value_from_datum};
-use procedure::{Conflict, DataAccess, Failure, NestedScans, ScanRange, SqlError};
+use catalog::{Arena, Datum, Table, TableId};
+use procedure::{Conflict, DataAccess, Failure, NestedScans, ScanRange, SqlError, Violated};
 use storage::{Added, Change, Handle, KeyRange, Linked, NewState, OutOfMemory};
 
 pub(super) fn out_of_memory(error: OutOfMemory) -> Failure {
     SqlError::new("53200", error.to_string()).with_hint("Delete rows, or raise the memory limit.").into()
-}
-
-fn duplicate(table: &Table, index: usize, row: NewRow<'_>) -> Failure {
-    let index = &table.indexes[index];
-    let name = |column: &usize| table.columns[*column].name.clone();
-    let value = |column: &usize| {
-        value_from_datum(row.values[*column], table.columns[*column].ty.into(), row.arena).to_string()
-    };
-    let names: Vec<String> = index.columns.iter().map(name).collect();
-    let values: Vec<String> = index.columns.iter().map(value).collect();
-    SqlError::new("23505", format!("duplicate key value violates unique constraint \"{}\"", index.name))
-        .with_detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
-        .with_constraint(table, &index.name)
-        .into()
 }
 
 /// A row that a statement writes.
@@ -89,7 +75,7 @@ impl Workspace {
             self.discipline.add_key(self, table, index, key)?;
         }
         if table.indexes[index].unique && self.violates_unique(table, index, row, record)? {
-            return Err(duplicate(table, index, row));
+            return Err(Violated::Unique(index).error(table, row.values, row.arena).into());
         }
         self.recover_entry(table.id, index, key)?;
         match self.link(table.id, index, key, record)? {
@@ -281,7 +267,7 @@ impl Workspace {
                     Action::Unrevive => Action::Revive,
                     Action::Cancel => Action::Insert,
                     Action::Insert | Action::Revive | Action::Update => {
-                        return Err(duplicate(table, 0, NewRow { values: row, arena }));
+                        return Err(Violated::Unique(0).error(table, row, arena).into());
                     }
                 };
                 self.writes.set_action(entry, after);
@@ -296,7 +282,7 @@ impl Workspace {
                 if !state.is_absent() {
                     // Unless the transaction that holds it deletes it.
                     self.discipline.collide(self, record)?;
-                    return Err(duplicate(table, 0, NewRow { values: row, arena }));
+                    return Err(Violated::Unique(0).error(table, row, arena).into());
                 }
                 self.discipline.write(self, table.id, record)?;
                 self.writes.add(record, table.id, Action::Revive)

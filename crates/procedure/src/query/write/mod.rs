@@ -13,8 +13,8 @@ use super::buffer::Buffer;
 use super::run::{Sink, check_cancelled, collect, run};
 use crate::execution::access::row_of;
 use crate::execution::foreign_keys::Changed;
-use crate::execution::operations::{check, require_value};
 use crate::execution::rows::Flow;
+use crate::execution::violations::{require_values, violated_check};
 use crate::{Conflict, Failure, ForeignKeys, Machine, Register, ScanRange, SqlError, Transaction};
 use catalog::{Arena, Datum, Table, successor};
 use std::collections::HashSet;
@@ -195,17 +195,22 @@ fn hand_on<D>(sink: Option<&mut Sink<'_, D>>, machine: &mut Machine, data: &mut 
     }
 }
 
-/// Checks the CHECK constraints of the row in the registers.
+/// Checks the NOT NULL and CHECK constraints of the row in the registers from `first` on.
 fn check_row<D: Transaction>(
     table: &Table,
     checks: &RowChecks,
+    first: Register,
     machine: &mut Machine,
     data: &mut D,
 ) -> Result<(), Failure> {
+    let (row, arena) = machine.window(first, table.columns.len());
+    require_values(table, row, arena)?;
     if let Some(calls) = &checks.calls {
         run(calls, machine, data, &mut |_, _| Ok(Flow::Continue))?;
     }
-    check(table, &checks.conditions, machine)
+    let violated = violated_check(&checks.conditions, machine)?;
+    let (row, arena) = machine.window(first, table.columns.len());
+    violated.map_or(Ok(()), |violated| Err(violated.error(table, row, arena).into()))
 }
 
 /// Inserts the row in the registers.
@@ -222,9 +227,7 @@ fn insert_row<D: Transaction>(
     {
         return Ok(Flow::Continue);
     }
-    let (row, _) = machine.window(*registers, values.len());
-    row.iter().enumerate().try_for_each(|(place, value)| require_value(table, place, *value))?;
-    check_row(table, checks, machine, data)?;
+    check_row(table, checks, *registers, machine, data)?;
     if let Some(conflict) = conflict {
         // An absent key is added next: two statements that read it first would wait for each other's read.
         data.will_write(Some(table.id));
@@ -350,8 +353,7 @@ fn update_existing<D: Transaction>(
         }
         triggers.add_changes(slots.len(), &mut changes, machine);
     }
-    changes.iter().try_for_each(|(column, value)| require_value(table, *column, *value))?;
-    check_row(table, checks, machine, data)?;
+    check_row(table, checks, *registers, machine, data)?;
     touched.written.insert(existing);
     touched.before(existing, machine, data)?;
     write_changes(table, existing, *registers, &changes, machine, data)?;
@@ -412,7 +414,6 @@ fn change_row<D: Transaction>(
         }
         triggers.add_changes(slots.len(), &mut changes, machine);
     }
-    changes.iter().try_for_each(|(column, value)| require_value(table, *column, *value))?;
     Ok(Some(changes))
 }
 
@@ -454,7 +455,7 @@ pub(super) fn update<D: Transaction>(
             let row = row_of(machine.get(*handle), data)?;
             let Some(changes) = change_row(update, row, machine, data)? else { return Ok(Flow::Continue) };
             touched.before(row, machine, data)?;
-            check_row(table, checks, machine, data)?;
+            check_row(table, checks, *registers, machine, data)?;
             write_changes(table, row, *registers, &changes, machine, data)?;
             touched.after(*registers, machine)?;
             hand_on(sink, machine, data)
@@ -475,7 +476,7 @@ pub(super) fn update<D: Transaction>(
             return Ok(Flow::Continue);
         }
         touched.before(row, machine, data)?;
-        check_row(table, checks, machine, data)?;
+        check_row(table, checks, *registers, machine, data)?;
         data.delete(table, row)?;
         moved.push_registers(&whole, machine)?;
         Ok(Flow::Continue)

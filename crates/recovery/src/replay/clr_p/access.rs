@@ -9,7 +9,7 @@
 use crate::RecoveryError;
 use crate::replay::context::worker_of;
 use catalog::{Arena, ChangedWord, ColumnSlot, CommitOrder, Datum, Table, TableId};
-use procedure::{DataAccess, EncodedRow, Failure, Interrupts, LookAhead, ScanRange, SqlError};
+use procedure::{DataAccess, EncodedRow, Failure, Interrupts, LookAhead, ScanRange, SqlError, Violated};
 use schedule::Access;
 use storage::{
     Added, Change, Cursor, Direction, Fingers, Handle, Linked, NewState, OutOfMemory, RecordState, Worker,
@@ -31,11 +31,6 @@ pub(crate) struct Direct {
     scratch: Arena,
     /// Why rows of the checkpoint could not be brought back.
     unreachable: Option<SqlError>,
-}
-
-fn duplicate(table: &Table, index: usize) -> SqlError {
-    let name = &table.indexes[index].name;
-    SqlError::new("23505", format!("duplicate key value violates unique constraint \"{name}\""))
 }
 
 fn out_of_memory(error: OutOfMemory) -> Failure {
@@ -108,7 +103,7 @@ impl Direct {
         for index in 1..table.indexes.len() {
             self.tables.store(table.id).key_of(index, row, arena, &mut self.key);
             if !self.link(table, index, record)? {
-                return Err(duplicate(table, index).into());
+                return Err(Violated::Unique(index).error(table, row, arena).into());
             }
         }
         Ok(())
@@ -208,13 +203,14 @@ impl DataAccess for Direct {
         self.tables.store(table.id).key_of(0, row, arena, &mut key);
         let added = self.add(table, &key, &image);
         (self.image, self.key) = (image, key);
-        let record = added?.ok_or_else(|| duplicate(table, 0))?;
+        let record = added?.ok_or_else(|| Violated::Unique(0).error(table, row, arena))?;
         self.link_further(table, record, row, arena)
     }
 
     #[inline]
     fn insert_encoded(&mut self, table: &Table, row: EncodedRow<'_>) -> Result<(), Failure> {
-        let record = self.add(table, row.key, row.image)?.ok_or_else(|| duplicate(table, 0))?;
+        let violated = || Violated::Unique(0).error(table, row.values, row.arena);
+        let record = self.add(table, row.key, row.image)?.ok_or_else(violated)?;
         self.link_further(table, record, row.values, row.arena)
     }
 

@@ -12,7 +12,7 @@ mod statements;
 use crate::common::small;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use reprise::{Compile, Database, Error, Session, SqlError, Value, params};
+use reprise::{Compile, Database, Error, Notice, Session, SqlError, Value, params};
 use statements::Generator;
 
 /// Calls of each procedure.
@@ -31,7 +31,7 @@ struct Side {
 #[derive(PartialEq, Debug)]
 struct Outcome {
     rows: Result<Vec<Vec<Value>>, SqlError>,
-    notices: Vec<SqlError>,
+    notices: Vec<Notice>,
 }
 
 impl Side {

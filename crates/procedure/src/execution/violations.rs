@@ -1,0 +1,116 @@
+//! Rows that violate a constraint of their table, and the errors as PostgreSQL words them.
+//!
+//! Not here: references to other tables (`foreign_keys`).
+
+use crate::{Check, Conflict, DataAccess, Failure, Machine, SqlError};
+use catalog::{Arena, Datum, Table};
+
+/// The constraint that a row violates.
+#[derive(Clone, Copy, Debug)]
+pub enum Violated<'a> {
+    /// NOT NULL of a column.
+    NotNull(usize),
+    /// A CHECK constraint with this name.
+    Check(&'a str),
+    /// A unique index, by its position in the table.
+    Unique(usize),
+}
+
+impl Violated<'_> {
+    /// Returns the first of some columns that has NULL although it must not.
+    #[inline]
+    pub(crate) fn by_null(table: &Table, values: impl IntoIterator<Item = (usize, Datum)>) -> Option<Self> {
+        let is_violated =
+            |(column, value): &(usize, Datum)| value.is_null() && !table.columns[*column].nullable;
+        values.into_iter().find(is_violated).map(|(column, _)| Self::NotNull(column))
+    }
+
+    /// Returns the error of a row.
+    #[cold]
+    pub fn error(self, table: &Table, row: &[Datum], arena: &Arena) -> SqlError {
+        let relation = table.short_name();
+        let failing_row = || format!("Failing row contains {}.", table.row_text(row, arena));
+        match self {
+            Self::NotNull(column) => {
+                let name = &table.columns[column].name;
+                let message = format!(
+                    "null value in column \"{name}\" of relation \"{relation}\" violates not-null constraint"
+                );
+                SqlError::new("23502", message).with_column(table, name).with_detail(failing_row())
+            }
+            Self::Check(name) => {
+                let message =
+                    format!("new row for relation \"{relation}\" violates check constraint \"{name}\"");
+                SqlError::new("23514", message).with_constraint(table, name).with_detail(failing_row())
+            }
+            Self::Unique(index) => {
+                let index = &table.indexes[index];
+                let key: Vec<Datum> = index.columns.iter().map(|column| row[*column]).collect();
+                let key = table.key_text(&index.columns, &key, arena);
+                let message = format!("duplicate key value violates unique constraint \"{}\"", index.name);
+                SqlError::new("23505", message)
+                    .with_constraint(table, &index.name)
+                    .with_detail(format!("{key} already exists."))
+            }
+        }
+    }
+
+    /// Returns the error of changes to a row. Reads the row again, because an update reads only the columns
+    /// that it needs.
+    #[cold]
+    pub(crate) fn error_of_changes<D: DataAccess>(
+        self,
+        table: &Table,
+        row: D::Row,
+        changes: &[(usize, Datum)],
+        machine: &mut Machine,
+        data: &mut D,
+    ) -> Failure {
+        let arena = &mut machine.frame.arena;
+        let mut whole = vec![Datum::Null; table.columns.len()];
+        match data.read(row, table.layout.slots(), arena, &mut whole) {
+            Ok(true) => {}
+            // Another transaction has deleted the row since this statement found it.
+            Ok(false) => return Conflict::Read.into(),
+            Err(failure) => return failure,
+        }
+        changes.iter().for_each(|(column, value)| whole[*column] = *value);
+        self.error(table, &whole, arena).into()
+    }
+}
+
+/// Returns the first CHECK constraint that the row in the registers violates.
+pub(crate) fn violated_check<'a>(
+    checks: &'a [Check],
+    machine: &mut Machine,
+) -> Result<Option<Violated<'a>>, Failure> {
+    for Check { name, condition } in checks {
+        if condition.evaluate(machine)? == Datum::Int(0) {
+            return Ok(Some(Violated::Check(name)));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the first constraint that changes violate; the registers have the changed row.
+#[inline]
+pub(crate) fn violated_by_changes<'a>(
+    table: &Table,
+    changes: &[(usize, Datum)],
+    checks: &'a [Check],
+    machine: &mut Machine,
+) -> Result<Option<Violated<'a>>, Failure> {
+    match Violated::by_null(table, changes.iter().copied()) {
+        None => violated_check(checks, machine),
+        by_null => Ok(by_null),
+    }
+}
+
+/// Checks a whole row against NOT NULL.
+#[inline]
+pub(crate) fn require_values(table: &Table, row: &[Datum], arena: &Arena) -> Result<(), Failure> {
+    match Violated::by_null(table, row.iter().copied().enumerate()) {
+        None => Ok(()),
+        Some(violated) => Err(violated.error(table, row, arena).into()),
+    }
+}

@@ -1,0 +1,78 @@
+//! The columns of tables and views of which result columns have the values, for the descriptions that clients
+//! receive.
+//! Source: PostgreSQL, `markTargetListOrigin` in parse_target.c.
+
+use catalog::{Column, Type};
+use procedure::query::OutputColumn;
+use procedure::{Expression, Register};
+use std::collections::HashMap;
+
+/// A column of a table or view.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ColumnOrigin {
+    /// The OID of the table or view in the system catalogs.
+    pub relation: u32,
+    /// The position of the column, from 1.
+    pub column: u16,
+}
+
+/// A column of a statement's rows.
+#[derive(Clone, Debug)]
+pub struct ResultColumn {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub ty: Type,
+    /// The register that holds its value.
+    pub register: Register,
+    /// The column of a table or view that it is; `None` for any other value.
+    pub origin: Option<ColumnOrigin>,
+}
+
+/// The columns of which registers have the values.
+#[derive(Debug, Default)]
+pub(crate) struct Origins(HashMap<Register, Known>);
+
+/// A column, with its type. A conversion may leave its values in their register, but gives them another type.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    origin: ColumnOrigin,
+    ty: Type,
+}
+
+impl Origins {
+    /// Notes a register with the values of a column of a relation.
+    pub(super) fn note_column(&mut self, register: Register, oid: i64, column: usize, ty: Type) {
+        let origin = ColumnOrigin { relation: oid as u32, column: column as u16 + 1 };
+        self.note(register, Some(Known { origin, ty }));
+    }
+
+    /// Notes that consecutive registers hold the columns of a relation.
+    pub(super) fn note_row(&mut self, first: Register, oid: i64, columns: &[Column]) {
+        for (place, column) in columns.iter().enumerate() {
+            self.note_column(Register(first.0 + place as u32), oid, place, column.ty.into());
+        }
+    }
+
+    /// Notes that a register has the value of an expression.
+    pub(super) fn note_value(&mut self, register: Register, value: &Expression) {
+        if let Expression::Register(from) = value {
+            self.note(register, self.of(*from));
+        }
+    }
+
+    pub(super) fn note(&mut self, register: Register, known: Option<Known>) {
+        known.map(|known| self.0.insert(register, known));
+    }
+
+    pub(super) fn of(&self, register: Register) -> Option<Known> {
+        self.0.get(&register).copied()
+    }
+
+    /// Returns the description of a column.
+    pub(crate) fn described(&self, column: &OutputColumn) -> ResultColumn {
+        let OutputColumn { name, ty, register } = column.clone();
+        let known = self.of(register).filter(|known| known.ty == ty);
+        ResultColumn { name, ty, register, origin: known.map(|known| known.origin) }
+    }
+}
