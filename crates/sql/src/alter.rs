@@ -10,8 +10,8 @@ use crate::definition::TableBuilder;
 use crate::kept_text;
 use crate::schema::{Schema, refused, unsupported};
 use crate::source::Source;
-use crate::types::{in_schema_of, made_name, object_name, short};
-use catalog::{NewTable, ScalarType, Table, Type};
+use crate::types::{in_schema_of, is_assignable, made_name, object_name, short};
+use catalog::{NewTable, Table, Type};
 use procedure::{CastContext, Effect, Expression, Rebuild, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -83,8 +83,12 @@ impl Schema {
             return Err(unsupported(source, node, "this form of ALTER TABLE"));
         };
         let name = object_name(&path);
+        let is_owner = |action| matches!(action, ast::AlterTableAction::OwnerTo(_));
         let old = match self.catalog.table(&name) {
             Err(_) if alter.if_exists().is_some() => return Ok(Effect::None),
+            Err(_) if self.view(&name).is_some() && alter.actions().all(is_owner) => {
+                return Ok(Effect::None);
+            }
             found => Arc::clone(found.map_err(|error| refused(source, path.syntax(), &error))?),
         };
         let before = self.clone();
@@ -93,7 +97,7 @@ impl Schema {
         let mut alteration = Alteration { old: Arc::clone(&old), builder, origins, rebuilds: false };
         let mut drops_references = Vec::new();
         let mut actions: Vec<_> = alter.actions().collect();
-        if !actions.iter().all(|action| matches!(action, ast::AlterTableAction::OwnerTo(_))) {
+        if !actions.iter().cloned().all(is_owner) {
             alteration.builder.binder.refuse_sequence(&old, path.syntax())?;
         }
         actions.sort_by_key(turn);
@@ -509,6 +513,23 @@ impl Alteration<'_> {
                 self.builder.table.columns[place].default = None;
                 Ok(())
             }
+            Option_::AddGenerated(add) => {
+                let column = &self.builder.table.columns[place];
+                let (name, table) = (&column.name, self.builder.short_name());
+                if column.nullable {
+                    let message = format!(
+                        "column \"{name}\" of relation \"{table}\" must be declared NOT NULL before \
+                            identity can be added"
+                    );
+                    return self.error(node, "55000", message);
+                }
+                if column.default.is_some() {
+                    let message =
+                        format!("column \"{name}\" of relation \"{table}\" already has a default value");
+                    return self.error(node, "55000", message);
+                }
+                self.builder.identity(place, add.generated_when(), add.sequence_option_list(), node)
+            }
             Option_::DropIdentity(_) => {
                 let column = &mut self.builder.table.columns[place];
                 (column.default, column.identity) = (None, None);
@@ -573,11 +594,4 @@ impl Alteration<'_> {
         }
         Ok(())
     }
-}
-
-/// Returns whether values of one type are converted to another type without USING.
-fn is_assignable(from: ScalarType, to: ScalarType) -> bool {
-    use ScalarType::{Date, Timestamp, Timestamptz};
-    let is_time = |ty| matches!(ty, Date | Timestamp | Timestamptz);
-    from.same_family(to) || to.is_text() || from.is_number() && to.is_number() || is_time(from) && is_time(to)
 }

@@ -4,7 +4,7 @@ use crate::binder::Binder;
 use crate::error::StatementError;
 use crate::kept_text;
 use crate::schema::Schema;
-use crate::sequence::{sequence_of, sequence_options, sequence_table};
+use crate::sequence::{sequence_name, sequence_of, sequence_options, sequence_table};
 use crate::source::Source;
 use crate::types::{check_width, first_free, made_name, object_name, short};
 use catalog::{
@@ -160,7 +160,7 @@ impl<'a> TableBuilder<'a> {
         let column = Column { name, ty, nullable: true, ..Column::default() };
         self.table.columns.insert(place, column);
         if serial.is_some() {
-            self.count_by(place, sequence_of(ty));
+            self.count_by(place, sequence_of(ty), None);
         }
         if self.table.hidden_key {
             self.table.indexes[0].columns = vec![place + 1];
@@ -168,11 +168,11 @@ impl<'a> TableBuilder<'a> {
         Ok(place)
     }
 
-    /// Makes the numbers of a sequence the default of a column.
-    fn count_by(&mut self, place: usize, sequence: Sequence) {
+    /// Makes the numbers of a sequence the default of a column. Without a name the sequence gets one.
+    fn count_by(&mut self, place: usize, sequence: Sequence, name: Option<String>) {
         let column = &self.table.columns[place];
         let base = format!("{}_{}_seq", self.table.name, column.name);
-        let name = first_free(base, |name| self.binder.schema.relation_exists(name));
+        let name = name.unwrap_or_else(|| first_free(base, |name| self.binder.schema.relation_exists(name)));
         let owner = Some((String::new(), column.name.clone()));
         let column = &mut self.table.columns[place];
         column.default = Some(format!("nextval('{}')", name.replace('\'', "''")));
@@ -222,22 +222,34 @@ impl<'a> TableBuilder<'a> {
                 let Some(ast::GeneratedAs::GeneratedIdentity(own)) = generated.generated_as() else {
                     return Err(self.binder.unsupported(node, "a generated column"));
                 };
-                let options = own.sequence_option_list();
-                let options = options.into_iter().flat_map(|list| list.sequence_options());
-                let ty = self.table.columns[place].ty;
-                if !ty.is_integer() {
-                    let message = "identity column type must be smallint, integer, or bigint";
-                    return Err(self.binder.error(node, SqlError::new("22023", message)));
-                }
-                let sequence = sequence_options(&self.binder, options, ty, node)?;
-                self.count_by(place, sequence);
-                self.table.columns[place].identity = Some(match own.generated_when() {
-                    Some(ast::GeneratedWhen::GeneratedAlways(_)) => Identity::Always,
-                    _ => Identity::ByDefault,
-                });
+                self.identity(place, own.generated_when(), own.sequence_option_list(), node)?;
             }
             _ => return Err(self.binder.unsupported(node, "this constraint")),
         }
+        Ok(())
+    }
+
+    /// Makes a column an IDENTITY.
+    pub(crate) fn identity(
+        &mut self,
+        place: usize,
+        when: Option<ast::GeneratedWhen>,
+        options: Option<ast::SequenceOptionList>,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let options: Vec<_> = options.into_iter().flat_map(|list| list.sequence_options()).collect();
+        let ty = self.table.columns[place].ty;
+        if !ty.is_integer() {
+            let message = "identity column type must be smallint, integer, or bigint";
+            return Err(self.binder.error(node, SqlError::new("22023", message)));
+        }
+        let name = sequence_name(&self.binder, &options)?;
+        let sequence = sequence_options(&self.binder, options.into_iter(), ty, node)?;
+        self.count_by(place, sequence, name);
+        self.table.columns[place].identity = Some(match when {
+            Some(ast::GeneratedWhen::GeneratedAlways(_)) => Identity::Always,
+            _ => Identity::ByDefault,
+        });
         Ok(())
     }
 

@@ -38,6 +38,7 @@ mod nesting;
 mod oids;
 mod opaque;
 mod operators;
+mod owners;
 mod path;
 mod plan;
 mod predicates;

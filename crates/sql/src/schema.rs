@@ -154,6 +154,11 @@ impl Schema {
             }
             ast::Stmt::AlterTable(alter) => self.alter_table(alter, source),
             ast::Stmt::AlterIndex(alter) => self.alter_index(alter, source),
+            ast::Stmt::AlterSequence(alter) => self.alter_sequence(alter, source),
+            ast::Stmt::AlterSchema(_)
+            | ast::Stmt::AlterFunction(_)
+            | ast::Stmt::AlterProcedure(_)
+            | ast::Stmt::AlterView(_) => self.alter_owner(statement, source),
             ast::Stmt::CreateTrigger(create) => self.create_trigger(create, source),
             ast::Stmt::AlterTrigger(alter) => self.alter_trigger(alter, source),
             ast::Stmt::DropTrigger(drop) => self.drop_trigger(drop, source),

@@ -1,12 +1,12 @@
-//! CREATE SEQUENCE, SERIAL and IDENTITY. A sequence is a table with one row, which has the last number that
-//! was taken.
+//! CREATE and ALTER SEQUENCE, SERIAL and IDENTITY. A sequence is a table with one row, which has the last
+//! number that was taken.
 
 use crate::binder::Binder;
 use crate::error::StatementError;
-use crate::schema::Schema;
+use crate::schema::{Schema, refused};
 use crate::source::Source;
-use crate::types::made_name;
-use catalog::{Column, NewIndex, NewTable, ScalarType, Sequence, Type};
+use crate::types::{last_name, made_name, object_name};
+use catalog::{Column, NewIndex, NewTable, ScalarType, Sequence, Table, Type};
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -38,6 +38,19 @@ pub(crate) fn sequence_of(ty: ScalarType) -> Sequence {
         _ => i64::MAX,
     };
     Sequence { ty, start: 1, increment: 1, least: 1, greatest, cycles: false, owner: None }
+}
+
+/// Returns the table and the column of OWNED BY.
+fn owning_column(binder: &Binder<'_>, path: &ast::PathRef) -> Result<(String, String), StatementError> {
+    let node = path.syntax();
+    let Some(table) = path.qualifier() else {
+        let error = SqlError::new("42601", "invalid OWNED BY option");
+        let hint = "Specify OWNED BY table.column or OWNED BY NONE.";
+        return Err(binder.error(node, error.with_hint(hint)));
+    };
+    let table = binder.table(&object_name(&table), node)?;
+    let column = binder.column_of(&table, &last_name(path), node)?;
+    Ok((table.name.clone(), table.columns[column].name.clone()))
 }
 
 fn number(
@@ -87,6 +100,7 @@ pub(crate) fn sequence_options(
             | ast::SequenceOption::OptionNoMaxValue(_)
             | ast::SequenceOption::OptionNoMinValue(_)
             | ast::SequenceOption::OptionOwnedBy(_)
+            | ast::SequenceOption::OptionSequenceName(_)
             | ast::SequenceOption::OptionLogged(_)
             | ast::SequenceOption::OptionUnlogged(_) => {}
             other => return Err(binder.unsupported(other.syntax(), "this option of a sequence")),
@@ -113,7 +127,53 @@ pub(crate) fn sequence_options(
     Ok(sequence)
 }
 
+/// Returns the name that the options of an identity column give to its sequence.
+pub(crate) fn sequence_name(
+    binder: &Binder<'_>,
+    options: &[ast::SequenceOption],
+) -> Result<Option<String>, StatementError> {
+    let name = options.iter().find_map(|option| match option {
+        ast::SequenceOption::OptionSequenceName(own) => own.sequence()?.path(),
+        _ => None,
+    });
+    name.map(|path| made_name(binder, &path)).transpose()
+}
+
 impl Schema {
+    /// Executes ALTER SEQUENCE … OWNED BY: the sequence goes with its column.
+    pub(crate) fn alter_sequence(
+        &mut self,
+        alter: &ast::AlterSequence,
+        source: &Source,
+    ) -> Result<Effect, StatementError> {
+        let node = alter.syntax();
+        let binder = Binder::new(self, source);
+        let path = binder.part(alter.sequence_ref().and_then(|own| own.path_ref()), node)?;
+        let name = object_name(&path);
+        let known = self.catalog.table(&name).ok().filter(|own| own.sequence.is_some());
+        let Some(known) = known else {
+            if alter.if_exists().is_some() {
+                return Ok(Effect::None);
+            }
+            let message = format!("relation \"{name}\" does not exist");
+            return Err(binder.error(path.syntax(), SqlError::new("42P01", message)));
+        };
+        let mut changed = Table::clone(known);
+        for action in alter.actions() {
+            let owned = match action {
+                ast::AlterSequenceAction::OwnerTo(_) => continue,
+                ast::AlterSequenceAction::SequenceOption(ast::SequenceOption::OptionOwnedBy(own)) => own,
+                other => return Err(binder.unsupported(other.syntax(), "this form of ALTER SEQUENCE")),
+            };
+            let owner = owned.syntax().descendants().find_map(ast::PathRef::cast);
+            let owner = owner.map(|path| owning_column(&binder, &path)).transpose()?;
+            changed.sequence.iter_mut().for_each(|own| own.owner.clone_from(&owner));
+        }
+        let changed = self.catalog.redefine(&name, changed);
+        let changed = changed.map_err(|error| refused(source, node, &error))?;
+        Ok(Effect::Redefine(changed))
+    }
+
     pub(crate) fn create_sequence(
         &mut self,
         create: &ast::CreateSequence,

@@ -175,6 +175,14 @@ impl Binder<'_> {
                     of(ArithmeticOperator::Add, Box::new([of(ArithmeticOperator::Multiply, scaled), place]));
                 Typed::Known(looked_up(key, names, Expression::NULL), ScalarType::Text.into())
             }
+            // There is one path of schemas, so this setting changes nothing.
+            "set_config" => match arguments {
+                [Typed::Literal(name), value, _] if name.eq_ignore_ascii_case("search_path") => {
+                    let ty = ScalarType::Text.into();
+                    Typed::Known(self.coerce(value.clone(), ty, CastContext::Implicit, node)?, ty)
+                }
+                _ => return Err(self.unsupported(node, "set_config of another setting than search_path")),
+            },
             "pg_partition_ancestors" => null(ScalarType::Integer),
             "pg_get_indexdef" => lookup(self, self.schema.index_definitions())?,
             "pg_get_triggerdef" => lookup(self, self.schema.trigger_definitions(arguments.len() > 1))?,

@@ -31,6 +31,13 @@ fn timestamp(is_zoned: bool, numbers: &[u32]) -> ScalarType {
     }
 }
 
+/// Returns whether values of one type are converted to another type without USING.
+pub(crate) fn is_assignable(from: ScalarType, to: ScalarType) -> bool {
+    use ScalarType::{Date, Timestamp, Timestamptz};
+    let is_time = |ty| matches!(ty, Date | Timestamp | Timestamptz);
+    from.same_family(to) || to.is_text() || from.is_number() && to.is_number() || is_time(from) && is_time(to)
+}
+
 /// Maximum number of columns of a table or view, as in PostgreSQL.
 const MOST_COLUMNS: usize = 1600;
 

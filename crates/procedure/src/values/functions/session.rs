@@ -90,6 +90,7 @@ pub(super) static SESSION: &[BuiltIn] = &[
     session("pg_type_is_visible", &[OID], BOOL),
     session("pg_typeof", &[Kind::Any], TEXT),
     session("session_user", &[], TEXT),
+    session("set_config", &[TEXT, TEXT, BOOL], TEXT),
     BuiltIn::new("setval", &[RELATION, INT8], INT8, Form::Sequence(SetVal)),
     BuiltIn::new("setval", &[RELATION, INT8, BOOL], INT8, Form::Sequence(SetVal)),
     session("shobj_description", &[OID, TEXT], TEXT),
