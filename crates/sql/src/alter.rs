@@ -513,23 +513,7 @@ impl Alteration<'_> {
                 self.builder.table.columns[place].default = None;
                 Ok(())
             }
-            Option_::AddGenerated(add) => {
-                let column = &self.builder.table.columns[place];
-                let (name, table) = (&column.name, self.builder.short_name());
-                if column.nullable {
-                    let message = format!(
-                        "column \"{name}\" of relation \"{table}\" must be declared NOT NULL before \
-                            identity can be added"
-                    );
-                    return self.error(node, "55000", message);
-                }
-                if column.default.is_some() {
-                    let message =
-                        format!("column \"{name}\" of relation \"{table}\" already has a default value");
-                    return self.error(node, "55000", message);
-                }
-                self.builder.identity(place, add.generated_when(), add.sequence_option_list(), node)
-            }
+            Option_::AddGenerated(add) => self.add_identity(place, &add),
             Option_::DropIdentity(_) => {
                 let column = &mut self.builder.table.columns[place];
                 (column.default, column.identity) = (None, None);
@@ -569,6 +553,19 @@ impl Alteration<'_> {
             Option_::SetStatistics(_) | Option_::SetStorage(_) | Option_::SetCompression(_) => Ok(()),
             other => Err(self.builder.binder.unsupported(other.syntax(), "this change of a column")),
         }
+    }
+
+    fn add_identity(&mut self, place: usize, add: &ast::AddGenerated) -> Result<(), StatementError> {
+        let (node, column) = (add.syntax(), &self.builder.table.columns[place]);
+        let subject = format!("column \"{}\" of relation \"{}\"", column.name, self.builder.short_name());
+        if column.nullable {
+            let message = format!("{subject} must be declared NOT NULL before identity can be added");
+            return self.error(node, "55000", message);
+        }
+        if column.default.is_some() {
+            return self.error(node, "55000", format!("{subject} already has a default value"));
+        }
+        self.builder.identity(place, add.generated_when(), add.sequence_option_list(), node)
     }
 
     fn is_foreign(&self, place: usize) -> bool {
