@@ -266,6 +266,9 @@ impl Binder<'_> {
             }
             BinOp::IsDistinctFrom(_) | BinOp::IsNotDistinctFrom(_) => {
                 let equal = matches!(operator, BinOp::IsNotDistinctFrom(_));
+                if let (Some(left), Some(right)) = (self.record_of(&left), self.record_of(&right)) {
+                    return self.distinct_records(left, right, equal, node);
+                }
                 let (left, right) = (self.bind(&left)?, self.bind(&right)?);
                 self.distinct(left, right, equal, node)
             }

@@ -1,6 +1,6 @@
 //! Conditions on values: IS NULL, BETWEEN, IN, ANY and ALL, IS DISTINCT FROM.
 
-use crate::binder::{Binder, Typed};
+use crate::binder::{Binder, Typed, Variable};
 use crate::error::StatementError;
 use crate::expression::{comparison_operator, symbol_of};
 use crate::operators::boolean;
@@ -31,6 +31,35 @@ impl Binder<'_> {
         let (class, operands) = self.comparable(left, right, node)?;
         let distinct = Expression::Distinct { class, operands };
         Ok(boolean(if equal { Expression::Not(Box::new(distinct)) } else { distinct }))
+    }
+
+    /// Returns the fields of a record that an expression names: `NEW` or `NEW.*`.
+    pub(crate) fn record_of(&self, expression: &ast::Expr) -> Option<Vec<(String, Variable)>> {
+        let text = expression.syntax().text().to_string();
+        let name = text.trim().trim_end_matches(".*").to_lowercase();
+        self.fields(&name).map(<[_]>::to_vec)
+    }
+
+    /// Binds IS [NOT] DISTINCT FROM of two records.
+    pub(crate) fn distinct_records(
+        &mut self,
+        left: Vec<(String, Variable)>,
+        right: Vec<(String, Variable)>,
+        equal: bool,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        if left.len() != right.len() {
+            let error = SqlError::new("42601", "unequal number of entries in row expressions");
+            return Err(self.error(node, error));
+        }
+        let mut any = Vec::new();
+        let value = |own: Variable| Typed::Known(Expression::Register(own.register), own.ty);
+        for ((_, left), (_, right)) in left.into_iter().zip(right) {
+            let (class, operands) = self.comparable(value(left), value(right), node)?;
+            any.push(Expression::Distinct { class, operands });
+        }
+        let any = Expression::any(any);
+        Ok(boolean(if equal { Expression::Not(Box::new(any)) } else { any }))
     }
 
     /// Binds an operator whose right operand is ANY or ALL; `None` if it is not.
@@ -156,21 +185,31 @@ impl Binder<'_> {
         Ok(boolean(if negated { Expression::Not(Box::new(any)) } else { any }))
     }
 
-    /// Refuses bounds into which the grammar has parsed operators that bind weaker than BETWEEN.
-    pub(crate) fn check_between(&self, between: &ast::BetweenExpr) -> Result<(), StatementError> {
-        let reaches_too_far = match between.end() {
-            Some(ast::Expr::BinExpr(end)) => end.op().is_some_and(|operator| {
-                use ast::BinOp;
-                comparison_operator(&operator).is_some()
-                    || matches!(operator, BinOp::And(_) | BinOp::Or(_) | BinOp::Is(_) | BinOp::IsNot(_))
-            }),
-            _ => false,
-        };
-        if !reaches_too_far {
-            return Ok(());
+    /// Returns the end of a BETWEEN, and the operands of OR that the grammar has parsed into it: it reads
+    /// `x BETWEEN 1 AND 2 OR y` as `x BETWEEN 1 AND (2 OR y)`.
+    ///
+    /// # Errors
+    /// `0A000`: it has parsed another operator into it that binds weaker than BETWEEN, or a stronger one than
+    /// OR stands before the BETWEEN.
+    pub(crate) fn end_of_between(
+        &self,
+        between: &ast::BetweenExpr,
+    ) -> Result<(ast::Expr, Vec<ast::Expr>), StatementError> {
+        let node = between.syntax();
+        let (mut end, mut further) = (self.part(between.end(), node)?, Vec::new());
+        while let ast::Expr::BinExpr(own) = &end
+            && matches!(own.op(), Some(ast::BinOp::Or(_)))
+        {
+            further.push(self.part(own.rhs(), node)?);
+            end = self.part(own.lhs(), node)?;
         }
-        let error = SqlError::new("0A000", "BETWEEN beside an operator that binds weaker is not supported");
-        Err(self.error(between.syntax(), error.with_hint("Put the BETWEEN in parentheses.")))
+        further.reverse();
+        if binds_weaker(&end) || !further.is_empty() && !begins_or(node) {
+            let message = "BETWEEN beside an operator that binds weaker is not supported";
+            let error = SqlError::new("0A000", message).with_hint("Put the BETWEEN in parentheses.");
+            return Err(self.error(node, error));
+        }
+        Ok((end, further))
     }
 
     /// Binds `target BETWEEN start AND end`, or `-target BETWEEN start AND end`.
@@ -183,9 +222,9 @@ impl Binder<'_> {
         if between.between_symmetry().is_some() {
             return Err(self.unsupported(node, "BETWEEN SYMMETRIC"));
         }
-        self.check_between(between)?;
+        let (end, further) = self.end_of_between(between)?;
         let target = self.part(between.target(), node)?;
-        let (start, end) = (self.part(between.start(), node)?, self.part(between.end(), node)?);
+        let start = self.part(between.start(), node)?;
         let mut value = self.bind(&target)?;
         if negative {
             let zero = Typed::Known(Expression::Constant(Datum::Int(0)), ScalarType::Integer.into());
@@ -198,6 +237,29 @@ impl Binder<'_> {
         let below = Expression::Compare { operator: CompareOperator::LessOrEqual, class, operands };
         let inside = Expression::And(Box::new([above, below]));
         let negated = between.not_token().is_some();
-        Ok(boolean(if negated { Expression::Not(Box::new(inside)) } else { inside }))
+        let mut any = vec![if negated { Expression::Not(Box::new(inside)) } else { inside }];
+        for operand in further {
+            any.push(self.bind_condition(&operand)?);
+        }
+        Ok(boolean(Expression::any(any)))
+    }
+}
+
+/// Returns whether an expression is that of an operator which binds weaker than BETWEEN.
+fn binds_weaker(expression: &ast::Expr) -> bool {
+    use ast::BinOp;
+    let ast::Expr::BinExpr(own) = expression else { return false };
+    own.op().is_some_and(|operator| {
+        comparison_operator(&operator).is_some()
+            || matches!(operator, BinOp::And(_) | BinOp::Or(_) | BinOp::Is(_) | BinOp::IsNot(_))
+    })
+}
+
+/// Returns whether no operator that binds stronger than OR stands before an expression.
+fn begins_or(node: &SyntaxNode) -> bool {
+    match node.parent().and_then(ast::Expr::cast) {
+        None | Some(ast::Expr::ParenExpr(_)) => true,
+        Some(ast::Expr::BinExpr(own)) => matches!(own.op(), Some(ast::BinOp::Or(_))),
+        Some(_) => false,
     }
 }

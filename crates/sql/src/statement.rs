@@ -259,6 +259,7 @@ impl Binder<'_> {
             return Err(self.unsupported(second.syntax(), "this target of an assignment"));
         }
         match accessor {
+            None if self.fields(&name).is_some() => return self.assign_record(&name, &value, out),
             None => {
                 let variable = self.assignable(&name, None, target.syntax())?;
                 let value = self.bind_as(&value, variable.ty, CastContext::Variable)?;
@@ -285,6 +286,36 @@ impl Binder<'_> {
             Some(other) => {
                 return Err(self.unsupported(other.syntax(), "this target of an assignment"));
             }
+        }
+        Ok(())
+    }
+
+    /// Binds the assignment of a record, or of NULL, to a record.
+    fn assign_record(
+        &self,
+        name: &str,
+        value: &ast::Expr,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let targets = self.fields(name).unwrap_or_default();
+        let node = value.syntax();
+        if let ast::Expr::Literal(literal) = value
+            && matches!(literal.kind(), Some(ast::LitKind::Null(_)))
+        {
+            let null = |(_, own): &(String, Variable)| Statement::Assign {
+                target: own.register,
+                value: Expression::NULL,
+            };
+            out.extend(targets.iter().map(null));
+            return Ok(());
+        }
+        let Some(values) = self.record_of(value).filter(|values| values.len() == targets.len()) else {
+            return Err(self.unsupported(node, "this value of a record"));
+        };
+        for ((_, target), (_, own)) in targets.iter().zip(values) {
+            let value = Typed::Known(Expression::Register(own.register), own.ty);
+            let value = self.coerce(value, target.ty, CastContext::Variable, node)?;
+            out.push(Statement::Assign { target: target.register, value });
         }
         Ok(())
     }

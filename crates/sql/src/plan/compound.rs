@@ -156,8 +156,7 @@ impl Binder<'_> {
                 return Err(self.unsupported(node, "reading a table that a query of WITH writes"));
             }
         }
-        let plan = Plan::With { named, input: Box::new(bound.plan) };
-        Ok(Bound { plan, ..bound })
+        Ok(Bound { plan: with_named(named, bound.plan), ..bound })
     }
 
     /// Binds ORDER BY, OFFSET and LIMIT of a bound query. ORDER BY may name its columns.
@@ -296,6 +295,33 @@ impl Binder<'_> {
         let bound = self.bind_tail_of(Bound { plan, columns: outputs, ..Bound::default() }, values);
         self.queries.forget_names(names);
         self.with(named, bound?, node)
+    }
+}
+
+/// Returns a plan that runs named plans first. A recursive query whose rows the plan only hands on runs in
+/// its place, so that a LIMIT ends it.
+fn with_named(mut named: NamedPlans, mut plan: Plan) -> Plan {
+    if let [(slot, recursive @ Plan::Recursive(_), registers)] = named.as_mut_slice()
+        && let Some(place) = handed_on(&mut plan, *slot)
+        && let Plan::Named { registers: own, .. } = place
+    {
+        let values = registers.iter().map(|register| Expression::Register(*register));
+        let values = own.iter().copied().zip(values).collect();
+        *place = compute(std::mem::take(recursive), values);
+        return plan;
+    }
+    Plan::With { named, input: Box::new(plan) }
+}
+
+/// Returns the node that reads the rows of a slot, if all nodes above it look at each row once.
+fn handed_on(plan: &mut Plan, slot: SlotId) -> Option<&mut Plan> {
+    match plan {
+        Plan::Named { slot: own, .. } if *own == slot => Some(plan),
+        Plan::Compute { input, .. }
+        | Plan::Filter { input, .. }
+        | Plan::Limit { input, .. }
+        | Plan::Distinct { input, .. } => handed_on(input, slot),
+        _ => None,
     }
 }
 

@@ -134,9 +134,9 @@ impl Binder<'_> {
                 ast::Expr::BetweenExpr(between)
                     if between.not_token().is_none() && between.between_symmetry().is_none() =>
                 {
-                    self.check_between(between)?;
-                    if let (Some(value), Some(start), Some(end)) =
-                        (between.target(), between.start(), between.end())
+                    if let ((end, further), Some(value), Some(start)) =
+                        (self.end_of_between(between)?, between.target(), between.start())
+                        && further.is_empty()
                     {
                         for (operator, end) in
                             [(CompareOperator::GreaterOrEqual, start), (CompareOperator::LessOrEqual, end)]

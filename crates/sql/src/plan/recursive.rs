@@ -16,18 +16,33 @@ fn references(node: &SyntaxNode, name: &str) -> usize {
     paths.filter(|path| path.qualifier().is_none() && object_name(path) == name).count()
 }
 
-/// Returns whether a plan reads a slot within a subquery of an expression, which may be a semi-join by now.
-fn reads_in_subquery(plan: &Plan, slot: SlotId) -> bool {
+fn reads(plan: &Plan, slot: SlotId) -> bool {
     let mut reads = false;
+    plan.walk(&mut |node| reads |= matches!(node, Plan::Named { slot: own, .. } if *own == slot));
+    reads
+}
+
+/// Returns where a recursive query must not read what it has found, but does.
+fn wrong_place(plan: &Plan, slot: SlotId) -> Option<&'static str> {
+    let mut place = None;
     plan.walk(&mut |node| {
-        let subquery = match node {
-            Plan::Apply { subquery, .. } => &subquery.plan,
-            Plan::Hash(join) if matches!(join.kind, JoinKind::Semi | JoinKind::Anti) => &join.build,
+        let (within, name): (Vec<&Plan>, _) = match node {
+            Plan::Apply { subquery, .. } => (vec![&subquery.plan], "a subquery"),
+            // A subquery of a condition may be a semi-join by now.
+            Plan::Hash(join) => match join.kind {
+                JoinKind::Semi | JoinKind::Anti => (vec![&join.build], "a subquery"),
+                JoinKind::Left => (vec![&join.build], "an outer join"),
+                JoinKind::Full => (vec![&join.probe, &join.build], "an outer join"),
+                JoinKind::Inner => return,
+            },
+            Plan::Loop { inner, kind: JoinKind::Left, .. } => (vec![inner], "an outer join"),
             _ => return,
         };
-        subquery.walk(&mut |inner| reads |= matches!(inner, Plan::Named { slot: own, .. } if *own == slot));
+        if within.into_iter().any(|plan| reads(plan, slot)) {
+            place = Some(name);
+        }
     });
-    reads
+    place
 }
 
 impl Binder<'_> {
@@ -121,9 +136,8 @@ impl Binder<'_> {
             }
             step_values.extend(items.pop().map(|item| (column.register, item)));
         }
-        if reads_in_subquery(&step.plan, slot) {
-            let message =
-                format!("recursive reference to query \"{name}\" must not appear within a subquery");
+        if let Some(place) = wrong_place(&step.plan, slot) {
+            let message = format!("recursive reference to query \"{name}\" must not appear within {place}");
             return Err(self.no_recursion(node, message));
         }
         let registers = columns.iter().map(|column| column.register).collect();

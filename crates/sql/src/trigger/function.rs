@@ -264,7 +264,9 @@ impl Binder<'_> {
         text: &str,
         node: &SyntaxNode,
     ) -> Result<Vec<Statement>, StatementError> {
-        let scopes = self.scopes.clone();
+        // The condition sees the records, and not the constants of the function.
+        let records = RECORDS.into_iter().filter_map(|own| Some((own.to_owned(), self.name(own)?.clone())));
+        let scopes = vec![(None, records.collect())];
         let (condition, mut statements) = self.bind_definition(text, node, |inner, condition| {
             (inner.scopes, inner.lifted) = (scopes, Some(Vec::new()));
             inner.apart(|inner| inner.bind_condition(condition))

@@ -67,6 +67,10 @@ fn events_of(
                 for name in update.column_name_refs() {
                     let column = ast::normalize_name_node(name.syntax());
                     binder.column_of(table, &column, name.syntax())?;
+                    if columns.contains(&column) {
+                        let message = format!("column \"{column}\" specified more than once");
+                        return Err(binder.error(name.syntax(), SqlError::new("42701", message)));
+                    }
                     columns.push(column);
                 }
                 TriggerEvent::Update
@@ -149,6 +153,10 @@ fn trigger_definition(
     let for_each_row = matches!(create.trigger_level(), Some(ast::TriggerLevel::ForEachRow(_)));
     let condition = create.when_condition().and_then(|own| own.expr());
     if let Some(condition) = &condition {
+        if condition.syntax().descendants().any(|node| ast::SelectVariant::can_cast(node.kind())) {
+            let message = "cannot use subquery in trigger WHEN condition";
+            return Err(binder.error(condition.syntax(), SqlError::new("0A000", message)));
+        }
         let text = kept_text::columns_in(binder.source.text_of(condition.syntax()));
         let names = |record: &str| text.iter().any(|own| own == record);
         let fault = match (names("old"), names("new")) {

@@ -463,32 +463,48 @@ pub(super) fn update<D: Transaction>(
         touched.follow(machine, data)?;
         return Ok(flow);
     }
-    // The primary keys change: all rows are deleted before the first is inserted again, because a new key may
-    // be the old key of another row.
-    let width = table.columns.len() as u32;
-    let whole = (0..width).map(|column| Register(registers.0 + column));
-    let whole: Vec<Register> = whole.chain(keep.iter().copied()).collect();
+    let flow = move_rows(update, &rows, &mut touched, machine, data, sink)?;
+    touched.follow(machine, data)?;
+    Ok(flow)
+}
+
+/// Changes the primary keys of rows. All rows are deleted before the first is inserted again, because a new
+/// key may be the old key of another row; and none is deleted before triggers have seen the last one.
+fn move_rows<D: Transaction>(
+    update: &Update,
+    rows: &Buffer,
+    touched: &mut Touched<'_, D::Row>,
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    let Update { table, handle, keep, registers, checks, .. } = update;
+    let kept: Vec<Register> = std::iter::once(*handle).chain(keep.iter().copied()).collect();
+    let width = table.columns.len();
+    let whole = (0..width as u32).map(|column| Register(registers.0 + column));
+    // The handle is among the kept registers.
+    let whole: Vec<Register> = whole.chain(kept.iter().copied()).collect();
     let mut moved = Buffer::new(whole.len());
     let mut no_sink = |_: &mut Machine, _: &mut D| Ok(Flow::Continue);
-    for_each_kept(&rows, &kept, machine, data, &mut no_sink, |machine, data, _| {
+    for_each_kept(rows, &kept, machine, data, &mut no_sink, |machine, data, _| {
         let row = row_of(machine.get(*handle), data)?;
         if change_row(update, row, machine, data)?.is_none() {
             return Ok(Flow::Continue);
         }
         touched.before(row, machine, data)?;
         check_row(table, checks, *registers, machine, data)?;
-        data.delete(table, row)?;
         moved.push_registers(&whole, machine)?;
         Ok(Flow::Continue)
     })?;
-    let flow = for_each_kept(&moved, &whole, machine, data, sink, |machine, data, sink| {
-        let (row, arena) = machine.window(*registers, width as usize);
+    for place in 0..moved.len() {
+        data.delete(table, row_of(moved.row(place)[width], data)?)?;
+    }
+    for_each_kept(&moved, &whole, machine, data, sink, |machine, data, sink| {
+        let (row, arena) = machine.window(*registers, width);
         data.insert(table, row, arena)?;
         touched.after(*registers, machine)?;
         hand_on(sink, machine, data)
-    })?;
-    touched.follow(machine, data)?;
-    Ok(flow)
+    })
 }
 
 pub(super) fn delete<D: Transaction>(
