@@ -489,24 +489,17 @@ pub(crate) fn compare_across(
                 _ => unreachable!("decimals are compared with decimals"),
             }
         }
-        (_, Datum::Array(_), Datum::Array(_)) => {
-            compare_arrays(class, (left, left_arena), (right, right_arena))
+        // Of elements, NULL is the greatest.
+        (_, Datum::Array(a), Datum::Array(b)) => {
+            let (a, b) = (left_arena.elements(a), right_arena.elements(b));
+            let orders = a.iter().zip(b).map(|(a, b)| match (a.is_null(), b.is_null()) {
+                (false, false) => compare_across(class, (*a, left_arena), (*b, right_arena)),
+                (a, b) => a.cmp(&b),
+            });
+            orders.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
         }
         _ => unreachable!("{left:?} and {right:?} are not of class {class:?}"),
     }
-}
-
-/// Compares two arrays by their elements, of which NULL is the greatest, and then by their lengths.
-fn compare_arrays(class: CompareClass, left: (Datum, &Arena), right: (Datum, &Arena)) -> Ordering {
-    fn elements((array, arena): (Datum, &Arena)) -> &[Datum] {
-        if let Datum::Array(span) = array { arena.elements(span) } else { &[] }
-    }
-    let (own, other) = (elements(left), elements(right));
-    let orders = own.iter().zip(other).map(|(a, b)| match (a.is_null(), b.is_null()) {
-        (false, false) => compare_across(class, (*a, left.1), (*b, right.1)),
-        (a, b) => a.cmp(&b),
-    });
-    orders.fold(Ordering::Equal, Ordering::then).then(own.len().cmp(&other.len()))
 }
 
 /// Returns the error of a division by zero.
