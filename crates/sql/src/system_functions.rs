@@ -206,7 +206,8 @@ impl Binder<'_> {
                     owner.is_some_and(|(owner, of)| *owner == table && *of == column)
                 };
                 match self.schema.catalog().tables().find(is_it) {
-                    Some(own) => Typed::Literal(own.name.clone()),
+                    Some(own) if own.name.contains('.') => Typed::Literal(own.name.clone()),
+                    Some(own) => Typed::Literal(format!("public.{}", own.name)),
                     None => Typed::Null,
                 }
             }
