@@ -156,7 +156,7 @@ def cursors_of_the_server_are_read_in_parts():
 
 def plans_are_shown_with_what_they_came_to():
     lines = [row[0] for row in execute("EXPLAIN ANALYZE SELECT n FROM generate_series(1, 40) AS n WHERE n > 30").fetchall()]
-    assert lines[0].endswith("(actual rows=10)") and "(actual rows=40)" in lines[1], lines
+    assert "rows=10 loops=1)" in lines[0] and "rows=40 loops=1)" in lines[1], lines
     assert lines[-1].startswith("Execution Time: "), lines
     assert "actual" not in one("EXPLAIN SELECT 1 FROM p")[0]
 
