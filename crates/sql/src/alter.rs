@@ -558,14 +558,15 @@ impl Alteration<'_> {
     fn add_identity(&mut self, place: usize, add: &ast::AddGenerated) -> Result<(), StatementError> {
         let (node, column) = (add.syntax(), &self.builder.table.columns[place]);
         let subject = format!("column \"{}\" of relation \"{}\"", column.name, self.builder.short_name());
-        if column.ty.is_integer() && column.nullable {
+        let is_integer = column.ty.is_integer();
+        if is_integer && column.nullable {
             let message = format!("{subject} must be declared NOT NULL before identity can be added");
             return self.error(node, "55000", message);
         }
-        if column.identity.is_some() {
+        if is_integer && column.identity.is_some() {
             return self.error(node, "55000", format!("{subject} is already an identity column"));
         }
-        if column.default.is_some() {
+        if is_integer && column.default.is_some() {
             return self.error(node, "55000", format!("{subject} already has a default value"));
         }
         self.builder.identity(place, add.generated_when(), add.sequence_option_list(), node)
