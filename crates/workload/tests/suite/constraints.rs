@@ -444,7 +444,7 @@ fn check(kind: Kind) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seeds: Range<u64> = match number("REPRISE_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("REPRISE_HISTORIES").unwrap_or(60),
+        None => 0..number("REPRISE_HISTORIES").unwrap_or(40),
     };
     let (mut compared, mut not_supported) = (0, 0);
     for seed in seeds {
