@@ -444,14 +444,13 @@ pub(super) fn update<D: Transaction>(
     let Update { input, table, handle, keep, assignments, registers, checks, keys, triggers } = update;
     let mut touched = Touched::of(keys, table, None, triggers.as_deref());
     touched.begin(machine, data)?;
-    let kept: Vec<Register> = std::iter::once(*handle).chain(keep.iter().copied()).collect();
-    data.will_write(Some(table.id));
-    let found = collect(input, &kept, machine, data);
-    data.will_write(None);
-    let rows = distinct_rows(&found?, kept.len(), data)?;
+    let kept = kept_registers(*handle, keep);
+    let rows = rows_to_write(input, table, &kept, machine, data)?;
     let moves = assignments.iter().any(|(column, _)| table.primary().columns.contains(column));
-    if !moves {
-        let flow = for_each_kept(&rows, &kept, machine, data, sink, |machine, data, sink| {
+    let flow = if moves {
+        move_rows(update, &rows, &mut touched, machine, data, sink)?
+    } else {
+        for_each_kept(&rows, &kept, machine, data, sink, |machine, data, sink| {
             let row = row_of(machine.get(*handle), data)?;
             let Some(changes) = change_row(update, row, machine, data)? else { return Ok(Flow::Continue) };
             touched.before(row, machine, data)?;
@@ -459,11 +458,8 @@ pub(super) fn update<D: Transaction>(
             write_changes(table, row, *registers, &changes, machine, data)?;
             touched.after(*registers, machine)?;
             hand_on(sink, machine, data)
-        })?;
-        touched.follow(machine, data)?;
-        return Ok(flow);
-    }
-    let flow = move_rows(update, &rows, &mut touched, machine, data, sink)?;
+        })?
+    };
     touched.follow(machine, data)?;
     Ok(flow)
 }
@@ -479,7 +475,7 @@ fn move_rows<D: Transaction>(
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
     let Update { table, handle, keep, registers, checks, .. } = update;
-    let kept: Vec<Register> = std::iter::once(*handle).chain(keep.iter().copied()).collect();
+    let kept = kept_registers(*handle, keep);
     let width = table.columns.len();
     let whole = (0..width as u32).map(|column| Register(registers.0 + column));
     // The handle is among the kept registers.
@@ -516,11 +512,8 @@ pub(super) fn delete<D: Transaction>(
     let Delete { input, table, handle, keep, keys, triggers } = delete;
     let mut touched = Touched::of(keys, table, None, triggers.as_deref());
     touched.begin(machine, data)?;
-    let kept: Vec<Register> = std::iter::once(*handle).chain(keep.iter().copied()).collect();
-    data.will_write(Some(table.id));
-    let found = collect(input, &kept, machine, data);
-    data.will_write(None);
-    let rows = distinct_rows(&found?, kept.len(), data)?;
+    let kept = kept_registers(*handle, keep);
+    let rows = rows_to_write(input, table, &kept, machine, data)?;
     let flow = for_each_kept(&rows, &kept, machine, data, sink, |machine, data, sink| {
         let row = row_of(machine.get(*handle), data)?;
         if let Some(triggers) = triggers {
@@ -536,6 +529,25 @@ pub(super) fn delete<D: Transaction>(
     })?;
     touched.follow(machine, data)?;
     Ok(flow)
+}
+
+/// Returns the registers of a found row that its statement keeps, the handle first.
+fn kept_registers(handle: Register, keep: &[Register]) -> Vec<Register> {
+    std::iter::once(handle).chain(keep.iter().copied()).collect()
+}
+
+/// Returns the rows that a statement changes or deletes, each once.
+fn rows_to_write<D: Transaction>(
+    input: &Plan,
+    table: &Table,
+    kept: &[Register],
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<Buffer, Failure> {
+    data.will_write(Some(table.id));
+    let found = collect(input, kept, machine, data);
+    data.will_write(None);
+    distinct_rows(&found?, kept.len(), data)
 }
 
 /// Returns each row of the table once; a join may have produced it several times.
