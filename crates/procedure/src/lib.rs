@@ -56,6 +56,7 @@ pub use values::draw::Draw;
 pub use values::functions::{BuiltIn, Form, Kind, SequenceFunction, Volatility, built_ins, built_ins_named};
 pub use values::operators::{Operator, OperatorForm, operators, operators_named};
 pub use values::recovery::{RecoveryColumn, RecoveryProgress, RecoverySource};
+pub use values::statistics::Statistic;
 pub use values::times::Interval;
 
 /// The version of the executor's semantics. It is in log files: a release replays a log only if the log has

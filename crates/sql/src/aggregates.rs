@@ -2,10 +2,11 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
+use crate::plan::select::Sort;
 use catalog::{ScalarType, Type};
 use procedure::{
     Aggregate, AggregateFunction, BuiltIn, CastContext, CompareClass, Expression, Form, Kind, Register,
-    SqlError, built_ins_named,
+    SortKey, SqlError, built_ins_named,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -29,7 +30,10 @@ impl Binder<'_> {
             let message = format!("aggregate function {name} is not allowed here");
             return Err(self.error(node, SqlError::new("42803", message)));
         };
-        let bind = |binder: &mut Self| binder.bind_aggregated(name, arguments, call, node);
+        let windows = ("42803", "aggregate function calls cannot contain window function calls");
+        let bind = |binder: &mut Self| {
+            binder.without_windows(windows, |own| own.bind_aggregated(name, arguments, call, node))
+        };
         let bound = self.without_group_keys(|binder| binder.before_groups(node, bind));
         self.aggregates = Some(outer);
         let (mut aggregate, result) = bound?;
@@ -77,13 +81,61 @@ impl Binder<'_> {
             // The least and the greatest value are values of the column.
             Kind::Of(_) if matches!(function, AggregateFunction::Min | AggregateFunction::Max) => own.into(),
             Kind::Of(ty) => ty,
+            Kind::AnyElement => values.last().map_or(own, |(_, ty)| *ty).into(),
             _ => Type::Array(own),
         };
         Ok(Chosen { function, result, arguments: values })
     }
 
+    /// Returns the order of WITHIN GROUP.
+    fn within_group(&mut self, call: &ast::CallExpr) -> Result<Option<Sort>, StatementError> {
+        let Some(within) = call.within_clause() else { return Ok(None) };
+        let mut sorts = self.bind_sort_list(within.order_by_clause())?;
+        match (sorts.pop(), sorts.is_empty()) {
+            (Some(sort), true) => Ok(Some(sort)),
+            _ => Err(self.unsupported(within.syntax(), "WITHIN GROUP with several values")),
+        }
+    }
+
+    /// Refuses an aggregate that needs WITHIN GROUP, or must not have it.
+    fn check_within(
+        &self,
+        name: &str,
+        function: AggregateFunction,
+        is_within: bool,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let message = match (function.is_ordered_set(), is_within) {
+            (true, false) => format!("WITHIN GROUP is required for ordered-set aggregate {name}"),
+            (false, true) => {
+                format!("{name} is not an ordered-set aggregate, so it cannot have WITHIN GROUP")
+            }
+            _ => return Ok(()),
+        };
+        Err(self.error(node, SqlError::new("42809", message)))
+    }
+
+    /// Completes the order of an aggregate with DISTINCT: as in PostgreSQL, its values are sorted.
+    fn sort_distinct(
+        &self,
+        order: &mut Vec<SortKey>,
+        argument: &Option<(Expression, ScalarType)>,
+        second: Option<&Expression>,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let Some((value, ty)) = argument else { return Ok(()) };
+        if order.iter().any(|key| key.value != *value && Some(&key.value) != second) {
+            let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+            return Err(self.error(node, SqlError::new("42P10", message)));
+        }
+        if !order.iter().any(|key| key.value == *value) {
+            order.push(self.sort_key(value.clone(), (*ty).into(), (false, false)));
+        }
+        Ok(())
+    }
+
     /// Binds an aggregate. Returns it without its target, and its type.
-    fn bind_aggregated(
+    pub(crate) fn bind_aggregated(
         &mut self,
         name: &str,
         arguments: &[ast::Expr],
@@ -91,23 +143,39 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<(Aggregate, Type), StatementError> {
         let list = self.part(call.arg_list(), node)?;
-        let bound = arguments.iter().map(|argument| self.bind(argument)).collect::<Result<Vec<_>, _>>()?;
+        let mut bound =
+            arguments.iter().map(|argument| self.bind(argument)).collect::<Result<Vec<_>, _>>()?;
+        let within = self.within_group(call)?;
+        if let Some(sort) = &within {
+            bound.push(self.bind(&sort.expression)?);
+        }
         let Chosen { function, result, mut arguments } = self.chosen_aggregate(name, bound, node)?;
-        let separator = if arguments.len() > 1 { arguments.pop().map(|(value, _)| value) } else { None };
+        self.check_within(name, function, within.is_some(), node)?;
+        if within.is_some() {
+            // The value of WITHIN GROUP is aggregated, and the arguments are the same for all rows.
+            arguments.reverse();
+        }
+        let second = if arguments.len() > 1 { arguments.pop().map(|(value, _)| value) } else { None };
         let argument = arguments.pop();
         let ty = argument.as_ref().map(|(_, ty)| *ty);
         let filter = call.filter_clause().and_then(|clause| clause.expr());
         let filter = filter.map(|condition| self.bind_condition(&condition)).transpose()?;
         let mut order = Vec::new();
-        let clause = list.syntax().descendants().find_map(ast::OrderByClause::cast);
-        for sort in self.bind_sort_list(clause)? {
+        for sort in self.bind_sort_list(order_of(&list))? {
             let typed = self.bind(&sort.expression)?;
             let (value, ty) = self.settle(typed, None, node)?;
             order.push(self.sort_key(value, ty, (sort.descending, sort.nulls_first)));
         }
         let distinct = matches!(list.all_or_distinct(), Some(ast::AllOrDistinct::Distinct(_)));
-        if distinct && !order.is_empty() {
-            return Err(self.unsupported(node, "DISTINCT and ORDER BY in one aggregate"));
+        if let (Some(sort), Some((value, ty))) = (&within, &argument) {
+            let direction = (sort.descending, sort.nulls_first);
+            order.push(self.sort_key(value.clone(), (*ty).into(), direction));
+        }
+        if distinct {
+            self.sort_distinct(&mut order, &argument, second.as_ref(), node)?;
+        }
+        if !function.is_list() {
+            order.clear();
         }
         let aggregate = Aggregate {
             function,
@@ -116,13 +184,18 @@ impl Binder<'_> {
             argument: argument.map(|(expression, _)| expression),
             distinct,
             filter,
-            separator,
+            second,
             order,
             is_first: false,
             target: Register(u32::MAX),
         };
         Ok((aggregate, result))
     }
+}
+
+/// Returns the ORDER BY of a list of arguments.
+pub(crate) fn order_of(list: &ast::ArgList) -> Option<ast::OrderByClause> {
+    list.args().find_map(|argument| argument.syntax().children().find_map(ast::OrderByClause::cast))
 }
 
 /// Returns whether a function is an aggregate.

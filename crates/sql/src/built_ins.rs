@@ -170,6 +170,10 @@ impl Binder<'_> {
                 let hint = "Use now(), which is logged with the call, or pass the value as an argument.";
                 Err(self.error(node, SqlError::new("0A000", message).with_hint(hint)))
             }
+            Form::Window(_) => {
+                let message = format!("window function {name} requires an OVER clause");
+                Err(self.error(node, SqlError::new("42809", message)))
+            }
             Form::Rows(_) => Err(self.unsupported(node, &format!("the rows of {name} here"))),
             _ => Err(self.unsupported(node, &format!("{name} here"))),
         }
@@ -183,6 +187,31 @@ impl Binder<'_> {
         arguments: Vec<Typed>,
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
+        let (values, element) = self.converted_arguments(kinds, arguments, node)?;
+        let function = Function::BuiltIn { built_in: entry, element };
+        let expression = fold(Expression::Function { function, arguments: values });
+        Ok(Typed::Known(expression, type_of(entry.result, element).unwrap_or(ScalarType::Text.into())))
+    }
+
+    /// Converts arguments to the types that an entry takes. Returns them with the type of the result.
+    pub(crate) fn arguments_of_entry(
+        &self,
+        entry: &BuiltIn,
+        kinds: &[Kind],
+        arguments: Vec<Typed>,
+        node: &SyntaxNode,
+    ) -> Result<(Vec<Expression>, Type), StatementError> {
+        let (values, element) = self.converted_arguments(kinds, arguments, node)?;
+        Ok((values, type_of(entry.result, element).unwrap_or(ScalarType::Text.into())))
+    }
+
+    /// Converts arguments. Returns them with the type for which polymorphic kinds stand.
+    fn converted_arguments(
+        &self,
+        kinds: &[Kind],
+        arguments: Vec<Typed>,
+        node: &SyntaxNode,
+    ) -> Result<(Vec<Expression>, ScalarType), StatementError> {
         let types: Vec<_> = arguments.iter().map(Typed::known_type).collect();
         let element = element_of(kinds, &types).unwrap_or(ScalarType::Text);
         let mut values = Vec::new();
@@ -201,9 +230,7 @@ impl Binder<'_> {
                 None => self.as_printed(argument, node)?,
             });
         }
-        let function = Function::BuiltIn { built_in: entry, element };
-        let expression = fold(Expression::Function { function, arguments: values });
-        Ok(Typed::Known(expression, type_of(entry.result, element).unwrap_or(ScalarType::Text.into())))
+        Ok((values, element))
     }
 
     /// Calls the built-in function of an operator or of another part of the grammar.

@@ -4,6 +4,7 @@ use crate::aggregates::is_aggregate;
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::plan::Applied;
+use crate::windows::is_window_function;
 use catalog::{ScalarType, Type};
 use procedure::{ByValueCause, Cast, CastContext, Expression, Procedure, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
@@ -13,19 +14,6 @@ use std::sync::Arc;
 impl Binder<'_> {
     pub(crate) fn bind_call(&mut self, call: &ast::CallExpr) -> Result<Typed, StatementError> {
         let node = call.syntax();
-        if let Some(over) = call.over_clause() {
-            // JDBC uses this on `pg_attribute`, whose columns are numbered without gaps here.
-            let text = over.syntax().text().to_string().to_lowercase();
-            let words: Vec<&str> = text.split_whitespace().collect();
-            if words.join(" ") == "over (partition by a.attrelid order by a.attnum)"
-                && let Some(number) = self.find_column(Some("a"), "attnum", node)?
-            {
-                return Ok(number);
-            }
-        }
-        if call.over_clause().is_some() || call.within_clause().is_some() {
-            return Err(self.unsupported(node, "a window function or an ordered-set aggregate"));
-        }
         if let Some(exists) = call.exists_fn() {
             let query = self.part(exists.select_variant(), node)?;
             return self.bind_exists(&query, node);
@@ -58,6 +46,22 @@ impl Binder<'_> {
             return self.lift_call(&function, arguments, node);
         }
         let arguments = self.plain_arguments(Some(list))?;
+        if name == "grouping" {
+            return self.bind_grouping_call(&arguments, node);
+        }
+        if let Some(within) = call.within_clause().filter(|_| !is_aggregate(&name)) {
+            if is_window_function(&name) {
+                return Err(self.unsupported(within.syntax(), "a hypothetical-set aggregate"));
+            }
+            let mut bound = arguments.iter().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
+            for sort in self.bind_sort_list(within.order_by_clause())? {
+                bound.push(self.bind(&sort.expression)?);
+            }
+            return Err(self.no_function(&name, &bound, node));
+        }
+        if call.over_clause().is_some() {
+            return self.bind_window_call(&name, &arguments, call, node);
+        }
         if is_aggregate(&name) {
             return self.bind_aggregate(&name, &arguments, call, node);
         }

@@ -77,11 +77,11 @@ impl Binder<'_> {
                     return Ok(argument);
                 }
                 let base = self.part(index.base(), node)?;
+                if matches!(base, ast::Expr::SliceExpr(_)) {
+                    return Err(self.unsupported(node, "an array of arrays"));
+                }
                 let place = self.part(index.index(), node)?;
-                let Typed::Known(array, Type::Array(element)) = self.bind(&base)? else {
-                    let error = SqlError::new("42804", "only an array has elements");
-                    return Err(self.error(base.syntax(), error));
-                };
+                let (array, element) = self.bind_array(&base)?;
                 let place = self.bind_as(&place, ScalarType::Integer, CastContext::Assignment)?;
                 Ok(Typed::Known(Expression::Element(Box::new([array, place])), element.into()))
             }
@@ -106,10 +106,51 @@ impl Binder<'_> {
                 let inner = collate.syntax().children().find_map(ast::Expr::cast);
                 self.bind(&self.part(inner, node)?)
             }
-            ast::Expr::SliceExpr(_) | ast::Expr::TupleExpr(_) => {
-                Err(self.unsupported(node, "this kind of expression"))
+            ast::Expr::SliceExpr(slice) => self.bind_slice(slice),
+            ast::Expr::TupleExpr(_) => Err(self.unsupported(node, "this kind of expression")),
+        }
+    }
+
+    /// Binds an array that has subscripts. Returns it with the type of its elements.
+    fn bind_array(&mut self, base: &ast::Expr) -> Result<(Expression, ScalarType), StatementError> {
+        match self.bind(base)? {
+            Typed::Known(array, Type::Array(element)) => Ok((array, element)),
+            other => {
+                let ty = other.shown_type();
+                let message = format!("cannot subscript type {ty} because it does not support subscripting");
+                Err(self.error(base.syntax(), SqlError::new("42804", message)))
             }
         }
+    }
+
+    /// Binds `array[from:to]`; each end may be left out.
+    fn bind_slice(&mut self, slice: &ast::SliceExpr) -> Result<Typed, StatementError> {
+        let node = slice.syntax();
+        let (mut parts, mut has_colon) = (Vec::new(), false);
+        let (mut from, mut to) = (None, None);
+        for part in node.children_with_tokens() {
+            has_colon |= part.kind() == SyntaxKind::COLON;
+            let Some(expression) = part.into_node().and_then(ast::Expr::cast) else { continue };
+            match parts.is_empty() {
+                true => parts.push(expression),
+                false if has_colon => to = Some(expression),
+                false => from = Some(expression),
+            }
+        }
+        let base = self.part(parts.pop(), node)?;
+        if matches!(base, ast::Expr::SliceExpr(_) | ast::Expr::IndexExpr(_)) {
+            return Err(self.unsupported(node, "an array of arrays"));
+        }
+        let (array, element) = self.bind_array(&base)?;
+        let mut arguments = vec![array];
+        arguments.push(match from {
+            Some(from) => self.bind_as(&from, ScalarType::Integer, CastContext::Assignment)?,
+            None => Expression::Constant(Datum::Int(1)),
+        });
+        if let Some(to) = to {
+            arguments.push(self.bind_as(&to, ScalarType::Integer, CastContext::Assignment)?);
+        }
+        Ok(Typed::Known(Expression::Function { function: Function::Slice, arguments }, Type::Array(element)))
     }
 
     pub(crate) fn bind_literal(&self, literal: &ast::Literal) -> Result<Typed, StatementError> {

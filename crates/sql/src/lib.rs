@@ -61,6 +61,7 @@ mod transaction;
 mod trigger;
 mod types;
 mod view;
+mod windows;
 
 pub use copy::{Copy, CopyFormat, CopyOptions};
 pub use error::StatementError;

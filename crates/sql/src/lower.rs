@@ -92,7 +92,10 @@ fn is_supported(aggregate: &Aggregate) -> bool {
 /// `None` if it is no such plan.
 fn reading(plan: &Plan, columns: &BTreeSet<Register>) -> Option<(Select, Values)> {
     let (mut plan, mut offset, mut limit) = (plan, None, None);
-    if let Plan::Limit { input, offset: skipped, limit: most } = plan {
+    if let Plan::Limit { input, offset: skipped, limit: most, ties } = plan {
+        if !ties.is_empty() {
+            return None;
+        }
         (plan, offset, limit) = (input, skipped.clone(), most.clone());
     }
     // Another transaction that writes a row that was read makes this one fail, or waits for it.
@@ -114,8 +117,8 @@ fn reading(plan: &Plan, columns: &BTreeSet<Register>) -> Option<(Select, Values)
     }
     let (values, mut plan) = computed(plan);
     let mut aggregates = Vec::new();
-    if let Plan::Group { input, keys, aggregates: own } = plan {
-        if !keys.is_empty() || !own.iter().all(is_supported) {
+    if let Plan::Group { input, keys, aggregates: own, sets } = plan {
+        if !keys.is_empty() || own.is_empty() || !sets.is_empty() || !own.iter().all(is_supported) {
             return None;
         }
         // There is one row, in any order.

@@ -1,4 +1,4 @@
-//! Comparisons of rows: `(a, b) = (1, 2)`, `(a, b) < (c, d)`, `(a, b) IN ((1, 2), (3, 4))`.
+//! Comparisons of rows: `(a, b) = (1, 2)`, `(a, b) < (c, d)`, `(a, b) IN ((1, 2), (3, 4))`, `(a, b) = (SELECT …)`.
 //!
 //! As in SQL, rows are compared by their first values that are not equal; the comparison is NULL where a NULL
 //! comes first.
@@ -28,7 +28,19 @@ impl Binder<'_> {
         right: &ast::Expr,
         node: &SyntaxNode,
     ) -> Result<Option<Typed>, StatementError> {
-        let (Some(left), Some(right)) = (row_of(left), row_of(right)) else { return Ok(None) };
+        let Some(left) = row_of(left) else { return Ok(None) };
+        if let ast::Expr::ParenExpr(paren) = right
+            && let Some(query) = Self::query_of(paren)
+        {
+            let compare = |binder: &mut Self| {
+                let left = binder.bind_row(&left)?;
+                let right = binder.bind_row_query(&query, node)?;
+                binder.check_columns(right.len(), left.len(), node)?;
+                binder.compare_rows(operator, &left, &right, node).map(boolean)
+            };
+            return self.lifting(node, compare).map(Some);
+        }
+        let Some(right) = row_of(right) else { return Ok(None) };
         let (left, right) = (self.bind_row(&left)?, self.bind_row(&right)?);
         self.compare_rows(operator, &left, &right, node).map(|own| Some(boolean(own)))
     }

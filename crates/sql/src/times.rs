@@ -72,7 +72,58 @@ impl Binder<'_> {
     ) -> Result<Typed, StatementError> {
         let typed = self.bind(base)?;
         let (value, ty) = self.settle(typed, Some(ScalarType::Timestamptz.into()), base.syntax())?;
-        let (value, ty) = match ty {
+        let (value, ty) = self.shiftable(value, ty, node)?;
+        let interval = self.signed(by.interval, is_earlier, node)?;
+        let mut arguments = vec![value];
+        if let Some(times) = by.times {
+            arguments.push(self.bind_as(&times, ScalarType::BigInt, CastContext::Assignment)?);
+        }
+        Ok(time(Function::Later(interval), arguments, ty))
+    }
+
+    /// Returns a timestamp or date plus or minus an interval.
+    pub(crate) fn shifted_value(
+        &self,
+        base: Typed,
+        by: Interval,
+        is_earlier: bool,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let (value, ty) = self.settle(base, Some(ScalarType::Timestamptz.into()), node)?;
+        let (value, ty) = self.shiftable(value, ty, node)?;
+        Ok(time(Function::Later(self.signed(by, is_earlier, node)?), vec![value], ty))
+    }
+
+    /// Returns the interval of a RANGE: written as an interval, or as a text alone.
+    pub(crate) fn interval_offset(&self, expression: &ast::Expr) -> Result<Option<Interval>, StatementError> {
+        if let ast::Expr::Literal(literal) = expression
+            && let Typed::Literal(text) = self.bind_literal(literal)?
+        {
+            let interval = Interval::parse(&text).map_err(|error| self.error(literal.syntax(), error))?;
+            return Ok(Some(interval));
+        }
+        let written = self.written_interval(expression)?;
+        Ok(written.filter(|own| own.times.is_none()).map(|own| own.interval))
+    }
+
+    fn signed(
+        &self,
+        interval: Interval,
+        is_negative: bool,
+        node: &SyntaxNode,
+    ) -> Result<Interval, StatementError> {
+        let out_of_range = || self.error(node, SqlError::new("22008", "interval out of range"));
+        if is_negative { interval.negated().ok_or_else(out_of_range) } else { Ok(interval) }
+    }
+
+    /// Returns a value to which an interval can be added.
+    fn shiftable(
+        &self,
+        value: Expression,
+        ty: Type,
+        node: &SyntaxNode,
+    ) -> Result<(Expression, ScalarType), StatementError> {
+        Ok(match ty {
             Type::Scalar(ScalarType::Date) => (
                 self.coerce(
                     Typed::Known(value, ty),
@@ -87,14 +138,7 @@ impl Binder<'_> {
                 let message = format!("an interval cannot be added to a value of type {ty}");
                 return Err(self.error(node, SqlError::new("42883", message)));
             }
-        };
-        let out_of_range = || self.error(node, SqlError::new("22008", "interval out of range"));
-        let interval = if is_earlier { by.interval.negated().ok_or_else(out_of_range)? } else { by.interval };
-        let mut arguments = vec![value];
-        if let Some(times) = by.times {
-            arguments.push(self.bind_as(&times, ScalarType::BigInt, CastContext::Assignment)?);
-        }
-        Ok(time(Function::Later(interval), arguments, ty))
+        })
     }
 
     /// Binds `timestamp AT TIME ZONE 'UTC'`; UTC is the only supported zone.

@@ -54,6 +54,8 @@ pub enum Function {
     CompareArrays(CompareOperator, CompareClass),
     /// A cast of the elements of an array.
     CastElements(Cast),
+    /// The elements of an array from one place up to another, or up to its end.
+    Slice,
     /// `greatest(…)`; NULLs are left out.
     Greatest(CompareClass),
     /// `least(…)`; NULLs are left out.
@@ -142,6 +144,14 @@ impl Function {
                 let elements = elements.into_iter().map(|own| cast.apply(own, arena));
                 let elements = elements.collect::<Result<Vec<_>, _>>()?;
                 Ok(arena.push_array(&elements))
+            }
+            (Self::Slice, [Datum::Array(span), Datum::Int(from), to @ ..]) => {
+                let arena = &mut machine.frame.arena;
+                let elements = arena.elements(*span);
+                let place = |own: i64| usize::try_from(own).unwrap_or(0).min(elements.len());
+                let to = if let [Datum::Int(to)] = to { place(*to) } else { elements.len() };
+                let slice = elements.get(place(from.saturating_sub(1))..to).unwrap_or_default().to_vec();
+                Ok(arena.push_array(&slice))
             }
             (Self::Nth(draw), [Datum::Int(words)]) => {
                 let mut behind = *words as u64;

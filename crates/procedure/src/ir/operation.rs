@@ -2,7 +2,7 @@
 //!
 //! Not here: queries with plans (`query.rs`), which may access several tables.
 
-use crate::{Expression, Reference, Register};
+use crate::{Expression, Reference, Register, Statistic};
 use catalog::{ColumnSlot, Table};
 use std::sync::Arc;
 
@@ -132,6 +132,22 @@ pub enum AggregateFunction {
     StringAgg,
     /// An array of all values.
     ArrayAgg,
+    /// All bits that are set in each integer.
+    BitAnd,
+    /// All bits that are set in an integer.
+    BitOr,
+    /// The bits that are set in an odd number of integers.
+    BitXor,
+    /// A statistic of exact numbers: a numeric.
+    StatisticDecimal(Statistic),
+    /// A statistic of doubles.
+    StatisticDouble(Statistic),
+    /// The value at a fraction of the rows, between the values of two rows.
+    PercentileCont,
+    /// The first value at or after a fraction of the rows.
+    PercentileDisc,
+    /// The most frequent value.
+    Mode,
 }
 
 /// One aggregate of a SELECT.
@@ -149,14 +165,53 @@ pub struct Aggregate {
     pub distinct: bool,
     /// FILTER: which rows count.
     pub filter: Option<Expression>,
-    /// The text before each value except the first.
-    pub separator: Option<Expression>,
+    /// The second argument: the separator of a list, the fraction of a percentile, X of a regression.
+    pub second: Option<Expression>,
     /// ORDER BY of the values, if the result depends on it.
     pub order: Vec<SortKey>,
     /// Whether the rows come in an order in which the first value is the result: of `min` and `max`.
     pub is_first: bool,
     /// The register of the result.
     pub target: Register,
+}
+
+impl AggregateFunction {
+    /// Returns whether its values are those of WITHIN GROUP (ORDER BY …).
+    pub fn is_ordered_set(self) -> bool {
+        matches!(self, Self::PercentileCont | Self::PercentileDisc | Self::Mode)
+    }
+
+    /// Returns whether its rows are kept and sorted.
+    pub fn is_list(self) -> bool {
+        self.is_ordered_set() || matches!(self, Self::StringAgg | Self::ArrayAgg)
+    }
+}
+
+impl Aggregate {
+    /// Returns its expressions.
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expression> {
+        let Self { argument, filter, second, order, .. } = self;
+        argument.iter().chain(filter).chain(second).chain(order.iter().map(|key| &key.value))
+    }
+
+    /// Returns its expressions, to be changed.
+    pub fn expressions_mut(&mut self) -> Vec<&mut Expression> {
+        let Self { argument, filter, second, order, .. } = self;
+        let order = order.iter_mut().map(|key| &mut key.value);
+        argument.iter_mut().chain(filter).chain(second).chain(order).collect()
+    }
+
+    /// Returns whether a row that was added can be removed again, so that the result is the one without it, to
+    /// the last digit: counts, and sums of integers.
+    pub(crate) fn is_invertible(&self) -> bool {
+        use AggregateFunction as F;
+        let is_exact = self.class == crate::CompareClass::Int;
+        match self.function {
+            F::Count => !self.distinct,
+            F::SumInt | F::SumDecimal | F::AverageDecimal => is_exact && !self.distinct,
+            _ => false,
+        }
+    }
 }
 
 /// One key of an ORDER BY that no index provides.

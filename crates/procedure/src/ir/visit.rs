@@ -90,8 +90,8 @@ impl Select {
     fn visit_expressions(&self, visit: &mut dyn FnMut(&Expression)) {
         self.access.visit_expressions(visit);
         for aggregate in &self.aggregates {
-            let Aggregate { argument, filter, separator, order, .. } = aggregate;
-            argument.iter().chain(filter).chain(separator).for_each(&mut *visit);
+            let Aggregate { argument, filter, second, order, .. } = aggregate;
+            argument.iter().chain(filter).chain(second).for_each(&mut *visit);
             order.iter().for_each(|key| visit(&key.value));
         }
         self.outputs.iter().for_each(|(_, value)| visit(value));
@@ -104,8 +104,8 @@ impl Select {
         ends.for_each(|count| count.visit_registers(visit));
         self.access.visit_registers(visit);
         for aggregate in &mut self.aggregates {
-            let Aggregate { argument, filter, separator, order, target, .. } = aggregate;
-            let parts = argument.iter_mut().chain(filter).chain(separator);
+            let Aggregate { argument, filter, second, order, target, .. } = aggregate;
+            let parts = argument.iter_mut().chain(filter).chain(second);
             parts
                 .chain(order.iter_mut().map(|key| &mut key.value))
                 .for_each(|own| own.visit_registers(visit));

@@ -198,13 +198,13 @@ fn bounds_of(access: &Access) -> Vec<String> {
 fn describe_subquery(subquery: &Subquery) -> Explained {
     let kind = match (&subquery.question, subquery.kept) {
         (_, None) => "SubPlan",
-        (Question::Quantified { .. }, Some(_)) => "Hashed SubPlan",
+        (Question::In { .. }, Some(_)) => "Hashed SubPlan",
         (_, Some(_)) => "InitPlan",
     };
     let question = match &subquery.question {
         Question::Exists { .. } => "exists",
         Question::Values { .. } => "value",
-        Question::Quantified { all: false, .. } => "any",
+        Question::In { .. } | Question::Quantified { all: false, .. } => "any",
         Question::Quantified { all: true, .. } => "all",
         Question::Array { .. } => "array",
     };
@@ -246,10 +246,12 @@ fn describe(plan: &Plan) -> Option<Explained> {
         Plan::Loop { kind, .. } => describe_join("Nested Loop", *kind),
         Plan::Hash(own) if own.is_lookup() => node("Hash Lookup", "Hash Lookup"),
         Plan::Hash(HashJoin { kind, .. }) => describe_join("Hash Join", *kind),
+        Plan::Group { sets, .. } if !sets.is_empty() => node("Aggregate", "Grouping sets by hash"),
         Plan::Group { keys, .. } if keys.is_empty() => node("Aggregate", "Aggregate"),
         Plan::Group { .. } => node("Aggregate", "Group by hash"),
         Plan::Distinct { .. } => node("Aggregate", "Distinct by hash"),
         Plan::Sort { .. } => node("Sort", "Sort"),
+        Plan::Window(_) => node("WindowAgg", "WindowAgg"),
         Plan::Limit { .. } => node("Limit", "Limit"),
         Plan::Union { .. } => node("Append", "Append"),
         Plan::Combine { combination: Combination::Intersect, .. } => node("SetOp", "Intersect by hash"),

@@ -5,11 +5,18 @@ use crate::CompareClass;
 use catalog::{Arena, Datum, Decimal};
 use std::collections::HashSet;
 
-/// The encoded values of a subquery's rows, and whether one of the values is NULL.
+/// The encoded values of a row; `None` for NULL.
+pub(crate) type EncodedRow = Vec<Option<Vec<u8>>>;
+
+/// The rows of a subquery, as far as IN compares them.
 #[derive(Debug, Default)]
 pub(crate) struct KeySet {
+    /// The keys of the rows without NULLs.
     pub(crate) keys: HashSet<Vec<u8>>,
-    pub(crate) has_null: bool,
+    /// The rows without NULLs, each once; of rows of one value, only the first.
+    pub(crate) rows: Vec<EncodedRow>,
+    /// The rows with NULLs; of rows of one value, only the first.
+    pub(crate) partial: Vec<EncodedRow>,
 }
 
 fn write_decimal(decimal: Decimal, out: &mut Vec<u8>) {

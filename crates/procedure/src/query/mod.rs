@@ -11,15 +11,18 @@
 
 mod buffer;
 mod explain;
+mod group;
 mod join;
 mod key;
 mod measure;
 mod recursive;
 mod run;
 mod slots;
+mod sort;
 mod subquery;
 mod table;
 mod watch;
+mod window;
 mod write;
 
 pub(crate) use buffer::Buffer;
@@ -28,8 +31,12 @@ pub use join::HashJoin;
 pub(crate) use key::write_distinct;
 pub use measure::{Measured, Measures};
 pub use recursive::Recursive;
-pub(crate) use run::{compare_keys, run_query};
+pub(crate) use run::run_query;
 pub(crate) use slots::Slots;
+pub(crate) use sort::compare_keys;
+pub use window::{
+    Exclusion, Frame, FrameBound, FrameMode, FrameOffset, Window, WindowCall, WindowFunction, WindowValue,
+};
 pub use write::{ConflictUpdate, Delete, Insert, OnConflict, RowChecks, Triggers, Update};
 
 use crate::ForeignKeys;
@@ -109,6 +116,15 @@ pub enum Combination {
     Except,
 }
 
+/// A set of group keys. In its groups the other keys are NULL.
+#[derive(Clone, PartialEq, Debug)]
+pub struct GroupingSet {
+    /// Whether each key is part of the set.
+    pub has: Vec<bool>,
+    /// The results of `grouping`, and their registers.
+    pub marks: Vec<(Register, i64)>,
+}
+
 /// The question that a subquery answers.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Question {
@@ -122,7 +138,14 @@ pub enum Question {
         /// The register of the answer.
         target: Register,
     },
-    /// Whether a comparison of a value is true for one row (ANY, IN) or for all rows (ALL).
+    /// Whether one of its rows has these values: IN, `= ANY`.
+    In {
+        /// The register of the answer.
+        target: Register,
+        /// The values, as `probe`, and those of its rows, as `build`.
+        keys: Vec<JoinKey>,
+    },
+    /// Whether a comparison of a value is true for one row (ANY) or for all rows (ALL).
     Quantified {
         /// The register of the answer.
         target: Register,
@@ -264,6 +287,8 @@ pub enum Plan {
         keys: Vec<(Register, Expression)>,
         /// The aggregates of each group.
         aggregates: Vec<Aggregate>,
+        /// GROUPING SETS; empty for one set of all keys.
+        sets: Vec<GroupingSet>,
     },
     /// The first row of each combination of values.
     Distinct {
@@ -283,6 +308,8 @@ pub enum Plan {
         /// OFFSET and LIMIT. With a LIMIT, only the first rows, as many as both together, are handed on.
         wanted: [Option<Expression>; 2],
     },
+    /// Rows with the values of window functions.
+    Window(Box<Window>),
     /// The rows after an offset, up to a limit.
     Limit {
         /// The rows.
@@ -291,6 +318,8 @@ pub enum Plan {
         offset: Option<Expression>,
         /// Maximum number of rows after them.
         limit: Option<Expression>,
+        /// WITH TIES: rows whose keys equal those of the last row follow it; empty without.
+        ties: Vec<SortKey>,
     },
     /// Rows of all inputs, which set the same registers.
     Union {
@@ -368,6 +397,10 @@ macro_rules! inputs {
             Self::Apply { input, subquery } => vec![input, &$($mut)? subquery.plan],
             Self::Loop { outer, inner, .. } => vec![outer, inner],
             Self::Hash(HashJoin { probe, build, .. }) => vec![probe, build],
+            Self::Window(own) => {
+                let Window { input, .. } = &$($mut)? **own;
+                vec![input]
+            }
             Self::Recursive(own) => {
                 let Recursive { base, step, .. } = &$($mut)? **own;
                 vec![base, step]
@@ -413,10 +446,6 @@ impl Plan {
             all.extend(&access.filter);
             all
         }
-        fn of_aggregate(aggregate: &Aggregate) -> impl Iterator<Item = &Expression> {
-            let Aggregate { argument, filter, separator, order, .. } = aggregate;
-            argument.iter().chain(filter).chain(separator).chain(order.iter().map(|key| &key.value))
-        }
         match self {
             Self::One
             | Self::Recursive(_)
@@ -434,6 +463,7 @@ impl Plan {
             Self::Compute { values, .. } => values.iter().map(|(_, value)| value).collect(),
             Self::Apply { subquery, .. } => match &subquery.question {
                 Question::Quantified { value, row, .. } => vec![value, row],
+                Question::In { keys, .. } => keys.iter().flat_map(|key| [&key.probe, &key.build]).collect(),
                 _ => Vec::new(),
             },
             Self::Loop { condition, .. } => condition.iter().collect(),
@@ -442,13 +472,16 @@ impl Plan {
             }
             Self::Group { keys, aggregates, .. } => {
                 let keys = keys.iter().map(|(_, value)| value);
-                keys.chain(aggregates.iter().flat_map(of_aggregate)).collect()
+                keys.chain(aggregates.iter().flat_map(Aggregate::expressions)).collect()
             }
             Self::Distinct { values, .. } => values.iter().collect(),
             Self::Sort { keys, wanted, .. } => {
                 keys.iter().map(|key| &key.value).chain(wanted.iter().flatten()).collect()
             }
-            Self::Limit { offset, limit, .. } => offset.iter().chain(limit).collect(),
+            Self::Window(window) => window.expressions(),
+            Self::Limit { offset, limit, ties, .. } => {
+                offset.iter().chain(limit).chain(ties.iter().map(|key| &key.value)).collect()
+            }
             Self::Insert(Insert { values, .. }) => values.iter().collect(),
             Self::Update(Update { assignments, .. }) => assignments.iter().map(|(_, value)| value).collect(),
         }

@@ -4,27 +4,20 @@ use super::buffer::Buffer;
 use super::key::write_distinct;
 use super::measure::Measures;
 use super::slots::Kept;
-use super::{Combination, Plan, Query, TableFunction, join, subquery, write};
+use super::{Combination, Plan, Query, TableFunction, group, join, sort, subquery, window, write};
 use crate::execution::access::row_of;
 use crate::execution::control::call;
-use crate::execution::rows::{Flow, add_row, counts_of, for_each_row};
-use crate::ir::expression::compare_across;
-use crate::values::aggregate::Accumulator;
+use crate::execution::rows::{Flow, for_each_row};
 use crate::{
-    Access, Aggregate, Cast, Conflict, Expression, Failure, Machine, Procedure, Register, SortKey, SqlError,
-    Transaction,
+    Access, Cast, Conflict, Expression, Failure, Machine, Procedure, Register, SqlError, Transaction,
 };
 use catalog::{Datum, TableId};
-use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Consumes the row in the registers. Returns whether to go on.
 pub(crate) type Sink<'s, D> = dyn FnMut(&mut Machine, &mut D) -> Result<Flow, Failure> + 's;
-
-/// A sort with a LIMIT drops the rows beyond the limit once it holds this many.
-const SORT_AT_LEAST: usize = 1024;
 
 /// Runs a query. `sink` finds each row in the registers of the query's columns.
 pub(crate) fn run_query<D: Transaction>(
@@ -195,7 +188,9 @@ fn run_node<D: Transaction>(
         }
         Plan::Loop { .. } => join::run_loop(plan, machine, data, sink),
         Plan::Hash(join) => join::run_hash(join, machine, data, sink),
-        Plan::Group { input, keys, aggregates } => group(input, keys, aggregates, machine, data, sink),
+        Plan::Group { input, keys, aggregates, sets } => {
+            group::run_group(input, (keys, sets), aggregates, machine, data, sink)
+        }
         Plan::Distinct { input, values } => {
             let mut seen: HashSet<Vec<u8>> = HashSet::new();
             let mut key = Vec::new();
@@ -213,24 +208,11 @@ fn run_node<D: Transaction>(
             })
         }
         Plan::Sort { input, keys, registers, wanted } => {
-            sort(input, (keys, registers, wanted), machine, data, sink)
+            sort::sort(input, (keys, registers, wanted), machine, data, sink)
         }
-        Plan::Limit { input, offset, limit } => {
-            let [offset, limit] = counts_of([offset.as_ref(), limit.as_ref()], machine)?;
-            let (offset, limit) = (offset.unwrap_or(0), limit.unwrap_or(usize::MAX));
-            if limit == 0 {
-                return Ok(Flow::Continue);
-            }
-            let (mut seen, mut outer) = (0usize, Flow::Continue);
-            run(input, machine, data, &mut |machine, data| {
-                seen += 1;
-                if seen <= offset {
-                    return Ok(Flow::Continue);
-                }
-                outer = sink(machine, data)?;
-                Ok(if seen - offset >= limit { Flow::Stop } else { outer })
-            })?;
-            Ok(outer)
+        Plan::Window(window) => window::run_window(window, machine, data, sink),
+        Plan::Limit { input, offset, limit, ties } => {
+            sort::limit(input, [offset.as_ref(), limit.as_ref()], ties, machine, data, sink)
         }
         Plan::Union { inputs } => {
             for input in inputs {
@@ -410,7 +392,7 @@ pub(super) fn read<D: Transaction>(
     read_in(rows, 0..rows.len(), registers, machine, data, sink)
 }
 
-fn read_in<D: Transaction>(
+pub(super) fn read_in<D: Transaction>(
     rows: &Buffer,
     order: impl Iterator<Item = usize>,
     registers: &[Register],
@@ -429,132 +411,6 @@ fn read_in<D: Transaction>(
         }
     }
     Ok(Flow::Continue)
-}
-
-fn group<D: Transaction>(
-    input: &Plan,
-    keys: &[(Register, Expression)],
-    aggregates: &[Aggregate],
-    machine: &mut Machine,
-    data: &mut D,
-    sink: &mut Sink<'_, D>,
-) -> Result<Flow, Failure> {
-    let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
-    let mut rows = Buffer::new(keys.len());
-    let mut running: Vec<Accumulator> = Vec::new();
-    let begin =
-        |running: &mut Vec<Accumulator>| running.extend(aggregates.iter().map(|_| Accumulator::new()));
-    if keys.is_empty() {
-        rows.push([], &machine.frame.arena)?;
-        begin(&mut running);
-    }
-    let (mut key, mut values) = (Vec::new(), Vec::new());
-    run(input, machine, data, &mut |machine, _| {
-        let mut place = 0;
-        if !keys.is_empty() {
-            key.clear();
-            values.clear();
-            for (_, value) in keys {
-                let value = value.evaluate(machine)?;
-                write_distinct(value, &machine.frame.arena, &mut key);
-                values.push(value);
-            }
-            place = match places.get(&key) {
-                Some(place) => *place,
-                None => {
-                    rows.push(values.iter().copied(), &machine.frame.arena)?;
-                    begin(&mut running);
-                    places.insert(key.clone(), rows.len() - 1);
-                    rows.len() - 1
-                }
-            };
-        }
-        let own = &mut running[place * aggregates.len()..][..aggregates.len()];
-        add_row(own, aggregates, machine)
-    })?;
-    drop(places);
-    let registers: Vec<_> = keys.iter().map(|(register, _)| *register).collect();
-    for row in 0..rows.len() {
-        check_cancelled(machine)?;
-        let mark = machine.frame.arena.mark();
-        rows.load(row, &registers, machine);
-        let own = &mut running[row * aggregates.len()..][..aggregates.len()];
-        for (accumulator, aggregate) in own.iter_mut().zip(aggregates) {
-            let value = accumulator.finish(aggregate, machine)?;
-            machine.set(aggregate.target, value);
-        }
-        let flow = sink(machine, data)?;
-        machine.frame.arena.release(mark);
-        if flow == Flow::Stop {
-            return Ok(Flow::Stop);
-        }
-    }
-    Ok(Flow::Continue)
-}
-
-/// Compares the sort keys `a` and `b` of two rows. Their values lie in the arena of `rows`.
-pub(crate) fn compare_keys(keys: &[SortKey], a: &[Datum], b: &[Datum], rows: &Buffer) -> Ordering {
-    for ((key, a), b) in keys.iter().zip(a).zip(b) {
-        let order = match (a.is_null(), b.is_null()) {
-            (true, true) => Ordering::Equal,
-            (true, false) if key.nulls_first => Ordering::Less,
-            (true, false) => Ordering::Greater,
-            (false, true) if key.nulls_first => Ordering::Greater,
-            (false, true) => Ordering::Less,
-            (false, false) => {
-                let order = compare_across(key.class, (*a, &rows.arena), (*b, &rows.arena));
-                if key.descending { order.reverse() } else { order }
-            }
-        };
-        if order.is_ne() {
-            return order;
-        }
-    }
-    Ordering::Equal
-}
-
-fn sort<D: Transaction>(
-    input: &Plan,
-    (keys, registers, wanted): (&[SortKey], &[Register], &[Option<Expression>; 2]),
-    machine: &mut Machine,
-    data: &mut D,
-    sink: &mut Sink<'_, D>,
-) -> Result<Flow, Failure> {
-    let counts = counts_of([wanted[0].as_ref(), wanted[1].as_ref()], machine)?;
-    let enough = match (wanted, counts) {
-        ([_, Some(_)], [skipped, Some(limit)]) => skipped.unwrap_or(0).saturating_add(limit),
-        _ => usize::MAX,
-    };
-    let width = registers.len();
-    let mut rows = Buffer::new(width + keys.len());
-    let order_of = |rows: &Buffer, machine: &Machine| {
-        // 4 bytes a row for the order, and 2 for the temporary memory of the sort.
-        machine.ask_kept(rows.len() * 6)?;
-        let mut order: Vec<u32> = (0..rows.len() as u32).collect();
-        let key = |row: u32| &rows.row(row as usize)[width..];
-        order.sort_by(|a, b| compare_keys(keys, key(*a), key(*b), rows));
-        order.truncate(enough);
-        Ok::<_, SqlError>(order)
-    };
-    run(input, machine, data, &mut |machine, _| {
-        let mark = machine.frame.arena.mark();
-        let mut row: Vec<Datum> = registers.iter().map(|register| machine.get(*register)).collect();
-        for key in keys {
-            row.push(key.value.evaluate(machine)?);
-        }
-        rows.push(row, &machine.frame.arena)?;
-        machine.frame.arena.release(mark);
-        if rows.len() / 2 > enough.max(SORT_AT_LEAST) {
-            let mut best = Buffer::new(width + keys.len());
-            for row in order_of(&rows, machine)? {
-                best.push(rows.row(row as usize).iter().copied(), &rows.arena)?;
-            }
-            rows = best;
-        }
-        Ok(Flow::Continue)
-    })?;
-    let order = order_of(&rows, machine)?;
-    read_in(&rows, order.into_iter().map(|row| row as usize), registers, machine, data, sink)
 }
 
 fn combine<D: Transaction>(

@@ -1,13 +1,13 @@
 //! Evaluates subqueries: values, EXISTS, ANY and ALL (with IN), arrays, and recursive queries.
 
 use super::buffer::Buffer;
-use super::key::{KeySet, write_distinct, write_equal};
+use super::key::{EncodedRow, KeySet, write_distinct, write_equal};
 use super::run::{Sink, check_cancelled, read, run};
 use super::slots::Kept;
-use super::{Plan, Question, Recursive, Subquery};
+use super::{JoinKey, Plan, Question, Recursive, Subquery};
 use crate::execution::rows::Flow;
 use crate::ir::expression::compare;
-use crate::{CompareClass, CompareOperator, Expression, Failure, Machine, Register, SqlError, Transaction};
+use crate::{Failure, Machine, Register, SqlError, Transaction};
 use catalog::Datum;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -42,23 +42,8 @@ pub(super) fn answer<D: Transaction>(
             }
             machine.set(*target, Datum::boolean(found));
         }
-        Question::Quantified { target, operator: CompareOperator::Equal, class, value, row, all: false }
-            if subquery.kept.is_some() =>
-        {
-            let keys = keys_of(subquery, *class, row, machine, data)?;
-            let value = value.evaluate(machine)?;
-            let mut key = Vec::new();
-            let answer = if keys.keys.is_empty() && !keys.has_null {
-                Datum::boolean(false)
-            } else if !write_equal(value, *class, true, &machine.frame.arena, &mut key) {
-                Datum::Null
-            } else if keys.keys.contains(&key) {
-                Datum::boolean(true)
-            } else if keys.has_null {
-                Datum::Null
-            } else {
-                Datum::boolean(false)
-            };
+        Question::In { target, keys } => {
+            let answer = is_among(subquery, keys, machine, data)?;
             machine.set(*target, answer);
         }
         Question::Quantified { target, operator, class, value, row, all } => {
@@ -129,31 +114,104 @@ fn rows_of<D: Transaction>(
     Ok(rows)
 }
 
-/// Returns the set of a subquery's values. Runs it only if its slot has no keys.
+/// Returns whether a row of a subquery has the values of the row in the registers; NULL if a NULL decides.
+fn is_among<D: Transaction>(
+    subquery: &Subquery,
+    keys: &[JoinKey],
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<Datum, Failure> {
+    if subquery.kept.is_some() {
+        let found = keys_of(subquery, keys, machine, data)?;
+        if found.keys.is_empty() && found.partial.is_empty() {
+            return Ok(Datum::boolean(false));
+        }
+        let mut key = Vec::new();
+        let is_whole = write_whole(keys, true, machine, &mut key)?;
+        if is_whole && found.keys.contains(&key) {
+            return Ok(Datum::boolean(true));
+        }
+        if is_whole && found.partial.is_empty() {
+            return Ok(Datum::boolean(false));
+        }
+        let values = encoded(keys, true, machine)?;
+        let mut rows = found.partial.iter().chain(if is_whole { &[][..] } else { &found.rows });
+        return Ok(if rows.any(|row| may_equal(&values, row)) { Datum::Null } else { Datum::boolean(false) });
+    }
+    let values = encoded(keys, true, machine)?;
+    let mut answer = Datum::boolean(false);
+    run(&subquery.plan, machine, data, &mut |machine, _| {
+        let row = encoded(keys, false, machine)?;
+        if !may_equal(&values, &row) {
+            return Ok(Flow::Continue);
+        }
+        if values.iter().chain(&row).any(Option::is_none) {
+            answer = Datum::Null;
+            return Ok(Flow::Continue);
+        }
+        answer = Datum::boolean(true);
+        Ok(Flow::Stop)
+    })?;
+    Ok(answer)
+}
+
+/// Returns the encoded values of one side of a comparison of rows; `None` for NULL.
+fn encoded(keys: &[JoinKey], is_left: bool, machine: &mut Machine) -> Result<EncodedRow, Failure> {
+    let mut values = Vec::with_capacity(keys.len());
+    for JoinKey { class, probe, build } in keys {
+        let value = if is_left { probe } else { build }.evaluate(machine)?;
+        let mut bytes = Vec::new();
+        values.push(write_equal(value, *class, is_left, &machine.frame.arena, &mut bytes).then_some(bytes));
+    }
+    Ok(values)
+}
+
+/// Appends the key of one side of a comparison of rows. Returns false if one of its values is NULL.
+fn write_whole(
+    keys: &[JoinKey],
+    is_left: bool,
+    machine: &mut Machine,
+    out: &mut Vec<u8>,
+) -> Result<bool, Failure> {
+    for JoinKey { class, probe, build } in keys {
+        let value = if is_left { probe } else { build }.evaluate(machine)?;
+        if !write_equal(value, *class, is_left, &machine.frame.arena, out) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns whether two rows have no values that differ.
+fn may_equal(values: &[Option<Vec<u8>>], row: &[Option<Vec<u8>>]) -> bool {
+    values.iter().zip(row).all(|pair| !matches!(pair, (Some(a), Some(b)) if a != b))
+}
+
+/// Returns the set of a subquery's rows. Runs it only if its slot has no keys.
 fn keys_of<D: Transaction>(
     subquery: &Subquery,
-    class: CompareClass,
-    row: &Expression,
+    keys: &[JoinKey],
     machine: &mut Machine,
     data: &mut D,
 ) -> Result<Arc<KeySet>, Failure> {
     if let Kept::Keys(keys) = kept(subquery, machine) {
         return Ok(keys);
     }
-    let mut keys = KeySet::default();
+    let mut found = KeySet::default();
     run(&subquery.plan, machine, data, &mut |machine, _| {
-        let value = row.evaluate(machine)?;
         let mut key = Vec::new();
-        if write_equal(value, class, false, &machine.frame.arena, &mut key) {
-            keys.keys.insert(key);
-        } else {
-            keys.has_null = true;
+        let is_whole = write_whole(keys, false, machine, &mut key)?;
+        let is_new = !is_whole || found.keys.insert(key);
+        let rows = if is_whole { &mut found.rows } else { &mut found.partial };
+        // Of rows of one value, a row with NULL on either side leaves open whether they are equal.
+        if is_new && (keys.len() > 1 || rows.is_empty()) {
+            rows.push(encoded(keys, false, machine)?);
         }
         Ok(Flow::Continue)
     })?;
-    let keys = Arc::new(keys);
-    keep(subquery, Kept::Keys(Arc::clone(&keys)), machine);
-    Ok(keys)
+    let found = Arc::new(found);
+    keep(subquery, Kept::Keys(Arc::clone(&found)), machine);
+    Ok(found)
 }
 
 /// Runs a part of a recursive query, and returns its rows without those that were found before.

@@ -40,6 +40,7 @@ impl Plan {
             }
             Self::Distinct { values, .. } => values.iter_mut().for_each(Expression::watch),
             Self::Sort { keys, .. } => watch_sort(keys),
+            Self::Window(window) => watch_sort(&mut window.keys),
             Self::Update(update) => update.assignments.iter_mut().for_each(|(_, value)| value.watch()),
             Self::Insert(insert) => insert.values.iter_mut().for_each(Expression::watch),
             _ => {}

@@ -3,8 +3,10 @@
 //! An accumulator copies the values that it needs, because the next row overwrites the registers.
 
 use crate::ir::expression::compare_across;
-use crate::query::{Buffer, compare_keys, write_distinct};
-use crate::{Aggregate, AggregateFunction, Failure, Machine, SqlError};
+use crate::query::{Buffer, write_distinct};
+use crate::values::ordered;
+use crate::values::statistics::{DoubleSums, Statistic, of_decimals};
+use crate::{Aggregate, AggregateFunction, Failure, Machine};
 use catalog::{Arena, Datum, Decimal};
 use std::collections::HashSet;
 
@@ -19,8 +21,10 @@ pub(crate) struct Accumulator {
     arena: Arena,
     /// The encoded values so far, for DISTINCT.
     seen: HashSet<Vec<u8>>,
-    /// The values with their separators and sort keys, for `string_agg` and `array_agg`.
+    /// The values with their second arguments and sort keys, for aggregates that sort them.
     rows: Option<Box<Buffer>>,
+    /// The sum of the squares of exact numbers, and the sums of doubles, for statistics.
+    statistics: Option<Box<(Decimal, DoubleSums)>>,
 }
 
 impl Accumulator {
@@ -33,6 +37,7 @@ impl Accumulator {
             arena: Arena::default(),
             seen: HashSet::new(),
             rows: None,
+            statistics: None,
         }
     }
 
@@ -49,8 +54,20 @@ impl Accumulator {
         };
         let value = argument.evaluate(machine)?;
         let takes_null = aggregate.function == AggregateFunction::ArrayAgg;
-        if value.is_null() && !takes_null || aggregate.distinct && !self.is_new(value, machine) {
+        if value.is_null() && !takes_null {
             return Ok(());
+        }
+        let second = match &aggregate.second {
+            Some(second) => second.evaluate(machine)?,
+            None => Datum::Null,
+        };
+        if aggregate.distinct && !self.is_new([value, second], machine) {
+            return Ok(());
+        }
+        if let AggregateFunction::StatisticDecimal(_) | AggregateFunction::StatisticDouble(_) =
+            aggregate.function
+        {
+            return self.add_statistic(aggregate, [value, second], machine);
         }
         self.count += 1;
         match (aggregate.function, value) {
@@ -72,10 +89,18 @@ impl Accumulator {
             (AggregateFunction::BoolOr, _) => {
                 self.best = Datum::boolean(value.is_true() || self.best.is_true());
             }
-            (AggregateFunction::StringAgg | AggregateFunction::ArrayAgg, _) => {
+            (AggregateFunction::BitAnd | AggregateFunction::BitOr | AggregateFunction::BitXor, _) => {
+                self.best = match (self.best, value, aggregate.function) {
+                    (Datum::Int(bits), Datum::Int(own), AggregateFunction::BitAnd) => Datum::Int(bits & own),
+                    (Datum::Int(bits), Datum::Int(own), AggregateFunction::BitOr) => Datum::Int(bits | own),
+                    (Datum::Int(bits), Datum::Int(own), _) => Datum::Int(bits ^ own),
+                    (_, first, _) => first,
+                };
+            }
+            (function, _) if function.is_list() => {
                 let mut row = vec![value];
-                if let Some(separator) = &aggregate.separator {
-                    row.push(separator.evaluate(machine)?);
+                if aggregate.second.is_some() {
+                    row.push(second);
                 }
                 for key in &aggregate.order {
                     row.push(key.value.evaluate(machine)?);
@@ -93,9 +118,58 @@ impl Accumulator {
         Ok(())
     }
 
-    fn is_new(&mut self, value: Datum, machine: &Machine) -> bool {
+    /// Takes the row in the registers back, which was added before. Only of an invertible aggregate.
+    pub(crate) fn remove(&mut self, aggregate: &Aggregate, machine: &mut Machine) -> Result<(), Failure> {
+        debug_assert!(aggregate.is_invertible());
+        if let Some(filter) = &aggregate.filter
+            && !filter.evaluate(machine)?.is_true()
+        {
+            return Ok(());
+        }
+        let Some(argument) = &aggregate.argument else {
+            self.count -= 1;
+            return Ok(());
+        };
+        let value = argument.evaluate(machine)?;
+        if let Some(decimal) = machine.frame.arena.decimal(value, aggregate.scale)
+            && aggregate.function != AggregateFunction::Count
+        {
+            self.sum = self.sum.minus(decimal)?;
+        }
+        self.count -= i64::from(!value.is_null());
+        Ok(())
+    }
+
+    /// Adds a value, or Y and X, to the sums of a statistic.
+    fn add_statistic(
+        &mut self,
+        aggregate: &Aggregate,
+        [value, second]: [Datum; 2],
+        machine: &Machine,
+    ) -> Result<(), Failure> {
+        if aggregate.second.is_some() && second.is_null() {
+            return Ok(());
+        }
+        self.count += 1;
+        let (squares, doubles) = &mut **self
+            .statistics
+            .get_or_insert_with(|| Box::new((Decimal::from_int(0), DoubleSums::default())));
+        match (value, second) {
+            (Datum::Double(y), Datum::Double(x)) => doubles.add_pair(y, x)?,
+            (Datum::Double(value), _) => doubles.add(value)?,
+            _ => {
+                if let Some(decimal) = machine.frame.arena.decimal(value, aggregate.scale) {
+                    self.sum = self.sum.plus(decimal)?;
+                    *squares = squares.plus(decimal.times(decimal)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_new(&mut self, values: [Datum; 2], machine: &Machine) -> bool {
         let mut bytes = Vec::new();
-        write_distinct(value, &machine.frame.arena, &mut bytes);
+        values.into_iter().for_each(|value| write_distinct(value, &machine.frame.arena, &mut bytes));
         self.seen.insert(bytes)
     }
 
@@ -106,7 +180,9 @@ impl Accumulator {
 
     /// Returns the result. Without rows it is NULL, or 0 for a count.
     pub(crate) fn finish(&self, aggregate: &Aggregate, machine: &mut Machine) -> Result<Datum, Failure> {
-        if aggregate.function == AggregateFunction::Count {
+        if let AggregateFunction::Count | AggregateFunction::StatisticDouble(Statistic::RegrCount) =
+            aggregate.function
+        {
             return Ok(Datum::Int(self.count));
         }
         if self.count == 0 {
@@ -121,38 +197,18 @@ impl Accumulator {
                 let mean = self.sum.over(Decimal::from_int(self.count))?;
                 machine.frame.arena.push_decimal(mean)
             }
-            AggregateFunction::StringAgg | AggregateFunction::ArrayAgg => self.list(aggregate, machine)?,
+            function if function.is_list() => match &self.rows {
+                Some(rows) => ordered::result(aggregate, rows, machine)?,
+                None => Datum::Null,
+            },
+            AggregateFunction::StatisticDecimal(statistic) => {
+                let squares = self.statistics.as_ref().map_or(Decimal::from_int(0), |own| own.0);
+                of_decimals(statistic, self.count, [self.sum, squares], &mut machine.frame.arena)?
+            }
+            AggregateFunction::StatisticDouble(statistic) => {
+                self.statistics.as_ref().map_or(Datum::Null, |own| own.1.result(statistic))
+            }
             _ => machine.frame.arena.adopt(self.best, &self.arena),
         })
-    }
-
-    /// Returns all values in order, as an array or a text.
-    fn list(&self, aggregate: &Aggregate, machine: &mut Machine) -> Result<Datum, SqlError> {
-        let Some(rows) = &self.rows else { return Ok(Datum::Null) };
-        // The order of the rows, and the temporary memory of the sort.
-        machine.ask_kept(rows.len() * size_of::<(usize, Datum)>())?;
-        let mut order: Vec<usize> = (0..rows.len()).collect();
-        let keys = 1 + usize::from(aggregate.separator.is_some());
-        order.sort_by(|a, b| {
-            compare_keys(&aggregate.order, &rows.row(*a)[keys..], &rows.row(*b)[keys..], rows)
-        });
-        if aggregate.function == AggregateFunction::ArrayAgg {
-            machine.ask_memory(rows.arena.bytes_used() + rows.len() * size_of::<Datum>())?;
-            let adopt = |row: usize| machine.frame.arena.adopt(rows.row(row)[0], &rows.arena);
-            let elements: Vec<Datum> = order.into_iter().map(adopt).collect();
-            return Ok(machine.frame.arena.push_array(&elements));
-        }
-        let bytes = rows.arena.bytes_used();
-        machine.ask_text(bytes)?;
-        Ok(machine.frame.arena.build_bytes(|out| {
-            out.reserve(bytes);
-            for (place, row) in order.into_iter().enumerate() {
-                let row = rows.row(row);
-                if place > 0 && aggregate.separator.is_some() {
-                    out.extend_from_slice(rows.arena.datum_bytes(row[1]));
-                }
-                out.extend_from_slice(rows.arena.datum_bytes(row[0]));
-            }
-        }))
     }
 }

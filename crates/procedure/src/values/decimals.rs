@@ -97,7 +97,11 @@ pub(crate) fn square_root(decimal: Decimal) -> Result<Decimal> {
     // PostgreSQL counts digits in groups of four.
     let weight = if decimal.mantissa == 0 { 0 } else { magnitude(decimal).div_euclid(4) };
     let power = if weight >= 0 { weight * 2 + 1 } else { 1 - (1 - weight * 4).div_euclid(2) };
-    let scale = (SIGNIFICANT - power).max(i32::from(decimal.scale)).clamp(0, MOST_SCALE);
+    square_root_to(decimal, (SIGNIFICANT - power).max(i32::from(decimal.scale)).clamp(0, MOST_SCALE))
+}
+
+/// Returns the square root of a decimal that is not negative, with this scale.
+pub(crate) fn square_root_to(decimal: Decimal, scale: i32) -> Result<Decimal> {
     let places = scale + 2;
     let value = Fixed::of(decimal, places * 2).value.sqrt();
     Fixed { value, places }.shown(scale)

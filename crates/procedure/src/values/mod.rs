@@ -11,5 +11,7 @@ pub(crate) mod draw;
 pub(crate) mod functions;
 pub(crate) mod numbers;
 pub(crate) mod operators;
+pub(crate) mod ordered;
 pub(crate) mod recovery;
+pub(crate) mod statistics;
 pub(crate) mod times;

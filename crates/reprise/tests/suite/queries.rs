@@ -10,6 +10,7 @@ use reprise::{Content, Database, Nowhere, Sequencing, Session, TransactionState,
 const SCHEMA: &str = "
 CREATE TABLE item (id INT PRIMARY KEY, price INT NOT NULL, kind INT NOT NULL);
 CREATE INDEX item_by_kind ON item (kind);
+CREATE TABLE place (id INT PRIMARY KEY, n BIGINT NOT NULL, before INT);
 CREATE TABLE total (kind INT PRIMARY KEY, n BIGINT NOT NULL, sum BIGINT NOT NULL);
 CREATE PROCEDURE add(p_id INT, p_price INT, p_kind INT) LANGUAGE plpgsql AS $$
 BEGIN INSERT INTO item VALUES (p_id, p_price, p_kind); END $$;
@@ -18,6 +19,9 @@ DECLARE r RECORD;
 BEGIN
   INSERT INTO total SELECT kind, count(*), sum(price) FROM item GROUP BY kind
     ON CONFLICT (kind) DO UPDATE SET n = excluded.n, sum = excluded.sum;
+  DELETE FROM place;
+  INSERT INTO place SELECT id, row_number() OVER (PARTITION BY kind ORDER BY price % 9),
+    lag(id) OVER (ORDER BY price % 5) FROM item;
   FOR r IN SELECT i.id, t.n FROM item i JOIN total t ON t.kind = i.kind WHERE t.n > 3 ORDER BY i.id DESC
       LIMIT 2 LOOP
     UPDATE item SET price = price + r.n::INT WHERE id = r.id;

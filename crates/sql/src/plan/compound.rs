@@ -165,7 +165,8 @@ impl Binder<'_> {
         bound: Bound,
         query: &impl HasSelectTail,
     ) -> Result<Bound, StatementError> {
-        let Tail { sorts, offset, limit } = self.bind_tail(query)?;
+        let Tail { sorts, offset, limit, has_ties } = self.bind_tail(query)?;
+        let mut ties = Vec::new();
         let Bound { mut plan, columns, literals, nodes } = bound;
         if !sorts.is_empty() {
             let names = columns.iter().map(|column| (column.name.clone(), column.ty)).collect();
@@ -189,10 +190,12 @@ impl Binder<'_> {
                 })
                 .collect();
             self.queries.levels.pop();
-            let wanted = [offset.clone(), limit.clone()];
-            plan = Plan::Sort { input: Box::new(plan), keys: keys?, registers, wanted };
+            let keys = keys?;
+            let wanted = if has_ties { [None, None] } else { [offset.clone(), limit.clone()] };
+            ties = if has_ties { keys.clone() } else { Vec::new() };
+            plan = Plan::Sort { input: Box::new(plan), keys, registers, wanted };
         }
-        Ok(Bound { plan: limited(plan, offset, limit), columns, literals, nodes })
+        Ok(Bound { plan: limited(plan, [offset, limit], ties), columns, literals, nodes })
     }
 
     fn bind_compound(&mut self, compound: &ast::CompoundSelect) -> Result<Bound, StatementError> {

@@ -122,6 +122,7 @@ impl Binder<'_> {
                     let operator = binary.op().and_then(|operator| comparison_operator(&operator));
                     if let (Some(operator), Some(left), Some(right)) = (operator, binary.lhs(), binary.rhs())
                         && !is_any(&right)
+                        && (row_of(&left).is_none() || row_of(&right).is_some())
                     {
                         if let (Some(left), Some(right)) = (row_of(&left), row_of(&right)) {
                             self.bind_row_conjuncts(operator, &left, &right, part.syntax(), conjuncts)?;

@@ -363,7 +363,8 @@ impl Binder<'_> {
         match join.join_condition() {
             Some(ast::JoinCondition::OnClause(on)) => {
                 let condition = self.part(on.expr(), node)?;
-                self.bind_conjuncts(condition, &mut conjuncts)?;
+                let outside = ("42P20", "window functions are not allowed in JOIN conditions");
+                self.without_windows(outside, |binder| binder.bind_conjuncts(condition, &mut conjuncts))?;
             }
             Some(ast::JoinCondition::JoinUsingClause(using)) => {
                 let list = self.part(using.column_ref_list(), node)?;

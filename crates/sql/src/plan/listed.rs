@@ -1,5 +1,5 @@
 //! Conditions that a column equals one of several values: IN, `= ANY (array)`, OR of equalities, and IN of a
-//! query with few rows.
+//! query with few rows; and the same of several columns: `(a, b) IN ((1, 2), (3, 4))`.
 //!
 //! If an index leads from a single value to the rows, the values become a relation of their own: each value
 //! once, in their order, joined with the table by the index. As in PostgreSQL, the rows are then visited in
@@ -12,39 +12,56 @@ use super::{Applied, Binder, References, Relation, Relations, Rows};
 use crate::binder::Typed;
 use crate::error::StatementError;
 use catalog::{ScalarType, Type};
-use procedure::query::{Plan, Question, TableFunction};
+use procedure::query::{JoinKey, Plan, Question, TableFunction};
 use procedure::{CompareClass, CompareOperator, Expression, Register, SortKey};
 use squawk_syntax::ast::AstNode;
 
 /// Maximum number of relations of a level up to which lists of values become relations.
 const MOST_RELATIONS: usize = 60;
 
-/// Several values.
+/// Several values, or rows of them.
 enum Values {
     Array(Expression),
-    /// The rows of a query, and the register of its column.
-    Query(Plan, Register),
+    Rows(Vec<Vec<Expression>>),
+    /// The rows of a query, and the registers of its columns.
+    Query(Plan, Vec<Register>),
 }
 
-/// A column, and the values of which it equals one.
+/// Columns, and the values of which they equal one.
 struct Listed {
     relation: usize,
+    columns: Vec<ListedColumn>,
+    values: Values,
+}
+
+/// A column that is compared with values.
+#[derive(PartialEq)]
+struct ListedColumn {
     column: Expression,
     class: CompareClass,
-    values: Values,
     /// The type of the values.
     ty: ScalarType,
 }
 
-/// Returns the equalities of a chain of ORs; `None` if it has another part.
-fn equalities<'e>(
-    condition: &'e Expression,
-    found: &mut Vec<(CompareClass, &'e [Expression; 2])>,
-) -> Option<()> {
+type Equality<'e> = (CompareClass, &'e [Expression; 2]);
+
+/// Returns the equalities of each operand of a chain of ORs; `None` if an operand has another part.
+fn alternatives<'e>(condition: &'e Expression, found: &mut Vec<Vec<Equality<'e>>>) -> Option<()> {
+    if let Expression::Or(sides) = condition {
+        return sides.iter().try_for_each(|side| alternatives(side, found));
+    }
+    let mut row = Vec::new();
+    equalities(condition, &mut row)?;
+    found.push(row);
+    Some(())
+}
+
+/// Returns the equalities of a chain of ANDs; `None` if it has another part.
+fn equalities<'e>(condition: &'e Expression, row: &mut Vec<Equality<'e>>) -> Option<()> {
     match condition {
-        Expression::Or(sides) => sides.iter().try_for_each(|side| equalities(side, found)),
+        Expression::And(sides) => sides.iter().try_for_each(|side| equalities(side, row)),
         Expression::Compare { operator: CompareOperator::Equal, class, operands } => {
-            found.push((*class, operands));
+            row.push((*class, operands));
             Some(())
         }
         _ => None,
@@ -69,14 +86,15 @@ impl Binder<'_> {
                 continue;
             }
             let before = self.way_to(relation, 0, conjuncts, None)?.map(|way| score(&way.path));
-            let (values, conjunct) = self.values_of(listed, conjuncts[place].refers)?;
-            conjuncts.push(conjunct);
+            let (values, mut joined) = self.values_of(listed, conjuncts[place].refers)?;
+            let count = conjuncts.len();
+            conjuncts.append(&mut joined);
             let after = self.way_to(relation, 1 << values, conjuncts, None)?.map(|way| score(&way.path));
             if after > before {
                 conjuncts.swap_remove(place);
                 sources.push(Source::Relation(values));
             } else {
-                conjuncts.pop();
+                conjuncts.truncate(count);
                 self.level().relations.pop();
                 self.registers.truncate(registers);
             }
@@ -89,63 +107,90 @@ impl Binder<'_> {
         if !conjunct.applied.is_empty() || conjunct.comparison.is_some() {
             return None;
         }
-        let (column, class, array) = match &conjunct.condition {
+        let (columns, values) = match &conjunct.condition {
             Expression::Quantified { quantifier, operands } => {
                 let [column, array] = &**operands;
-                (column.clone(), quantifier.class_of_equals_any()?, array.clone())
+                (vec![(column.clone(), quantifier.class_of_equals_any()?)], Values::Array(array.clone()))
             }
             condition => self.alternatives(condition)?,
         };
-        let (relation, place) = self.table_column(&column)?;
-        if conjunct.refers.own != 1 << relation || self.reads(&array, relation) {
+        let (relation, _) = self.table_column(&columns.first()?.0)?;
+        let reads = |value: &Expression| self.reads(value, relation);
+        let reads_table = match &values {
+            Values::Array(array) => reads(array),
+            Values::Rows(rows) => rows.iter().flatten().any(reads),
+            Values::Query(..) => false,
+        };
+        if conjunct.refers.own != 1 << relation || reads_table {
             return None;
         }
-        let ty = self.table_of(relation)?.columns[place].ty;
-        let ty = match class {
-            CompareClass::Decimal { .. } => return None,
-            _ if ty.is_integer() => ScalarType::BigInt,
-            _ if ty.is_machine_numeric() => ty,
-            _ => ty.unlimited(),
-        };
-        Some(Listed { relation, column, class, values: Values::Array(array), ty })
+        let columns = columns.into_iter().map(|(column, class)| {
+            let (own, place) = self.table_column(&column)?;
+            let ty = self.table_of(relation)?.columns[place].ty;
+            let ty = match class {
+                _ if own != relation => return None,
+                CompareClass::Decimal { .. } => return None,
+                _ if ty.is_integer() => ScalarType::BigInt,
+                _ if ty.is_machine_numeric() => ty,
+                _ => ty.unlimited(),
+            };
+            Some(ListedColumn { column, class, ty })
+        });
+        Some(Listed { relation, columns: columns.collect::<Option<_>>()?, values })
     }
 
     /// Returns the values of IN of a query that has few rows, which are the same for each row.
     fn selected(&self, conjunct: &Conjunct) -> Option<Listed> {
         let [Applied::Subquery(subquery)] = conjunct.applied.as_slice() else { return None };
-        let Question::Quantified { target, operator: CompareOperator::Equal, class, value, row, all: false } =
-            &subquery.question
-        else {
-            return None;
-        };
+        let Question::In { target, keys } = &subquery.question else { return None };
         let is_condition = conjunct.condition == Expression::Register(*target);
-        if matches!(class, CompareClass::Decimal { .. })
-            || !is_condition
-            || subquery.kept.is_none()
-            || !Self::is_small(&subquery.plan)
-        {
+        if !is_condition || subquery.kept.is_none() || !Self::is_small(&subquery.plan) {
             return None;
         }
-        let (relation, _) = self.table_column(value)?;
-        let register = Self::register_of(row)?;
-        let ty = self.registers[register.0 as usize].scalar()?;
-        let values = Values::Query(subquery.plan.clone(), register);
-        Some(Listed { relation, column: value.clone(), class: *class, values, ty })
+        let (relation, _) = self.table_column(&keys.first()?.probe)?;
+        let (mut columns, mut registers) = (Vec::new(), Vec::new());
+        for JoinKey { class, probe, build } in keys {
+            let is_column = self.table_column(probe).is_some_and(|(own, _)| own == relation);
+            if matches!(class, CompareClass::Decimal { .. }) || !is_column {
+                return None;
+            }
+            let register = Self::register_of(build)?;
+            let ty = self.registers[register.0 as usize].scalar()?;
+            columns.push(ListedColumn { column: probe.clone(), class: *class, ty });
+            registers.push(register);
+        }
+        Some(Listed { relation, columns, values: Values::Query(subquery.plan.clone(), registers) })
     }
 
-    /// Returns the column of a chain of ORs, with the array of the values that it is compared with.
-    fn alternatives(&self, condition: &Expression) -> Option<(Expression, CompareClass, Expression)> {
+    /// Returns the columns of a chain of ORs, with the values that they are compared with.
+    fn alternatives(&self, condition: &Expression) -> Option<(Vec<(Expression, CompareClass)>, Values)> {
         let mut found = Vec::new();
-        equalities(condition, &mut found)?;
-        let (class, [left, right]) = *found.first()?;
-        let column = if self.table_column(left).is_some() { left } else { right };
-        let values = found.iter().map(|(own, [left, right])| match own == &class {
-            true if left == column => Some(right.clone()),
-            true if right == column => Some(left.clone()),
-            _ => None,
-        });
-        let values = values.collect::<Option<Vec<_>>>()?;
-        Some((column.clone(), class, Expression::Array(values)))
+        alternatives(condition, &mut found)?;
+        let columns: Vec<(Expression, CompareClass)> = found
+            .first()?
+            .iter()
+            .map(|(class, [left, right])| {
+                (if self.table_column(left).is_some() { left } else { right }.clone(), *class)
+            })
+            .collect();
+        let value = |(equality, (column, class)): (&Equality<'_>, &(Expression, CompareClass))| {
+            let (own, [left, right]) = equality;
+            match own == class {
+                true if left == column => Some(right.clone()),
+                true if right == column => Some(left.clone()),
+                _ => None,
+            }
+        };
+        let row = |row: Vec<Equality<'_>>| match row.len() == columns.len() {
+            true => row.iter().zip(&columns).map(value).collect::<Option<Vec<_>>>(),
+            false => None,
+        };
+        let rows = found.into_iter().map(row).collect::<Option<Vec<_>>>()?;
+        let values = match columns.len() {
+            1 => Values::Array(Expression::Array(rows.into_iter().flatten().collect())),
+            _ => Values::Rows(rows),
+        };
+        Some((columns, values))
     }
 
     /// Returns whether an expression reads a column of a table.
@@ -155,39 +200,48 @@ impl Binder<'_> {
         reads
     }
 
-    /// Adds a relation of the values. Returns it with the condition that joins it with the column.
-    fn values_of(&mut self, listed: Listed, refers: References) -> Result<(usize, Conjunct), StatementError> {
-        let Listed { relation, column, class, values, ty } = listed;
-        let (plan, register) = match values {
-            Values::Query(plan, register) => (plan, register),
+    /// Adds a relation of the values. Returns it with the conditions that join it with the columns.
+    fn values_of(
+        &mut self,
+        listed: Listed,
+        refers: References,
+    ) -> Result<(usize, Vec<Conjunct>), StatementError> {
+        let Listed { relation, columns, values } = listed;
+        let (plan, registers) = match values {
+            Values::Query(plan, registers) => (plan, registers),
             Values::Array(array) => {
-                let register = self.new_register(ty);
-                let (arguments, registers) = (vec![array], vec![register]);
-                let function = TableFunction::Unnest;
-                (Plan::Function { function, arguments, registers, ordinality: None }, register)
+                let registers = vec![self.new_register(columns[0].ty)];
+                let (function, arguments) = (TableFunction::Unnest, vec![array]);
+                let rows = registers.clone();
+                (Plan::Function { function, arguments, registers: rows, ordinality: None }, registers)
+            }
+            Values::Rows(rows) => {
+                let registers: Vec<_> = columns.iter().map(|own| self.new_register(own.ty)).collect();
+                (Plan::Values { registers: registers.clone(), rows }, registers)
             }
         };
-        let value = Expression::Register(register);
-        let plan = Plan::Distinct { input: Box::new(plan), values: vec![value.clone()] };
-        let key = SortKey { value: value.clone(), class, descending: false, nulls_first: false };
-        let (input, registers) = (Box::new(plan), vec![register]);
-        let plan = Plan::Sort { input, keys: vec![key], registers, wanted: [None, None] };
-        let rows = Rows::Plan {
-            plan: Some(Box::new(plan)),
-            registers: vec![register],
-            lateral: 0,
-            outer: refers.outer,
+        let values: Vec<_> = registers.iter().map(|register| Expression::Register(*register)).collect();
+        let key = |(value, column): (&Expression, &ListedColumn)| {
+            let (value, class) = (value.clone(), column.class);
+            SortKey { value, class, descending: false, nulls_first: false }
         };
-        let columns = vec![(String::new(), Type::Scalar(ty))];
-        self.level().relations.push(Relation { alias: String::new(), columns, rows, is_plain: false });
-        let values = self.level().relations.len() - 1;
+        let keys = values.iter().zip(&columns).map(key).collect();
+        let plan = Plan::Distinct { input: Box::new(plan), values: values.clone() };
+        let (input, kept) = (Box::new(plan), registers.clone());
+        let plan = Plan::Sort { input, keys, registers: kept, wanted: [None, None] };
+        let rows = Rows::Plan { plan: Some(Box::new(plan)), registers, lateral: 0, outer: refers.outer };
+        let names = columns.iter().map(|own| (String::new(), Type::Scalar(own.ty))).collect();
+        self.level().relations.push(Relation { alias: String::new(), columns: names, rows, is_plain: false });
+        let place = self.level().relations.len() - 1;
         let own = |relation: usize| References { own: 1 << relation as Relations, outer: false };
         let node = self.source.file.syntax().clone();
-        let sides =
-            [(Typed::Known(column, ty.into()), own(relation)), (Typed::Known(value, ty.into()), own(values))];
-        let [left, right] = sides;
-        let conjunct = self.compared(CompareOperator::Equal, left, right, &node)?;
-        Ok((values, conjunct))
+        let mut conjuncts = Vec::new();
+        for (ListedColumn { column, ty, .. }, value) in columns.into_iter().zip(values) {
+            let left = (Typed::Known(column, ty.into()), own(relation));
+            let right = (Typed::Known(value, ty.into()), own(place));
+            conjuncts.push(self.compared(CompareOperator::Equal, left, right, &node)?);
+        }
+        Ok((place, conjuncts))
     }
 
     /// Returns whether a plan has few rows for all that is known: it reads no whole table, or hands on only

@@ -8,6 +8,7 @@
 mod compound;
 mod conjunct;
 mod from;
+mod grouping;
 mod join;
 mod listed;
 mod named;
@@ -22,7 +23,9 @@ mod write;
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::oids::table_oid;
+use crate::windows::WindowScope;
 use catalog::{ScalarType, Table, Type};
+use grouping::Grouping;
 pub(crate) use origin::Origins;
 pub use origin::{ColumnOrigin, ResultColumn};
 use procedure::query::{JoinKind, OutputColumn, Plan, Question, SlotId, Subquery};
@@ -165,6 +168,10 @@ pub(crate) struct Queries {
     group_keys: Vec<(usize, String, Register, Type)>,
     /// Subqueries in the arguments of aggregates, which are evaluated before rows are grouped.
     before_group: Vec<Applied>,
+    /// The groups of the current SELECT, while its outputs are bound.
+    grouping: Grouping,
+    /// Whether window functions may be called, and those of the current SELECT.
+    pub(crate) windows: WindowScope,
 }
 
 /// A subquery or call that is evaluated before an expression.
@@ -216,6 +223,9 @@ impl Applied {
                 subquery.plan.walk(&mut |node| node.expressions().into_iter().for_each(&mut of));
                 match &subquery.question {
                     Question::Quantified { value, row, .. } => [value, row].into_iter().for_each(of),
+                    Question::In { keys, .. } => {
+                        keys.iter().flat_map(|key| [&key.probe, &key.build]).for_each(of);
+                    }
                     Question::Values { pairs } => uses.extend(pairs.iter().map(|(from, _)| *from)),
                     Question::Array { value, .. } => uses.push(*value),
                     Question::Exists { .. } => {}
@@ -235,6 +245,7 @@ impl Applied {
         match question {
             Question::Values { pairs } => pairs.iter().map(|(_, target)| *target).collect(),
             Question::Exists { target }
+            | Question::In { target, .. }
             | Question::Quantified { target, .. }
             | Question::Array { target, .. } => vec![*target],
         }
@@ -294,7 +305,7 @@ impl Relation {
     }
 
     /// Returns the registers that its rows set.
-    fn set_registers(&self) -> Vec<Register> {
+    pub(crate) fn set_registers(&self) -> Vec<Register> {
         match &self.rows {
             Rows::Table { registers, used, handle, .. } => {
                 let used = (0..used.len() as u32).map(|place| Register(registers.0 + place));
@@ -493,7 +504,7 @@ impl Binder<'_> {
     }
 
     /// Runs a binding, and returns its references.
-    fn referring<T>(
+    pub(crate) fn referring<T>(
         &mut self,
         bind: impl FnOnce(&mut Self) -> Result<T, StatementError>,
     ) -> Result<(T, References), StatementError> {

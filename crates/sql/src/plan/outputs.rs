@@ -1,9 +1,11 @@
 //! Binds the SELECT list with the clauses that refer to it: GROUP BY, HAVING, DISTINCT, ORDER BY.
 
+use super::grouping::Grouping;
 use super::select::{Clauses, Distinct, Sort, Tail};
-use super::{Binder, Rows};
+use super::{Applied, Binder, Rows};
 use crate::binder::Typed;
 use crate::error::StatementError;
+use crate::windows::{WindowScope, Windows};
 use catalog::Type;
 use procedure::{Aggregate, Expression, Register, SortKey, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -29,36 +31,16 @@ impl Binder<'_> {
         let list: Vec<ast::Target> =
             clause.target_list().into_iter().flat_map(|list| list.targets()).collect();
         // Group keys are bound first, because they must not contain aggregates.
-        let mut keys = Vec::new();
-        let mut before = Vec::new();
-        let mut written = Vec::new();
-        for group in select
-            .group_by_clause()
-            .and_then(|own| own.group_by_list())
-            .into_iter()
-            .flat_map(|l| l.group_bys())
-        {
-            let ast::GroupBy::GroupingExpr(group) = &group else {
-                return Err(self.unsupported(group.syntax(), "GROUPING SETS, CUBE or ROLLUP"));
-            };
-            let expression = self.part(group.expr(), group.syntax())?;
-            let expression = self.meant_by_group(expression, &list)?;
-            let bind = |binder: &mut Self| binder.bind(&expression);
-            let (typed, mut applied) = self.applying(bind)?;
-            before.append(&mut applied);
-            let (value, ty) = self.settle(typed, None, expression.syntax())?;
-            let own = Self::register_of(&value).filter(|own| self.level().sets(*own));
-            let register = own.unwrap_or_else(|| self.new_register(ty));
-            written.push((self.queries.levels.len(), text_of(expression.syntax()), register, ty));
-            if !keys.iter().any(|(known, _)| *known == register) {
-                keys.push((register, value));
-            }
-        }
+        let mut grouping = self.bind_grouping(select.group_by_clause(), &list)?;
+        let mut written = std::mem::take(&mut grouping.written);
         self.aggregates = Some(Vec::new());
         let outer_keys = self.queries.group_keys.len();
         self.queries.group_keys.append(&mut written);
         let (mut literals, mut nodes) = (HashMap::new(), Vec::new());
+        self.queries.windows = WindowScope::Open(Windows::default());
+        self.queries.grouping = grouping;
         let bind = |binder: &mut Self| {
+            binder.bind_window_clause(select.window_clause())?;
             let items = binder.bind_targets(clause.target_list(), node)?;
             let mut outputs = Vec::new();
             for (place, (name, item, item_node)) in items.into_iter().enumerate() {
@@ -70,22 +52,33 @@ impl Binder<'_> {
                 nodes.push(item_node);
             }
             let having = select.having_clause().and_then(|clause| clause.expr());
-            let having = having.map(|condition| binder.bind_condition(&condition)).transpose()?;
+            let outside = ("42P20", "window functions are not allowed in HAVING");
+            let bind = |own: &mut Self| having.map(|condition| own.bind_condition(&condition)).transpose();
+            let having = binder.without_windows(outside, bind)?;
             let order = binder.bind_order(&tail.sorts, &outputs)?;
             let distinct = binder.bind_distinct(&clause, &outputs)?;
             Ok((outputs, having, order, distinct))
         };
         let bound = self.applying(bind);
         self.queries.group_keys.truncate(outer_keys);
+        let windows = std::mem::take(&mut self.queries.windows);
+        let grouping = std::mem::take(&mut self.queries.grouping);
+        let (has_groups, sets) = (grouping.is_written(), grouping.plan_sets());
+        let Grouping { mut keys, mut before, .. } = grouping;
         let ((mut outputs, mut having, mut order, mut distinct), after) = bound?;
+        let WindowScope::Open(mut windows) = windows else { unreachable!("the outputs are bound") };
+        let (after, last) = before_windows(after, &windows);
         let aggregates = self.aggregates.take().unwrap_or_default();
         before.append(&mut self.queries.before_group);
-        let grouped = !keys.is_empty() || !aggregates.is_empty() || having.is_some();
+        let grouped = has_groups || !aggregates.is_empty() || having.is_some();
         if grouped {
-            self.add_dependent_keys(&mut keys);
+            if sets.is_empty() {
+                self.add_dependent_keys(&mut keys);
+            }
             let mut all: Vec<&mut Expression> = outputs.iter_mut().map(|(_, value, _)| value).collect();
             all.extend(&mut having);
             all.extend(order.iter_mut().map(|key| &mut key.value));
+            all.extend(windows.expressions_mut());
             if let Distinct::On(values) = &mut distinct {
                 all.extend(values);
             }
@@ -95,7 +88,7 @@ impl Binder<'_> {
                 expression.walk(&mut |part| uses.extend(Self::register_of(part)));
                 self.refuse_ungrouped(&uses, &keys, &aggregates, node)?;
             }
-            for applied in &after {
+            for applied in after.iter().chain(&last) {
                 self.refuse_ungrouped(&applied.uses(), &keys, &aggregates, node)?;
             }
         }
@@ -106,10 +99,25 @@ impl Binder<'_> {
                 return Err(self.error(node, SqlError::new("42P10", message)));
             }
         }
-        if grouped && keys.is_empty() && aggregates.is_empty() {
-            return Err(self.unsupported(node, "HAVING without aggregates or GROUP BY"));
-        }
-        Ok(Clauses { outputs, nodes, literals, keys, aggregates, having, order, distinct, before, after })
+        let mut windows = windows.orders;
+        // As in PostgreSQL, the window with the most keys is computed first.
+        windows.sort_by_key(|own| std::cmp::Reverse(own.keys.len()));
+        Ok(Clauses {
+            outputs,
+            nodes,
+            literals,
+            grouped,
+            keys,
+            sets,
+            aggregates,
+            having,
+            order,
+            distinct,
+            before,
+            after,
+            windows,
+            last,
+        })
     }
 
     /// Returns the register of an expression that is written like a group key of the current level.
@@ -132,7 +140,7 @@ impl Binder<'_> {
 
     /// Returns the expression that an item of GROUP BY denotes: a position in the SELECT list, a column, or a
     /// name in the list.
-    fn meant_by_group(
+    pub(super) fn meant_by_group(
         &mut self,
         expression: ast::Expr,
         list: &[ast::Target],
@@ -296,8 +304,27 @@ impl Binder<'_> {
     }
 }
 
+/// Splits subqueries and calls into those that are evaluated before windows, and those that need the result of
+/// a window, or another answer that does. As in PostgreSQL, rows of functions are repeated after windows.
+fn before_windows(applied: Vec<Applied>, windows: &Windows) -> (Vec<Applied>, Vec<Applied>) {
+    let mut late: Vec<Register> = windows.targets().collect();
+    if late.is_empty() {
+        return (applied, Vec::new());
+    }
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for own in applied {
+        if matches!(own, Applied::Rows { .. }) || own.uses().iter().any(|register| late.contains(register)) {
+            late.extend(own.targets());
+            after.push(own);
+        } else {
+            before.push(own);
+        }
+    }
+    (before, after)
+}
+
 /// Returns the text of an expression, with one space between tokens and without comments.
-fn text_of(node: &SyntaxNode) -> String {
+pub(super) fn text_of(node: &SyntaxNode) -> String {
     let tokens = node.descendants_with_tokens().filter_map(|part| part.into_token());
     let words = tokens.filter(|token| !token.kind().is_trivia()).map(|token| token.text().to_owned());
     words.collect::<Vec<_>>().join(" ")

@@ -2,18 +2,19 @@
 
 use super::conjunct::Conjunct;
 use super::from::Sources;
-use super::{Applied, Binder, Bound, Rows, apply_all, compute};
+use super::{Applied, Binder, Bound, Relation, Rows, apply_all, compute};
 use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::path::WantedOrder;
+use crate::windows::WindowOrder;
 use catalog::{ScalarType, TableId, Type};
-use procedure::query::{OutputColumn, Plan};
+use procedure::query::{GroupingSet, OutputColumn, Plan, Window};
 use procedure::{
     Aggregate, AggregateFunction, CastContext, CompareClass, Expression, Register, SortKey, SqlError,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode, HasSelectTail};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// An item of a SELECT list.
 pub(super) type Item = (String, Typed, SyntaxNode);
@@ -23,6 +24,8 @@ pub(super) struct Tail {
     pub(super) sorts: Vec<Sort>,
     pub(super) offset: Option<Expression>,
     pub(super) limit: Option<Expression>,
+    /// WITH TIES.
+    pub(super) has_ties: bool,
 }
 
 /// One item of ORDER BY.
@@ -37,7 +40,10 @@ pub(super) struct Clauses {
     pub(super) outputs: Vec<(String, Expression, Type)>,
     pub(super) nodes: Vec<SyntaxNode>,
     pub(super) literals: HashMap<usize, Typed>,
+    /// Whether there is a row for each group.
+    pub(super) grouped: bool,
     pub(super) keys: Vec<(Register, Expression)>,
+    pub(super) sets: Vec<GroupingSet>,
     pub(super) aggregates: Vec<Aggregate>,
     pub(super) having: Option<Expression>,
     pub(super) order: Vec<SortKey>,
@@ -46,6 +52,10 @@ pub(super) struct Clauses {
     pub(super) before: Vec<Applied>,
     /// Subqueries and calls that are evaluated for each group.
     pub(super) after: Vec<Applied>,
+    /// The windows, in the order in which they are computed.
+    pub(super) windows: Vec<WindowOrder>,
+    /// Subqueries and calls that are evaluated after the windows.
+    pub(super) last: Vec<Applied>,
 }
 
 /// The rows that FOR UPDATE holds.
@@ -78,16 +88,18 @@ impl Binder<'_> {
             Some(ast::LimitValue::Expr(limit)) => count(self, Some(limit))?,
             _ => None,
         };
+        let mut has_ties = false;
         if let Some(fetch) = query.fetch_clause() {
-            if fetch.syntax().text().to_string().to_lowercase().contains("ties") {
-                return Err(self.unsupported(node, "FETCH … WITH TIES"));
+            has_ties = matches!(fetch.fetch_quantity(), Some(ast::FetchQuantity::WithTies(_)));
+            if has_ties && sorts.is_empty() {
+                return Err(self.syntax(node, "WITH TIES cannot be specified without ORDER BY clause"));
             }
             limit = match fetch.expr() {
                 Some(limit) => count(self, Some(limit))?,
                 None => Some(Expression::Constant(catalog::Datum::Int(1))),
             };
         }
-        Ok(Tail { sorts, offset, limit })
+        Ok(Tail { sorts, offset, limit, has_ties })
     }
 
     pub(crate) fn bind_sort_list(
@@ -129,16 +141,16 @@ impl Binder<'_> {
     /// Binds a SELECT as a new level.
     pub(super) fn bind_select_level(&mut self, select: &ast::Select) -> Result<Bound, StatementError> {
         let node = select.syntax();
-        if let Some(window) = select.window_clause() {
-            return Err(self.unsupported(window.syntax(), "WINDOW"));
-        }
         let names = self.queries.names();
         let named = self.bind_with(select.with_clause())?;
         self.push_level(node)?;
         let aggregates = self.aggregates.take();
         let before = std::mem::take(&mut self.queries.before_group);
+        let windows = std::mem::take(&mut self.queries.windows);
+        let grouping = std::mem::take(&mut self.queries.grouping);
         let bound = self.bind_clauses(select);
         (self.aggregates, self.queries.before_group) = (aggregates, before);
+        (self.queries.windows, self.queries.grouping) = (windows, grouping);
         self.queries.levels.pop();
         self.queries.forget_names(names);
         self.with(named, bound?, node)
@@ -148,16 +160,20 @@ impl Binder<'_> {
         let items = select.from_clause().into_iter().flat_map(|from| from.items());
         let Sources { sources, mut conjuncts, .. } = self.bind_from_list(items)?;
         if let Some(condition) = select.where_clause().and_then(|clause| clause.expr()) {
-            self.bind_conjuncts(condition, &mut conjuncts)?;
+            let outside = ("42P20", "window functions are not allowed in WHERE");
+            self.without_windows(outside, |binder| binder.bind_conjuncts(condition, &mut conjuncts))?;
         }
         let tail = self.bind_tail(select)?;
         let mut clauses = self.bind_outputs(select, &tail)?;
-        let grouped = !clauses.keys.is_empty() || !clauses.aggregates.is_empty();
+        let grouped = clauses.grouped;
         let held = self.bind_locking(select, &clauses)?;
         let wanted = match &clauses.distinct {
             _ if sources.len() != 1 => None,
             _ if grouped => self.order_of_extreme(&clauses),
-            Distinct::No => self.order_by_index(&clauses.order),
+            // A window with keys puts the rows into its own order.
+            Distinct::No if clauses.windows.iter().all(|own| own.keys.is_empty()) => {
+                self.order_by_index(&clauses.order)
+            }
             _ => None,
         };
         let (plan, ordered) = self.join_all(sources, conjuncts, wanted.as_ref())?;
@@ -179,6 +195,7 @@ impl Binder<'_> {
                 Clauses { distinct: Distinct::Rows | Distinct::On(_), .. } => Some("DISTINCT clause"),
                 Clauses { keys, .. } if !keys.is_empty() => Some("GROUP BY clause"),
                 Clauses { aggregates, .. } if !aggregates.is_empty() => Some("aggregate functions"),
+                Clauses { windows, .. } if !windows.is_empty() => Some("window functions"),
                 _ => None,
             };
             if let Some(reason) = reason {
@@ -266,28 +283,45 @@ impl Binder<'_> {
             outputs,
             nodes,
             literals,
+            grouped,
             keys,
+            sets,
             aggregates,
             having,
             mut order,
             distinct,
             before,
             after,
+            windows,
+            last,
         } = clauses;
         let mut set: Vec<Register> = keys.iter().map(|(register, _)| *register).collect();
         set.extend(aggregates.iter().map(|aggregate| aggregate.target));
-        set.extend(before.iter().chain(&after).flat_map(Applied::targets));
+        set.extend(before.iter().chain(&after).chain(&last).flat_map(Applied::targets));
+        set.extend(sets.iter().flat_map(|own| &own.marks).map(|(register, _)| *register));
+        set.extend(windows.iter().flat_map(|own| &own.calls).map(|call| call.target));
         // Nodes that keep rows set the registers of their columns again, so a variable's register is none.
         let is_set =
             |binder: &mut Self, register: &Register| set.contains(register) || binder.level().sets(*register);
+        let answers = |applied: &[Applied]| applied.iter().flat_map(Applied::targets).collect::<Vec<_>>();
+        let mut kept = answers(&after);
+        if !grouped {
+            kept.extend(answers(&before));
+            kept.extend(self.level().relations.iter().flat_map(Relation::set_registers));
+        } else {
+            kept.extend(sets.iter().flat_map(|own| &own.marks).map(|(register, _)| *register));
+            kept.extend(keys.iter().map(|(register, _)| *register));
+            kept.extend(aggregates.iter().map(|aggregate| aggregate.target));
+        }
         let mut plan = apply_all(before, plan);
-        if !keys.is_empty() || !aggregates.is_empty() {
-            plan = Plan::Group { input: Box::new(plan), keys, aggregates };
+        if grouped {
+            plan = Plan::Group { input: Box::new(plan), keys, aggregates, sets };
         }
         plan = apply_all(after, plan);
         if let Some(having) = having {
             plan = plan.filter(having);
         }
+        plan = apply_all(last, windowed(plan, windows, kept));
         let mut columns: Vec<OutputColumn> = Vec::new();
         let mut values = Vec::new();
         for (name, value, ty) in outputs {
@@ -333,11 +367,25 @@ impl Binder<'_> {
             }
             Distinct::No => Vec::new(),
         };
+        let Tail { offset, limit, has_ties, .. } = tail;
+        let mut ties = Vec::new();
+        for key in order.iter_mut().filter(|_| has_ties) {
+            // The keys are compared after rows are sorted.
+            let own = Self::register_of(&key.value).filter(|own| registers.contains(own));
+            let register = own.unwrap_or_else(|| {
+                let register = self.new_register(ScalarType::Text);
+                values.push((register, key.value.clone()));
+                registers.push(register);
+                register
+            });
+            key.value = Expression::Register(register);
+            ties.push(key.clone());
+        }
         plan = compute(plan, values);
-        let Tail { offset, limit, .. } = tail;
         registers.extend(held.handles.iter().map(|(_, handle)| *handle));
         if !order.is_empty() && !is_sorted {
-            let wanted = if on.is_empty() { [offset.clone(), limit.clone()] } else { [None, None] };
+            let wanted =
+                if on.is_empty() && !has_ties { [offset.clone(), limit.clone()] } else { [None, None] };
             plan = Plan::Sort { input: Box::new(plan), keys: order, registers, wanted };
         }
         if !on.is_empty() {
@@ -347,7 +395,7 @@ impl Binder<'_> {
             let Held { handles, nowait } = held;
             plan = Plan::Hold { input: Box::new(plan), handles, nowait };
         }
-        Bound { plan: limited(plan, offset, limit), columns, literals, nodes }
+        Bound { plan: limited(plan, [offset, limit], ties), columns, literals, nodes }
     }
 
     /// Returns the columns of `*`, or of `qualifier.*`.
@@ -409,10 +457,24 @@ impl Binder<'_> {
     }
 }
 
-/// Returns a plan that skips `offset` rows and returns at most `limit` rows.
-pub(super) fn limited(plan: Plan, offset: Option<Expression>, limit: Option<Expression>) -> Plan {
+/// Returns a plan that computes windows, one after the other. `registers` are those that the rows of the plan
+/// set.
+fn windowed(mut plan: Plan, windows: Vec<WindowOrder>, mut registers: Vec<Register>) -> Plan {
+    let mut seen = HashSet::new();
+    registers.retain(|register| seen.insert(*register));
+    for WindowOrder { keys, partitions, calls } in windows {
+        let kept = registers.clone();
+        registers.extend(calls.iter().map(|call| call.target));
+        plan = Plan::Window(Box::new(Window { input: plan, keys, partitions, calls, registers: kept }));
+    }
+    plan
+}
+
+/// Returns a plan that skips `offset` rows and returns at most `limit` rows, and those with the keys of the
+/// last one.
+pub(super) fn limited(plan: Plan, [offset, limit]: [Option<Expression>; 2], ties: Vec<SortKey>) -> Plan {
     if offset.is_none() && limit.is_none() {
         return plan;
     }
-    Plan::Limit { input: Box::new(plan), offset, limit }
+    Plan::Limit { input: Box::new(plan), offset, limit, ties }
 }

@@ -4,8 +4,8 @@
 //! as a set (`procedure::query`).
 
 use super::{Applied, apply_all};
-use procedure::query::{HashJoin, JoinKey, JoinKind, Plan, Question, Subquery};
-use procedure::{CompareOperator, Expression};
+use procedure::Expression;
+use procedure::query::{HashJoin, JoinKind, Plan, Question, Subquery};
 
 /// Returns the rows of a plan for which a condition with subqueries holds.
 pub(super) fn filter_applied(input: Plan, applied: Vec<Applied>, condition: Expression) -> Plan {
@@ -27,11 +27,11 @@ fn join_of(applied: &[Applied], condition: &Expression) -> Option<HashJoin> {
         Question::Exists { target } if *answer == Expression::Register(*target) => {
             Some(HashJoin { kind, ..lookup(without_outputs(&subquery.plan))? })
         }
-        Question::Quantified { target, operator: CompareOperator::Equal, class, value, row, all: false }
+        Question::In { target, keys }
             if *answer == Expression::Register(*target) && kind == JoinKind::Semi =>
         {
             let mut join = HashJoin { kind, ..rows_of(subquery)? };
-            join.keys.push(JoinKey { class: *class, probe: value.clone(), build: row.clone() });
+            join.keys.extend(keys.iter().cloned());
             Some(join)
         }
         _ => None,

@@ -4,11 +4,16 @@ use super::{Applied, Binder, Bound};
 use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::operators::boolean;
+use crate::row_values::row_of;
 use catalog::{ScalarType, Type};
-use procedure::query::{Plan, Question, Subquery};
+use procedure::query::{JoinKey, Plan, Question, Subquery};
 use procedure::{CompareOperator, Expression, QueryTarget, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
+use std::cmp::Ordering;
+
+/// IN.
+const EQUALS_ANY: (CompareOperator, bool) = (CompareOperator::Equal, false);
 
 impl Binder<'_> {
     /// Binds the arguments of an aggregate. Their subqueries are evaluated before rows are grouped.
@@ -66,7 +71,7 @@ impl Binder<'_> {
 
     /// Binds a subquery. In a statement of a procedure it becomes a separate query before the statement.
     /// `bind` returns its answer.
-    fn lifting(
+    pub(crate) fn lifting(
         &mut self,
         node: &SyntaxNode,
         bind: impl FnOnce(&mut Self) -> Result<Typed, StatementError>,
@@ -83,11 +88,11 @@ impl Binder<'_> {
             answer = Some(typed);
             Ok(Bound { plan: super::apply_all(applied, Plan::One), ..Bound::default() })
         })?;
-        let Some(Typed::Known(Expression::Register(from), ty)) = answer else {
-            unreachable!("the answer of a subquery stands in a register")
+        let Some(Typed::Known(answer, ty)) = answer else {
+            unreachable!("the answer of a subquery has a type")
         };
         let target = self.new_register(ty);
-        let outputs = vec![(target, Expression::Register(from))];
+        let outputs = vec![(target, answer)];
         let rows = QueryTarget::Statement { outputs, strict: false };
         let found = self.found;
         // A subquery must not set FOUND, which only statements set.
@@ -127,7 +132,7 @@ impl Binder<'_> {
     }
 
     /// Binds `(SELECT a, b …)` as values of several columns.
-    pub(super) fn bind_row_query(
+    pub(crate) fn bind_row_query(
         &mut self,
         query: &ast::SelectVariant,
         node: &SyntaxNode,
@@ -176,7 +181,25 @@ impl Binder<'_> {
         })
     }
 
-    /// Binds `value operator ANY (SELECT …)`, or ALL; IN is `= ANY`.
+    /// Refuses a query that has not as many columns as there are values.
+    ///
+    /// # Errors
+    /// `42601`: it has fewer, or more.
+    pub(crate) fn check_columns(
+        &self,
+        columns: usize,
+        values: usize,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let many = match columns.cmp(&values) {
+            Ordering::Less => "few",
+            Ordering::Equal => return Ok(()),
+            Ordering::Greater => "many",
+        };
+        Err(self.error(node, SqlError::new("42601", format!("subquery has too {many} columns"))))
+    }
+
+    /// Binds `value operator ANY (SELECT …)`, or ALL; IN is `= ANY`. The value may be a row.
     pub(crate) fn bind_quantified(
         &mut self,
         value: &ast::Expr,
@@ -185,14 +208,32 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
         self.lifting(node, |binder| {
-            let value = binder.bind(value)?;
+            let values = match row_of(value) {
+                Some(row) => binder.bind_row(&row)?,
+                None => vec![binder.bind(value)?],
+            };
             let (bound, depends) = binder.bind_inner_query(query)?;
-            let (from, ty) = binder.only_column(&bound, node)?;
-            let row = Typed::Known(Expression::Register(from), ty);
-            let (class, operands) = binder.comparable(value, row, node)?;
-            let [value, row] = *operands;
+            binder.check_columns(bound.columns.len(), values.len(), node)?;
+            let mut keys = Vec::new();
+            for (value, column) in values.into_iter().zip(&bound.columns) {
+                let column = Typed::Known(Expression::Register(column.register), column.ty);
+                let (class, operands) = binder.comparable(value, column, node)?;
+                let [probe, build] = *operands;
+                keys.push(JoinKey { class, probe, build });
+            }
             let target = binder.new_register(ScalarType::Boolean);
-            let question = Question::Quantified { target, operator, class, value, row, all };
+            let question = match keys.pop() {
+                Some(JoinKey { class, probe, build }) if keys.is_empty() && (operator, all) != EQUALS_ANY => {
+                    Question::Quantified { target, operator, class, value: probe, row: build, all }
+                }
+                Some(last) if (operator, all) == EQUALS_ANY => {
+                    keys.push(last);
+                    Question::In { target, keys }
+                }
+                _ => {
+                    return Err(binder.unsupported(node, "this comparison of a row with all rows of a query"));
+                }
+            };
             binder.apply(bound.plan, question, depends, node)?;
             Ok(boolean(Expression::Register(target)))
         })

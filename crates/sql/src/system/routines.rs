@@ -77,7 +77,11 @@ fn kind_oid(kind: Kind) -> i64 {
 }
 
 fn built_in_row((oid, own): (i64, &BuiltIn)) -> Vec<Cell> {
-    let is_aggregate = matches!(own.form, Form::Aggregate(_));
+    let kind = match own.form {
+        Form::Aggregate(_) => "a",
+        Form::Window(_) => "w",
+        _ => "f",
+    };
     let volatility = match own.volatility() {
         Volatility::Immutable => "i",
         Volatility::Stable => "s",
@@ -90,7 +94,7 @@ fn built_in_row((oid, own): (i64, &BuiltIn)) -> Vec<Cell> {
         SYSTEM.into(),
         10.into(),
         INTERNAL.into(),
-        if is_aggregate { "a" } else { "f" }.into(),
+        kind.into(),
         false.into(),
         false.into(),
         (!own.takes_null).into(),
@@ -147,9 +151,13 @@ fn routine_row(own: &Procedure) -> Vec<Cell> {
 
 fn pg_aggregate() -> SystemRelation {
     let columns = [("aggfnoid", INT), ("aggkind", TEXT), ("aggnumdirectargs", INT)];
-    let aggregates =
-        numbered(FIRST_FUNCTION, built_ins()).filter(|(_, own)| matches!(own.form, Form::Aggregate(_)));
-    let rows = aggregates.map(|(oid, _)| vec![oid.into(), "n".into(), 0.into()]);
+    let row = |(oid, own): (i64, &BuiltIn)| {
+        let Form::Aggregate(function) = own.form else { return None };
+        let kind = if function.is_ordered_set() { "o" } else { "n" };
+        let direct = if function.is_ordered_set() { own.arguments.len() as i64 - 1 } else { 0 };
+        Some(vec![oid.into(), kind.into(), direct.into()])
+    };
+    let rows = numbered(FIRST_FUNCTION, built_ins()).filter_map(row);
     SystemRelation::new(&columns, rows.collect())
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// An error as the files name it: SQLSTATE, then the message.
 #[derive(Debug)]
-struct Refused(String);
+pub(crate) struct Refused(String);
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -48,13 +48,13 @@ fn message(error: &Error) -> &str {
     }
 }
 
-struct Reprise {
+pub(crate) struct Reprise {
     session: Session,
     _folder: tempfile::TempDir,
 }
 
 impl Reprise {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut config = Config::default();
         (config.memory_ahead_bytes, config.compile) = (0, Compile::AtOnce);
@@ -85,7 +85,7 @@ impl DB for Reprise {
     }
 }
 
-struct PostgreSql(Postgres);
+pub(crate) struct PostgreSql(pub(crate) Postgres);
 
 impl DB for PostgreSql {
     type Error = Refused;

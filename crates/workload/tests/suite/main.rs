@@ -5,6 +5,7 @@ mod answers;
 mod constraints;
 mod every_recovery;
 mod postgresql;
+mod queries;
 mod reservations;
 mod server;
 mod sums;

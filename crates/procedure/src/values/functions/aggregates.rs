@@ -3,9 +3,11 @@
 
 use super::{BuiltIn, Form, Kind};
 use crate::AggregateFunction::{
-    self, ArrayAgg, AverageDecimal, AverageDouble, BoolAnd, BoolOr, Count, Max, Min, StringAgg, SumDecimal,
+    self, ArrayAgg, AverageDecimal, AverageDouble, BitAnd, BitOr, BitXor, BoolAnd, BoolOr, Count, Max, Min,
+    Mode, PercentileCont, PercentileDisc, StatisticDecimal, StatisticDouble, StringAgg, SumDecimal,
     SumDouble, SumInt,
 };
+use crate::Statistic;
 
 const BOOL: Kind = Kind::BOOL;
 const FLOAT8: Kind = Kind::FLOAT8;
@@ -32,6 +34,19 @@ const fn max(argument: &'static [Kind]) -> BuiltIn {
     aggregate("max", argument, argument[0], Max)
 }
 
+/// A statistic of a value.
+const fn of_value(name: &'static str, argument: &'static [Kind], statistic: Statistic) -> BuiltIn {
+    match argument[0] {
+        FLOAT8 => aggregate(name, argument, FLOAT8, StatisticDouble(statistic)),
+        _ => aggregate(name, argument, NUMERIC, StatisticDecimal(statistic)),
+    }
+}
+
+/// A statistic of Y and X.
+const fn of_pair(name: &'static str, statistic: Statistic) -> BuiltIn {
+    aggregate(name, &[FLOAT8, FLOAT8], FLOAT8, StatisticDouble(statistic))
+}
+
 pub(super) static AGGREGATES: &[BuiltIn] = &[
     aggregate("array_agg", &[Kind::AnyElement], Kind::AnyArray, ArrayAgg),
     aggregate("avg", &[INT2], NUMERIC, AverageDecimal),
@@ -39,10 +54,22 @@ pub(super) static AGGREGATES: &[BuiltIn] = &[
     aggregate("avg", &[INT8], NUMERIC, AverageDecimal),
     aggregate("avg", &[NUMERIC], NUMERIC, AverageDecimal),
     aggregate("avg", &[FLOAT8], FLOAT8, AverageDouble),
+    aggregate("bit_and", &[INT2], INT2, BitAnd),
+    aggregate("bit_and", &[INT4], INT4, BitAnd),
+    aggregate("bit_and", &[INT8], INT8, BitAnd),
+    aggregate("bit_or", &[INT2], INT2, BitOr),
+    aggregate("bit_or", &[INT4], INT4, BitOr),
+    aggregate("bit_or", &[INT8], INT8, BitOr),
+    aggregate("bit_xor", &[INT2], INT2, BitXor),
+    aggregate("bit_xor", &[INT4], INT4, BitXor),
+    aggregate("bit_xor", &[INT8], INT8, BitXor),
     aggregate("bool_and", &[BOOL], BOOL, BoolAnd),
     aggregate("bool_or", &[BOOL], BOOL, BoolOr),
+    of_pair("corr", Statistic::Corr),
     aggregate("count", &[], INT8, Count),
     aggregate("count", &[Kind::Any], INT8, Count),
+    of_pair("covar_pop", Statistic::CovarPop),
+    of_pair("covar_samp", Statistic::CovarSamp),
     aggregate("every", &[BOOL], BOOL, BoolAnd),
     max(&[INT2]),
     max(&[INT4]),
@@ -64,10 +91,52 @@ pub(super) static AGGREGATES: &[BuiltIn] = &[
     min(&[Kind::DATE]),
     min(&[Kind::TIMESTAMP]),
     min(&[Kind::TIMESTAMPTZ]),
+    aggregate("mode", &[Kind::AnyElement], Kind::AnyElement, Mode),
+    aggregate("percentile_cont", &[FLOAT8, FLOAT8], FLOAT8, PercentileCont),
+    aggregate("percentile_disc", &[FLOAT8, Kind::AnyElement], Kind::AnyElement, PercentileDisc),
+    aggregate("regr_count", &[FLOAT8, FLOAT8], INT8, StatisticDouble(Statistic::RegrCount)),
+    of_pair("regr_avgx", Statistic::RegrAvgX),
+    of_pair("regr_avgy", Statistic::RegrAvgY),
+    of_pair("regr_intercept", Statistic::RegrIntercept),
+    of_pair("regr_r2", Statistic::RegrR2),
+    of_pair("regr_slope", Statistic::RegrSlope),
+    of_pair("regr_sxx", Statistic::RegrSxx),
+    of_pair("regr_sxy", Statistic::RegrSxy),
+    of_pair("regr_syy", Statistic::RegrSyy),
+    of_value("stddev", &[INT2], Statistic::StddevSamp),
+    of_value("stddev", &[INT4], Statistic::StddevSamp),
+    of_value("stddev", &[INT8], Statistic::StddevSamp),
+    of_value("stddev", &[NUMERIC], Statistic::StddevSamp),
+    of_value("stddev", &[FLOAT8], Statistic::StddevSamp),
+    of_value("stddev_pop", &[INT2], Statistic::StddevPop),
+    of_value("stddev_pop", &[INT4], Statistic::StddevPop),
+    of_value("stddev_pop", &[INT8], Statistic::StddevPop),
+    of_value("stddev_pop", &[NUMERIC], Statistic::StddevPop),
+    of_value("stddev_pop", &[FLOAT8], Statistic::StddevPop),
+    of_value("stddev_samp", &[INT2], Statistic::StddevSamp),
+    of_value("stddev_samp", &[INT4], Statistic::StddevSamp),
+    of_value("stddev_samp", &[INT8], Statistic::StddevSamp),
+    of_value("stddev_samp", &[NUMERIC], Statistic::StddevSamp),
+    of_value("stddev_samp", &[FLOAT8], Statistic::StddevSamp),
     aggregate("string_agg", &[TEXT, TEXT], TEXT, StringAgg),
     aggregate("sum", &[INT2], INT8, SumInt),
     aggregate("sum", &[INT4], INT8, SumInt),
     aggregate("sum", &[INT8], NUMERIC, SumDecimal),
     aggregate("sum", &[NUMERIC], NUMERIC, SumDecimal),
     aggregate("sum", &[FLOAT8], FLOAT8, SumDouble),
+    of_value("var_pop", &[INT2], Statistic::VarPop),
+    of_value("var_pop", &[INT4], Statistic::VarPop),
+    of_value("var_pop", &[INT8], Statistic::VarPop),
+    of_value("var_pop", &[NUMERIC], Statistic::VarPop),
+    of_value("var_pop", &[FLOAT8], Statistic::VarPop),
+    of_value("var_samp", &[INT2], Statistic::VarSamp),
+    of_value("var_samp", &[INT4], Statistic::VarSamp),
+    of_value("var_samp", &[INT8], Statistic::VarSamp),
+    of_value("var_samp", &[NUMERIC], Statistic::VarSamp),
+    of_value("var_samp", &[FLOAT8], Statistic::VarSamp),
+    of_value("variance", &[INT2], Statistic::VarSamp),
+    of_value("variance", &[INT4], Statistic::VarSamp),
+    of_value("variance", &[INT8], Statistic::VarSamp),
+    of_value("variance", &[NUMERIC], Statistic::VarSamp),
+    of_value("variance", &[FLOAT8], Statistic::VarSamp),
 ];

@@ -17,11 +17,12 @@ mod patterns;
 mod session;
 mod texts;
 mod times;
+mod windows;
 
 pub use call::Call;
 pub use kind::Kind;
 
-use crate::query::TableFunction;
+use crate::query::{TableFunction, WindowFunction};
 use crate::{AggregateFunction, Draw, Evaluated};
 use std::collections::HashMap;
 use std::fmt;
@@ -59,6 +60,8 @@ pub enum Form {
     Sequence(SequenceFunction),
     /// An aggregate.
     Aggregate(AggregateFunction),
+    /// A function that needs a window.
+    Window(WindowFunction),
     /// Rows, in FROM.
     Rows(TableFunction),
     /// The same as an operator.
@@ -121,7 +124,9 @@ impl BuiltIn {
     pub fn volatility(&self) -> Volatility {
         match self.form {
             Form::Values(_) if self.is_stable => Volatility::Stable,
-            Form::Values(_) | Form::Aggregate(_) | Form::Rows(_) | Form::Operator(_) => Volatility::Immutable,
+            Form::Values(_) | Form::Aggregate(_) | Form::Window(_) | Form::Rows(_) | Form::Operator(_) => {
+                Volatility::Immutable
+            }
             Form::Now | Form::Session => Volatility::Stable,
             Form::Draw(_) | Form::Sequence(_) | Form::Unrepeatable => Volatility::Volatile,
         }
@@ -166,6 +171,7 @@ static FAMILIES: &[&[BuiltIn]] = &[
     times::TIMES,
     arrays::ARRAYS,
     aggregates::AGGREGATES,
+    windows::WINDOWS,
     session::SESSION,
 ];
 

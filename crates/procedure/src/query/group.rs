@@ -1,0 +1,144 @@
+//! Groups rows by keys, also by several sets of keys.
+
+use super::buffer::Buffer;
+use super::key::write_distinct;
+use super::run::{Sink, check_cancelled, run};
+use super::{GroupingSet, Plan};
+use crate::execution::rows::{Flow, add_row};
+use crate::values::aggregate::Accumulator;
+use crate::{Aggregate, Expression, Failure, Machine, Register, Transaction};
+use catalog::Datum;
+use std::collections::HashMap;
+
+/// The groups so far.
+struct Groups<'p> {
+    aggregates: &'p [Aggregate],
+    /// The place of each group, by its set and its keys.
+    places: HashMap<Vec<u8>, usize>,
+    /// The keys of each group.
+    rows: Buffer,
+    /// For each group, its aggregates.
+    running: Vec<Accumulator>,
+    /// For each group, its set; empty where there is one.
+    sets: Vec<u32>,
+    is_split: bool,
+    key: Vec<u8>,
+}
+
+impl Groups<'_> {
+    /// Adds a group.
+    fn begin(&mut self, set: u32, keys: &[Datum], machine: &Machine) -> Result<usize, Failure> {
+        self.rows.push(keys.iter().copied(), &machine.frame.arena)?;
+        self.running.extend(self.aggregates.iter().map(|_| Accumulator::new()));
+        if self.is_split {
+            self.sets.push(set);
+        }
+        Ok(self.rows.len() - 1)
+    }
+
+    /// Adds the row in the registers to the group of these keys.
+    fn add(&mut self, set: u32, keys: &[Datum], machine: &mut Machine) -> Result<Flow, Failure> {
+        self.key.clear();
+        if self.is_split {
+            self.key.extend_from_slice(&set.to_le_bytes());
+        }
+        keys.iter().for_each(|value| write_distinct(*value, &machine.frame.arena, &mut self.key));
+        let place = match self.places.get(&self.key) {
+            Some(place) => *place,
+            None => {
+                let place = self.begin(set, keys, machine)?;
+                self.places.insert(self.key.clone(), place);
+                place
+            }
+        };
+        self.add_to(place, machine)
+    }
+
+    /// Adds the group of a set without keys.
+    fn begin_whole(&mut self, set: u32, keys: usize, machine: &Machine) -> Result<(), Failure> {
+        let nulls = vec![Datum::Null; keys];
+        let group = self.begin(set, &nulls, machine)?;
+        let mut key = set.to_le_bytes().to_vec();
+        nulls.iter().for_each(|value| write_distinct(*value, &machine.frame.arena, &mut key));
+        self.places.insert(key, group);
+        Ok(())
+    }
+
+    fn add_to(&mut self, place: usize, machine: &mut Machine) -> Result<Flow, Failure> {
+        let count = self.aggregates.len();
+        add_row(&mut self.running[place * count..][..count], self.aggregates, machine)
+    }
+}
+
+/// Runs a node of groups. Groups of one set come in the order of their first rows, and sets one after the other.
+pub(super) fn run_group<D: Transaction>(
+    input: &Plan,
+    (keys, sets): (&[(Register, Expression)], &[GroupingSet]),
+    aggregates: &[Aggregate],
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    let mut groups = Groups {
+        aggregates,
+        places: HashMap::new(),
+        rows: Buffer::new(keys.len()),
+        running: Vec::new(),
+        sets: Vec::new(),
+        is_split: !sets.is_empty(),
+        key: Vec::new(),
+    };
+    let (mut own, mut values) = (Vec::new(), Vec::new());
+    if keys.is_empty() && sets.is_empty() {
+        groups.begin(0, &[], machine)?;
+    }
+    // A set without keys has one group, even if there are no rows.
+    for (place, _) in sets.iter().enumerate().filter(|(_, set)| !set.has.contains(&true)) {
+        groups.begin_whole(place as u32, keys.len(), machine)?;
+    }
+    run(input, machine, data, &mut |machine, _| {
+        if keys.is_empty() && sets.is_empty() {
+            return groups.add_to(0, machine);
+        }
+        values.clear();
+        for (_, value) in keys {
+            values.push(value.evaluate(machine)?);
+        }
+        if sets.is_empty() {
+            return groups.add(0, &values, machine);
+        }
+        for (place, set) in sets.iter().enumerate() {
+            own.clear();
+            own.extend(
+                values.iter().zip(&set.has).map(|(value, has)| if *has { *value } else { Datum::Null }),
+            );
+            groups.add(place as u32, &own, machine)?;
+        }
+        Ok(Flow::Continue)
+    })?;
+    let Groups { rows, mut running, sets: set_of, .. } = groups;
+    let registers: Vec<_> = keys.iter().map(|(register, _)| *register).collect();
+    let mut order: Vec<usize> = (0..set_of.len()).collect();
+    order.sort_by_key(|row| set_of[*row]);
+    for place in 0..rows.len() {
+        let row = order.get(place).copied().unwrap_or(place);
+        check_cancelled(machine)?;
+        let mark = machine.frame.arena.mark();
+        rows.load(row, &registers, machine);
+        if let Some(set) = set_of.get(row) {
+            let set = &sets[*set as usize];
+            set.marks.iter().for_each(|(register, mark)| machine.set(*register, Datum::Int(*mark)));
+        }
+        let own = &mut running[row * aggregates.len()..][..aggregates.len()];
+        for (accumulator, aggregate) in own.iter_mut().zip(aggregates) {
+            let value = accumulator.finish(aggregate, machine)?;
+            machine.set(aggregate.target, value);
+        }
+        let flow = sink(machine, data)?;
+        machine.frame.arena.release(mark);
+        if flow == Flow::Stop {
+            return Ok(Flow::Stop);
+        }
+    }
+    Ok(Flow::Continue)
+}

@@ -1,0 +1,98 @@
+//! Aggregates whose rows are sorted: lists of values, percentiles, the most frequent value.
+
+use crate::query::{Buffer, compare_keys};
+use crate::{Aggregate, AggregateFunction, Machine, SqlError};
+use catalog::Datum;
+
+/// Returns the result of an aggregate of kept rows. A row is the argument, the second argument, if there is one,
+/// and the sort keys.
+pub(crate) fn result(aggregate: &Aggregate, rows: &Buffer, machine: &mut Machine) -> Result<Datum, SqlError> {
+    // The order of the rows, and the temporary memory of the sort.
+    machine.ask_kept(rows.len() * size_of::<(usize, Datum)>())?;
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    let keys = 1 + usize::from(aggregate.second.is_some());
+    order.sort_by(|a, b| compare_keys(&aggregate.order, &rows.row(*a)[keys..], &rows.row(*b)[keys..], rows));
+    match aggregate.function {
+        AggregateFunction::ArrayAgg => {
+            machine.ask_memory(rows.arena.bytes_used() + rows.len() * size_of::<Datum>())?;
+            let adopt = |row: usize| machine.frame.arena.adopt(rows.row(row)[0], &rows.arena);
+            let elements: Vec<Datum> = order.into_iter().map(adopt).collect();
+            Ok(machine.frame.arena.push_array(&elements))
+        }
+        AggregateFunction::StringAgg => concatenated(aggregate, rows, &order, machine),
+        function => {
+            let value = match function {
+                AggregateFunction::PercentileCont => percentile(rows, &order)?,
+                AggregateFunction::PercentileDisc => {
+                    let fraction = fraction_of(rows, &order)?;
+                    let place = fraction.map(|own| (own * rows.len() as f64).ceil().max(1.0) as usize - 1);
+                    place.map_or(Datum::Null, |place| rows.row(order[place])[0])
+                }
+                _ => most_frequent(aggregate, rows, &order),
+            };
+            Ok(machine.frame.arena.adopt(value, &rows.arena))
+        }
+    }
+}
+
+/// Returns the values one behind the other.
+fn concatenated(
+    aggregate: &Aggregate,
+    rows: &Buffer,
+    order: &[usize],
+    machine: &mut Machine,
+) -> Result<Datum, SqlError> {
+    let bytes = rows.arena.bytes_used();
+    machine.ask_text(bytes)?;
+    Ok(machine.frame.arena.build_bytes(|out| {
+        out.reserve(bytes);
+        for (place, row) in order.iter().enumerate() {
+            let row = rows.row(*row);
+            if place > 0 && aggregate.second.is_some() {
+                out.extend_from_slice(rows.arena.datum_bytes(row[1]));
+            }
+            out.extend_from_slice(rows.arena.datum_bytes(row[0]));
+        }
+    }))
+}
+
+/// Returns the fraction of a percentile; `None` if it is NULL.
+fn fraction_of(rows: &Buffer, order: &[usize]) -> Result<Option<f64>, SqlError> {
+    let Some(first) = order.first() else { return Ok(None) };
+    match rows.row(*first)[1] {
+        Datum::Double(fraction) if (0.0..=1.0).contains(&fraction) => Ok(Some(fraction)),
+        Datum::Double(fraction) => {
+            let message = format!("percentile value {fraction} is not between 0 and 1");
+            Err(SqlError::new("22003", message))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Returns the value at a fraction of the rows, between the values of two rows.
+fn percentile(rows: &Buffer, order: &[usize]) -> Result<Datum, SqlError> {
+    let Some(fraction) = fraction_of(rows, order)? else { return Ok(Datum::Null) };
+    let place = fraction * (order.len() - 1) as f64;
+    let value = |place: f64| rows.row(order[place as usize])[0];
+    Ok(match (value(place.floor()), value(place.ceil())) {
+        (Datum::Double(below), Datum::Double(above)) if place.floor() != place.ceil() => {
+            Datum::Double(below + (place - place.floor()) * (above - below))
+        }
+        (below, _) => below,
+    })
+}
+
+/// Returns the value that most rows have, the first of them in the order.
+fn most_frequent(aggregate: &Aggregate, rows: &Buffer, order: &[usize]) -> Datum {
+    let keys = 1 + usize::from(aggregate.second.is_some());
+    let is_equal = |a: &usize, b: &usize| {
+        compare_keys(&aggregate.order, &rows.row(*a)[keys..], &rows.row(*b)[keys..], rows).is_eq()
+    };
+    let mut best: &[usize] = &[];
+    for run in order.chunk_by(is_equal) {
+        if run.len() > best.len() {
+            best = run;
+        }
+    }
+    best.first().map_or(Datum::Null, |row| rows.row(*row)[0])
+}

@@ -1,0 +1,219 @@
+//! Binds GROUP BY, with GROUPING SETS, ROLLUP and CUBE, and calls of `grouping`.
+
+use super::outputs::text_of;
+use super::{Applied, Binder};
+use crate::binder::Typed;
+use crate::error::StatementError;
+use catalog::{ScalarType, Type};
+use procedure::query::GroupingSet;
+use procedure::{Expression, Register, SqlError};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+/// Maximum number of grouping sets, and of elements of CUBE. Both are PostgreSQL's.
+const MOST_SETS: usize = 4096;
+const MOST_CUBED: usize = 12;
+/// Maximum number of arguments of `grouping`, whose result has a bit for each.
+const MOST_MARKED: usize = 31;
+
+/// The bound GROUP BY of a SELECT.
+#[derive(Debug, Default)]
+pub(crate) struct Grouping {
+    /// The keys, each with the register of its value.
+    pub(super) keys: Vec<(Register, Expression)>,
+    /// The keys as they are written: level, text, register and type.
+    pub(super) written: Vec<(usize, String, Register, Type)>,
+    /// Subqueries and calls of the keys.
+    pub(super) before: Vec<Applied>,
+    /// The keys of each set, by their places; `None` without GROUP BY.
+    sets: Option<Vec<Vec<usize>>>,
+    /// The calls of `grouping`: the register of the result, and the places of the keys.
+    marks: Vec<(Register, Vec<usize>)>,
+}
+
+/// Returns the expressions of an element of GROUP BY, which may be a list.
+fn expressions(element: ast::Expr) -> Vec<ast::Expr> {
+    match element {
+        ast::Expr::TupleExpr(tuple) => tuple.exprs().collect(),
+        single => vec![single],
+    }
+}
+
+impl Grouping {
+    /// Returns whether there is a GROUP BY.
+    pub(super) fn is_written(&self) -> bool {
+        self.sets.is_some()
+    }
+
+    /// Returns the sets of the plan; none if there is one set of all keys, and no result depends on it.
+    pub(super) fn plan_sets(&self) -> Vec<GroupingSet> {
+        let sets = self.sets.as_deref().unwrap_or_default();
+        let is_single = sets.iter().all(|set| (0..self.keys.len()).all(|key| set.contains(&key)));
+        if sets.len() < 2 && is_single && self.marks.is_empty() {
+            return Vec::new();
+        }
+        let mark = |set: &[usize], places: &[usize]| {
+            places.iter().fold(0, |bits, place| bits << 1 | i64::from(!set.contains(place)))
+        };
+        let plan = |set: &Vec<usize>| GroupingSet {
+            has: (0..self.keys.len()).map(|key| set.contains(&key)).collect(),
+            marks: self.marks.iter().map(|(register, places)| (*register, mark(set, places))).collect(),
+        };
+        sets.iter().map(plan).collect()
+    }
+}
+
+impl Binder<'_> {
+    /// Binds GROUP BY. `list` is the SELECT list, whose positions and names the keys may be.
+    pub(super) fn bind_grouping(
+        &mut self,
+        clause: Option<ast::GroupByClause>,
+        list: &[ast::Target],
+    ) -> Result<Grouping, StatementError> {
+        let mut grouping = Grouping::default();
+        let Some(clause) = clause else { return Ok(grouping) };
+        if let Some(distinct @ ast::AllOrDistinct::Distinct(_)) = clause.all_or_distinct() {
+            return Err(self.unsupported(distinct.syntax(), "GROUP BY DISTINCT"));
+        }
+        let mut sets = vec![Vec::new()];
+        for item in clause.group_by_list().into_iter().flat_map(|list| list.group_bys()) {
+            let own = self.bind_grouping_item(&item, list, &mut grouping)?;
+            self.check_sets(sets.len() * own.len(), item.syntax())?;
+            let joined = |set: &Vec<usize>| {
+                let set = set.clone();
+                own.iter().map(move |more| set.iter().chain(more).copied().collect())
+            };
+            sets = sets.iter().flat_map(joined).collect();
+        }
+        grouping.sets = Some(sets);
+        Ok(grouping)
+    }
+
+    fn check_sets(&self, sets: usize, node: &SyntaxNode) -> Result<(), StatementError> {
+        if sets <= MOST_SETS {
+            return Ok(());
+        }
+        let message = format!("too many grouping sets present (maximum {MOST_SETS})");
+        Err(self.error(node, SqlError::new("54001", message)))
+    }
+
+    /// Returns the sets of an item, by the places of their keys.
+    fn bind_grouping_item(
+        &mut self,
+        item: &ast::GroupBy,
+        list: &[ast::Target],
+        grouping: &mut Grouping,
+    ) -> Result<Vec<Vec<usize>>, StatementError> {
+        let node = item.syntax();
+        match item {
+            ast::GroupBy::GroupingExpr(own) => {
+                let element = self.part(own.expr(), node)?;
+                Ok(vec![self.bind_keys(element, list, grouping)?])
+            }
+            ast::GroupBy::GroupingRollup(rollup) => {
+                let elements = self.bind_elements(rollup.exprs(), list, grouping)?;
+                Ok((0..=elements.len()).rev().map(|count| elements[..count].concat()).collect())
+            }
+            ast::GroupBy::GroupingCube(cube) => {
+                let elements = self.bind_elements(cube.exprs(), list, grouping)?;
+                if elements.len() > MOST_CUBED {
+                    let message = format!("CUBE is limited to {MOST_CUBED} elements");
+                    return Err(self.error(node, SqlError::new("54011", message)));
+                }
+                let subset = |bits: usize| {
+                    let has = |place: &usize| bits >> (elements.len() - 1 - place) & 1 == 1;
+                    (0..elements.len()).filter(has).flat_map(|place| elements[place].clone()).collect()
+                };
+                Ok((0..1usize << elements.len()).rev().map(subset).collect())
+            }
+            ast::GroupBy::GroupingSets(sets) => {
+                let mut all = Vec::new();
+                for inner in sets.group_bys() {
+                    all.append(&mut self.bind_grouping_item(&inner, list, grouping)?);
+                    self.check_sets(all.len(), node)?;
+                }
+                Ok(all)
+            }
+        }
+    }
+
+    fn bind_elements(
+        &mut self,
+        elements: impl Iterator<Item = ast::Expr>,
+        list: &[ast::Target],
+        grouping: &mut Grouping,
+    ) -> Result<Vec<Vec<usize>>, StatementError> {
+        elements.map(|element| self.bind_keys(element, list, grouping)).collect()
+    }
+
+    /// Binds the keys of an element. Returns their places.
+    fn bind_keys(
+        &mut self,
+        element: ast::Expr,
+        list: &[ast::Target],
+        grouping: &mut Grouping,
+    ) -> Result<Vec<usize>, StatementError> {
+        let mut places = Vec::new();
+        for expression in expressions(element) {
+            let expression = self.meant_by_group(expression, list)?;
+            let bind = |binder: &mut Self| binder.bind(&expression);
+            let outside = ("42P20", "window functions are not allowed in GROUP BY");
+            let (typed, mut applied) = self.without_windows(outside, |own| own.applying(bind))?;
+            grouping.before.append(&mut applied);
+            let (value, ty) = self.settle(typed, None, expression.syntax())?;
+            let known = grouping.keys.iter().position(|(_, key)| *key == value);
+            let place = match known {
+                Some(place) => place,
+                None => {
+                    let own = Self::register_of(&value).filter(|own| self.level().sets(*own));
+                    let register = own.unwrap_or_else(|| self.new_register(ty));
+                    grouping.keys.push((register, value));
+                    grouping.keys.len() - 1
+                }
+            };
+            let (level, text) = (self.queries.levels.len(), text_of(expression.syntax()));
+            grouping.written.push((level, text, grouping.keys[place].0, ty));
+            places.push(place);
+        }
+        Ok(places)
+    }
+
+    /// Binds a call of `grouping`: a number with a bit for each argument that is no key of the group's set.
+    ///
+    /// # Errors
+    /// `42803`: an argument is no group key. `54023`: there are too many arguments.
+    pub(crate) fn bind_grouping_call(
+        &mut self,
+        arguments: &[ast::Expr],
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        if arguments.len() > MOST_MARKED {
+            let message = format!("GROUPING must have fewer than {} arguments", MOST_MARKED + 1);
+            return Err(self.error(node, SqlError::new("54023", message)));
+        }
+        let mut places = Vec::new();
+        for argument in arguments {
+            let typed = self.bind(argument)?;
+            let (value, _) = self.settle(typed, None, argument.syntax())?;
+            let is_key = |(register, key): &(Register, Expression)| {
+                *key == value || Expression::Register(*register) == value
+            };
+            match self.queries.grouping.keys.iter().position(is_key) {
+                Some(place) => places.push(place),
+                None => {
+                    let message =
+                        "arguments to GROUPING must be grouping expressions of the associated query level";
+                    return Err(self.error(argument.syntax(), SqlError::new("42803", message)));
+                }
+            }
+        }
+        let known = self.queries.grouping.marks.iter().find(|(_, own)| *own == places);
+        let known = known.map(|(register, _)| *register);
+        let target = known.unwrap_or_else(|| {
+            let target = self.new_register(ScalarType::Integer);
+            self.queries.grouping.marks.push((target, places));
+            target
+        });
+        Ok(Typed::Known(Expression::Register(target), ScalarType::Integer.into()))
+    }
+}

@@ -1,0 +1,509 @@
+//! Calls of window functions, and the windows of OVER and WINDOW.
+//! Source: PostgreSQL 15's documentation, "Window Function Calls"; the checks are those of its
+//! `transformWindowFuncCall` and `transformWindowDefinitions`.
+
+use crate::binder::{Binder, Typed};
+use crate::error::StatementError;
+use catalog::{Datum, ScalarType, Type};
+use procedure::query::{Exclusion, Frame, FrameBound, FrameMode, FrameOffset, WindowCall, WindowValue};
+use procedure::{
+    BuiltIn, CastContext, CompareOperator, Expression, Form, Register, SortKey, SqlError, built_ins_named,
+};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+/// Whether window functions may be called.
+#[derive(Debug)]
+pub(crate) enum WindowScope {
+    /// They may: in the outputs of a SELECT, whose windows these are.
+    Open(Windows),
+    /// They may not. The SQLSTATE and the message of the error.
+    Closed(&'static str, &'static str),
+}
+
+impl Default for WindowScope {
+    fn default() -> Self {
+        Self::Closed("42P20", "window functions are not allowed here")
+    }
+}
+
+/// The windows of a SELECT.
+#[derive(Debug, Default)]
+pub(crate) struct Windows {
+    named: Vec<(String, Spec)>,
+    /// The calls, by the order of rows that they have in common.
+    pub(crate) orders: Vec<WindowOrder>,
+}
+
+/// Calls whose windows have the same partitions and order.
+#[derive(Debug)]
+pub(crate) struct WindowOrder {
+    pub(crate) keys: Vec<SortKey>,
+    pub(crate) partitions: usize,
+    pub(crate) calls: Vec<WindowCall>,
+}
+
+impl Windows {
+    /// Returns the expressions of all calls and orders, to be changed.
+    pub(crate) fn expressions_mut(&mut self) -> Vec<&mut Expression> {
+        let mut all = Vec::new();
+        for order in &mut self.orders {
+            all.extend(order.keys.iter_mut().map(|key| &mut key.value));
+            all.extend(order.calls.iter_mut().flat_map(WindowCall::expressions_mut));
+        }
+        all
+    }
+
+    /// Returns the registers of the results.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = Register> {
+        self.orders.iter().flat_map(|order| &order.calls).map(|call| call.target)
+    }
+
+    /// Adds a call. Returns the register of an equal call, which has the same result.
+    fn add(&mut self, spec: Spec, call: WindowCall) -> Register {
+        let Spec { keys, partitions, .. } = spec;
+        let is_same = |own: &WindowOrder| own.partitions == partitions && own.keys == keys;
+        let order = match self.orders.iter().position(is_same) {
+            Some(place) => &mut self.orders[place],
+            None => {
+                self.orders.push(WindowOrder { keys, partitions, calls: Vec::new() });
+                self.orders.last_mut().expect("an order was added")
+            }
+        };
+        let is_equal = |own: &&WindowCall| {
+            let mut other = call.clone();
+            other.retarget(own.target);
+            **own == other
+        };
+        if let Some(equal) = order.calls.iter().find(is_equal) {
+            return equal.target;
+        }
+        let target = call.target;
+        order.calls.push(call);
+        target
+    }
+}
+
+/// A window.
+#[derive(Clone, Debug, Default)]
+struct Spec {
+    /// The keys of the partitions, then those of the order.
+    keys: Vec<SortKey>,
+    partitions: usize,
+    /// The types of the keys of the order.
+    types: Vec<Type>,
+    frame: Option<Frame>,
+}
+
+/// The window functions with a name.
+fn window_functions(name: &str) -> Vec<&'static BuiltIn> {
+    let entries = built_ins_named(name).iter().copied();
+    entries.filter(|own| matches!(own.form, Form::Window(_))).collect()
+}
+
+/// Returns whether a function has no meaning outside of a window.
+pub(crate) fn is_window_function(name: &str) -> bool {
+    !window_functions(name).is_empty()
+}
+
+impl Binder<'_> {
+    /// Binds expressions in which window functions are not allowed.
+    pub(crate) fn without_windows<T>(
+        &mut self,
+        (sqlstate, message): (&'static str, &'static str),
+        bind: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let closed = WindowScope::Closed(sqlstate, message);
+        let outer = std::mem::replace(&mut self.queries.windows, closed);
+        let bound = bind(self);
+        self.queries.windows = outer;
+        bound
+    }
+
+    /// Binds a call with OVER.
+    pub(crate) fn bind_window_call(
+        &mut self,
+        name: &str,
+        arguments: &[ast::Expr],
+        call: &ast::CallExpr,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let over = self.part(call.over_clause(), node)?;
+        let is_aggregate = crate::aggregates::is_aggregate(name);
+        if !is_aggregate && !is_window_function(name) {
+            if built_ins_named(name).is_empty() && self.schema.procedure(name).is_none() {
+                let bound = arguments.iter().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
+                return Err(self.no_function(name, &bound, node));
+            }
+            let message =
+                format!("OVER specified, but {name} is not a window function nor an aggregate function");
+            return Err(self.error(node, SqlError::new("42809", message)));
+        }
+        if let WindowScope::Closed(sqlstate, message) = self.queries.windows {
+            return Err(self.error(node, SqlError::new(sqlstate, message)));
+        }
+        self.check_window_call((name, is_aggregate), call, node)?;
+        let nested = ("42P20", "window function calls cannot be nested");
+        let (value, ty) = self.without_windows(nested, |binder| {
+            if is_aggregate {
+                let (aggregate, ty) = binder.bind_aggregated(name, arguments, call, node)?;
+                return Ok((WindowValue::Aggregate(aggregate), ty));
+            }
+            binder.bind_window_function(name, arguments, node)
+        })?;
+        let spec = self.window_of_over(&over)?;
+        let frame = spec.frame.clone().unwrap_or_default();
+        let mut call = WindowCall { value, frame, target: Register(u32::MAX) };
+        call.retarget(self.new_register(ty));
+        let WindowScope::Open(windows) = &mut self.queries.windows else {
+            unreachable!("window functions are allowed")
+        };
+        let target = windows.add(spec, call);
+        Ok(Typed::Known(Expression::Register(target), ty))
+    }
+
+    /// Refuses the clauses that a call with OVER must not have.
+    fn check_window_call(
+        &self,
+        (name, is_aggregate): (&str, bool),
+        call: &ast::CallExpr,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let list = self.part(call.arg_list(), node)?;
+        let refused = |message: &str| Err(self.error(node, SqlError::new("0A000", message)));
+        if matches!(list.all_or_distinct(), Some(ast::AllOrDistinct::Distinct(_))) {
+            return refused("DISTINCT is not implemented for window functions");
+        }
+        if crate::aggregates::order_of(&list).is_some() {
+            return refused("aggregate ORDER BY is not implemented for window functions");
+        }
+        if call.filter_clause().is_some() && !is_aggregate {
+            return refused("FILTER is not implemented for non-aggregate window functions");
+        }
+        if let Some(within) = call.within_clause() {
+            let message = format!("OVER is not supported for ordered-set aggregate {name}");
+            return Err(self.error(within.syntax(), SqlError::new("0A000", message)));
+        }
+        match call.null_treatment() {
+            Some(treatment) => Err(self.unsupported(treatment.syntax(), "RESPECT or IGNORE NULLS")),
+            None => Ok(()),
+        }
+    }
+
+    /// Chooses a window function by the types of its arguments.
+    fn bind_window_function(
+        &mut self,
+        name: &str,
+        arguments: &[ast::Expr],
+        node: &SyntaxNode,
+    ) -> Result<(WindowValue, Type), StatementError> {
+        let bound = arguments.iter().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
+        let entries: Vec<_> =
+            window_functions(name).into_iter().filter(|own| own.takes(bound.len())).collect();
+        let entry = self.chosen(name, &entries, &bound, node)?;
+        let Form::Window(function) = entry.form else { return Err(self.no_function(name, &bound, node)) };
+        let (arguments, ty) = self.arguments_of_entry(entry, entry.arguments, bound, node)?;
+        Ok((WindowValue::Function { function, arguments }, ty))
+    }
+
+    /// Returns the window that OVER names or describes.
+    fn window_of_over(&mut self, over: &ast::OverClause) -> Result<Spec, StatementError> {
+        let node = over.syntax();
+        match over.over_target() {
+            Some(ast::OverTarget::WindowRef(name)) => self.named_window(name.syntax()),
+            Some(ast::OverTarget::OverWindowSpec(spec)) => self.bind_window(spec.window_spec(), node, true),
+            None => Err(self.unsupported(node, "this kind of OVER")),
+        }
+    }
+
+    fn named_window(&self, node: &SyntaxNode) -> Result<Spec, StatementError> {
+        let name = ast::normalize_name_node(node);
+        let WindowScope::Open(windows) = &self.queries.windows else {
+            unreachable!("window functions are allowed")
+        };
+        match windows.named.iter().find(|(own, _)| *own == name) {
+            Some((_, spec)) => Ok(spec.clone()),
+            None => {
+                let message = format!("window \"{name}\" does not exist");
+                Err(self.error(node, SqlError::new("42704", message)))
+            }
+        }
+    }
+
+    /// Binds the windows of the clause WINDOW.
+    pub(crate) fn bind_window_clause(
+        &mut self,
+        clause: Option<ast::WindowClause>,
+    ) -> Result<(), StatementError> {
+        for definition in clause.into_iter().flat_map(|clause| clause.window_defs()) {
+            let node = definition.syntax();
+            let name = self.part(definition.window(), node)?;
+            let name = ast::normalize_name_node(name.syntax());
+            let spec = self.bind_window(definition.window_spec(), node, false)?;
+            let WindowScope::Open(windows) = &mut self.queries.windows else {
+                unreachable!("window functions are allowed")
+            };
+            if windows.named.iter().any(|(own, _)| *own == name) {
+                let message = format!("window \"{name}\" is already defined");
+                return Err(self.error(node, SqlError::new("42P20", message)));
+            }
+            windows.named.push((name, spec));
+        }
+        Ok(())
+    }
+
+    /// Binds a window.
+    fn bind_window(
+        &mut self,
+        spec: Option<ast::WindowSpec>,
+        node: &SyntaxNode,
+        is_over: bool,
+    ) -> Result<Spec, StatementError> {
+        let Some(spec) = spec else { return Ok(Spec::default()) };
+        let (partition, order) = (spec.partition_by_clause(), spec.order_by_clause());
+        let mut window = Spec::default();
+        if let Some(reference) = spec.window_ref() {
+            let name = ast::normalize_name_node(reference.syntax());
+            window = self.named_window(reference.syntax())?;
+            let refused = |message: String| SqlError::new("42P20", message);
+            if partition.is_some() {
+                let error = refused(format!("cannot override PARTITION BY clause of window \"{name}\""));
+                return Err(self.error(node, error));
+            }
+            if order.is_some() && window.keys.len() > window.partitions {
+                let error = refused(format!("cannot override ORDER BY clause of window \"{name}\""));
+                return Err(self.error(node, error));
+            }
+            if window.frame.is_some() {
+                let error = refused(format!("cannot copy window \"{name}\" because it has a frame clause"));
+                let is_alone = is_over && order.is_none() && spec.frame_clause().is_none();
+                let hint = "Omit the parentheses in this OVER clause.";
+                return Err(self.error(node, if is_alone { error.with_hint(hint) } else { error }));
+            }
+        }
+        let outside = ("42P20", "window functions are not allowed in window definitions");
+        self.without_windows(outside, |binder| {
+            for value in partition.into_iter().flat_map(|clause| clause.exprs()) {
+                let typed = binder.bind(&value)?;
+                let (value, ty) = binder.settle(typed, None, value.syntax())?;
+                window.keys.push(binder.sort_key(value, ty, (false, false)));
+                window.partitions += 1;
+            }
+            for sort in binder.bind_sort_list(order)? {
+                let typed = binder.bind(&sort.expression)?;
+                let (value, ty) = binder.settle(typed, None, sort.expression.syntax())?;
+                window.keys.push(binder.sort_key(value, ty, (sort.descending, sort.nulls_first)));
+                window.types.push(ty);
+            }
+            if let Some(clause) = spec.frame_clause() {
+                window.frame = Some(binder.bind_frame(&clause, &window)?);
+            }
+            Ok(window)
+        })
+    }
+
+    fn bind_frame(&mut self, clause: &ast::FrameClause, window: &Spec) -> Result<Frame, StatementError> {
+        let node = clause.syntax();
+        let mode = match self.part(clause.frame_units(), node)? {
+            ast::FrameUnits::FrameRows(_) => FrameMode::Rows,
+            ast::FrameUnits::FrameRange(_) => FrameMode::Range,
+            ast::FrameUnits::FrameGroups(_) => FrameMode::Groups,
+        };
+        let bounds: Vec<ast::FrameBound> = match self.part(clause.frame_extent(), node)? {
+            ast::FrameExtent::FrameBound(bound) => vec![bound],
+            ast::FrameExtent::FrameBetween(between) => {
+                between.syntax().children().filter_map(ast::FrameBound::cast).collect()
+            }
+        };
+        let exclusion = match clause.frame_exclude().and_then(|own| own.frame_exclude_target()) {
+            None | Some(ast::FrameExcludeTarget::NoOthers(_)) => Exclusion::NoOthers,
+            Some(ast::FrameExcludeTarget::CurrentRow(_)) => Exclusion::CurrentRow,
+            Some(ast::FrameExcludeTarget::Group(_)) => Exclusion::Group,
+            Some(ast::FrameExcludeTarget::Ties(_)) => Exclusion::Ties,
+        };
+        if let Some(message) = misplaced(&bounds) {
+            return Err(self.error(node, SqlError::new("42P20", message)));
+        }
+        if mode == FrameMode::Groups && window.types.is_empty() {
+            let error = SqlError::new("42P20", "GROUPS mode requires an ORDER BY clause");
+            return Err(self.error(node, error));
+        }
+        let mut bound = Vec::new();
+        for end in &bounds {
+            bound.push(self.bind_frame_bound(end, mode, window)?);
+        }
+        let end = if bound.len() > 1 { bound.pop() } else { None };
+        let (start, end) = (self.part(bound.pop(), node)?, end.unwrap_or(FrameBound::CurrentRow));
+        Ok(Frame { mode, start, end, exclusion })
+    }
+
+    fn bind_frame_bound(
+        &mut self,
+        bound: &ast::FrameBound,
+        mode: FrameMode,
+        window: &Spec,
+    ) -> Result<FrameBound, StatementError> {
+        let node = bound.syntax();
+        Ok(match bound {
+            ast::FrameBound::UnboundedPreceding(_) => FrameBound::UnboundedPreceding,
+            ast::FrameBound::CurrentRow(_) => FrameBound::CurrentRow,
+            ast::FrameBound::UnboundedFollowing(_) => FrameBound::UnboundedFollowing,
+            ast::FrameBound::ExprPreceding(own) => {
+                let offset = self.part(own.expr(), node)?;
+                FrameBound::Preceding(self.bind_frame_offset(&offset, mode, window, true)?)
+            }
+            ast::FrameBound::ExprFollowing(own) => {
+                let offset = self.part(own.expr(), node)?;
+                FrameBound::Following(self.bind_frame_offset(&offset, mode, window, false)?)
+            }
+        })
+    }
+
+    fn bind_frame_offset(
+        &mut self,
+        offset: &ast::Expr,
+        mode: FrameMode,
+        window: &Spec,
+        precedes: bool,
+    ) -> Result<FrameOffset, StatementError> {
+        let node = offset.syntax();
+        let mode = match mode {
+            FrameMode::Rows => "ROWS",
+            FrameMode::Groups => "GROUPS",
+            FrameMode::Range => return self.bind_difference(offset, window, precedes),
+        };
+        let typed = self.bind_constant(offset, mode)?;
+        let is_assigned =
+            |ty| matches!(ty, Type::Scalar(own) if CastContext::Assignment.allows(own, ScalarType::BigInt));
+        if typed.known_type().is_some_and(|ty| !is_assigned(ty)) {
+            let message = format!("argument of {mode} must be type bigint, not type {}", typed.shown_type());
+            return Err(self.error(node, SqlError::new("42804", message)));
+        }
+        let count = self.coerce(typed, ScalarType::BigInt.into(), CastContext::Assignment, node)?;
+        Ok(FrameOffset::Count(count))
+    }
+
+    /// Binds an expression that must not depend on a row of the SELECT.
+    fn bind_constant(&mut self, value: &ast::Expr, clause: &str) -> Result<Typed, StatementError> {
+        let (typed, refers) =
+            self.without_group_keys(|binder| binder.referring(|binder| binder.bind(value)))?;
+        if refers.own != 0 {
+            let message = format!("argument of {clause} must not contain variables");
+            return Err(self.error(value.syntax(), SqlError::new("42P10", message)));
+        }
+        Ok(typed)
+    }
+
+    /// Binds the offset of a RANGE.
+    fn bind_difference(
+        &mut self,
+        offset: &ast::Expr,
+        window: &Spec,
+        precedes: bool,
+    ) -> Result<FrameOffset, StatementError> {
+        let node = offset.syntax();
+        let ([order], [ty]) = (&window.keys[window.partitions..], &window.types[..]) else {
+            let message = "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column";
+            return Err(self.error(node, SqlError::new("42P20", message)));
+        };
+        let key = Typed::Known(order.value.clone(), *ty);
+        let is_less = precedes != order.descending;
+        let (limit, is_negative) = match *ty {
+            Type::Scalar(own) if own.is_timestamp() || own == ScalarType::Date => {
+                self.bind_interval_offset(offset, key.clone(), is_less)?
+            }
+            Type::Scalar(own) if own.is_number() => {
+                self.bind_number_offset(offset, (order.value.clone(), own), is_less)?
+            }
+            ty => {
+                let message =
+                    format!("RANGE with offset PRECEDING/FOLLOWING is not supported for column type {ty}");
+                return Err(self.error(node, SqlError::new("0A000", message)));
+            }
+        };
+        let (class, operands) = self.comparable(key, limit, node)?;
+        let [key, limit] = *operands;
+        Ok(FrameOffset::Value { key, limit, class, is_negative })
+    }
+
+    fn bind_interval_offset(
+        &mut self,
+        offset: &ast::Expr,
+        key: Typed,
+        is_less: bool,
+    ) -> Result<(Typed, Expression), StatementError> {
+        let node = offset.syntax();
+        let Some(interval) = self.interval_offset(offset)? else {
+            return Err(self.unsupported(node, "a RANGE of times by an offset that is not an interval"));
+        };
+        // As in PostgreSQL, a month has 30 days where intervals are compared.
+        let days = i128::from(interval.months) * 30 + i128::from(interval.days);
+        let is_negative = days * 86_400_000_000 + i128::from(interval.us) < 0;
+        let limit = self.shifted_value(key, interval, is_less, node)?;
+        Ok((limit, Expression::boolean(is_negative)))
+    }
+
+    fn bind_number_offset(
+        &mut self,
+        offset: &ast::Expr,
+        (key, ty): (Expression, ScalarType),
+        is_less: bool,
+    ) -> Result<(Typed, Expression), StatementError> {
+        let node = offset.syntax();
+        let typed = self.bind_constant(offset, "RANGE")?;
+        // The limit of an integer may be no integer of its type.
+        let wide = if ty == ScalarType::Double { ScalarType::Double } else { ScalarType::AnyNumeric };
+        let takes = |own: ScalarType| match ty {
+            _ if ty.is_integer() => own.is_integer(),
+            _ => own.is_number() && CastContext::Implicit.allows(own, wide),
+        };
+        if let Some(own) = typed.known_type()
+            && !matches!(own, Type::Scalar(own) if takes(own))
+        {
+            let message = format!(
+                "RANGE with offset PRECEDING/FOLLOWING is not supported for column type {} and offset type {}",
+                ty.base(),
+                typed.shown_type()
+            );
+            return Err(self.error(node, SqlError::new("0A000", message)));
+        }
+        let read_as = if ty.is_integer() { ScalarType::BigInt } else { wide };
+        let typed = match typed {
+            known @ Typed::Known(..) => known,
+            literal => Typed::Known(
+                self.coerce(literal, read_as.into(), CastContext::Implicit, node)?,
+                read_as.into(),
+            ),
+        };
+        let widened = |binder: &Self, own: Typed| {
+            let value = binder.coerce(own, wide.into(), CastContext::Implicit, node)?;
+            Ok::<_, StatementError>(Typed::Known(value, wide.into()))
+        };
+        let key = widened(self, Typed::Known(key, ty.into()))?;
+        let typed = widened(self, typed)?;
+        let zero = Typed::Known(Expression::Constant(Datum::Int(0)), ScalarType::Integer.into());
+        let is_negative = self.comparison(CompareOperator::Less, typed.clone(), zero, node)?;
+        let is_negative = self.bind_condition_of(is_negative, node)?;
+        let limit = self.operator(if is_less { "-" } else { "+" }, vec![key, typed], node)?;
+        Ok((limit, is_negative))
+    }
+}
+
+/// Returns what is wrong with the ends of a frame.
+fn misplaced(bounds: &[ast::FrameBound]) -> Option<&'static str> {
+    use ast::FrameBound as B;
+    Some(match bounds {
+        [B::UnboundedFollowing(_)] | [B::UnboundedFollowing(_), _] => {
+            "frame start cannot be UNBOUNDED FOLLOWING"
+        }
+        [B::ExprFollowing(_)] => "frame starting from following row cannot end with current row",
+        [_, B::UnboundedPreceding(_)] => "frame end cannot be UNBOUNDED PRECEDING",
+        [B::CurrentRow(_), B::ExprPreceding(_)] => {
+            "frame starting from current row cannot have preceding rows"
+        }
+        [B::ExprFollowing(_), B::ExprPreceding(_) | B::CurrentRow(_)] => {
+            "frame starting from following row cannot have preceding rows"
+        }
+        _ => return None,
+    })
+}
