@@ -3,6 +3,7 @@
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::plan::select::Sort;
+use crate::plan::windows::WindowScope;
 use catalog::{ScalarType, Type};
 use procedure::{
     Aggregate, AggregateFunction, BuiltIn, CastContext, CompareClass, Expression, Form, Kind, Register,
@@ -30,9 +31,11 @@ impl Binder<'_> {
             let message = format!("aggregate function {name} is not allowed here");
             return Err(self.error(node, SqlError::new("42803", message)));
         };
-        let windows = ("42803", "aggregate function calls cannot contain window function calls");
+        let windows = "aggregate function calls cannot contain window function calls";
         let bind = |binder: &mut Self| {
-            binder.without_windows(windows, |own| own.bind_aggregated(name, arguments, call, node))
+            binder.without_windows(WindowScope::Closed("42803", windows), |own| {
+                own.bind_aggregated(name, arguments, call, node)
+            })
         };
         let bound = self.without_group_keys(|binder| binder.before_groups(node, bind));
         self.aggregates = Some(outer);

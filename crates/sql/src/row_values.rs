@@ -1,4 +1,5 @@
-//! Comparisons of rows: `(a, b) = (1, 2)`, `(a, b) < (c, d)`, `(a, b) IN ((1, 2), (3, 4))`, `(a, b) = (SELECT …)`.
+//! Comparisons of rows: `(a, b) = (1, 2)`, `(a, b) < (c, d)`, `(a, b) IN ((1, 2), (3, 4))`,
+//! `(a, b) = (SELECT …)`.
 //!
 //! As in SQL, rows are compared by their first values that are not equal; the comparison is NULL where a NULL
 //! comes first.

@@ -4,96 +4,14 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
+use crate::plan::windows::{Spec, WindowScope};
 use catalog::{Datum, ScalarType, Type};
 use procedure::query::{Exclusion, Frame, FrameBound, FrameMode, FrameOffset, WindowCall, WindowValue};
 use procedure::{
-    BuiltIn, CastContext, CompareOperator, Expression, Form, Register, SortKey, SqlError, built_ins_named,
+    BuiltIn, CastContext, CompareOperator, Expression, Form, Register, SqlError, built_ins_named,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
-
-/// Whether window functions may be called.
-#[derive(Debug)]
-pub(crate) enum WindowScope {
-    /// They may: in the outputs of a SELECT, whose windows these are.
-    Open(Windows),
-    /// They may not. The SQLSTATE and the message of the error.
-    Closed(&'static str, &'static str),
-}
-
-impl Default for WindowScope {
-    fn default() -> Self {
-        Self::Closed("42P20", "window functions are not allowed here")
-    }
-}
-
-/// The windows of a SELECT.
-#[derive(Debug, Default)]
-pub(crate) struct Windows {
-    named: Vec<(String, Spec)>,
-    /// The calls, by the order of rows that they have in common.
-    pub(crate) orders: Vec<WindowOrder>,
-}
-
-/// Calls whose windows have the same partitions and order.
-#[derive(Debug)]
-pub(crate) struct WindowOrder {
-    pub(crate) keys: Vec<SortKey>,
-    pub(crate) partitions: usize,
-    pub(crate) calls: Vec<WindowCall>,
-}
-
-impl Windows {
-    /// Returns the expressions of all calls and orders, to be changed.
-    pub(crate) fn expressions_mut(&mut self) -> Vec<&mut Expression> {
-        let mut all = Vec::new();
-        for order in &mut self.orders {
-            all.extend(order.keys.iter_mut().map(|key| &mut key.value));
-            all.extend(order.calls.iter_mut().flat_map(WindowCall::expressions_mut));
-        }
-        all
-    }
-
-    /// Returns the registers of the results.
-    pub(crate) fn targets(&self) -> impl Iterator<Item = Register> {
-        self.orders.iter().flat_map(|order| &order.calls).map(|call| call.target)
-    }
-
-    /// Adds a call. Returns the register of an equal call, which has the same result.
-    fn add(&mut self, spec: Spec, call: WindowCall) -> Register {
-        let Spec { keys, partitions, .. } = spec;
-        let is_same = |own: &WindowOrder| own.partitions == partitions && own.keys == keys;
-        let order = match self.orders.iter().position(is_same) {
-            Some(place) => &mut self.orders[place],
-            None => {
-                self.orders.push(WindowOrder { keys, partitions, calls: Vec::new() });
-                self.orders.last_mut().expect("an order was added")
-            }
-        };
-        let is_equal = |own: &&WindowCall| {
-            let mut other = call.clone();
-            other.retarget(own.target);
-            **own == other
-        };
-        if let Some(equal) = order.calls.iter().find(is_equal) {
-            return equal.target;
-        }
-        let target = call.target;
-        order.calls.push(call);
-        target
-    }
-}
-
-/// A window.
-#[derive(Clone, Debug, Default)]
-struct Spec {
-    /// The keys of the partitions, then those of the order.
-    keys: Vec<SortKey>,
-    partitions: usize,
-    /// The types of the keys of the order.
-    types: Vec<Type>,
-    frame: Option<Frame>,
-}
 
 /// The window functions with a name.
 fn window_functions(name: &str) -> Vec<&'static BuiltIn> {
@@ -108,12 +26,7 @@ pub(crate) fn is_window_function(name: &str) -> bool {
 
 impl Binder<'_> {
     /// Binds expressions in which window functions are not allowed.
-    pub(crate) fn without_windows<T>(
-        &mut self,
-        (sqlstate, message): (&'static str, &'static str),
-        bind: impl FnOnce(&mut Self) -> T,
-    ) -> T {
-        let closed = WindowScope::Closed(sqlstate, message);
+    pub(crate) fn without_windows<T>(&mut self, closed: WindowScope, bind: impl FnOnce(&mut Self) -> T) -> T {
         let outer = std::mem::replace(&mut self.queries.windows, closed);
         let bound = bind(self);
         self.queries.windows = outer;
@@ -142,8 +55,8 @@ impl Binder<'_> {
         if let WindowScope::Closed(sqlstate, message) = self.queries.windows {
             return Err(self.error(node, SqlError::new(sqlstate, message)));
         }
-        self.check_window_call((name, is_aggregate), call, node)?;
-        let nested = ("42P20", "window function calls cannot be nested");
+        self.check_window_call(name, is_aggregate, call, node)?;
+        let nested = WindowScope::closed("window function calls cannot be nested");
         let (value, ty) = self.without_windows(nested, |binder| {
             if is_aggregate {
                 let (aggregate, ty) = binder.bind_aggregated(name, arguments, call, node)?;
@@ -165,7 +78,8 @@ impl Binder<'_> {
     /// Refuses the clauses that a call with OVER must not have.
     fn check_window_call(
         &self,
-        (name, is_aggregate): (&str, bool),
+        name: &str,
+        is_aggregate: bool,
         call: &ast::CallExpr,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
@@ -281,7 +195,7 @@ impl Binder<'_> {
                 return Err(self.error(node, if is_alone { error.with_hint(hint) } else { error }));
             }
         }
-        let outside = ("42P20", "window functions are not allowed in window definitions");
+        let outside = WindowScope::closed("window functions are not allowed in window definitions");
         self.without_windows(outside, |binder| {
             for value in partition.into_iter().flat_map(|clause| clause.exprs()) {
                 let typed = binder.bind(&value)?;
@@ -413,7 +327,7 @@ impl Binder<'_> {
                 self.bind_interval_offset(offset, key.clone(), is_less)?
             }
             Type::Scalar(own) if own.is_number() => {
-                self.bind_number_offset(offset, (order.value.clone(), own), is_less)?
+                self.bind_number_offset(offset, order.value.clone(), own, is_less)?
             }
             ty => {
                 let message =
@@ -446,7 +360,8 @@ impl Binder<'_> {
     fn bind_number_offset(
         &mut self,
         offset: &ast::Expr,
-        (key, ty): (Expression, ScalarType),
+        key: Expression,
+        ty: ScalarType,
         is_less: bool,
     ) -> Result<(Typed, Expression), StatementError> {
         let node = offset.syntax();
@@ -461,7 +376,8 @@ impl Binder<'_> {
             && !matches!(own, Type::Scalar(own) if takes(own))
         {
             let message = format!(
-                "RANGE with offset PRECEDING/FOLLOWING is not supported for column type {} and offset type {}",
+                "RANGE with offset PRECEDING/FOLLOWING is not supported for column type {} and offset \
+                 type {}",
                 ty.base(),
                 typed.shown_type()
             );

@@ -201,8 +201,8 @@ impl Aggregate {
         argument.iter_mut().chain(filter).chain(second).chain(order).collect()
     }
 
-    /// Returns whether a row that was added can be removed again, so that the result is the one without it, to
-    /// the last digit: counts, and sums of integers.
+    /// Returns whether a row that was added can be removed again, so that the result is the one without it,
+    /// to the last digit: counts, and sums of numbers of one scale.
     pub(crate) fn is_invertible(&self) -> bool {
         use AggregateFunction as F;
         let is_exact = self.class == crate::CompareClass::Int;

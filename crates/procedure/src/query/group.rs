@@ -68,12 +68,50 @@ impl Groups<'_> {
         let count = self.aggregates.len();
         add_row(&mut self.running[place * count..][..count], self.aggregates, machine)
     }
+
+    /// Hands on the groups, set by set.
+    fn hand_on<D: Transaction>(
+        self,
+        keys: &[(Register, Expression)],
+        sets: &[GroupingSet],
+        machine: &mut Machine,
+        data: &mut D,
+        sink: &mut Sink<'_, D>,
+    ) -> Result<Flow, Failure> {
+        let registers: Vec<_> = keys.iter().map(|(register, _)| *register).collect();
+        let mut order: Vec<usize> = (0..self.sets.len()).collect();
+        order.sort_by_key(|row| self.sets[*row]);
+        for place in 0..self.rows.len() {
+            let row = order.get(place).copied().unwrap_or(place);
+            check_cancelled(machine)?;
+            let mark = machine.frame.arena.mark();
+            self.rows.load(row, &registers, machine);
+            if let Some(set) = self.sets.get(row) {
+                let set = &sets[*set as usize];
+                set.marks.iter().for_each(|(register, mark)| machine.set(*register, Datum::Int(*mark)));
+            }
+            let count = self.aggregates.len();
+            let own = &self.running[row * count..][..count];
+            for (accumulator, aggregate) in own.iter().zip(self.aggregates) {
+                let value = accumulator.finish(aggregate, machine)?;
+                machine.set(aggregate.target, value);
+            }
+            let flow = sink(machine, data)?;
+            machine.frame.arena.release(mark);
+            if flow == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+        }
+        Ok(Flow::Continue)
+    }
 }
 
-/// Runs a node of groups. Groups of one set come in the order of their first rows, and sets one after the other.
+/// Runs a node of groups. Groups of one set come in the order of their first rows, and sets one after the
+/// other.
 pub(super) fn run_group<D: Transaction>(
     input: &Plan,
-    (keys, sets): (&[(Register, Expression)], &[GroupingSet]),
+    keys: &[(Register, Expression)],
+    sets: &[GroupingSet],
     aggregates: &[Aggregate],
     machine: &mut Machine,
     data: &mut D,
@@ -116,29 +154,5 @@ pub(super) fn run_group<D: Transaction>(
         }
         Ok(Flow::Continue)
     })?;
-    let Groups { rows, mut running, sets: set_of, .. } = groups;
-    let registers: Vec<_> = keys.iter().map(|(register, _)| *register).collect();
-    let mut order: Vec<usize> = (0..set_of.len()).collect();
-    order.sort_by_key(|row| set_of[*row]);
-    for place in 0..rows.len() {
-        let row = order.get(place).copied().unwrap_or(place);
-        check_cancelled(machine)?;
-        let mark = machine.frame.arena.mark();
-        rows.load(row, &registers, machine);
-        if let Some(set) = set_of.get(row) {
-            let set = &sets[*set as usize];
-            set.marks.iter().for_each(|(register, mark)| machine.set(*register, Datum::Int(*mark)));
-        }
-        let own = &mut running[row * aggregates.len()..][..aggregates.len()];
-        for (accumulator, aggregate) in own.iter_mut().zip(aggregates) {
-            let value = accumulator.finish(aggregate, machine)?;
-            machine.set(aggregate.target, value);
-        }
-        let flow = sink(machine, data)?;
-        machine.frame.arena.release(mark);
-        if flow == Flow::Stop {
-            return Ok(Flow::Stop);
-        }
-    }
-    Ok(Flow::Continue)
+    groups.hand_on(keys, sets, machine, data, sink)
 }

@@ -98,15 +98,7 @@ impl Accumulator {
                 };
             }
             (function, _) if function.is_list() => {
-                let mut row = vec![value];
-                if aggregate.second.is_some() {
-                    row.push(second);
-                }
-                for key in &aggregate.order {
-                    row.push(key.value.evaluate(machine)?);
-                }
-                let rows = self.rows.get_or_insert_with(|| Box::new(Buffer::new(row.len())));
-                rows.push(row, &machine.frame.arena)?;
+                self.keep(aggregate, [value, second], machine)?;
             }
             (_, Datum::Double(value)) => self.double += value,
             _ => {
@@ -137,6 +129,25 @@ impl Accumulator {
             self.sum = self.sum.minus(decimal)?;
         }
         self.count -= i64::from(!value.is_null());
+        Ok(())
+    }
+
+    /// Keeps a value with its second argument and its sort keys.
+    fn keep(
+        &mut self,
+        aggregate: &Aggregate,
+        [value, second]: [Datum; 2],
+        machine: &mut Machine,
+    ) -> Result<(), Failure> {
+        let mut row = vec![value];
+        if aggregate.second.is_some() {
+            row.push(second);
+        }
+        for key in &aggregate.order {
+            row.push(key.value.evaluate(machine)?);
+        }
+        let rows = self.rows.get_or_insert_with(|| Box::new(Buffer::new(row.len())));
+        rows.push(row, &machine.frame.arena)?;
         Ok(())
     }
 

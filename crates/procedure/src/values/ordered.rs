@@ -4,8 +4,8 @@ use crate::query::{Buffer, compare_keys};
 use crate::{Aggregate, AggregateFunction, Machine, SqlError};
 use catalog::Datum;
 
-/// Returns the result of an aggregate of kept rows. A row is the argument, the second argument, if there is one,
-/// and the sort keys.
+/// Returns the result of an aggregate of kept rows. A row is the argument, the second argument, if there is
+/// one, and the sort keys.
 pub(crate) fn result(aggregate: &Aggregate, rows: &Buffer, machine: &mut Machine) -> Result<Datum, SqlError> {
     // The order of the rows, and the temporary memory of the sort.
     machine.ask_kept(rows.len() * size_of::<(usize, Datum)>())?;

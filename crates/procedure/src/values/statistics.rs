@@ -1,6 +1,6 @@
 //! Variances, standard deviations, correlations and regressions.
-//! Source: PostgreSQL 15: `float8_accum` and `float8_regr_accum` of `float.c` (the method of Youngs and Cramer), and
-//! `numeric_stddev_internal` of `numeric.c`.
+//! Source: PostgreSQL 15: `float8_accum` and `float8_regr_accum` of `float.c` (the method of Youngs and
+//! Cramer), and `numeric_stddev_internal` of `numeric.c`.
 
 use super::decimals::square_root_to;
 use crate::{Failure, SqlError};

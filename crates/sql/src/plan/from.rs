@@ -1,6 +1,7 @@
 //! Binds FROM: relations and joins.
 
 use super::conjunct::Conjunct;
+use super::windows::WindowScope;
 use super::{Binder, Bound, Merged, Relation, Relations, Rows};
 use crate::binder::Typed;
 use crate::error::StatementError;
@@ -363,7 +364,7 @@ impl Binder<'_> {
         match join.join_condition() {
             Some(ast::JoinCondition::OnClause(on)) => {
                 let condition = self.part(on.expr(), node)?;
-                let outside = ("42P20", "window functions are not allowed in JOIN conditions");
+                let outside = WindowScope::closed("window functions are not allowed in JOIN conditions");
                 self.without_windows(outside, |binder| binder.bind_conjuncts(condition, &mut conjuncts))?;
             }
             Some(ast::JoinCondition::JoinUsingClause(using)) => {

@@ -1,6 +1,6 @@
 //! Binds GROUP BY, with GROUPING SETS, ROLLUP and CUBE, and calls of `grouping`.
 
-use super::outputs::text_of;
+use super::windows::WindowScope;
 use super::{Applied, Binder};
 use crate::binder::Typed;
 use crate::error::StatementError;
@@ -157,7 +157,7 @@ impl Binder<'_> {
         for expression in expressions(element) {
             let expression = self.meant_by_group(expression, list)?;
             let bind = |binder: &mut Self| binder.bind(&expression);
-            let outside = ("42P20", "window functions are not allowed in GROUP BY");
+            let outside = WindowScope::closed("window functions are not allowed in GROUP BY");
             let (typed, mut applied) = self.without_windows(outside, |own| own.applying(bind))?;
             grouping.before.append(&mut applied);
             let (value, ty) = self.settle(typed, None, expression.syntax())?;
@@ -216,4 +216,11 @@ impl Binder<'_> {
         });
         Ok(Typed::Known(Expression::Register(target), ScalarType::Integer.into()))
     }
+}
+
+/// Returns the text of an expression, with one space between tokens and without comments.
+pub(super) fn text_of(node: &SyntaxNode) -> String {
+    let tokens = node.descendants_with_tokens().filter_map(|part| part.into_token());
+    let words = tokens.filter(|token| !token.kind().is_trivia()).map(|token| token.text().to_owned());
+    words.collect::<Vec<_>>().join(" ")
 }

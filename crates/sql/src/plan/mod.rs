@@ -18,12 +18,12 @@ mod recursive;
 pub(crate) mod select;
 mod semi;
 mod subquery;
+pub(crate) mod windows;
 mod write;
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::oids::table_oid;
-use crate::windows::WindowScope;
 use catalog::{ScalarType, Table, Type};
 use grouping::Grouping;
 pub(crate) use origin::Origins;
@@ -171,7 +171,7 @@ pub(crate) struct Queries {
     /// The groups of the current SELECT, while its outputs are bound.
     grouping: Grouping,
     /// Whether window functions may be called, and those of the current SELECT.
-    pub(crate) windows: WindowScope,
+    pub(crate) windows: windows::WindowScope,
 }
 
 /// A subquery or call that is evaluated before an expression.

@@ -1,11 +1,11 @@
 //! Binds the SELECT list with the clauses that refer to it: GROUP BY, HAVING, DISTINCT, ORDER BY.
 
-use super::grouping::Grouping;
+use super::grouping::{Grouping, text_of};
 use super::select::{Clauses, Distinct, Sort, Tail};
+use super::windows::{WindowScope, Windows};
 use super::{Applied, Binder, Rows};
 use crate::binder::Typed;
 use crate::error::StatementError;
-use crate::windows::{WindowScope, Windows};
 use catalog::Type;
 use procedure::{Aggregate, Expression, Register, SortKey, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -52,7 +52,7 @@ impl Binder<'_> {
                 nodes.push(item_node);
             }
             let having = select.having_clause().and_then(|clause| clause.expr());
-            let outside = ("42P20", "window functions are not allowed in HAVING");
+            let outside = WindowScope::closed("window functions are not allowed in HAVING");
             let bind = |own: &mut Self| having.map(|condition| own.bind_condition(&condition)).transpose();
             let having = binder.without_windows(outside, bind)?;
             let order = binder.bind_order(&tail.sorts, &outputs)?;
@@ -304,8 +304,8 @@ impl Binder<'_> {
     }
 }
 
-/// Splits subqueries and calls into those that are evaluated before windows, and those that need the result of
-/// a window, or another answer that does. As in PostgreSQL, rows of functions are repeated after windows.
+/// Splits subqueries and calls into those that are evaluated before windows, and those that need the result
+/// of a window, or another answer that does. As in PostgreSQL, rows of functions are repeated after windows.
 fn before_windows(applied: Vec<Applied>, windows: &Windows) -> (Vec<Applied>, Vec<Applied>) {
     let mut late: Vec<Register> = windows.targets().collect();
     if late.is_empty() {
@@ -321,13 +321,6 @@ fn before_windows(applied: Vec<Applied>, windows: &Windows) -> (Vec<Applied>, Ve
         }
     }
     (before, after)
-}
-
-/// Returns the text of an expression, with one space between tokens and without comments.
-pub(super) fn text_of(node: &SyntaxNode) -> String {
-    let tokens = node.descendants_with_tokens().filter_map(|part| part.into_token());
-    let words = tokens.filter(|token| !token.kind().is_trivia()).map(|token| token.text().to_owned());
-    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Replaces the expressions of group keys by the registers of the keys.

@@ -2,11 +2,11 @@
 
 use super::conjunct::Conjunct;
 use super::from::Sources;
+use super::windows::{WindowOrder, WindowScope};
 use super::{Applied, Binder, Bound, Relation, Rows, apply_all, compute};
 use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::path::WantedOrder;
-use crate::windows::WindowOrder;
 use catalog::{ScalarType, TableId, Type};
 use procedure::query::{GroupingSet, OutputColumn, Plan, Window};
 use procedure::{
@@ -160,7 +160,7 @@ impl Binder<'_> {
         let items = select.from_clause().into_iter().flat_map(|from| from.items());
         let Sources { sources, mut conjuncts, .. } = self.bind_from_list(items)?;
         if let Some(condition) = select.where_clause().and_then(|clause| clause.expr()) {
-            let outside = ("42P20", "window functions are not allowed in WHERE");
+            let outside = WindowScope::closed("window functions are not allowed in WHERE");
             self.without_windows(outside, |binder| binder.bind_conjuncts(condition, &mut conjuncts))?;
         }
         let tail = self.bind_tail(select)?;

@@ -96,11 +96,42 @@ fn lists_of_values_search_indexes() {
     for statement in whole {
         assert!(plan(statement).starts_with("Whole table item"), "{statement}: {}", plan(statement));
     }
+    let rows = "Nested Loop; Sort; Distinct by hash; ";
+    let cases = [
+        ("SELECT name FROM stock WHERE (w, item) IN ((1, 2), (3, 4))", "Values (2 rows)"),
+        ("SELECT name FROM stock WHERE (w = 1 AND item = 2) OR (w = 3 AND 4 = item)", "Values (2 rows)"),
+        (
+            "SELECT name FROM stock WHERE (item, w) IN (SELECT id, 1 FROM item WHERE name = 'x')",
+            "Range item using item_name (name = …)",
+        ),
+    ];
+    for (statement, expected) in cases {
+        let expected = format!("{rows}{expected}; Point stock using stock_pkey");
+        assert_eq!(plan(statement), expected, "{statement}");
+    }
     // A single row is found already.
     assert_eq!(
         plan("SELECT 1 FROM item WHERE id = 5 AND id IN (1, 5)"),
         "Point item using item_pkey, filtered"
     );
+}
+
+#[test]
+fn windows_follow_the_groups_and_precede_the_order() {
+    let cases = [
+        (
+            "SELECT w, sum(sum(quantity)) OVER (ORDER BY w) FROM stock GROUP BY w ORDER BY 2 LIMIT 1",
+            "Limit; Sort; WindowAgg; Group by hash; Whole table stock by stock_pkey",
+        ),
+        // An index has the order of the rows where no window has another one.
+        (
+            "SELECT w, item, count(*) OVER () FROM stock WHERE w = 1 ORDER BY item",
+            "WindowAgg; Range stock using stock_pkey (w = …)",
+        ),
+    ];
+    for (statement, expected) in cases {
+        assert_eq!(plan(statement), expected, "{statement}");
+    }
 }
 
 #[test]

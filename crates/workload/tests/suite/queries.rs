@@ -168,8 +168,8 @@ impl Writer {
         let by = self.of(&["count(*)", "sum(n)", "max(s)"]);
         let order_by = self.sort(by);
         format!(
-            "SELECT {key}, count(*), {value} OVER (ORDER BY {order} {frame}), rank() OVER (ORDER BY {order_by}) \
-             FROM t GROUP BY {key}"
+            "SELECT {key}, count(*), {value} OVER (ORDER BY {order} {frame}),
+             rank() OVER (ORDER BY {order_by}) FROM t GROUP BY {key}"
         )
     }
 
@@ -241,7 +241,8 @@ impl Writer {
             1 => {
                 let (first, second) = (self.windowed(), self.windowed());
                 format!(
-                    "SELECT * FROM (SELECT id, a, {first} AS v, {second} FROM t{condition}) q WHERE v IS NOT NULL"
+                    "SELECT * FROM (SELECT id, a, {first} AS v, {second} FROM t{condition}) q
+                     WHERE v IS NOT NULL"
                 )
             }
             2 => {

@@ -5,8 +5,8 @@ use crate::ir::expression::compare_across;
 use crate::query::buffer::Buffer;
 use crate::query::compare_keys;
 use crate::query::sort::Sorted;
-use crate::{CompareClass, Expression, Failure, Machine, Register, SortKey, SqlError};
-use catalog::{Arena, Datum};
+use crate::{Expression, Failure, Machine, Register, SortKey, SqlError};
+use catalog::Datum;
 use std::ops::Range;
 
 /// The rows of a partition. A row is named by its place in the partition.
@@ -27,7 +27,8 @@ impl<'a> Partition<'a> {
     pub(super) fn beginning_at(
         first: usize,
         sorted: &'a Sorted,
-        (keys, partitions): (&'a [SortKey], usize),
+        keys: &'a [SortKey],
+        partitions: usize,
         registers: &'a [Register],
     ) -> Self {
         let (own, order) = keys.split_at(partitions);
@@ -181,8 +182,8 @@ impl<'f> Ends<'f> {
         Ok(start..end.max(start))
     }
 
-    /// Returns the rows at an end of the frame of a row: the frame begins with the first of them, or ends with
-    /// the last.
+    /// Returns the rows at an end of the frame of a row: the frame begins with the first of them, or ends
+    /// with the last.
     fn edge(
         &self,
         bound: &FrameBound,
@@ -238,10 +239,10 @@ fn range_end(
             let mark = machine.frame.arena.mark();
             let own = partition.value(at, key, machine)?;
             let limit = (limits.row(0)[0], &limits.arena);
-            let is_before =
-                precedes(*class, (own, &machine.frame.arena), limit, (order.descending, is_start));
+            let compared = compare_across(*class, (own, &machine.frame.arena), limit);
+            let compared = if order.descending { compared.reverse() } else { compared };
             machine.frame.arena.release(mark);
-            is_before
+            if is_start { compared.is_lt() } else { compared.is_le() }
         };
         if !before {
             break;
@@ -251,8 +252,8 @@ fn range_end(
     Ok(at)
 }
 
-/// Returns whether a row lies before the start of the frame, or before its end, where the key of the row or of
-/// the current row is NULL.
+/// Returns whether a row lies before the start of the frame, or before its end, where the key of the row or
+/// of the current row is NULL.
 fn null_is_before(other: bool, current: bool, nulls_first: bool, is_start: bool) -> bool {
     match (nulls_first, is_start) {
         (true, true) => other && !current,
@@ -260,16 +261,4 @@ fn null_is_before(other: bool, current: bool, nulls_first: bool, is_start: bool)
         (true, false) => other || !current,
         (false, false) => !other || current,
     }
-}
-
-/// Returns whether the key of a row lies before the start of the frame, or before its end.
-fn precedes(
-    class: CompareClass,
-    own: (Datum, &Arena),
-    limit: (Datum, &Arena),
-    (descending, is_start): (bool, bool),
-) -> bool {
-    let order = compare_across(class, own, limit);
-    let order = if descending { order.reverse() } else { order };
-    if is_start { order.is_lt() } else { order.is_le() }
 }

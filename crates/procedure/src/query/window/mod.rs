@@ -1,12 +1,12 @@
 //! Window functions: values of a row that depend on the rows of its partition.
 //!
-//! A node keeps its rows, sorts them by the keys of the partitions and then by the order within them, and hands
-//! them on in that order with the values of its calls.
-//! Source: PostgreSQL 15's documentation, "Window Functions" and "Window Function Calls"; the rules for NULLs in
-//! RANGE frames are those of its `nodeWindowAgg.c`.
+//! A node keeps its rows, sorts them by the keys of the partitions and then by the order within them, and
+//! hands them on in that order with the values of its calls.
+//! Source: PostgreSQL 15's documentation, "Window Functions" and "Window Function Calls"; the rules for NULLs
+//! in RANGE frames are those of its `nodeWindowAgg.c`.
 //!
 //! Invariant: rows with equal keys keep the order in which they come, so a replay computes the same values.
-//! Held by: `windows_are_the_same_in_every_recovery`.
+//! Held by: `queries_in_procedures_and_transactions_are_recovered`.
 
 mod frame;
 mod run;

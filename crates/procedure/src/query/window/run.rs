@@ -49,7 +49,7 @@ pub(in crate::query) fn run_window<D: Transaction>(
     let (mut at, mut ends) = (0, Vec::new());
     let mut values = Vec::with_capacity(calls.len());
     while at < sorted.order.len() {
-        let partition = Partition::beginning_at(at, &sorted, (keys, *partitions), registers);
+        let partition = Partition::beginning_at(at, &sorted, keys, *partitions, registers);
         machine.ask_kept(partition.len() * size_of::<u32>())?;
         let mut progress: Vec<Progress> = calls.iter().map(|_| Progress::new()).collect();
         for row in 0..partition.len() {
@@ -95,7 +95,7 @@ fn value_of(
             WindowFunction::FirstValue | WindowFunction::LastValue | WindowFunction::NthValue => {
                 let frame = ends.frame_of(row, progress.frame.clone(), partition, machine)?;
                 progress.frame = frame.clone();
-                value_in(*function, arguments, (frame, call.frame.exclusion), row, partition, machine)
+                value_in(*function, arguments, frame, call.frame.exclusion, row, partition, machine)
             }
             WindowFunction::Lag | WindowFunction::Lead => {
                 value_beside(*function == WindowFunction::Lead, arguments, row, partition, machine)
@@ -169,7 +169,8 @@ fn value_beside(
 fn value_in(
     function: WindowFunction,
     arguments: &[Expression],
-    (frame, exclusion): (Range<usize>, Exclusion),
+    frame: Range<usize>,
+    exclusion: Exclusion,
     row: usize,
     partition: &Partition<'_>,
     machine: &mut Machine,
@@ -193,8 +194,8 @@ fn value_in(
     }
 }
 
-/// Returns an aggregate of the rows of a frame. Rows are added to those of the frame before, where it begins at
-/// the same row, and rows that have left are removed, where that undoes their addition exactly.
+/// Returns an aggregate of the rows of a frame. Rows are added to those of the frame before, where it begins
+/// at the same row, and rows that have left are removed, where that undoes their addition exactly.
 fn aggregate_of(
     aggregate: &Aggregate,
     frame: &Frame,
