@@ -60,7 +60,7 @@ impl Binder<'_> {
         let (value, ty) = self.without_windows(nested, |binder| {
             if is_aggregate {
                 let (aggregate, ty) = binder.bind_aggregated(name, arguments, call, node)?;
-                return Ok((WindowValue::Aggregate(aggregate), ty));
+                return Ok((WindowValue::Aggregate(Box::new(aggregate)), ty));
             }
             binder.bind_window_function(name, arguments, node)
         })?;

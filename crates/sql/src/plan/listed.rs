@@ -24,7 +24,7 @@ enum Values {
     Array(Expression),
     Rows(Vec<Vec<Expression>>),
     /// The rows of a query, and the registers of its columns.
-    Query(Plan, Vec<Register>),
+    Query(Box<Plan>, Vec<Register>),
 }
 
 /// Columns, and the values of which they equal one.
@@ -159,7 +159,7 @@ impl Binder<'_> {
             columns.push(ListedColumn { column: probe.clone(), class: *class, ty });
             registers.push(register);
         }
-        Some(Listed { relation, columns, values: Values::Query(subquery.plan.clone(), registers) })
+        Some(Listed { relation, columns, values: Values::Query(Box::new(subquery.plan.clone()), registers) })
     }
 
     /// Returns the columns of a chain of ORs, with the values that they are compared with.
@@ -208,7 +208,7 @@ impl Binder<'_> {
     ) -> Result<(usize, Vec<Conjunct>), StatementError> {
         let Listed { relation, columns, values } = listed;
         let (plan, registers) = match values {
-            Values::Query(plan, registers) => (plan, registers),
+            Values::Query(plan, registers) => (*plan, registers),
             Values::Array(array) => {
                 let registers = vec![self.new_register(columns[0].ty)];
                 let (function, arguments) = (TableFunction::Unnest, vec![array]);

@@ -100,10 +100,6 @@ fn lists_of_values_search_indexes() {
     let cases = [
         ("SELECT name FROM stock WHERE (w, item) IN ((1, 2), (3, 4))", "Values (2 rows)"),
         ("SELECT name FROM stock WHERE (w = 1 AND item = 2) OR (w = 3 AND 4 = item)", "Values (2 rows)"),
-        (
-            "SELECT name FROM stock WHERE (item, w) IN (SELECT id, 1 FROM item WHERE name = 'x')",
-            "Range item using item_name (name = …)",
-        ),
     ];
     for (statement, expected) in cases {
         let expected = format!("{rows}{expected}; Point stock using stock_pkey");

@@ -53,7 +53,7 @@ pub enum WindowValue {
         arguments: Vec<Expression>,
     },
     /// An aggregate of the rows of the frame.
-    Aggregate(Aggregate),
+    Aggregate(Box<Aggregate>),
 }
 
 /// A function that has no meaning outside of a window.
