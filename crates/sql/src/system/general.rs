@@ -9,7 +9,6 @@ use procedure::RecoveryColumn;
 
 /// Relations without rows, because their objects are not supported.
 const EMPTY: &[(&str, &[(&str, Type)])] = &[
-    ("pg_description", &[("objoid", INT), ("classoid", INT), ("objsubid", INT), ("description", TEXT)]),
     ("pg_shdescription", &[("objoid", INT), ("classoid", INT), ("objsubid", INT), ("description", TEXT)]),
     ("pg_inherits", &[("inhrelid", INT), ("inhparent", INT), ("inhseqno", INT), ("inhdetachpending", BOOL)]),
     (
@@ -62,6 +61,7 @@ impl Schema {
             "pg_namespace" => self.pg_namespace(),
             "pg_type" => self.pg_type(),
             "reprise_recovery" => reprise_recovery(),
+            "pg_description" => self.pg_description(),
             "pg_settings" => self.pg_settings(),
             "pg_trigger" => self.pg_trigger(),
             "pg_am" => self.pg_am(),
