@@ -9,6 +9,7 @@ mod decimal;
 mod encoding;
 mod identifiers;
 mod input;
+mod json;
 mod key;
 mod row;
 mod schema;
@@ -27,6 +28,10 @@ pub use decimal::{Decimal, DecimalError};
 pub use encoding::{DecodeError, Reader, decode_value, encode_value, put_varint, skip_value};
 pub use identifiers::{CommitOrder, Epoch, IndexId, ProcedureId, TableId};
 pub use input::{array_elements, bytea_of_escaped, utf8_of};
+pub use json::{
+    Json, canonical_jsonb, check_json, compare_jsonb, json_elements, json_members, json_text,
+    push_json_string,
+};
 pub use key::{encode_datum, successor};
 pub use row::{ChangedWord, ColumnKind, ColumnSlot, RowLayout, VARIABLE_ALIGNMENT, words_of};
 pub use schema::{

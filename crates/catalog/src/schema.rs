@@ -434,11 +434,11 @@ impl Catalog {
         }
         for column in &columns {
             let ty = table.columns[*column].ty;
-            if ty.is_exact() && !ty.is_integer() && !ty.is_machine_numeric() {
-                return Err(CatalogError::Unsupported(format!(
-                    "type {ty} in an index: use NUMERIC of at most {} digits",
-                    ScalarType::MACHINE_DIGITS
-                )));
+            if !ty.is_key() {
+                let most = ScalarType::MACHINE_DIGITS;
+                let advice = format!(": use NUMERIC of at most {most} digits");
+                let advice = if ty.is_exact() { advice.as_str() } else { "" };
+                return Err(CatalogError::Unsupported(format!("type {ty} in an index{advice}")));
             }
         }
         let id = IndexId(self.next_index);

@@ -260,7 +260,12 @@ fn put_binary(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
                 put_numeric(decimal, out);
             }
         }
-        Datum::Bytes(span) => put_characters(arena.bytes(span), scalar, out),
+        Datum::Bytes(span) => {
+            if scalar == ScalarType::Jsonb {
+                out.put_u8(binary::JSONB_VERSION);
+            }
+            put_characters(arena.bytes(span), scalar, out);
+        }
     }
 }
 

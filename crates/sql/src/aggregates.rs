@@ -4,8 +4,8 @@ use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use catalog::{ScalarType, Type};
 use procedure::{
-    Aggregate, AggregateFunction, BuiltIn, CastContext, CompareClass, Expression, Form, Kind, Register,
-    SqlError, built_ins_named,
+    Aggregate, AggregateFunction, BuiltIn, CastContext, CompareClass, Expression, Form, Function, Kind,
+    Register, SqlError, built_ins_named,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -51,7 +51,7 @@ impl Binder<'_> {
         let entries: Vec<&BuiltIn> =
             built_ins_named(name).iter().copied().filter(|own| own.takes(arguments.len())).collect();
         let entry = self.chosen(name, &entries, &arguments, node)?;
-        let Form::Aggregate(function) = entry.form else {
+        let Form::Aggregate(mut function) = entry.form else {
             return Err(self.no_function(name, &arguments, node));
         };
         let mut values = Vec::new();
@@ -65,6 +65,10 @@ impl Binder<'_> {
                 }
                 (argument, Kind::Of(ty)) => {
                     (self.coerce(argument, *ty, CastContext::Implicit, node)?, ty.element())
+                }
+                (argument, Kind::AnyAsJson) => {
+                    function = function.over(is_structured(&argument));
+                    (self.as_json(argument, node)?, ScalarType::Json)
                 }
                 (argument, _) => {
                     let (value, ty) = self.settle(argument, None, node)?;
@@ -91,7 +95,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<(Aggregate, Type), StatementError> {
         let list = self.part(call.arg_list(), node)?;
-        let bound = arguments.iter().map(|argument| self.bind(argument)).collect::<Result<Vec<_>, _>>()?;
+        let bound = self.bind_arguments(name, arguments)?;
         let Chosen { function, result, mut arguments } = self.chosen_aggregate(name, bound, node)?;
         let separator = if arguments.len() > 1 { arguments.pop().map(|(value, _)| value) } else { None };
         let argument = arguments.pop();
@@ -103,11 +107,18 @@ impl Binder<'_> {
         for sort in self.bind_sort_list(clause)? {
             let typed = self.bind(&sort.expression)?;
             let (value, ty) = self.settle(typed, None, node)?;
+            self.check_compared(ty, "ordering", node)?;
             order.push(self.sort_key(value, ty, (sort.descending, sort.nulls_first)));
         }
         let distinct = matches!(list.all_or_distinct(), Some(ast::AllOrDistinct::Distinct(_)));
         if distinct && !order.is_empty() {
             return Err(self.unsupported(node, "DISTINCT and ORDER BY in one aggregate"));
+        }
+        if distinct && function.makes_json() {
+            return Err(self.unsupported(node, "DISTINCT in an aggregate of JSON"));
+        }
+        if let (true, Some(ty)) = (distinct, ty) {
+            self.check_compared(ty.into(), "equality", node)?;
         }
         let aggregate = Aggregate {
             function,
@@ -122,6 +133,14 @@ impl Binder<'_> {
             target: Register(u32::MAX),
         };
         Ok((aggregate, result))
+    }
+}
+
+/// Returns whether a value is an array or a row, whose JSON begins a line in an aggregate.
+fn is_structured(value: &Typed) -> bool {
+    match value {
+        Typed::Known(Expression::Function { function: Function::RowJson, .. }, _) => true,
+        value => matches!(value.known_type(), Some(Type::Array(_))),
     }
 }
 

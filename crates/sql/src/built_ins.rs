@@ -139,6 +139,10 @@ impl Binder<'_> {
                     if name == "greatest" { Function::Greatest(class) } else { Function::Least(class) };
                 Typed::Known(fold(Expression::Function { function, arguments: items }), ty)
             }
+            (
+                "row_to_json",
+                [row @ Typed::Known(Expression::Function { function: Function::RowJson, .. }, _)],
+            ) => row.clone(),
             _ => return Ok(None),
         }))
     }
@@ -198,6 +202,7 @@ impl Binder<'_> {
                 None if *kind == Kind::AnyNonArray => {
                     self.coerce(argument, ScalarType::Text.into(), CastContext::Explicit, node)?
                 }
+                None if *kind == Kind::AnyAsJson => self.as_json(argument, node)?,
                 None => self.as_printed(argument, node)?,
             });
         }
@@ -307,7 +312,7 @@ fn type_of(kind: Kind, element: ScalarType) -> Option<Type> {
         Kind::AnyElement | Kind::AnyCompatible => element.into(),
         Kind::AnyArray | Kind::AnyCompatibleArray => Type::Array(element),
         Kind::Oid | Kind::Relation => ScalarType::BigInt.into(),
-        Kind::Any | Kind::AnyNonArray | Kind::Void => return None,
+        Kind::Any | Kind::AnyAsJson | Kind::AnyNonArray | Kind::Void => return None,
     })
 }
 

@@ -78,7 +78,11 @@ impl Binder<'_> {
                 }
                 let base = self.part(index.base(), node)?;
                 let place = self.part(index.index(), node)?;
-                let Typed::Known(array, Type::Array(element)) = self.bind(&base)? else {
+                let bound = self.bind(&base)?;
+                if bound.known_type() == Some(ScalarType::Jsonb.into()) {
+                    return self.json_subscript(bound, &place);
+                }
+                let Typed::Known(array, Type::Array(element)) = bound else {
                     let error = SqlError::new("42804", "only an array has elements");
                     return Err(self.error(base.syntax(), error));
                 };

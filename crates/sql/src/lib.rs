@@ -28,6 +28,7 @@ mod expression;
 mod image;
 mod index;
 mod interrupt;
+mod json;
 mod kept_text;
 mod lifting;
 mod loops;

@@ -196,7 +196,7 @@ fn accepts(kind: Kind, own: Type) -> bool {
         (Kind::AnyArray | Kind::AnyCompatibleArray, Type::Scalar(_)) => false,
         (Kind::AnyElement | Kind::AnyCompatible | Kind::AnyNonArray, Type::Scalar(_)) => true,
         (Kind::AnyElement | Kind::AnyCompatible | Kind::AnyNonArray, Type::Array(_)) => false,
-        (Kind::Any, _) => true,
+        (Kind::Any | Kind::AnyAsJson, _) => true,
         (Kind::Oid | Kind::Relation, Type::Scalar(from)) => from.is_integer(),
         (Kind::Oid | Kind::Relation | Kind::Void, _) => false,
     }

@@ -154,6 +154,8 @@ impl Binder<'_> {
             "date" => ScalarType::Date,
             "bytea" => ScalarType::Bytea,
             "uuid" => ScalarType::Uuid,
+            "json" => ScalarType::Json,
+            "jsonb" => ScalarType::Jsonb,
             _ => {
                 let message = format!("type \"{name}\" is not supported");
                 return Err(self.error(node, SqlError::new("0A000", message)));

@@ -132,6 +132,38 @@ pub enum AggregateFunction {
     StringAgg,
     /// An array of all values.
     ArrayAgg,
+    /// A JSON array of values that are JSON.
+    JsonArray {
+        /// Whether each value after the first begins a line.
+        in_lines: bool,
+    },
+    /// The same in the normal form.
+    JsonbArray,
+    /// A JSON object of keys and values that are JSON.
+    JsonObject,
+    /// The same in the normal form.
+    JsonbObject,
+}
+
+impl AggregateFunction {
+    /// Returns whether the values are collected, each row with its sort keys.
+    pub(crate) fn is_list(self) -> bool {
+        self == Self::StringAgg || self == Self::ArrayAgg || self.makes_json()
+    }
+
+    /// Returns the function for values that are arrays or rows, or for others.
+    #[must_use]
+    pub fn over(self, are_structured: bool) -> Self {
+        match self {
+            Self::JsonArray { .. } => Self::JsonArray { in_lines: are_structured },
+            other => other,
+        }
+    }
+
+    /// Returns whether the result is JSON.
+    pub fn makes_json(self) -> bool {
+        matches!(self, Self::JsonArray { .. } | Self::JsonbArray | Self::JsonObject | Self::JsonbObject)
+    }
 }
 
 /// One aggregate of a SELECT.

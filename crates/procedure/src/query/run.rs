@@ -360,6 +360,14 @@ fn table_function<D: Transaction>(
                 }
             }
         }
+        TableFunction::Json(rows) => {
+            let columns = registers.len();
+            for row in rows.of(values[0], machine)?.chunks(columns) {
+                if emit(row, machine, data)? == Flow::Stop {
+                    return Ok(Flow::Stop);
+                }
+            }
+        }
         TableFunction::Series => {
             let (Datum::Int(mut at), Datum::Int(end)) = (values[0], values[1]) else {
                 return Ok(Flow::Continue);

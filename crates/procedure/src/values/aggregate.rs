@@ -3,9 +3,10 @@
 //! An accumulator copies the values that it needs, because the next row overwrites the registers.
 
 use crate::ir::expression::compare_across;
-use crate::query::{Buffer, compare_keys, write_distinct};
-use crate::{Aggregate, AggregateFunction, Failure, Machine, SqlError};
-use catalog::{Arena, Datum, Decimal};
+use crate::query::{Buffer, compare_keys, write_distinct, write_equal};
+use crate::values::functions::json_key;
+use crate::{Aggregate, AggregateFunction, CompareClass, Failure, Machine, SqlError};
+use catalog::{Arena, Datum, Decimal, Json, push_json_string};
 use std::collections::HashSet;
 
 /// A running aggregate.
@@ -48,8 +49,8 @@ impl Accumulator {
             return Ok(());
         };
         let value = argument.evaluate(machine)?;
-        let takes_null = aggregate.function == AggregateFunction::ArrayAgg;
-        if value.is_null() && !takes_null || aggregate.distinct && !self.is_new(value, machine) {
+        let takes_null = aggregate.function.is_list() && aggregate.function != AggregateFunction::StringAgg;
+        if value.is_null() && !takes_null || aggregate.distinct && !self.is_new(value, aggregate, machine) {
             return Ok(());
         }
         self.count += 1;
@@ -72,7 +73,7 @@ impl Accumulator {
             (AggregateFunction::BoolOr, _) => {
                 self.best = Datum::boolean(value.is_true() || self.best.is_true());
             }
-            (AggregateFunction::StringAgg | AggregateFunction::ArrayAgg, _) => {
+            (function, _) if function.is_list() => {
                 let mut row = vec![value];
                 if let Some(separator) = &aggregate.separator {
                     row.push(separator.evaluate(machine)?);
@@ -93,9 +94,14 @@ impl Accumulator {
         Ok(())
     }
 
-    fn is_new(&mut self, value: Datum, machine: &Machine) -> bool {
+    fn is_new(&mut self, value: Datum, aggregate: &Aggregate, machine: &Machine) -> bool {
         let mut bytes = Vec::new();
-        write_distinct(value, &machine.frame.arena, &mut bytes);
+        match aggregate.class {
+            CompareClass::Json => {
+                write_equal(value, CompareClass::Json, true, &machine.frame.arena, &mut bytes);
+            }
+            _ => write_distinct(value, &machine.frame.arena, &mut bytes),
+        }
         self.seen.insert(bytes)
     }
 
@@ -121,7 +127,7 @@ impl Accumulator {
                 let mean = self.sum.over(Decimal::from_int(self.count))?;
                 machine.frame.arena.push_decimal(mean)
             }
-            AggregateFunction::StringAgg | AggregateFunction::ArrayAgg => self.list(aggregate, machine)?,
+            function if function.is_list() => self.list(aggregate, machine)?,
             _ => machine.frame.arena.adopt(self.best, &self.arena),
         })
     }
@@ -144,6 +150,10 @@ impl Accumulator {
         }
         let bytes = rows.arena.bytes_used();
         machine.ask_text(bytes)?;
+        if aggregate.function.makes_json() {
+            let text = json_of(aggregate.function, order, rows)?;
+            return Ok(machine.frame.arena.push_bytes(text.as_bytes()));
+        }
         Ok(machine.frame.arena.build_bytes(|out| {
             out.reserve(bytes);
             for (place, row) in order.into_iter().enumerate() {
@@ -155,4 +165,36 @@ impl Accumulator {
             }
         }))
     }
+}
+
+/// Returns rows of values that are JSON, or of keys and values, as one JSON.
+fn json_of(function: AggregateFunction, order: Vec<usize>, rows: &Buffer) -> Result<String, SqlError> {
+    let json = |datum: Datum| match datum {
+        Datum::Null => "null".into(),
+        datum => String::from_utf8_lossy(rows.arena.datum_bytes(datum)),
+    };
+    let is_object = matches!(function, AggregateFunction::JsonObject | AggregateFunction::JsonbObject);
+    let mut out = String::from(if is_object { "{ " } else { "[" });
+    for (place, row) in order.into_iter().enumerate() {
+        let row = rows.row(row);
+        out.push_str(if place > 0 { ", " } else { "" });
+        if is_object {
+            if row[0].is_null() {
+                return Err(SqlError::new("22023", "field name must not be null"));
+            }
+            push_json_string(&json_key(&json(row[0])).map_err(|error| *error)?, &mut out);
+            out.push_str(" : ");
+            out.push_str(&json(row[1]));
+            continue;
+        }
+        if place > 0 && function == (AggregateFunction::JsonArray { in_lines: true }) {
+            out.push_str("\n ");
+        }
+        out.push_str(&json(row[0]));
+    }
+    out.push_str(if is_object { " }" } else { "]" });
+    Ok(match function {
+        AggregateFunction::JsonbArray | AggregateFunction::JsonbObject => Json::read(&out)?.text(),
+        _ => out,
+    })
 }

@@ -102,7 +102,7 @@ impl Binder<'_> {
         }
         let ty = self.table_of(relation)?.columns[place].ty;
         let ty = match class {
-            CompareClass::Decimal { .. } => return None,
+            CompareClass::Decimal { .. } | CompareClass::Json => return None,
             _ if ty.is_integer() => ScalarType::BigInt,
             _ if ty.is_machine_numeric() => ty,
             _ => ty.unlimited(),
@@ -119,7 +119,7 @@ impl Binder<'_> {
             return None;
         };
         let is_condition = conjunct.condition == Expression::Register(*target);
-        if matches!(class, CompareClass::Decimal { .. })
+        if matches!(class, CompareClass::Decimal { .. } | CompareClass::Json)
             || !is_condition
             || subquery.kept.is_none()
             || !Self::is_small(&subquery.plan)

@@ -4,6 +4,7 @@ use super::select::{Clauses, Distinct, Sort, Tail};
 use super::{Binder, Rows};
 use crate::binder::Typed;
 use crate::error::StatementError;
+use crate::json::compared_form;
 use catalog::Type;
 use procedure::{Aggregate, Expression, Register, SortKey, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -47,6 +48,7 @@ impl Binder<'_> {
             let (typed, mut applied) = self.applying(bind)?;
             before.append(&mut applied);
             let (value, ty) = self.settle(typed, None, expression.syntax())?;
+            self.check_grouped(ty, expression.syntax())?;
             let own = Self::register_of(&value).filter(|own| self.level().sets(*own));
             let register = own.unwrap_or_else(|| self.new_register(ty));
             written.push((self.queries.levels.len(), text_of(expression.syntax()), register, ty));
@@ -100,6 +102,9 @@ impl Binder<'_> {
             }
         }
         if matches!(distinct, Distinct::Rows) {
+            for ((.., ty), node) in outputs.iter().zip(&nodes) {
+                self.check_compared(*ty, "equality", node)?;
+            }
             let is_output = |key: &SortKey| outputs.iter().any(|(_, value, _)| *value == key.value);
             if !order.iter().all(is_output) {
                 let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
@@ -199,6 +204,7 @@ impl Binder<'_> {
                     self.settle(typed, None, node)?
                 }
             };
+            self.check_compared(ty, "ordering", node)?;
             keys.push(self.sort_key(value, ty, (sort.descending, sort.nulls_first)));
         }
         Ok(keys)
@@ -222,13 +228,15 @@ impl Binder<'_> {
                 }
                 _ => place_of(&expression).and_then(|place| outputs.get(place.wrapping_sub(1))),
             };
-            values.push(match named {
-                Some((_, value, _)) => value.clone(),
+            let (value, ty) = match named {
+                Some((_, value, ty)) => (value.clone(), *ty),
                 None => {
                     let typed = self.bind(&expression)?;
-                    self.settle(typed, None, expression.syntax())?.0
+                    self.settle(typed, None, expression.syntax())?
                 }
-            });
+            };
+            self.check_compared(ty, "equality", expression.syntax())?;
+            values.push(compared_form(value, ty));
         }
         Ok(Distinct::On(values))
     }

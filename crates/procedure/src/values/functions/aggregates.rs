@@ -3,8 +3,8 @@
 
 use super::{BuiltIn, Form, Kind};
 use crate::AggregateFunction::{
-    self, ArrayAgg, AverageDecimal, AverageDouble, BoolAnd, BoolOr, Count, Max, Min, StringAgg, SumDecimal,
-    SumDouble, SumInt,
+    self, ArrayAgg, AverageDecimal, AverageDouble, BoolAnd, BoolOr, Count, JsonArray, JsonObject, JsonbArray,
+    JsonbObject, Max, Min, StringAgg, SumDecimal, SumDouble, SumInt,
 };
 
 const BOOL: Kind = Kind::BOOL;
@@ -44,6 +44,10 @@ pub(super) static AGGREGATES: &[BuiltIn] = &[
     aggregate("count", &[], INT8, Count),
     aggregate("count", &[Kind::Any], INT8, Count),
     aggregate("every", &[BOOL], BOOL, BoolAnd),
+    aggregate("json_agg", &[Kind::AnyAsJson], Kind::JSON, JsonArray { in_lines: false }),
+    aggregate("json_object_agg", &[Kind::AnyAsJson, Kind::AnyAsJson], Kind::JSON, JsonObject),
+    aggregate("jsonb_agg", &[Kind::AnyAsJson], Kind::JSONB, JsonbArray),
+    aggregate("jsonb_object_agg", &[Kind::AnyAsJson, Kind::AnyAsJson], Kind::JSONB, JsonbObject),
     max(&[INT2]),
     max(&[INT4]),
     max(&[INT8]),

@@ -18,6 +18,8 @@ pub enum Kind {
     AnyCompatibleArray,
     /// A value of any type. The function takes the text that the output of its type shows.
     Any,
+    /// A value of any type. The function takes it as JSON.
+    AnyAsJson,
     /// A value of any type that is no array. The function takes it cast to TEXT.
     AnyNonArray,
     /// The number of an object of the catalog.
@@ -43,6 +45,8 @@ impl Kind {
     pub(crate) const DATE: Self = Self::scalar(ScalarType::Date);
     pub(crate) const TIMESTAMP: Self = Self::scalar(ScalarType::Timestamp);
     pub(crate) const TIMESTAMPTZ: Self = Self::scalar(ScalarType::Timestamptz);
+    pub(crate) const JSON: Self = Self::scalar(ScalarType::Json);
+    pub(crate) const JSONB: Self = Self::scalar(ScalarType::Jsonb);
     pub(crate) const TEXTS: Self = Self::Of(Type::Array(ScalarType::Text));
     pub(crate) const INT4S: Self = Self::Of(Type::Array(ScalarType::Integer));
 
@@ -63,7 +67,7 @@ impl Kind {
             Self::AnyArray => 2277,
             Self::AnyCompatible => 5077,
             Self::AnyCompatibleArray => 5078,
-            Self::Any => 2276,
+            Self::Any | Self::AnyAsJson => 2276,
             Self::AnyNonArray => 2776,
             Self::Oid => 26,
             Self::Relation => 2205,
@@ -80,7 +84,7 @@ impl fmt::Display for Kind {
             Self::AnyArray => f.write_str("anyarray"),
             Self::AnyCompatible => f.write_str("anycompatible"),
             Self::AnyCompatibleArray => f.write_str("anycompatiblearray"),
-            Self::Any => f.write_str("\"any\""),
+            Self::Any | Self::AnyAsJson => f.write_str("\"any\""),
             Self::AnyNonArray => f.write_str("anynonarray"),
             Self::Oid => f.write_str("oid"),
             Self::Relation => f.write_str("regclass"),

@@ -12,6 +12,9 @@ mod decimals;
 mod doubles;
 mod format;
 mod integers;
+mod json;
+mod json_changed;
+mod json_made;
 mod kind;
 mod patterns;
 mod session;
@@ -19,6 +22,8 @@ mod texts;
 mod times;
 
 pub use call::Call;
+pub(crate) use json::wrong_kind;
+pub(crate) use json_made::json_key;
 pub use kind::Kind;
 
 use crate::query::TableFunction;
@@ -165,6 +170,9 @@ static FAMILIES: &[&[BuiltIn]] = &[
     doubles::DOUBLES,
     times::TIMES,
     arrays::ARRAYS,
+    json::JSONS,
+    json_made::MADE_JSONS,
+    json_changed::CHANGED_JSONS,
     aggregates::AGGREGATES,
     session::SESSION,
 ];
