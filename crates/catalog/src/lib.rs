@@ -7,6 +7,7 @@ mod change;
 mod datum;
 mod decimal;
 mod encoding;
+mod enumeration;
 mod identifiers;
 mod input;
 mod json;
@@ -26,6 +27,7 @@ pub use change::RowChange;
 pub use datum::{Arena, Datum, Mark, Span};
 pub use decimal::{Decimal, DecimalError};
 pub use encoding::{DecodeError, Reader, decode_value, encode_value, put_varint, skip_value};
+pub use enumeration::{EnumLabel, EnumType, Enumeration, LabelPlace};
 pub use identifiers::{CommitOrder, Epoch, IndexId, ProcedureId, TableId};
 pub use input::{array_elements, bytea_of_escaped, utf8_of};
 pub use json::{

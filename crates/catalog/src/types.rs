@@ -1,5 +1,6 @@
 //! SQL types, as PostgreSQL names and bounds them.
 
+use crate::{EnumType, Enumeration};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -52,6 +53,8 @@ pub enum ScalarType {
     Json,
     /// JSON in its normal form.
     Jsonb,
+    /// An enumeration.
+    Enum(EnumType),
 }
 
 /// The type of a variable, parameter or column.
@@ -97,6 +100,14 @@ impl ScalarType {
         match self {
             Self::ShortTimestamp { precision, .. } => Some(precision),
             Self::Timestamp | Self::Timestamptz => Some(6),
+            _ => None,
+        }
+    }
+
+    /// Returns the definition of an enumeration; `None` for any other type.
+    pub fn enumeration(self) -> Option<&'static Enumeration> {
+        match self {
+            Self::Enum(own) => Some(own.definition()),
             _ => None,
         }
     }
@@ -193,6 +204,7 @@ impl fmt::Display for ScalarType {
             Self::Uuid => f.write_str("uuid"),
             Self::Json => f.write_str("json"),
             Self::Jsonb => f.write_str("jsonb"),
+            Self::Enum(own) => f.write_str(own.definition().short_name()),
         }
     }
 }

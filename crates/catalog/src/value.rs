@@ -23,7 +23,7 @@ pub enum Value {
     Numeric(Decimal),
     /// DOUBLE PRECISION.
     Double(f64),
-    /// CHAR, VARCHAR, TEXT, JSON, JSONB. Every other type accepts a text too and reads it as PostgreSQL does.
+    /// CHAR, VARCHAR, TEXT, JSON, JSONB, enumerations. Every other type accepts a text too and reads it as PostgreSQL does.
     Text(String),
     /// BYTEA.
     Bytes(Vec<u8>),
@@ -286,6 +286,7 @@ pub fn text_datum(text: &str, ty: ScalarType, arena: &mut Arena) -> Result<Datum
             Ok(Datum::Int(rounded_timestamp(parse_timestamp(text, zoned)?, precision)?))
         }
         ScalarType::Bytea => Ok(arena.push_bytes(&bytea_of(text)?)),
+        ScalarType::Enum(own) => Ok(Datum::Int(own.definition().position(text)?)),
         ScalarType::Json => {
             check_json(text)?;
             Ok(arena.push_bytes(text.as_bytes()))
@@ -372,6 +373,7 @@ pub fn value_from_datum(datum: Datum, ty: Type, arena: &Arena) -> Value {
         Datum::Wide(_) => arena.decimal(datum, 0).map_or(Value::Null, Value::Numeric),
         Datum::Int(int) => match scalar {
             ScalarType::Boolean => Value::Boolean(int != 0),
+            ScalarType::Enum(own) => Value::Text(own.definition().label(int).into()),
             ScalarType::Date => Value::Date(i32::try_from(int).unwrap_or(i32::MAX)),
             _ if scalar.is_timestamp() => Value::Timestamp(int),
             ScalarType::Numeric { scale, .. } => Value::Numeric(Decimal { mantissa: int.into(), scale }),

@@ -79,7 +79,7 @@ impl Binder<'_> {
         let own = values.first().map_or(ScalarType::BigInt, |(_, ty)| *ty);
         let result = match entry.result {
             // The least and the greatest value are values of the column.
-            Kind::Of(_) if matches!(function, AggregateFunction::Min | AggregateFunction::Max) => own.into(),
+            _ if matches!(function, AggregateFunction::Min | AggregateFunction::Max) => own.into(),
             Kind::Of(ty) => ty,
             _ => Type::Array(own),
         };

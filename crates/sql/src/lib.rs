@@ -20,6 +20,7 @@ mod conversions;
 mod copy;
 mod cursors;
 mod definition;
+mod enumeration;
 mod error;
 mod escapes;
 mod exception;

@@ -65,7 +65,7 @@ static NUMBERS: [&[Kind]; 5] =
     [&[INT2, INT2], &[INT4, INT4], &[INT8, INT8], &[NUMERIC, NUMERIC], &[FLOAT8, FLOAT8]];
 
 /// The pairs of operands that can be compared.
-static COMPARED: [&[Kind]; 15] = [
+static COMPARED: [&[Kind]; 16] = [
     &[INT2, INT2],
     &[INT4, INT4],
     &[INT8, INT8],
@@ -81,6 +81,7 @@ static COMPARED: [&[Kind]; 15] = [
     &[Kind::TIMESTAMPTZ, Kind::TIMESTAMPTZ],
     &[JSONB, JSONB],
     &[Kind::AnyArray, Kind::AnyArray],
+    &[Kind::AnyEnum, Kind::AnyEnum],
 ];
 
 static OTHERS: &[Operator] = &[

@@ -342,7 +342,12 @@ impl Binder<'_> {
             lateral: references.own,
             outer: references.outer,
         };
-        self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
+        let is_scalar = columns.len() == 1;
+        let place = self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)?;
+        if is_scalar {
+            self.level().scalars.push(place);
+        }
+        Ok(place)
     }
 
     fn bind_join(&mut self, expression: &ast::JoinExpr) -> Result<Sources, StatementError> {

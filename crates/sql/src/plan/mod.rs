@@ -95,6 +95,8 @@ pub(crate) struct Level {
     from: Relations,
     /// The columns of `*`, by relation and position.
     star: Vec<(usize, usize)>,
+    /// Functions of one column, whose names stand for their column, too.
+    scalars: Vec<usize>,
     /// Relations that were referred to since this set was last emptied.
     touched: Relations,
 }
@@ -469,6 +471,11 @@ impl Binder<'_> {
                         return Err(self.error(node, SqlError::new("42702", message)));
                     }
                 }
+            }
+            if found.is_none() && qualifier.is_none() {
+                let mut scalars = level.scalars.iter();
+                let named = scalars.find(|relation| level.relations[**relation].alias == name);
+                found = named.map(|relation| (*relation, 0));
             }
             if let Some((relation, column)) = found {
                 return Ok(Some(self.column_of_relation(place, relation, column)));

@@ -21,6 +21,7 @@ pub fn type_oids(scalar: ScalarType) -> (u32, u32) {
         ScalarType::Uuid => (2950, 2951),
         ScalarType::Json => (114, 199),
         ScalarType::Jsonb => (3802, 3807),
+        ScalarType::Enum(own) => (own.definition().oid, own.definition().oid + 1),
     }
 }
 
@@ -36,12 +37,18 @@ pub fn type_modifier(scalar: ScalarType) -> i32 {
 
 /// Returns the size of a type's values in bytes; -1 if it varies.
 pub fn type_length(scalar: ScalarType) -> i16 {
+    if scalar.enumeration().is_some() {
+        return 4;
+    }
     let oid = i64::from(type_oids(scalar).0);
     TYPES.iter().find(|own| own.0 == oid).map_or(-1, |own| own.3)
 }
 
 /// Returns a type's name in the system catalogs.
 pub(crate) fn type_name(scalar: ScalarType) -> &'static str {
+    if let Some(own) = scalar.enumeration() {
+        return own.short_name();
+    }
     let oid = i64::from(type_oids(scalar).0);
     TYPES.iter().find(|own| own.0 == oid).map_or("", |own| own.1)
 }

@@ -12,6 +12,8 @@ pub enum Kind {
     AnyElement,
     /// An array of it.
     AnyArray,
+    /// An enumeration: the same for all `anyenum`.
+    AnyEnum,
     /// Any type to which all arguments of this kind can be converted.
     AnyCompatible,
     /// An array of it.
@@ -56,7 +58,14 @@ impl Kind {
 
     /// Returns whether the kind stands for a type that all polymorphic arguments share.
     pub fn is_polymorphic(self) -> bool {
-        matches!(self, Self::AnyElement | Self::AnyArray | Self::AnyCompatible | Self::AnyCompatibleArray)
+        matches!(
+            self,
+            Self::AnyElement
+                | Self::AnyArray
+                | Self::AnyEnum
+                | Self::AnyCompatible
+                | Self::AnyCompatibleArray
+        )
     }
 
     /// Returns the OID of the type in `pg_type`, for kinds that are no type of values.
@@ -65,6 +74,7 @@ impl Kind {
             Self::Of(_) => return None,
             Self::AnyElement => 2283,
             Self::AnyArray => 2277,
+            Self::AnyEnum => 3500,
             Self::AnyCompatible => 5077,
             Self::AnyCompatibleArray => 5078,
             Self::Any | Self::AnyAsJson => 2276,
@@ -82,6 +92,7 @@ impl fmt::Display for Kind {
             Self::Of(ty) => ty.fmt(f),
             Self::AnyElement => f.write_str("anyelement"),
             Self::AnyArray => f.write_str("anyarray"),
+            Self::AnyEnum => f.write_str("anyenum"),
             Self::AnyCompatible => f.write_str("anycompatible"),
             Self::AnyCompatibleArray => f.write_str("anycompatiblearray"),
             Self::Any | Self::AnyAsJson => f.write_str("\"any\""),

@@ -10,6 +10,7 @@ mod bytes;
 mod call;
 mod decimals;
 mod doubles;
+mod enumerations;
 mod format;
 mod integers;
 mod json;
@@ -170,6 +171,7 @@ static FAMILIES: &[&[BuiltIn]] = &[
     doubles::DOUBLES,
     times::TIMES,
     arrays::ARRAYS,
+    enumerations::ENUMERATIONS,
     json::JSONS,
     json_made::MADE_JSONS,
     json_changed::CHANGED_JSONS,
