@@ -23,7 +23,8 @@ pub enum Value {
     Numeric(Decimal),
     /// DOUBLE PRECISION.
     Double(f64),
-    /// CHAR, VARCHAR, TEXT, JSON, JSONB, enumerations. Every other type accepts a text too and reads it as PostgreSQL does.
+    /// CHAR, VARCHAR, TEXT, JSON, JSONB, enumerations. Every other type accepts a text too and reads it as
+    /// PostgreSQL does.
     Text(String),
     /// BYTEA.
     Bytes(Vec<u8>),

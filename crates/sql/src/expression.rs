@@ -72,23 +72,7 @@ impl Binder<'_> {
             ast::Expr::CaseExpr(case) => self.bind_case(case),
             ast::Expr::CastExpr(cast) => self.bind_cast(cast),
             ast::Expr::CallExpr(call) => self.bind_call(call),
-            ast::Expr::IndexExpr(index) => {
-                if let Some(argument) = self.trigger_argument(index) {
-                    return Ok(argument);
-                }
-                let base = self.part(index.base(), node)?;
-                let place = self.part(index.index(), node)?;
-                let bound = self.bind(&base)?;
-                if bound.known_type() == Some(ScalarType::Jsonb.into()) {
-                    return self.json_subscript(bound, &place);
-                }
-                let Typed::Known(array, Type::Array(element)) = bound else {
-                    let error = SqlError::new("42804", "only an array has elements");
-                    return Err(self.error(base.syntax(), error));
-                };
-                let place = self.bind_as(&place, ScalarType::Integer, CastContext::Assignment)?;
-                Ok(Typed::Known(Expression::Element(Box::new([array, place])), element.into()))
-            }
+            ast::Expr::IndexExpr(index) => self.bind_subscript(index),
             ast::Expr::ArrayExpr(array) => {
                 if let Some(query) = array.select_variant() {
                     return self.bind_array_query(&query, node);

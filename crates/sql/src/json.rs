@@ -93,12 +93,28 @@ impl Binder<'_> {
         }
     }
 
+    /// Binds an element of an array or of a JSONB, or an argument of a trigger.
+    pub(crate) fn bind_subscript(&mut self, index: &ast::IndexExpr) -> Result<Typed, StatementError> {
+        let node = index.syntax();
+        if let Some(argument) = self.trigger_argument(index) {
+            return Ok(argument);
+        }
+        let base = self.part(index.base(), node)?;
+        let place = self.part(index.index(), node)?;
+        let bound = self.bind(&base)?;
+        if bound.known_type() == Some(ScalarType::Jsonb.into()) {
+            return self.json_subscript(bound, &place);
+        }
+        let Typed::Known(array, Type::Array(element)) = bound else {
+            let error = SqlError::new("42804", "only an array has elements");
+            return Err(self.error(base.syntax(), error));
+        };
+        let place = self.bind_as(&place, ScalarType::Integer, CastContext::Assignment)?;
+        Ok(Typed::Known(Expression::Element(Box::new([array, place])), element.into()))
+    }
+
     /// Binds `value['key']` and `value[0]` of a JSONB.
-    pub(crate) fn json_subscript(
-        &mut self,
-        json: Typed,
-        subscript: &ast::Expr,
-    ) -> Result<Typed, StatementError> {
+    fn json_subscript(&mut self, json: Typed, subscript: &ast::Expr) -> Result<Typed, StatementError> {
         let node = subscript.syntax();
         let step = self.bind(subscript)?;
         let is_usable = step.known_type().is_none_or(|ty| {

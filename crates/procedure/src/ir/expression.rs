@@ -483,8 +483,7 @@ pub(crate) fn compare_across(
             left_arena.bytes(a).cmp(right_arena.bytes(b))
         }
         (CompareClass::Json, Datum::Bytes(a), Datum::Bytes(b)) => {
-            let (a, b) = (left_arena.bytes(a), right_arena.bytes(b));
-            compare_jsonb(&String::from_utf8_lossy(a), &String::from_utf8_lossy(b))
+            compare_jsonb(left_arena.bytes(a), right_arena.bytes(b))
         }
         (CompareClass::Double, Datum::Double(a), Datum::Double(b)) => {
             // NaN equals itself and is above all other values, as in PostgreSQL.

@@ -17,6 +17,7 @@ mod key;
 mod measure;
 mod recursive;
 mod run;
+mod series;
 mod slots;
 mod subquery;
 mod table;

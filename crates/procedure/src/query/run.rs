@@ -3,6 +3,7 @@
 use super::buffer::Buffer;
 use super::key::write_distinct;
 use super::measure::Measures;
+use super::series::bounds_of_series;
 use super::slots::Kept;
 use super::{Combination, Plan, Query, TableFunction, join, subquery, write};
 use crate::execution::access::row_of;
@@ -369,16 +370,8 @@ fn table_function<D: Transaction>(
             }
         }
         TableFunction::Series => {
-            let (Datum::Int(mut at), Datum::Int(end)) = (values[0], values[1]) else {
+            let Some((mut at, end, step)) = bounds_of_series(&values)? else {
                 return Ok(Flow::Continue);
-            };
-            let step = match values.get(2) {
-                None => 1,
-                Some(Datum::Int(0)) => {
-                    return Err(SqlError::new("22023", "step size cannot equal zero").into());
-                }
-                Some(Datum::Int(step)) => *step,
-                Some(_) => return Ok(Flow::Continue),
             };
             while if step > 0 { at <= end } else { at >= end } {
                 if emit(&[Datum::Int(at)], machine, data)? == Flow::Stop {

@@ -1,7 +1,7 @@
 //! Binds FROM: relations and joins.
 
 use super::conjunct::Conjunct;
-use super::{Binder, Bound, Merged, Relation, Relations, Rows};
+use super::{Binder, Bound, Level, Merged, Relation, Relations, Rows};
 use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::types::{last_name, object_name};
@@ -51,6 +51,14 @@ impl Source {
                 join.left.iter().chain(&join.right).map(Self::relations).fold(0, |a, b| a | b)
             }
         }
+    }
+}
+
+impl Level {
+    /// Returns the column of a function of one column that has a name: its relation and position.
+    pub(super) fn scalar(&self, name: &str) -> Option<(usize, usize)> {
+        let mut scalars = self.scalars.iter();
+        scalars.find(|relation| self.relations[**relation].alias == name).map(|relation| (*relation, 0))
     }
 }
 
@@ -342,11 +350,14 @@ impl Binder<'_> {
             lateral: references.own,
             outer: references.outer,
         };
-        let is_scalar = columns.len() == 1;
-        let place = self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)?;
-        if is_scalar {
-            self.level().scalars.push(place);
-        }
+        self.add_function(Relation { alias, columns, rows, is_plain: true }, node)
+    }
+
+    /// Adds the rows of a function. The name of one with one column stands for the column, too.
+    fn add_function(&mut self, rows: Relation, node: &SyntaxNode) -> Result<usize, StatementError> {
+        let is_scalar = rows.columns.len() == 1;
+        let place = self.add_relation(rows, node)?;
+        self.level().scalars.extend(is_scalar.then_some(place));
         Ok(place)
     }
 

@@ -472,10 +472,8 @@ impl Binder<'_> {
                     }
                 }
             }
-            if found.is_none() && qualifier.is_none() {
-                let mut scalars = level.scalars.iter();
-                let named = scalars.find(|relation| level.relations[**relation].alias == name);
-                found = named.map(|relation| (*relation, 0));
+            if qualifier.is_none() {
+                found = found.or_else(|| level.scalar(name));
             }
             if let Some((relation, column)) = found {
                 return Ok(Some(self.column_of_relation(place, relation, column)));

@@ -87,7 +87,7 @@ fn change(call: Call, change: Change) -> Evaluated {
     }
     let is_empty = matches!(&json, Json::Array(own) if own.is_empty())
         || matches!(&json, Json::Object(own) if own.is_empty());
-    if !(is_empty && !change.creates()) {
+    if !is_empty || change.creates() {
         let Some(path) = path_of(&call, 1) else {
             let elements = call.elements(1).iter();
             let null = elements.take_while(|own| !own.is_null()).count() + 1;
