@@ -81,6 +81,29 @@ pub struct Index {
     pub unique: bool,
     /// Whether a PRIMARY KEY or UNIQUE constraint of the table created it.
     pub is_constraint: bool,
+    /// What else its definition says.
+    #[serde(default, skip_serializing_if = "IndexDetails::is_empty")]
+    pub details: IndexDetails,
+}
+
+/// What an index's definition says beside its columns. None of it changes a result: the keys are kept in
+/// ascending order and read in either direction, an entry leads to the whole row, and every row has one. It
+/// is kept to be shown.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IndexDetails {
+    /// What stands behind each column, such as `DESC NULLS LAST`; no texts if nothing stands anywhere.
+    pub orders: Vec<String>,
+    /// INCLUDE, by index in the table.
+    pub included: Vec<usize>,
+    /// WHERE, as SQL text.
+    pub condition: Option<String>,
+}
+
+impl IndexDetails {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What happens to a referencing row when the referenced row is deleted or its key changes.
@@ -190,7 +213,7 @@ pub struct NewTable {
 }
 
 /// The definition of an index to create.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct NewIndex {
     /// Its name.
     pub name: String,
@@ -200,12 +223,14 @@ pub struct NewIndex {
     pub unique: bool,
     /// Whether a constraint creates it.
     pub is_constraint: bool,
+    /// What else its definition says.
+    pub details: IndexDetails,
 }
 
 impl From<&Index> for NewIndex {
     fn from(index: &Index) -> Self {
-        let Index { name, columns, unique, is_constraint, .. } = index.clone();
-        Self { name, columns, unique, is_constraint }
+        let Index { name, columns, unique, is_constraint, details, .. } = index.clone();
+        Self { name, columns, unique, is_constraint, details }
     }
 }
 
@@ -439,7 +464,7 @@ impl Catalog {
     }
 
     fn new_index(&mut self, table: &Table, new: NewIndex) -> Result<Index, CatalogError> {
-        let NewIndex { name, columns, unique, is_constraint } = new;
+        let NewIndex { name, columns, unique, is_constraint, details } = new;
         if table.has_index(&name)
             || self.tables.contains_key(&name)
             || self.tables.values().any(|other| other.has_index(&name))
@@ -457,7 +482,7 @@ impl Catalog {
         }
         let id = IndexId(self.next_index);
         self.next_index += 1;
-        Ok(Index { id, name, columns, unique, is_constraint })
+        Ok(Index { id, name, columns, unique, is_constraint, details })
     }
 
     /// Adds an index to a table and returns the changed table.

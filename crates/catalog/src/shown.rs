@@ -55,7 +55,13 @@ mod tests {
     #[test]
     fn a_long_value_is_cut_between_characters() {
         let column = |name: &str, ty| Column { name: name.into(), ty, ..Column::default() };
-        let index = NewIndex { name: "key".into(), columns: vec![0], unique: true, is_constraint: true };
+        let index = NewIndex {
+            name: "key".into(),
+            columns: vec![0],
+            unique: true,
+            is_constraint: true,
+            ..NewIndex::default()
+        };
         let mut catalog = Catalog::default();
         let table = catalog.create_table(NewTable {
             name: "t".into(),

@@ -252,11 +252,12 @@ impl Definitions {
 
     /// Returns the effect of a statement under the current definitions.
     pub(crate) fn effect_of(&self, statement: &str) -> Result<Effect, Error> {
-        Ok(self.current().schema.apply(statement)?.1)
+        Ok(self.current().schema.apply_unchecked(statement)?.1)
     }
 
-    /// Applies a definition as a transaction of `workspace`, while no other session is active. `prepare` runs
-    /// before the data change; `commit` runs last and logs the statement. A statement that changes nothing
+    /// Applies a definition as a transaction of `workspace`, while no other session is active. A new routine
+    /// whose body names what does not exist is refused if `checks_bodies`. `prepare` runs before the data
+    /// change; `commit` runs last and logs the statement. A statement that changes nothing
     /// makes no version and no record: applications send such statements at each start. After an error the
     /// transaction may still be running.
     ///
@@ -266,6 +267,7 @@ impl Definitions {
     pub(crate) fn change(
         &self,
         statement: &StatementRecord<'_>,
+        checks_bodies: bool,
         workspace: &mut Workspace,
         patience: &Patience,
         prepare: impl FnOnce(&Effect, &Tables) -> Result<(), Error>,
@@ -274,7 +276,7 @@ impl Definitions {
         let (slot, epochs) = (workspace.worker().slot(), self.current().tables.epochs.clone());
         self.exclusively(slot, &epochs, patience, |current| {
             self.check_saved()?;
-            let (schema, effect) = current.schema.apply(statement.text)?;
+            let (schema, effect) = apply(&current.schema, statement.text, checks_bodies)?;
             if effect.is_nothing() && schema.defines_the_same_as(&current.schema) {
                 return Ok(None);
             }
@@ -288,6 +290,11 @@ impl Definitions {
             Ok(Some((schema, tables)))
         })
     }
+}
+
+/// Applies a statement. A new routine whose body names what does not exist is refused if `checks_bodies`.
+pub(crate) fn apply(schema: &Schema, text: &str, checks_bodies: bool) -> Result<(Schema, Effect), Error> {
+    Ok(if checks_bodies { schema.apply(text)? } else { schema.apply_unchecked(text)? })
 }
 
 /// Returns the error of a call whose procedure does not exist.

@@ -5,6 +5,7 @@
 //! answer goes into the output together with the point of the log that must be durable before it is sent
 //! (`with_session`).
 
+mod advisory;
 mod copying;
 mod extended;
 mod rows;
@@ -12,6 +13,7 @@ mod statement;
 mod transaction;
 
 use self::statement::failed_transaction;
+use crate::advisory::OwnLocks;
 use crate::attendance::Running;
 use crate::copy::CopyIn;
 use crate::link::Output;
@@ -154,6 +156,7 @@ pub(crate) struct Client {
     /// Buffers for the values of the current parameters.
     scratch: Arena,
     copying: Option<(CopyIn, Asked)>,
+    advisory: OwnLocks,
 }
 
 impl Client {
@@ -173,6 +176,7 @@ impl Client {
             let refusal = settings.set(&name.to_lowercase(), &value).err();
             refused.extend(refusal.map(|content| Notice { severity: Severity::Warning, content }));
         }
+        let advisory = OwnLocks::new(Arc::clone(server.advisory()), registered.pid());
         let client = Self {
             server,
             registered,
@@ -191,6 +195,7 @@ impl Client {
             delayed: None,
             scratch: Arena::default(),
             copying: None,
+            advisory,
         };
         client.notices(&refused);
         client
@@ -237,6 +242,7 @@ impl Client {
         session.limit_statements(limits.bytes);
         session.set_lock_timeout(limits.lock_timeout);
         session.set_access(self.settings.access());
+        session.check_bodies(self.settings.checks_bodies());
         let was_open = session.transaction_state() != TransactionState::None;
         session.swap_current_numbers(&mut self.numbers);
         // A statement that begins while definitions change waits for them.

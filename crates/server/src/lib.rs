@@ -3,6 +3,7 @@
 //! Not here: the execution of statements (`reprise`); the encoding of messages, and SCRAM (pgwire).
 
 mod admission;
+mod advisory;
 mod attendance;
 mod client;
 mod connection;
@@ -27,6 +28,7 @@ pub use password::{Users, UsersError, verifier};
 pub use tls::Tls;
 
 use admission::Admission;
+use advisory::AdvisoryLocks;
 use listener::Connection;
 use metrics::Metrics;
 use pgwire::error::ErrorInfo;
@@ -92,6 +94,7 @@ pub struct Server {
     pub(crate) connections: Connections,
     pub(crate) metrics: Option<Metrics>,
     admission: Arc<Admission>,
+    advisory: Arc<AdvisoryLocks>,
     /// Whether the thread of `attendance` runs.
     attendance: Once,
     is_stopping: AtomicBool,
@@ -104,6 +107,10 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
+    pub(crate) fn advisory(&self) -> &Arc<AdvisoryLocks> {
+        &self.advisory
+    }
+
     /// Returns a server whose database is not open yet. Until `open`, clients get the error 57P03 with the
     /// progress that `recovering` returns.
     pub fn new(options: Options, recovering: impl Fn() -> String + Send + Sync + 'static) -> Arc<Self> {
@@ -113,6 +120,7 @@ impl Server {
             pool: OnceLock::new(),
             plans: Plans::default(),
             admission: Admission::new(options.max_connections, options.descriptors),
+            advisory: Arc::default(),
             attendance: Once::new(),
             is_stopping: AtomicBool::new(false),
             options,

@@ -48,14 +48,17 @@ pub(crate) struct Limits {
     access: Access,
     /// Whether commits are acknowledged before they are durable.
     acknowledges_early: bool,
+    /// Whether a new routine is refused whose body names what does not exist.
+    checks_bodies: bool,
 }
 
 /// The range of `work_mem` in kilobytes, as in PostgreSQL.
 const WORK_MEMORY: RangeInclusive<usize> = 64..=2_147_483_647;
 
 /// The settings at the begin of a connection.
-const INITIAL: [(&str, &str); 30] = [
+const INITIAL: [(&str, &str); 31] = [
     ("application_name", ""),
+    (CHECK_BODIES, "on"),
     ("client_connection_check_interval", "1s"),
     ("client_encoding", "UTF8"),
     ("bytea_output", "hex"),
@@ -87,8 +90,29 @@ const INITIAL: [(&str, &str); 30] = [
     ("work_mem", "4MB"),
 ];
 
+/// The settings of which only some values have their meaning here: the values, and a hint for any other one.
+const FIXED: [(&str, &[&str], &str); 10] = [
+    ("client_encoding", &["utf8", "utf-8", "unicode"], "The only encoding is UTF8."),
+    ("names", &["utf8", "utf-8", "unicode"], "The only encoding is UTF8."),
+    ("timezone", &["utc", "gmt", "etc/utc", "z", "etc/gmt", "+00", "0"], "The only time zone is UTC."),
+    ("standard_conforming_strings", &["on", "true"], "The only value is on."),
+    ("bytea_output", &["hex"], "The only format is hex."),
+    ("intervalstyle", &["postgres"], "The only style is postgres."),
+    ("extra_float_digits", &["1", "2", "3"], "The shortest text that gives the same number is always shown."),
+    ("session_replication_role", &["origin", "local"], "Triggers and foreign keys are always active."),
+    ("transform_null_equals", &["off", "false"], "The only value is off."),
+    (
+        "synchronous_commit",
+        &["on", "off", "local", "remote_write", "remote_apply", "true", "false"],
+        "The values are on and off.",
+    ),
+];
+
 /// A setting of the open transaction. The session holds its value.
 const TRANSACTION_READ_ONLY: &str = "transaction_read_only";
+
+/// The setting of whether bodies of routines are checked.
+const CHECK_BODIES: &str = "check_function_bodies";
 
 /// The setting of the least severity of notices.
 const LEAST_SEVERITY: &str = "client_min_messages";
@@ -191,6 +215,12 @@ fn work_memory(value: &str) -> Result<String, SqlError> {
     Ok(memory_text(bytes))
 }
 
+/// Returns whether a path of schemas finds the names of `public`, or none.
+fn is_public(path: &str) -> bool {
+    let known = ["", "$user", "public", "pg_catalog", "pg_temp"];
+    path.split(',').all(|name| known.contains(&name.trim().trim_matches(['"', '\'']))) || path == "default"
+}
+
 fn unquoted(text: &str) -> String {
     let text = text.trim();
     match text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
@@ -235,6 +265,7 @@ impl Settings {
             idle: self.duration("idle_in_transaction_session_timeout"),
             access: self.access_of("default_transaction_read_only"),
             acknowledges_early: self.values.get("synchronous_commit").is_some_and(|value| value == "off"),
+            checks_bodies: self.values.get(CHECK_BODIES).and_then(|value| boolean_of(value)) != Some(false),
         };
     }
 
@@ -252,6 +283,11 @@ impl Settings {
     /// Returns whether commits are acknowledged before they are durable.
     pub(crate) fn acknowledges_early(&self) -> bool {
         self.limits.acknowledges_early
+    }
+
+    /// Returns whether a new routine is refused whose body names what does not exist.
+    pub(crate) fn checks_bodies(&self) -> bool {
+        self.limits.checks_bodies
     }
 
     /// Returns the access mode of transactions that name none.
@@ -308,6 +344,11 @@ impl Settings {
         self.read_limits();
     }
 
+    fn is_user(&self, name: &str) -> bool {
+        let user = self.values.get("session_authorization");
+        user.is_some_and(|user| user == name.trim_matches(['"', '\'']))
+    }
+
     /// Returns the value that SHOW displays.
     ///
     /// # Errors
@@ -360,6 +401,10 @@ impl Settings {
         if body.to_lowercase().starts_with("time zone") {
             return self.set("timezone", &unquoted(&body[9..])).map(|()| true);
         }
+        if lower.starts_with("session authorization") {
+            let user = unquoted(lower["session authorization".len()..].trim());
+            return self.set("session authorization", &user).map(|()| true);
+        }
         let split = body.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(body.len());
         let (name, value) = body.split_at(split);
         let value = value.trim().trim_start_matches('=').trim();
@@ -383,25 +428,30 @@ impl Settings {
     /// `0A000`: the value would change answers in an unsupported way. `22023`: the value is malformed.
     /// `55P02`: the setting cannot be changed.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
-        let only = |supported: &[&str], hint: &str| {
-            if supported.iter().any(|known| known.eq_ignore_ascii_case(value)) {
-                return Ok(());
-            }
+        let refused = |hint: &str| {
             let message = format!("value \"{value}\" of parameter \"{name}\" is not supported");
             Err(SqlError::new("0A000", message).with_hint(hint))
         };
+        if let Some((_, values, hint)) = FIXED.iter().find(|(own, ..)| *own == name)
+            && !value.eq_ignore_ascii_case("default")
+            && !values.iter().any(|own| own.eq_ignore_ascii_case(value))
+        {
+            return refused(hint);
+        }
         match name {
-            "client_encoding" | "names" => {
-                only(&["utf8", "utf-8", "unicode", "default"], "The only encoding is UTF8.")?
+            "datestyle" if !value.to_lowercase().contains("iso") && value != "default" => {
+                return refused("The only style of dates is ISO.");
             }
-            "timezone" => only(
-                &["utc", "gmt", "etc/utc", "z", "default", "etc/gmt", "+00", "0"],
-                "The only time zone is UTC.",
-            )?,
-            "datestyle" if !value.to_lowercase().contains("iso") => {
-                only(&["default"], "The only style of dates is ISO.")?;
+            "search_path" if !is_public(value) => {
+                return refused(
+                    "Names without a schema are those of public. Write the schema before the name.",
+                );
             }
-            "standard_conforming_strings" => only(&["on", "true", "default"], "The only value is on.")?,
+            "role" | "session authorization"
+                if !["none", "default"].contains(&value) && !self.is_user(value) =>
+            {
+                return refused("A session keeps the user of its connection.");
+            }
             "server_version" | "server_version_num" => {
                 let message = format!("parameter \"{name}\" cannot be changed");
                 return Err(SqlError::new("55P02", message));
@@ -421,10 +471,6 @@ impl Settings {
                 let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
                 return Err(SqlError::new("22023", message));
             }
-            "synchronous_commit" => only(
-                &["on", "off", "local", "remote_write", "remote_apply", "default", "true", "false"],
-                "The values are on and off.",
-            )?,
             "transaction_isolation" | "default_transaction_isolation" => return Ok(()),
             "default_transaction_read_only" | TRANSACTION_READ_ONLY
                 if !value.eq_ignore_ascii_case("default") =>
@@ -473,6 +519,25 @@ mod tests {
         for wrong in ["1", "x", "'1 XB'", "-1", "2147483648"] {
             let error = settings.change(&format!("SET work_mem = {wrong}"), false).unwrap_err();
             assert_eq!(error.sqlstate, "22023", "{wrong}");
+        }
+        for fixed in [
+            "search_path TO elsewhere, public",
+            "session_replication_role = replica",
+            "bytea_output = 'escape'",
+            "extra_float_digits = 0",
+            "ROLE ada",
+            "SESSION AUTHORIZATION ada",
+        ] {
+            let error = settings.change(&format!("SET {fixed}"), false).unwrap_err();
+            assert_eq!(error.sqlstate, "0A000", "{fixed}");
+        }
+        for same in [
+            "search_path = ''",
+            "search_path TO \"$user\", public",
+            "ROLE NONE",
+            "SESSION AUTHORIZATION DEFAULT",
+        ] {
+            settings.change(&format!("SET {same}"), false).unwrap();
         }
         settings.change("RESET ALL", false).unwrap();
         assert_eq!(settings.show("application_name").unwrap(), "");

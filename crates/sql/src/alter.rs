@@ -11,7 +11,7 @@ use crate::kept_text;
 use crate::schema::{Schema, refused, unsupported};
 use crate::source::Source;
 use crate::types::{in_schema_of, is_assignable, made_name, object_name, short};
-use catalog::{NewTable, Table, Type};
+use catalog::{NewIndex, NewTable, Table, Type};
 use procedure::{CastContext, Effect, Expression, Rebuild, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -29,6 +29,13 @@ enum Origin {
     Added(Option<String>),
     /// The default of a hidden key.
     Hidden,
+}
+
+/// Returns the name that a column of the old table has in the new one; `None` if it is gone.
+fn new_name(name: &str, old: &Table, new: &Table, origins: &[Origin]) -> Option<String> {
+    let before = old.column(name)?;
+    let place = origins.iter().position(|origin| origin.old() == Some(before))?;
+    Some(new.columns[place].name.clone())
 }
 
 impl Origin {
@@ -100,6 +107,7 @@ impl Schema {
         if !actions.iter().cloned().all(is_owner) {
             alteration.builder.binder.refuse_sequence(&old, path.syntax())?;
         }
+        let renames_constraint = matches!(actions[..], [ast::AlterTableAction::RenameConstraint(_)]);
         actions.sort_by_key(turn);
         for action in actions {
             alteration.act(&action, &mut drops_references)?;
@@ -125,7 +133,10 @@ impl Schema {
         }
         if !rebuilds {
             let mut changed = Table::clone(&old);
-            changed.indexes.retain(|index| new.indexes.iter().any(|own| own.name == index.name));
+            changed.indexes.retain_mut(|index| {
+                let now = new.indexes.iter().find(|own| own.name == index.name);
+                now.inspect(|now| index.details.clone_from(&now.details)).is_some()
+            });
             (changed.name, changed.columns, changed.checks) = (new.name, new.columns, new.checks);
             changed.triggers = new.triggers;
             // Indexes move with the table into another schema.
@@ -141,8 +152,8 @@ impl Schema {
             }
             changed.foreign_keys = new.foreign_keys;
             let changed = self.catalog.redefine(&name, changed).map_err(|e| refused(source, node, &e))?;
-            self.rename_owner(&old, &changed, &origins);
-            self.rename_table_of_triggers(&old.name, &changed);
+            let column = |name: &str| new_name(name, &old, &changed, &origins);
+            self.follow_names(&old, &changed, column, renames_constraint);
             effects.push(Effect::Redefine(changed));
             self.recompile(source, node)?;
             return Ok(Effect::All(effects));
@@ -150,32 +161,12 @@ impl Schema {
         self.move_references(&old, &mut new, &origins, &new_keys);
         let made = self.catalog.replace_table(&name, new).map_err(|error| refused(source, node, &error))?;
         self.refuse_fired_triggers(&made, source, node)?;
-        self.rename_owner(&old, &made, &origins);
+        self.follow_names(&old, &made, |name| new_name(name, &old, &made, &origins), false);
         self.forget_foreign_keys();
         let rebuild = self.rebuild(&old, &made, &origins, &new_keys, (source, node))?;
         effects.push(Effect::Rebuild(Arc::new(rebuild)));
         self.recompile(source, node)?;
         Ok(Effect::All(effects))
-    }
-
-    /// Updates the owner of sequences whose table or column has a new name.
-    fn rename_owner(&mut self, old: &Table, new: &Table, origins: &[Origin]) {
-        let renamed = |own: &Arc<Table>| {
-            let (table, column) =
-                own.sequence.as_ref()?.owner.as_ref().filter(|(table, _)| *table == old.name)?;
-            let before = old.column(column);
-            let place = origins.iter().position(|origin| before.is_some() && origin.old() == before);
-            let new_column = place.map_or(column, |place| &new.columns[place].name);
-            let owner = (new.name.clone(), new_column.clone());
-            ((table, column) != (&owner.0, &owner.1)).then(|| (Table::clone(own), owner))
-        };
-        let owned: Vec<_> = self.catalog.tables().filter_map(renamed).collect();
-        for (mut own, owner) in owned {
-            own.sequence.as_mut().into_iter().for_each(|sequence| sequence.owner = Some(owner.clone()));
-            // The name stays the same, so it cannot be taken.
-            let name = own.name.clone();
-            let _ = self.catalog.redefine(&name, own);
-        }
     }
 
     /// Moves the references of other tables to the new columns.
@@ -483,15 +474,22 @@ impl Alteration<'_> {
     ) -> Result<(), StatementError> {
         let name = self.builder.table.columns[place].name.clone();
         self.builder.table.foreign_keys.retain(|key| !key.columns.contains(&place));
-        while let Some(index) = self.builder.table.indexes.iter().position(|own| own.columns.contains(&place))
-        {
+        let uses = |own: &NewIndex| {
+            let condition = own.details.condition.as_ref();
+            own.columns.contains(&place)
+                || own.details.included.contains(&place)
+                || condition.is_some_and(|text| kept_text::mentions(text, &name))
+        };
+        while let Some(index) = self.builder.table.indexes.iter().position(uses) {
             self.drop_index_of_constraint(index, cascades, drops_references, node)?;
         }
         let table = &mut self.builder.table;
         table.checks.retain(|(_, text)| !kept_text::mentions(text, &name));
         table.columns.remove(place);
         let moved = |column: &mut usize| *column -= usize::from(*column > place);
-        table.indexes.iter_mut().for_each(|index| index.columns.iter_mut().for_each(moved));
+        for index in &mut table.indexes {
+            index.columns.iter_mut().chain(&mut index.details.included).for_each(moved);
+        }
         table.foreign_keys.iter_mut().for_each(|key| key.columns.iter_mut().for_each(moved));
         self.origins.remove(place);
         self.rebuilds = true;
@@ -585,6 +583,8 @@ impl Alteration<'_> {
         let table = &mut self.builder.table;
         let old = std::mem::replace(&mut table.columns[place].name, new.clone());
         let conditions = table.triggers.iter_mut().filter_map(|own| own.condition.as_mut());
+        let of_indexes = table.indexes.iter_mut().filter_map(|own| own.details.condition.as_mut());
+        let conditions = conditions.chain(of_indexes);
         for text in table.checks.iter_mut().map(|(_, text)| text).chain(conditions) {
             *text = kept_text::renamed(text, &old, &new);
         }

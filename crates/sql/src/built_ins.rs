@@ -1,5 +1,6 @@
 //! Calls of built-in functions: the choice of an entry of the table, and the expression that it makes.
 
+use crate::advisory_functions::is_advisory;
 use crate::binder::{Binder, Typed};
 use crate::conversions::fold;
 use crate::error::StatementError;
@@ -107,6 +108,9 @@ impl Binder<'_> {
 
     /// Returns the error of a call of a function that does not exist.
     pub(crate) fn no_function(&self, name: &str, arguments: &[Typed], node: &SyntaxNode) -> StatementError {
+        if is_advisory(name) {
+            return self.unsupported(node, &format!("{name} in anything but SELECT {name}(…)"));
+        }
         let message = format!("function {} does not exist", signature(name, arguments));
         let hint = format!("No function matches the given name and argument types. {ADD_CASTS}");
         self.error(node, SqlError::new("42883", message).with_hint(hint))

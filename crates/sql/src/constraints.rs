@@ -6,11 +6,31 @@ use crate::plan::{Applied, apply_all};
 use crate::source::Source;
 use catalog::{ScalarType, Table};
 use procedure::query::{Plan, RowChecks};
-use procedure::{CastContext, Check, Expression, Register, SqlError};
+use procedure::{ByValueCause, CastContext, Check, Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
+use std::sync::Arc;
 
 impl Binder<'_> {
+    /// Checks a condition on the rows of a table that is kept as text. Returns whether its value depends on
+    /// more than the row. `what` is the kind of the condition, for errors.
+    pub(crate) fn depends_on_call(
+        &self,
+        table: &Arc<Table>,
+        condition: &ast::Expr,
+        what: &str,
+    ) -> Result<bool, StatementError> {
+        // A separate binder: what the statement depends on besides does not count.
+        let mut binder = Binder::new(self.schema, self.source);
+        let registers = binder.row_registers(table);
+        let bind =
+            |binder: &mut Binder<'_>| binder.over_row(table, registers, |own| own.bind_condition(condition));
+        let (_, applied) = binder.applying(bind)?;
+        binder.refuse_subqueries(&applied, what, condition.syntax())?;
+        let draws = matches!(binder.by_value, Some(ByValueCause::Sequence));
+        Ok(binder.uses_seed || binder.uses_timestamp || binder.writes || draws)
+    }
+
     /// Binds a column's DEFAULT.
     pub(crate) fn bind_default(
         &mut self,

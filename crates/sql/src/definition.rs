@@ -11,7 +11,7 @@ use catalog::{
     Column, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table, TableId,
     Type,
 };
-use procedure::{ByValueCause, CastContext, SqlError};
+use procedure::{CastContext, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
@@ -463,7 +463,9 @@ impl<'a> TableBuilder<'a> {
     /// Returns the table, and the sequences of its columns.
     pub(crate) fn finish(mut self) -> Result<(NewTable, Vec<NewTable>), StatementError> {
         let name = self.short_name().to_owned();
-        let of = |name, columns| NewIndex { name, columns, unique: true, is_constraint: true };
+        let details = catalog::IndexDetails::default;
+        let of =
+            |name, columns| NewIndex { name, columns, unique: true, is_constraint: true, details: details() };
         if let Some((primary, columns)) = self.primary.take() {
             if self.table.hidden_key {
                 self.table.columns.pop();
@@ -505,6 +507,7 @@ impl<'a> TableBuilder<'a> {
             columns: new.columns.clone(),
             unique: new.unique,
             is_constraint: new.is_constraint,
+            details: new.details.clone(),
         };
         Arc::new(Table {
             id: TableId(u32::MAX),
@@ -524,16 +527,7 @@ impl<'a> TableBuilder<'a> {
     fn check_expressions(&mut self, table: &Arc<Table>) -> Result<(), StatementError> {
         for check in std::mem::take(&mut self.unbound) {
             let expression = self.binder.part(check.expr(), check.syntax())?;
-            // A separate binder, because the defaults of columns may depend on the call and a CHECK may not.
-            let mut condition = Binder::new(self.binder.schema, self.binder.source);
-            let registers = condition.row_registers(table);
-            let bind = |binder: &mut Binder<'_>| {
-                binder.over_row(table, registers, |own| own.bind_condition(&expression))
-            };
-            let (_, applied) = condition.applying(bind)?;
-            condition.refuse_subqueries(&applied, "check constraint", check.syntax())?;
-            let draws = matches!(condition.by_value, Some(ByValueCause::Sequence));
-            if condition.uses_seed || condition.uses_timestamp || condition.writes || draws {
+            if self.binder.depends_on_call(table, &expression, "check constraint")? {
                 return Err(self.binder.unsupported(check.syntax(), "a CHECK that depends on the call"));
             }
         }

@@ -131,7 +131,7 @@ impl Binder<'_> {
     }
 
     /// Returns the text of a string literal. Backslashes are decoded here, with PostgreSQL's errors.
-    fn string_of(&self, literal: &ast::Literal) -> Result<Option<String>, StatementError> {
+    pub(crate) fn string_of(&self, literal: &ast::Literal) -> Result<Option<String>, StatementError> {
         let tokens = || literal.syntax().children_with_tokens().filter_map(|part| part.into_token());
         if !tokens().any(|token| token.kind() == SyntaxKind::ESC_STRING) {
             return Ok(literal.string_value());

@@ -9,8 +9,10 @@
 
 use crate::schema::{Member, View};
 use crate::source::Source;
+use crate::subject::Subject;
 use crate::{Schema, StatementError};
 use catalog::{Catalog, ProcedureId};
+use procedure::SqlError;
 use serde::{Deserialize, Serialize};
 use squawk_syntax::ast::AstNode;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,6 +50,8 @@ struct Image {
     triggers: Vec<TriggerImage>,
     views: BTreeMap<String, Arc<View>>,
     namespaces: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    comments: Vec<(Subject, String)>,
     history: BTreeMap<String, (ProcedureId, u32)>,
 }
 
@@ -58,6 +62,18 @@ struct RoutineImage {
     version: u32,
     /// Its CREATE statement.
     source: Arc<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unbound: Option<UnboundImage>,
+}
+
+/// The error of a body that names what does not exist.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UnboundImage {
+    sqlstate: String,
+    message: String,
+    line: u32,
+    column: u32,
 }
 
 /// A trigger, whose definition is a part of its table's.
@@ -68,6 +84,19 @@ struct TriggerImage {
     name: String,
     /// The number of routines that are compiled before it.
     follows: usize,
+}
+
+impl UnboundImage {
+    fn of(error: &StatementError) -> Self {
+        let SqlError { sqlstate, message, .. } = &error.error;
+        let (sqlstate, message) = (sqlstate.clone(), message.clone());
+        Self { sqlstate, message, line: error.line, column: error.column }
+    }
+
+    fn into_error(self) -> StatementError {
+        let error = SqlError::new(&self.sqlstate, self.message);
+        StatementError { line: self.line, column: self.column, error }
+    }
 }
 
 impl Schema {
@@ -83,7 +112,8 @@ impl Schema {
             match member {
                 Member::Routine(own) => {
                     let (id, version, source) = (own.id, own.version, Arc::clone(&own.source));
-                    routines.push(RoutineImage { id, version, source });
+                    let unbound = self.unbound.get(&own.name).map(UnboundImage::of);
+                    routines.push(RoutineImage { id, version, source, unbound });
                 }
                 Member::Trigger(table, own) => {
                     let (table, follows) = (table.name.clone(), routines.len());
@@ -97,6 +127,7 @@ impl Schema {
             triggers,
             views: self.views.clone(),
             namespaces: self.namespaces.clone(),
+            comments: self.comments.iter().map(|(own, text)| (own.clone(), text.clone())).collect(),
             history: self.history.clone(),
         };
         let text = serde_json::to_string(&image).map_err(|error| ImageError::Damaged(error.to_string()))?;
@@ -113,18 +144,21 @@ impl Schema {
     pub fn from_image(image: &str) -> Result<Self, ImageError> {
         let image: Image =
             serde_json::from_str(image).map_err(|error| ImageError::Damaged(error.to_string()))?;
-        let Image { catalog, routines, triggers, views, namespaces, history } = image;
-        let mut schema = Self { catalog, views, namespaces, history, ..Self::default() };
+        let Image { catalog, routines, triggers, views, namespaces, comments, history } = image;
+        let comments = comments.into_iter().collect();
+        let mut schema = Self { catalog, views, namespaces, comments, history, ..Self::default() };
         let mut triggers = triggers.into_iter().peekable();
-        for (place, RoutineImage { id, version, source }) in routines.iter().enumerate() {
+        for (place, RoutineImage { id, version, source, unbound }) in routines.into_iter().enumerate() {
             while let Some(trigger) = triggers.next_if(|own| own.follows <= place) {
                 schema.restore_trigger(&trigger)?;
             }
-            schema.compile_again((*id, *version), source).map_err(|error| {
-                let named = schema.history.iter().find(|(_, (known, _))| known == id);
-                let name = named.map(|(name, _)| name.clone()).unwrap_or_default();
-                ImageError::Refused { name, error: Box::new(error) }
-            })?;
+            let named = schema.history.iter().find(|(_, (known, _))| *known == id);
+            let name = named.map(|(name, _)| name.clone()).unwrap_or_default();
+            let unbound = unbound.map(UnboundImage::into_error);
+            if let Err(error) = schema.compile_again((id, version), &source, unbound.as_ref()) {
+                return Err(ImageError::Refused { name, error: Box::new(error) });
+            }
+            schema.unbound.extend(unbound.map(|error| (name, error)));
         }
         for trigger in triggers {
             schema.restore_trigger(&trigger)?;

@@ -1,8 +1,10 @@
 //! Prepares the statements of a client: the kind of each, its parameters and its columns.
 
 use crate::StatementError;
+use crate::advisory_functions::AdvisoryCall;
 use crate::binder::Binder;
 use crate::copy::Copy;
+use crate::evaluated::Arguments;
 use crate::nameless::{Compiled, compile_arguments, compile_for_client, compile_statement, parameters_of};
 use crate::nesting::with_stack;
 use crate::plan::ResultColumn;
@@ -122,40 +124,10 @@ pub enum Kind {
     Checkpoint,
     /// CALL of `reprise_backup`: the name of the backup.
     Backup(String),
+    /// A SELECT of a function for advisory locks.
+    Advisory(AdvisoryCall),
     /// VACUUM or ANALYZE, which have no effect.
     Nothing,
-}
-
-/// The arguments of a call.
-#[derive(Clone, Debug)]
-pub struct Arguments {
-    /// Values, of the types of the procedure's inputs.
-    values: Vec<Expression>,
-    /// Number of registers that the evaluation needs; the first hold the statement's parameters.
-    registers: usize,
-    /// Whether they are the statement's parameters, in order and without a conversion.
-    are_parameters: bool,
-}
-
-impl Arguments {
-    /// Evaluates the arguments. `machine` has `registers` registers, and holds the statement's parameters in
-    /// the first ones.
-    ///
-    /// # Errors
-    /// The error of an expression.
-    pub fn evaluate(&self, machine: &mut Machine) -> Result<Vec<catalog::Datum>, Box<SqlError>> {
-        self.values.iter().map(|value| value.evaluate(machine)).collect()
-    }
-
-    /// Returns whether the arguments are the statement's parameters, in order and without a conversion.
-    pub fn are_parameters(&self) -> bool {
-        self.are_parameters
-    }
-
-    /// Returns the number of registers that the evaluation needs.
-    pub fn registers(&self) -> usize {
-        self.registers
-    }
 }
 
 /// The built-in procedure that makes a backup.
@@ -184,6 +156,7 @@ fn definition_tag(statement: &ast::Stmt) -> Option<&'static str> {
         ast::Stmt::AlterFunction(_) => "ALTER FUNCTION",
         ast::Stmt::AlterProcedure(_) => "ALTER PROCEDURE",
         ast::Stmt::AlterView(_) => "ALTER VIEW",
+        ast::Stmt::CommentOn(_) => "COMMENT",
         ast::Stmt::Truncate(_) => "TRUNCATE TABLE",
         ast::Stmt::DropSequence(_) => "DROP SEQUENCE",
         ast::Stmt::DropView(_) => "DROP VIEW",
@@ -242,6 +215,11 @@ impl Schema {
         types: &[Option<Type>],
     ) -> Result<Prepared, StatementError> {
         let node = statement.syntax();
+        if let ast::Stmt::AlterSequence(alter) = statement
+            && let Some(restart) = self.sequence_restart(alter, source)?
+        {
+            return Ok(Prepared::plain(Kind::Run(restart), "ALTER SEQUENCE"));
+        }
         if let Some(tag) = definition_tag(statement) {
             return Ok(Prepared::plain(Kind::Definition, tag));
         }
@@ -433,6 +411,11 @@ impl Schema {
         source: &Source,
         types: &[Option<Type>],
     ) -> Result<Prepared, StatementError> {
+        if let ast::Stmt::Select(select) = statement
+            && let Some(advisory) = self.prepare_advisory(select, source, types)?
+        {
+            return Ok(advisory);
+        }
         let tag = query_tag(statement);
         let called = match statement {
             ast::Stmt::Call(call) => self.prepared_call(call, source, types)?,
@@ -484,13 +467,7 @@ impl Schema {
         types: &[Option<Type>],
     ) -> Result<Option<Called>, StatementError> {
         let node = select.syntax();
-        let only_targets = node.children().count() == 1;
-        let targets = select.select_clause().and_then(|clause| clause.target_list());
-        let mut targets = targets.into_iter().flat_map(|list| list.targets());
-        let (Some(target), None, true) = (targets.next(), targets.next(), only_targets) else {
-            return Ok(None);
-        };
-        let Some(ast::Expr::CallExpr(call)) = target.expr() else { return Ok(None) };
+        let Some((call, alias)) = only_call(select) else { return Ok(None) };
         let Some(ast::Expr::NameRef(name)) = call.expr() else { return Ok(None) };
         let Some(procedure) = self.procedure(&name.text()).filter(|own| own.result.is_some()).cloned() else {
             return Ok(None);
@@ -503,7 +480,6 @@ impl Schema {
         binder.declare_parameters(parameters_of(node), types);
         let bound = binder.function_arguments(&procedure, call.arg_list(), node)?;
         let values = binder.call_arguments(&procedure, bound, node)?;
-        let alias = target.as_name().and_then(|name| name.name()).map(|name| name.text());
         let name = alias.unwrap_or_else(|| name.text());
         Ok(Some(called(binder, procedure, values, Some(name), node)?))
     }
@@ -556,8 +532,19 @@ fn called(
     };
     let are_parameters = values.iter().enumerate().all(is_parameter)
         && procedure.inputs().map(|(_, input)| input.ty).eq(parameters.iter().copied());
-    let arguments = Arguments { values, registers: binder.registers.len(), are_parameters };
+    let arguments = Arguments::new(values, binder.registers.len(), are_parameters);
     Ok((procedure, arguments, parameters, name))
+}
+
+/// Returns the call of a SELECT that has nothing else, and the name of its column if one is given.
+pub(crate) fn only_call(select: &ast::Select) -> Option<(ast::CallExpr, Option<String>)> {
+    let targets = select.select_clause().and_then(|clause| clause.target_list())?;
+    let mut targets = targets.targets();
+    let (Some(target), None, 1) = (targets.next(), targets.next(), select.syntax().children().count()) else {
+        return None;
+    };
+    let Some(ast::Expr::CallExpr(call)) = target.expr() else { return None };
+    Some((call, target.as_name().and_then(|name| name.name()).map(|name| name.text())))
 }
 
 /// Returns the name at the end of a statement.

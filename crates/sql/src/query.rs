@@ -10,7 +10,7 @@ use crate::trigger::Triggered;
 use procedure::query::{OutputColumn, Query};
 use procedure::{
     ByValueCause, CastContext, Expression, Label, OperationKind, QueryTarget, Raise, Register, Select,
-    Severity, SqlError, Statement,
+    SqlError, Statement,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -202,14 +202,7 @@ impl Binder<'_> {
 
     /// Returns the statement that fails if the statement before it has found no row.
     fn require_found(&mut self) -> Statement {
-        let raise = Raise {
-            severity: Severity::Exception,
-            parts: vec!["query returned no rows".into()],
-            values: Vec::new(),
-            sqlstate: Expression::text("P0002"),
-            detail: None,
-            hint: None,
-        };
+        let raise = Raise::error("P0002", "query returned no rows");
         let (then, otherwise) = (Vec::new(), vec![Statement::Raise(Box::new(raise))]);
         Statement::If { condition: Expression::Register(self.found()), then, otherwise }
     }

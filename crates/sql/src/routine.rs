@@ -13,7 +13,7 @@ use crate::types::without_limits;
 use catalog::{Datum, ProcedureId, ScalarType, Table, Trigger, TriggerEvent, Type, value_from_datum};
 use procedure::{
     Accesses, CastContext, CompiledSlot, Expression, Machine, Mode, Opaque, Parameter, Procedure, Raise,
-    Register, Severity, SqlError, Statement, Witnesses,
+    Register, SqlError, Statement, Witnesses,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -82,16 +82,14 @@ impl Routine {
     ) -> Result<Procedure, StatementError> {
         let mut binder = Binder::new(schema, source);
         binder.routine.clone_from(&self.name);
-        self.check_options(&binder)?;
         let Some(body) = &self.body else {
             return Err(binder.unsupported(&self.node, "a routine without a body in plpgsql or sql"));
         };
         if self.returns_trigger() {
+            self.check_options(&binder)?;
             return self.compile_trigger_function(id, version, binder, source);
         }
-        let parameters = self.bind_parameters(&mut binder)?;
-        let result = self.bind_result(&mut binder, &parameters)?;
-        binder.result = result;
+        let (parameters, result) = self.bind_signature(&mut binder)?;
         let mut statements = match body {
             RoutineBody::Plpgsql(body) => {
                 let block = self.block(body, &mut binder)?;
@@ -125,6 +123,34 @@ impl Routine {
         }
         let parts = Parts { id, version, name: &self.name, parameters, result };
         Ok(finish(binder, statements, parts, source, &self.node))
+    }
+
+    /// Compiles a routine whose body could not be bound: a call of it raises the error.
+    pub(crate) fn compile_unbound(
+        &self,
+        id: ProcedureId,
+        version: u32,
+        schema: &Schema,
+        source: &Source,
+        error: &SqlError,
+    ) -> Result<Procedure, StatementError> {
+        let mut binder = Binder::new(schema, source);
+        binder.routine.clone_from(&self.name);
+        let (parameters, result) = self.bind_signature(&mut binder)?;
+        let raise = Statement::Raise(Box::new(Raise::error(&error.sqlstate, &error.message)));
+        let parts = Parts { id, version, name: &self.name, parameters, result };
+        Ok(finish(binder, vec![raise], parts, source, &self.node))
+    }
+
+    /// Binds everything but the body: options, parameters and result.
+    fn bind_signature(
+        &self,
+        binder: &mut Binder<'_>,
+    ) -> Result<(Vec<Parameter>, Option<(Register, Type)>), StatementError> {
+        self.check_options(binder)?;
+        let parameters = self.bind_parameters(binder)?;
+        binder.result = self.bind_result(binder, &parameters)?;
+        Ok((parameters, binder.result))
     }
 
     /// Returns the block of a body in PL/pgSQL, after a check of its syntax.
@@ -166,14 +192,8 @@ impl Routine {
             return Err(binder.error(&self.node, SqlError::new("42P13", message)));
         };
         self.block(body, &mut binder)?;
-        let refusal = Statement::Raise(Box::new(Raise {
-            severity: Severity::Exception,
-            parts: vec!["trigger functions can only be called as triggers".into()],
-            values: Vec::new(),
-            sqlstate: Expression::text("0A000"),
-            detail: None,
-            hint: None,
-        }));
+        let refusal = Raise::error("0A000", "trigger functions can only be called as triggers");
+        let refusal = Statement::Raise(Box::new(refusal));
         let parts = Parts { id, version, name: &self.name, parameters: Vec::new(), result: None };
         let compiled = finish(binder, vec![refusal], parts, source, &self.node);
         Ok(Procedure { is_function: true, is_trigger: true, ..compiled })

@@ -13,6 +13,7 @@ use crate::kept_text;
 use crate::nesting::with_stack;
 use crate::routine::Routine;
 use crate::source::Source;
+use crate::subject::Subject;
 use crate::types::made_name;
 use catalog::{
     Catalog, CatalogError, NewTable, ProcedureId, ReferenceAction, Table, Trigger, TriggerEvent, Type,
@@ -49,6 +50,10 @@ pub struct Schema {
     pub(crate) namespaces: BTreeSet<String>,
     /// All foreign keys; empty until a statement needs them.
     pub(crate) foreign_keys: OnceLock<Option<Arc<ForeignKeys>>>,
+    /// The comments of objects.
+    pub(crate) comments: BTreeMap<Subject, String>,
+    /// The routines whose bodies name what does not exist (yet), and the errors.
+    pub(crate) unbound: BTreeMap<String, StatementError>,
     /// Numbers and last versions of all procedures, including dropped ones, so that neither is used twice.
     pub(crate) history: BTreeMap<String, (ProcedureId, u32)>,
 }
@@ -88,6 +93,8 @@ impl Schema {
         self.catalog == other.catalog
             && self.views == other.views
             && self.namespaces == other.namespaces
+            && self.comments == other.comments
+            && self.unbound.keys().eq(other.unbound.keys())
             && self.procedures.keys().eq(other.procedures.keys())
             && routines(self) == routines(other)
     }
@@ -116,6 +123,19 @@ impl Schema {
     /// # Errors
     /// The statement is malformed, or not supported; with line and column in its text.
     pub fn apply(&self, statement: &str) -> Result<(Self, Effect), StatementError> {
+        let (changed, effect) = self.apply_unchecked(statement)?;
+        match changed.unbound_since(self) {
+            Some(error) => Err(error.clone()),
+            None => Ok((changed, effect)),
+        }
+    }
+
+    /// Applies a statement, as `apply` does, but accepts a routine whose body names what does not exist. The
+    /// body is bound once that exists; until then a call raises the error.
+    ///
+    /// # Errors
+    /// As `apply`.
+    pub fn apply_unchecked(&self, statement: &str) -> Result<(Self, Effect), StatementError> {
         with_stack(statement, || self.apply_parsed(statement))
     }
 
@@ -131,6 +151,10 @@ impl Schema {
         let mut changed = self.clone();
         let effect = changed.change(&first, &source)?;
         changed.forget_foreign_keys();
+        changed.forget_comments();
+        while changed.bind_unbound() {
+            changed.recompile(&source, first.syntax())?;
+        }
         Ok((changed, effect))
     }
 
@@ -165,6 +189,7 @@ impl Schema {
             ast::Stmt::CreateTrigger(create) => self.create_trigger(create, source),
             ast::Stmt::AlterTrigger(alter) => self.alter_trigger(alter, source),
             ast::Stmt::DropTrigger(drop) => self.drop_trigger(drop, source),
+            ast::Stmt::CommentOn(comment) => self.comment_on(comment, source),
             ast::Stmt::Truncate(truncate) => self.truncate(truncate, source),
             ast::Stmt::CreateSequence(create) => self.create_sequence(create, source),
             ast::Stmt::CreateView(create) => self.create_view(create, source),
@@ -329,7 +354,7 @@ impl Schema {
         }
         let next = ProcedureId(self.history.len() as u32);
         let (id, last) = self.history.get(&routine.name).copied().unwrap_or((next, 0));
-        let compiled = routine.compile(id, last + 1, self, source)?;
+        let compiled = self.compile_or_keep(routine, id, last + 1, source)?;
         if let Some(old) = self.procedures.get(&routine.name)
             && (old.is_function || compiled.is_function)
             && !old.returns_the_same_as(&compiled)
@@ -363,8 +388,9 @@ impl Schema {
         for member in ordered {
             match member {
                 Member::Routine(procedure) => {
-                    let (id, version) = (procedure.id, procedure.version);
-                    schema.compile_again((id, version), &procedure.source).map_err(|error| {
+                    let number = (procedure.id, procedure.version);
+                    let unbound = self.unbound.get(&procedure.name);
+                    schema.compile_again(number, &procedure.source, unbound).map_err(|error| {
                         let message = format!("function {} depends on it: {}", procedure.name, error.error);
                         at(SqlError::new("2BP01", message))
                     })?;
@@ -385,18 +411,22 @@ impl Schema {
         self.check_views(source, node)
     }
 
-    /// Compiles the CREATE statement of a routine, and adds the routine.
+    /// Compiles the CREATE statement of a routine, and adds the routine; one that is unbound stays so.
     pub(crate) fn compile_again(
         &mut self,
         (id, version): (ProcedureId, u32),
         text: &str,
+        unbound: Option<&StatementError>,
     ) -> Result<(), StatementError> {
         with_stack(text, || {
             let source = Source::parse(text)?;
             let routine = source.file.stmts().find_map(|statement| Routine::of(&statement));
             let routine =
                 routine.ok_or_else(|| unsupported(&source, source.file.syntax(), "this routine"))?;
-            let compiled = routine.compile(id, version, self, &source)?;
+            let compiled = match unbound {
+                Some(error) => routine.compile_unbound(id, version, self, &source, &error.error)?,
+                None => routine.compile(id, version, self, &source)?,
+            };
             self.procedures.insert(routine.name, Arc::new(compiled));
             Ok(())
         })
@@ -414,6 +444,7 @@ impl Schema {
         let name = crate::types::last_name(&path);
         let if_exists = node.children().any(|child| ast::IfExists::cast(child).is_some());
         let removed = self.procedures.remove(&name);
+        self.unbound.remove(&name);
         if removed.is_none() && !if_exists {
             let error = SqlError::new("42883", format!("function {name} does not exist"));
             return Err(source.error_at(node.text_range().start().into(), error));

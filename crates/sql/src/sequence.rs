@@ -3,19 +3,21 @@
 
 use crate::binder::Binder;
 use crate::error::StatementError;
+use crate::quoted::quoted_path;
 use crate::schema::{Schema, refused};
 use crate::source::Source;
 use crate::types::{last_name, made_name, object_name};
 use catalog::{Column, NewIndex, NewTable, ScalarType, Sequence, Table, Type};
-use procedure::{Effect, SqlError};
+use procedure::{Effect, Procedure, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
+use std::sync::Arc;
 
 /// Returns the table of a sequence.
 pub(crate) fn sequence_table(name: String, sequence: Sequence) -> NewTable {
     let column = |name: &str, ty| Column { name: name.into(), ty, ..Column::default() };
     let key =
-        NewIndex { name: format!("{name}.(row)"), columns: vec![2], unique: true, is_constraint: false };
+        NewIndex { name: format!("{name}.(row)"), columns: vec![2], unique: true, ..NewIndex::default() };
     NewTable {
         name,
         columns: vec![
@@ -140,25 +142,72 @@ pub(crate) fn sequence_name(
 }
 
 impl Schema {
-    /// Executes ALTER SEQUENCE … OWNED BY: the sequence goes with its column.
+    /// Returns the sequence of ALTER SEQUENCE; `None` if it does not exist and need not.
+    fn altered_sequence(
+        &self,
+        alter: &ast::AlterSequence,
+        source: &Source,
+    ) -> Result<Option<&Arc<Table>>, StatementError> {
+        let binder = Binder::new(self, source);
+        let path = binder.part(alter.sequence_ref().and_then(|own| own.path_ref()), alter.syntax())?;
+        let name = object_name(&path);
+        let known = self.catalog.table(&name).ok().filter(|own| own.sequence.is_some());
+        if known.is_none() && alter.if_exists().is_none() {
+            let message = format!("relation \"{name}\" does not exist");
+            return Err(binder.error(path.syntax(), SqlError::new("42P01", message)));
+        }
+        Ok(known)
+    }
+
+    /// Returns the block that ALTER SEQUENCE … RESTART runs; `None` for any other form.
+    pub(crate) fn sequence_restart(
+        &self,
+        alter: &ast::AlterSequence,
+        source: &Source,
+    ) -> Result<Option<Arc<Procedure>>, StatementError> {
+        let (binder, node) = (Binder::new(self, source), alter.syntax());
+        let mut actions = alter.actions();
+        let action = match (actions.next(), actions.next()) {
+            (Some(ast::AlterSequenceAction::SequenceOption(only)), None) => only,
+            _ => return Ok(None),
+        };
+        let ast::SequenceOption::OptionRestart(restart) = action else { return Ok(None) };
+        let Some(table) = self.altered_sequence(alter, source)? else { return Ok(None) };
+        let Some(sequence) = &table.sequence else { return Ok(None) };
+        let first = match restart.expr() {
+            None => sequence.start,
+            with => number(&binder, with, node)?,
+        };
+        let bound = match first {
+            _ if first < sequence.least => Some(format!("less than MINVALUE ({})", sequence.least)),
+            _ if first > sequence.greatest => Some(format!("greater than MAXVALUE ({})", sequence.greatest)),
+            _ => None,
+        };
+        if let Some(bound) = bound {
+            let message = format!("RESTART value ({first}) cannot be {bound}");
+            return Err(binder.error(node, SqlError::new("22023", message)));
+        }
+        let name = quoted_path(&table.name).replace('\'', "''");
+        let block = format!("DO $restart$ BEGIN PERFORM setval('{name}', {first}, false); END $restart$");
+        let block = Source::parse(&block)?;
+        let body = block.file.syntax().descendants().find_map(ast::Do::cast).and_then(|own| own.body());
+        let body = binder.part(body, node)?;
+        self.block(block.text_of(body.syntax()), &block, body.syntax()).map(|own| Some(Arc::new(own)))
+    }
+
+    /// Executes ALTER SEQUENCE: OWNED BY, so that the sequence goes with its column, or RESTART.
     pub(crate) fn alter_sequence(
         &mut self,
         alter: &ast::AlterSequence,
         source: &Source,
     ) -> Result<Effect, StatementError> {
         let node = alter.syntax();
+        if let Some(restart) = self.sequence_restart(alter, source)? {
+            return Ok(Effect::Run(restart));
+        }
         let binder = Binder::new(self, source);
-        let path = binder.part(alter.sequence_ref().and_then(|own| own.path_ref()), node)?;
-        let name = object_name(&path);
-        let known = self.catalog.table(&name).ok().filter(|own| own.sequence.is_some());
-        let Some(known) = known else {
-            if alter.if_exists().is_some() {
-                return Ok(Effect::None);
-            }
-            let message = format!("relation \"{name}\" does not exist");
-            return Err(binder.error(path.syntax(), SqlError::new("42P01", message)));
-        };
-        let mut changed = Table::clone(known);
+        let Some(known) = self.altered_sequence(alter, source)? else { return Ok(Effect::None) };
+        let (name, mut changed) = (known.name.clone(), Table::clone(known));
         for action in alter.actions() {
             let owned = match action {
                 ast::AlterSequenceAction::OwnerTo(_) => continue,

@@ -6,8 +6,7 @@ use crate::exception::{STACKED, is_bare};
 use crate::query::BoundRows;
 use catalog::{ScalarType, Type};
 use procedure::{
-    CastContext, CompareOperator, Expression, Guarded, Label, Machine, Raise, Register, Severity, SqlError,
-    Statement,
+    CastContext, CompareOperator, Expression, Guarded, Label, Machine, Raise, Register, SqlError, Statement,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode, PlpgsqlStmt};
@@ -391,14 +390,10 @@ impl Binder<'_> {
         };
         let mut otherwise = match case.else_clause() {
             Some(clause) => self.bind_inner(clause.body(), clause.syntax())?,
-            None => vec![Statement::Raise(Box::new(Raise {
-                severity: Severity::Exception,
-                parts: vec!["case not found".into()],
-                values: Vec::new(),
-                sqlstate: Expression::text("20000"),
-                detail: None,
-                hint: Some(Expression::text("CASE statement is missing ELSE part.")),
-            }))],
+            None => {
+                let hint = Some(Expression::text("CASE statement is missing ELSE part."));
+                vec![Statement::Raise(Box::new(Raise { hint, ..Raise::error("20000", "case not found") }))]
+            }
         };
         let whens: Vec<_> = case.whens().collect();
         for when in whens.iter().rev() {

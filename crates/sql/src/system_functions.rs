@@ -3,7 +3,7 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
-use crate::system::{OWNER, TYPES};
+use crate::system::{OWNER, PG_CLASS, TYPES, class_oid};
 use catalog::{ScalarType, Type};
 use procedure::{ArithmeticOperator, CastContext, CompareClass, CompareOperator, Expression, NumberClass};
 use squawk_syntax::SyntaxNode;
@@ -86,7 +86,7 @@ impl Binder<'_> {
             }
             // A system relation has a placeholder number, because no row refers to it.
             if ty == "regclass" && self.schema.system_relation(name).is_some() {
-                return Ok(Some(integer(1259, ScalarType::Integer)));
+                return Ok(Some(integer(class_oid(plain).unwrap_or(PG_CLASS), ScalarType::Integer)));
             }
             let message = format!("relation \"{name}\" does not exist");
             return Err(self.error(node, procedure::SqlError::new("42P01", message)));
@@ -107,6 +107,24 @@ impl Binder<'_> {
         let number = self.coerce(number, ScalarType::BigInt.into(), CastContext::Explicit, node)?;
         let otherwise = self.coerce(otherwise, text, CastContext::Explicit, node)?;
         Ok(Typed::Known(looked_up(number, self.schema.enumeration_names(), otherwise), text))
+    }
+
+    /// Returns one number for an object and the position of a column in it.
+    fn column_key(
+        &self,
+        object: Expression,
+        column: Typed,
+        node: &SyntaxNode,
+    ) -> Result<Expression, StatementError> {
+        let of = |operator, operands| Expression::Arithmetic {
+            operator,
+            class: NumberClass::Int { least: i64::MIN, most: i64::MAX },
+            operands,
+        };
+        let most = Expression::Constant(catalog::Datum::Int(MOST_COLUMNS));
+        let place = self.coerce(column, ScalarType::BigInt.into(), CastContext::Explicit, node)?;
+        let scaled = of(ArithmeticOperator::Multiply, Box::new([object, most]));
+        Ok(of(ArithmeticOperator::Add, Box::new([scaled, place])))
     }
 
     /// Binds a function whose value the binder knows, from the session or the catalog.
@@ -152,9 +170,22 @@ impl Binder<'_> {
             | "has_sequence_privilege"
             | "has_any_column_privilege"
             | "pg_has_role" => Typed::Known(Expression::boolean(true), ScalarType::Boolean.into()),
-            "obj_description"
-            | "col_description"
-            | "shobj_description"
+            "obj_description" => {
+                let class = match arguments.get(1) {
+                    Some(Typed::Literal(name)) => class_oid(name),
+                    _ => None,
+                };
+                let all = self.schema.descriptions().into_iter().filter(|own| own.column == 0);
+                let all = all.filter(|own| class.is_none_or(|class| own.class == class));
+                lookup(self, all.map(|own| (own.object, own.text)).collect())?
+            }
+            "col_description" => {
+                let all = self.schema.descriptions().into_iter().filter(|own| own.class == PG_CLASS);
+                let names = all.map(|own| (own.object * MOST_COLUMNS + own.column, own.text)).collect();
+                let key = self.column_key(number(self)?, arguments[1].clone(), node)?;
+                Typed::Known(looked_up(key, names, Expression::NULL), ScalarType::Text.into())
+            }
+            "shobj_description"
             | "pg_get_statisticsobjdef_columns"
             | "pg_get_partkeydef"
             | "pg_tablespace_location" => null(ScalarType::Text),
@@ -179,30 +210,18 @@ impl Binder<'_> {
                 let whole = self.schema.index_definitions().into_iter().map(|(oid, text)| ((oid, 0), text));
                 let names = whole.chain(self.schema.index_columns());
                 let names = names.map(|((oid, place), text)| (oid * MOST_COLUMNS + place, text)).collect();
-                let scaled =
-                    Box::new([number(self)?, Expression::Constant(catalog::Datum::Int(MOST_COLUMNS))]);
-                let place = self.coerce(
-                    arguments[1].clone(),
-                    ScalarType::BigInt.into(),
-                    CastContext::Explicit,
-                    node,
-                )?;
-                let of = |operator, operands| Expression::Arithmetic {
-                    operator,
-                    class: NumberClass::Int { least: i64::MIN, most: i64::MAX },
-                    operands,
-                };
-                let key =
-                    of(ArithmeticOperator::Add, Box::new([of(ArithmeticOperator::Multiply, scaled), place]));
+                let key = self.column_key(number(self)?, arguments[1].clone(), node)?;
                 Typed::Known(looked_up(key, names, Expression::NULL), ScalarType::Text.into())
             }
-            // There is one path of schemas, so this setting changes nothing.
+            // `pg_dump` writes it. All names that it writes have a schema.
             "set_config" => match arguments {
-                [Typed::Literal(name), value, _] if name.eq_ignore_ascii_case("search_path") => {
-                    let ty = ScalarType::Text.into();
-                    Typed::Known(self.coerce(value.clone(), ty, CastContext::Implicit, node)?, ty)
+                [Typed::Literal(name), Typed::Literal(path), _]
+                    if name.eq_ignore_ascii_case("search_path")
+                        && ["", "public", "pg_catalog"].contains(&path.as_str()) =>
+                {
+                    arguments[1].clone()
                 }
-                _ => return Err(self.unsupported(node, "set_config of another setting than search_path")),
+                _ => return Err(self.unsupported(node, "set_config of more than an empty search_path")),
             },
             "pg_partition_ancestors" => null(ScalarType::Integer),
             "pg_get_indexdef" => lookup(self, self.schema.index_definitions())?,

@@ -1,7 +1,8 @@
 //! Optimistic latches: readers take a version, read, and validate that it did not change.
 //! Source: optimistic lock coupling (Leis et al., "The ART of practical synchronization").
 //!
-//! The version word: bit 0 locked, bit 1 obsolete (the node left its tree), the rest counts changes.
+//! The version word: bit 0 locked, bit 1 obsolete (the node left its tree), bits 2 to 31 count removals of
+//! keys, bits 32 to 63 count all other changes.
 //! Invariant: words guarded by a latch change only between `try_lock` and `unlock`, so an unchanged version
 //! means that everything read under it belongs together. Held by: `a_validated_read_is_consistent` (loom).
 
@@ -9,11 +10,41 @@ use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 
 const LOCKED: u64 = 1;
 const OBSOLETE: u64 = 2;
-const STEP: u64 = 4;
+const REMOVAL: u64 = 1 << 2;
+const ADDITION: u64 = 1 << 32;
+const REMOVALS: u64 = ADDITION - REMOVAL;
 
-/// The state that a reader saw: unlocked, with this count of changes.
+/// The state that a reader saw: unlocked, with these counts of changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Version(u64);
+
+impl Version {
+    /// Returns whether nothing but removals lies between two versions of a node.
+    pub fn has_the_additions_of(self, other: Self) -> bool {
+        (self.0 ^ other.0) & !REMOVALS == 0
+    }
+
+    /// Returns the version as a word.
+    pub fn word(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the version of a word that `word` has returned.
+    pub fn of_word(word: u64) -> Self {
+        Self(word)
+    }
+}
+
+/// What has happened to a node since a version of it was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Since {
+    /// Nothing, or keys were removed.
+    NothingAdded,
+    /// Something was added.
+    Added,
+    /// Nothing was added until the node left its tree.
+    LeftTree,
+}
 
 /// A version word.
 #[derive(Debug)]
@@ -50,6 +81,27 @@ impl Latch {
         self.0.load(Ordering::Relaxed) == version.0
     }
 
+    /// Waits until the latch is unlocked, and returns what has happened to the node since `version` was read.
+    #[inline]
+    pub fn since(&self, version: Version) -> Since {
+        // ORDERING: as in `validate`. Acquire pairs with the Release in `unlock_obsolete`: what the last
+        // holder wrote is visible.
+        fence(Ordering::Acquire);
+        loop {
+            let word = self.0.load(Ordering::Acquire);
+            if word & LOCKED != 0 {
+                spin_loop();
+                continue;
+            }
+            let is_added_to = !Version(word & !OBSOLETE).has_the_additions_of(version);
+            return match word & OBSOLETE {
+                _ if is_added_to => Since::Added,
+                0 => Since::NothingAdded,
+                _ => Since::LeftTree,
+            };
+        }
+    }
+
     /// Locks the latch if the node is unchanged since `version` was read.
     #[inline]
     pub fn try_lock(&self, version: Version) -> bool {
@@ -64,7 +116,16 @@ impl Latch {
 
     /// Unlocks after a change and returns the new version.
     pub fn unlock(&self) -> Version {
-        let word = (self.0.load(Ordering::Relaxed) & !LOCKED) + STEP;
+        self.unlock_with((self.0.load(Ordering::Relaxed) & !LOCKED).wrapping_add(ADDITION))
+    }
+
+    /// Unlocks after a change that only removed keys, and returns the new version.
+    pub fn unlock_after_removal(&self) -> Version {
+        let word = self.0.load(Ordering::Relaxed) & !LOCKED;
+        self.unlock_with(word & !REMOVALS | (word + REMOVAL) & REMOVALS)
+    }
+
+    fn unlock_with(&self, word: u64) -> Version {
         self.0.store(word, Ordering::Release);
         Version(word)
     }
@@ -76,7 +137,7 @@ impl Latch {
 
     /// Unlocks a node that has left its tree.
     pub fn unlock_obsolete(&self) {
-        self.0.store(((self.0.load(Ordering::Relaxed) & !LOCKED) + STEP) | OBSOLETE, Ordering::Release);
+        self.0.store(self.0.load(Ordering::Relaxed) & !LOCKED | OBSOLETE, Ordering::Release);
     }
 }
 
@@ -90,6 +151,38 @@ impl Default for Latch {
 mod tests {
     use super::*;
     use loom::{sync::Arc, thread};
+
+    /// A reader of a key's absence beside a thread that takes another key away and adds this one.
+    #[test]
+    fn an_observer_sees_additions_only() {
+        loom::model(|| {
+            let shared = Arc::new((Latch::new(), AtomicU64::new(1), AtomicU64::new(0)));
+            let writer = {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || {
+                    let (latch, other, own) = &*shared;
+                    assert!(latch.try_lock(latch.read().expect("the node stays")));
+                    other.store(0, Ordering::Relaxed);
+                    let version = latch.unlock_after_removal();
+                    assert!(latch.try_lock(version));
+                    own.store(1, Ordering::Relaxed);
+                    latch.unlock();
+                })
+            };
+            let (latch, _, own) = &*shared;
+            let version = latch.read().expect("the node stays");
+            let before = own.load(Ordering::Relaxed);
+            let is_observed = latch.validate(version);
+            if is_observed && latch.since(version) == Since::Added {
+                assert_ne!(own.load(Ordering::Relaxed), before, "a removal counts as an addition");
+            }
+            writer.join().expect("the writer");
+            if is_observed {
+                let is_known = latch.since(version) == Since::NothingAdded;
+                assert_eq!(is_known, before == 1, "an addition was missed");
+            }
+        });
+    }
 
     #[test]
     fn a_validated_read_is_consistent() {

@@ -27,26 +27,22 @@
 mod array;
 mod columns;
 mod older;
+mod state;
 #[cfg(test)]
 mod tests;
 
 pub use array::SlotArray;
+pub use state::{NewState, RecordState};
 
 use crate::memory::Freed;
 use crate::worker::Stay;
-use crate::{Guard, OutOfMemory, Slot};
-use catalog::{Arena, ColumnSlot, CommitOrder, Datum, RowLayout};
+use crate::{Guard, OutOfMemory};
+use catalog::{Arena, ColumnSlot, Datum, RowLayout};
+use state::{ABSENT, DEAD, LOCKED, QUEUED};
 use std::cmp::Ordering as Comparison;
 use std::hash::{Hash, Hasher};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-
-const LOCKED: u64 = 1 << 63;
-const ABSENT: u64 = 1 << 62;
-const DEAD: u64 = 1 << 61;
-/// The record is in a worker's cleanup list.
-const QUEUED: u64 = 1 << 60;
-const _: () = assert!(CommitOrder::BITS == 60);
 
 const HEADER_WORDS: usize = 3;
 /// Words of an older version before its row buffer.
@@ -61,87 +57,6 @@ const COUNTLESS: u64 = u64::MAX >> HOLDERS_SHIFT;
 /// A worker changes the list of older versions.
 const LISTING: u64 = 1;
 const OLDER: u64 = (HOLDER - 1) & !LISTING;
-
-/// A record's version: the order of the transaction that wrote it, and whether the row exists.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RecordState(u64);
-
-impl RecordState {
-    /// Returns the state after a transaction wrote a row.
-    pub fn present(order: CommitOrder) -> Self {
-        Self(order.0)
-    }
-
-    /// Returns the state after a transaction deleted the row.
-    pub fn absent(order: CommitOrder) -> Self {
-        Self(order.0 | ABSENT)
-    }
-
-    /// Returns the order of the transaction that wrote this version.
-    #[inline]
-    pub fn order(self) -> CommitOrder {
-        CommitOrder(self.0 & (QUEUED - 1))
-    }
-
-    /// Returns whether the row is absent.
-    #[inline]
-    pub fn is_absent(self) -> bool {
-        self.0 & ABSENT != 0
-    }
-
-    /// Returns this state with the cleanup flag set or cleared.
-    #[must_use]
-    pub fn with_queued(self, queued: bool) -> Self {
-        Self(if queued { self.0 | QUEUED } else { self.0 & !QUEUED })
-    }
-
-    /// Returns whether a worker will visit the record again to clean it up.
-    pub fn is_queued(self) -> bool {
-        self.0 & QUEUED != 0
-    }
-
-    /// Returns whether the record has ever held a committed row.
-    #[inline]
-    pub fn was_present(self) -> bool {
-        self.order().0 > 0 && self.inserter().is_none()
-    }
-
-    /// Returns the worker whose running transaction inserted the record.
-    #[inline]
-    pub fn inserter(self) -> Option<Slot> {
-        let is_uncommitted = self.is_absent() && !self.is_dead() && self.order().epoch().0 == 0;
-        is_uncommitted
-            .then(|| self.order().sequence().checked_sub(1).map(|slot| Slot(slot as usize)))
-            .flatten()
-    }
-
-    /// Returns whether the record is leaving its indexes for good.
-    #[inline]
-    pub fn is_dead(self) -> bool {
-        self.0 & DEAD != 0
-    }
-}
-
-/// The state of a new record when other workers first find it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NewState(u64);
-
-impl NewState {
-    /// Absent, and locked by its creator.
-    pub const LOCKED: Self = Self(ABSENT | LOCKED);
-
-    /// Returns the state of a row that is absent until a worker's transaction commits. The worker's slot
-    /// stands in the place of the order, which it cannot equal, because commit orders begin with epoch 1.
-    #[inline]
-    pub fn uncommitted(worker: Slot) -> Self {
-        Self(ABSENT | (worker.0 as u64 + 1))
-    }
-
-    /// Returns the state of a committed row.
-    pub fn committed(state: RecordState) -> Self {
-        Self(state.0)
-    }
-}
 
 /// One new column value of an update.
 #[derive(Clone, Copy, Debug)]
@@ -508,6 +423,18 @@ impl<'g> Record<'g> {
     #[inline]
     pub fn is_state_under_lock(self, state: RecordState) -> bool {
         (self.word(0).load(Ordering::Acquire) ^ state.0) & !(LOCKED | QUEUED) == 0
+    }
+
+    /// Returns whether the row seems to be absent, or is being inserted or deleted.
+    #[inline]
+    pub fn seems_absent(self) -> bool {
+        self.word(0).load(Ordering::Relaxed) & ABSENT != 0
+    }
+
+    /// Returns whether the record, absent in a state, has only left its indexes since.
+    pub fn has_died_in(self, state: RecordState) -> bool {
+        let now = RecordState(self.word(0).load(Ordering::Acquire));
+        now.is_dead() && state.is_absent() && now.order() == state.order()
     }
 
     /// Locks the record, unless another thread has locked it.

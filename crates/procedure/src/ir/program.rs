@@ -268,6 +268,20 @@ pub struct Raise {
     pub hint: Option<Expression>,
 }
 
+impl Raise {
+    /// Returns the RAISE of an error with a fixed message.
+    pub fn error(sqlstate: &str, message: &str) -> Self {
+        Self {
+            severity: Severity::Exception,
+            parts: vec![message.into()],
+            values: Vec::new(),
+            sqlstate: Expression::text(sqlstate),
+            detail: None,
+            hint: None,
+        }
+    }
+}
+
 /// A block with an EXCEPTION clause.
 #[derive(Clone, Debug)]
 pub struct Guarded {

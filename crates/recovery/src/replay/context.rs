@@ -124,7 +124,7 @@ impl ReplayContext<'_> {
         worker: &mut Worker,
     ) -> Result<Option<Arc<Procedure>>, RecoveryError> {
         self.tables.epochs.advance_to(order.epoch());
-        let (schema, effect) = self.schema.apply(record.text).map_err(RecoveryError::Definition)?;
+        let (schema, effect) = self.schema.apply_unchecked(record.text).map_err(RecoveryError::Definition)?;
         if let Effect::Run(procedure) = effect {
             return Ok(Some(procedure));
         }
@@ -141,7 +141,8 @@ impl ReplayContext<'_> {
         let mut planned = PlannedStatements { schema: self.schema.clone(), effects: Vec::new() };
         for index in self.log.statements() {
             for text in statements_of(&self.log.statement(index).1)? {
-                let (schema, effect) = planned.schema.apply(&text).map_err(RecoveryError::Definition)?;
+                let (schema, effect) =
+                    planned.schema.apply_unchecked(&text).map_err(RecoveryError::Definition)?;
                 planned.schema = schema;
                 planned.effects.push((index, text, effect));
             }

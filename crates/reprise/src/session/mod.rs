@@ -55,6 +55,8 @@ pub struct Session {
     waiting: waiting::Waiting,
     /// The access mode of later transactions.
     access: Access,
+    /// Whether a new routine is refused whose body names what does not exist.
+    checks_bodies: bool,
     /// The number of the next seed.
     seeds: u64,
     /// Buffer for the encoded arguments of the next call.
@@ -106,6 +108,7 @@ impl Session {
             block: block::Block::default(),
             waiting: waiting::Waiting::default(),
             access: Access::default(),
+            checks_bodies: true,
             seeds: RandomState::new().hash_one(slot.0),
             arguments: Vec::new(),
             answer: CommitPoint { worker: slot, ..CommitPoint::of_all(CommitOrder(0)) },

@@ -53,6 +53,29 @@ impl Session {
         Ok(inner.logs.wait(shown)?)
     }
 
+    /// Sets whether later statements check the bodies of routines. Without the check, a routine may name
+    /// tables, columns and routines that do not exist yet: its body is bound once they do, and until then a
+    /// call raises the error. The check is on in a new session.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// session.check_bodies(false);
+    /// session.execute_script(
+    ///     "CREATE PROCEDURE empty() LANGUAGE plpgsql AS $$ BEGIN DELETE FROM t; END $$",
+    /// )?;
+    /// assert_eq!(session.call("empty", &[]).unwrap_err().sqlstate(), "42P01"); // undefined_table
+    /// session.execute_script("CREATE TABLE t (id INT PRIMARY KEY)")?;
+    /// session.call("empty", &[])?;
+    /// # Ok(()) }
+    /// ```
+    pub fn check_bodies(&mut self, checks: bool) {
+        self.checks_bodies = checks;
+    }
+
     /// Runs a statement as one transaction.
     pub(super) fn run_statement(&mut self, statement: &str) -> Result<CommitPoint, Error> {
         self.refuse_in_block()?;
@@ -100,14 +123,22 @@ impl Session {
                 Taking { inner: &inner, tables }.give_back_for(effect)
             };
             let Worker { workspace, pipeline, .. } = &mut self.worker;
-            let changed = inner.definitions.change(statement, workspace, &patience, prepare, |workspace| {
-                commit = pipeline.commit_definitions(workspace, &record).map_err(|error| match error {
-                    CommitError::Conflict(conflict) => serialization_failure(conflict),
-                    CommitError::Log(error) => error.into(),
-                    CommitError::Interrupted(error) => Error::Sql(*error),
-                })?;
-                Ok(())
-            });
+            let changed = inner.definitions.change(
+                statement,
+                self.checks_bodies,
+                workspace,
+                &patience,
+                prepare,
+                |workspace| {
+                    commit =
+                        pipeline.commit_definitions(workspace, &record).map_err(|error| match error {
+                            CommitError::Conflict(conflict) => serialization_failure(conflict),
+                            CommitError::Log(error) => error.into(),
+                            CommitError::Interrupted(error) => Error::Sql(*error),
+                        })?;
+                    Ok(())
+                },
+            );
             // A change that is cancelled while it waits for open transactions has read no row, and its answer
             // need not wait for a batch to become durable.
             changed.inspect_err(|_| {

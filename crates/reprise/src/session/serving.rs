@@ -327,6 +327,24 @@ impl Session {
         parameters: &Parameters,
         record: &mut Vec<u8>,
     ) -> Result<(), Error> {
+        let values = self.evaluate_alone(arguments, parameters)?;
+        record.clear();
+        for (value, (_, parameter)) in values.into_iter().zip(procedure.inputs()) {
+            encode_value(value, parameter.ty, &self.worker.machine.frame.arena, record);
+        }
+        Ok(())
+    }
+
+    /// Evaluates arguments outside of a call. The values refer to the memory of the session until it does
+    /// anything else.
+    ///
+    /// # Errors
+    /// The error of an expression; `08P01`: the parameters are malformed.
+    pub fn evaluate_alone(
+        &mut self,
+        arguments: &Arguments,
+        parameters: &Parameters,
+    ) -> Result<Vec<Datum>, Error> {
         let (timestamp_us, seed) = (now_us(), self.next_seed());
         let machine = &mut self.worker.machine;
         machine.begin_piece(arguments.registers(), timestamp_us, seed);
@@ -336,12 +354,7 @@ impl Session {
                 .map_err(|error| SqlError::new("08P01", format!("malformed parameters: {error}")))?;
             machine.set(Register(index as u32), value);
         }
-        record.clear();
-        let values = arguments.evaluate(machine).map_err(|error| Error::Sql(*error))?;
-        for (value, (_, parameter)) in values.into_iter().zip(procedure.inputs()) {
-            encode_value(value, parameter.ty, &machine.frame.arena, record);
-        }
-        Ok(())
+        arguments.evaluate(machine).map_err(|error| Error::Sql(*error))
     }
 
     /// Sends the outputs of the last call as a row. Returns the number of rows: 0 without outputs, or 1.

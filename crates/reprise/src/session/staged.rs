@@ -11,7 +11,7 @@
 
 use super::Session;
 use crate::Error;
-use crate::definitions::Version;
+use crate::definitions::{Version, apply};
 use crate::inner::Inner;
 use crate::sequences::{Source, Taking};
 use crate::worker::serialization_failure;
@@ -153,7 +153,7 @@ impl Session {
     /// # Errors
     /// The errors of the statement; `0A000`: the combination with earlier statements is not supported.
     pub(super) fn stage(&mut self, text: &str) -> Result<(), Error> {
-        let (schema, effect) = self.worker.version.schema.apply(text)?;
+        let (schema, effect) = apply(&self.worker.version.schema, text, self.checks_bodies)?;
         if effect.is_nothing() && schema.defines_the_same_as(&self.worker.version.schema) {
             return Ok(());
         }

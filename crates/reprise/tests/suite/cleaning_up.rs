@@ -99,3 +99,67 @@ fn what_an_open_transaction_writes_is_kept() {
         }
     }
 }
+
+/// Queries that read deleted rows, or where they were.
+const READS: [&str; 6] = [
+    "SELECT * FROM t",
+    "SELECT id FROM t WHERE id = 9",
+    "SELECT id FROM t WHERE id BETWEEN 5 AND 12",
+    "SELECT id FROM t WHERE grp = 9",
+    "SELECT id FROM t WHERE code >= 3 ORDER BY code LIMIT 1",
+    "SELECT max(id) FROM t",
+];
+
+/// Opens a transaction that reads while deleted rows, `rows` of them, are cleaned up; meanwhile another
+/// session may add a row. Returns the SQLSTATE of its commit.
+fn read_beside_cleaning(scheme: Scheme, read: &str, rows: i32, added: Option<i32>) -> Option<String> {
+    let (_folder, db, mut reader) = under(scheme, TABLES);
+    let mut cleaner = db.session().unwrap();
+    cleaner.execute_script("CREATE TABLE more (id INT PRIMARY KEY)").unwrap();
+    for id in 5..5 + rows {
+        cleaner.execute_script(&format!("INSERT INTO t VALUES ({id}, {id}, {id})")).unwrap();
+    }
+    cleaner.execute_script("DELETE FROM t WHERE id >= 5").unwrap();
+    reader.begin().unwrap();
+    reader.query(read).unwrap();
+    for id in 2..4 {
+        cleaner.execute_script(&format!("INSERT INTO ballast VALUES ({id})")).unwrap();
+        cleaner.collect_garbage();
+    }
+    if let Some(id) = added {
+        cleaner.execute_script(&format!("INSERT INTO t VALUES ({id}, {id}, {id})")).unwrap();
+        cleaner.execute_script("INSERT INTO more VALUES (1)").unwrap();
+    }
+    // Where a row was added, the transaction is in a circle: it comes before the insert that it has not seen,
+    // and after the one that it sees.
+    let after = reader
+        .query("SELECT count(*) FROM more")
+        .and_then(|_| reader.query("INSERT INTO ballast VALUES (1)"));
+    let committed = after.and_then(|_| reader.commit()).and_then(|commit| commit.wait());
+    committed.err().map(|error| error.sqlstate().to_owned())
+}
+
+#[test]
+fn what_an_open_transaction_has_read_as_deleted_is_no_conflict() {
+    for scheme in Scheme::all() {
+        for read in READS {
+            for rows in [5, 200] {
+                assert_eq!(
+                    read_beside_cleaning(scheme, read, rows, None),
+                    None,
+                    "{scheme}, {read}, {rows} rows"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_that_comes_back_after_it_was_cleaned_up_is_a_conflict() {
+    for read in READS {
+        for rows in [5, 200] {
+            let state = read_beside_cleaning(Scheme::Optimistic, read, rows, Some(9));
+            assert_eq!(state.as_deref(), Some("40001"), "{read}, {rows} rows");
+        }
+    }
+}

@@ -50,8 +50,8 @@ fn documents_come_back() {
         "ALTER TABLE t ADD CHECK (more ? 'a'); ALTER TABLE t ADD COLUMN last JSON",
         "ALTER TABLE t ALTER COLUMN t TYPE JSONB USING t::jsonb",
     ];
-    let checks: &[&str] = &["ALTER TABLE t ADD CHECK (j IS NULL OR j ? 'id')", "CREATE INDEX t_n ON t (n)"];
-    for (shadows, rounds) in [(&[][..], layouts), (&SHADOWS, checks)] {
+    let indexes: &[&str] = &["CREATE INDEX t_n ON t (n)"];
+    for (shadows, rounds) in [(&[][..], layouts), (&SHADOWS, indexes)] {
         let folder = tempfile::tempdir().unwrap();
         let live = played(folder.path(), shadows, script, rounds);
         assert_eq!(recovered_digest(folder.path()), live);

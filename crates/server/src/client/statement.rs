@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// The pause of a statement that has released its rows, because of a deadlock or for lack of a session.
 const PAUSE: Duration = Duration::from_millis(20);
 
-fn canceled(sqlstate: &str, reason: &str) -> Error {
+pub(super) fn canceled(sqlstate: &str, reason: &str) -> Error {
     SqlError::new(sqlstate, format!("canceling statement due to {reason}")).into()
 }
 
@@ -29,6 +29,14 @@ fn canceled(sqlstate: &str, reason: &str) -> Error {
 pub(super) fn failed_transaction() -> Error {
     let message = "current transaction is aborted, commands ignored until end of transaction block";
     SqlError::new("25P02", message).into()
+}
+
+/// Waits until a moment; for ever without one.
+pub(super) async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
+    }
 }
 
 impl Client {
@@ -105,6 +113,9 @@ impl Client {
                 if !self.settings.change(prepared.text(), state != TransactionState::None)? {
                     self.warn("25P01", "SET LOCAL can only be used in transaction blocks");
                 }
+                if tag == "DISCARD ALL" {
+                    self.advisory.release_all();
+                }
                 self.take_over_modes()?;
                 complete(tag)
             }
@@ -137,6 +148,7 @@ impl Client {
                 self.put_texts(&[line]);
                 complete(tag)
             }
+            Kind::Advisory(call) => self.advisory(&call, parameters, formats).await,
             Kind::Nothing => complete(tag),
             Kind::Prepare { name, types, text } => {
                 if self.statements.contains_key(&name) {
@@ -351,12 +363,6 @@ impl Client {
                     tokio::time::sleep(PAUSE).await;
                     Ok(())
                 }
-            }
-        };
-        let until = |moment: Option<Instant>| async move {
-            match moment {
-                Some(moment) => tokio::time::sleep_until(moment.into()).await,
-                None => std::future::pending().await,
             }
         };
         loop {

@@ -36,7 +36,7 @@ impl Client {
         let mut tag = if commits && state != TransactionState::Failed { "COMMIT" } else { "ROLLBACK" };
         if commits && state == TransactionState::Open {
             let committed = self.commit();
-            self.settings.transaction_ended(committed.is_ok());
+            self.transaction_ended(committed.is_ok());
             committed?;
         } else {
             self.roll_back();
@@ -106,9 +106,14 @@ impl Client {
         }
     }
 
+    fn transaction_ended(&mut self, committed: bool) {
+        self.settings.transaction_ended(committed);
+        self.advisory.transaction_ended();
+    }
+
     pub(crate) fn roll_back(&mut self) {
         self.is_implicit = false;
-        self.settings.transaction_ended(false);
+        self.transaction_ended(false);
         self.portals.retain(|_, portal| portal.is_new.is_none());
         self.has_lost_session = false;
         if self.session.is_some() {
@@ -182,7 +187,7 @@ impl Client {
             return Ok(());
         }
         let committed = self.commit();
-        self.settings.transaction_ended(committed.is_ok());
+        self.transaction_ended(committed.is_ok());
         committed
     }
 }

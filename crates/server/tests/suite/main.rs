@@ -1,6 +1,7 @@
 //! The promises of the server, a module each.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod advisory;
 mod answers;
 mod batches;
 mod clients;

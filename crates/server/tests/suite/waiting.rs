@@ -59,7 +59,7 @@ fn servers() -> impl Iterator<Item = (Scheme, Server)> {
     schemes.into_iter().map(|scheme| (scheme, Server::under(scheme)))
 }
 
-fn connect(server: &Server) -> Client {
+pub fn connect(server: &Server) -> Client {
     let address = format!("host=127.0.0.1 port={} user=test dbname=test connect_timeout=5", server.port);
     Client::connect(&address, NoTls).unwrap()
 }

@@ -12,7 +12,6 @@ const FIRST_LABEL: i64 = 6_000_000;
 
 /// Relations without rows, because their objects are not supported.
 const EMPTY: &[(&str, &[(&str, Type)])] = &[
-    ("pg_description", &[("objoid", INT), ("classoid", INT), ("objsubid", INT), ("description", TEXT)]),
     ("pg_shdescription", &[("objoid", INT), ("classoid", INT), ("objsubid", INT), ("description", TEXT)]),
     ("pg_inherits", &[("inhrelid", INT), ("inhparent", INT), ("inhseqno", INT), ("inhdetachpending", BOOL)]),
     (
@@ -65,6 +64,7 @@ impl Schema {
             "pg_type" => self.pg_type(),
             "pg_enum" => self.pg_enum(),
             "reprise_recovery" => reprise_recovery(),
+            "pg_description" => self.pg_description(),
             "pg_settings" => self.pg_settings(),
             "pg_trigger" => self.pg_trigger(),
             "pg_am" => self.pg_am(),

@@ -6,6 +6,7 @@
 //! moment at which the query runs. Numbers of objects (OIDs) follow from the numbers of the catalog, so an
 //! object keeps its OID.
 
+mod comments;
 mod general;
 mod information_schema;
 mod objects;
@@ -18,6 +19,7 @@ use crate::schema::Schema;
 use catalog::{ScalarType, Type};
 use procedure::RecoveryColumn;
 
+pub(crate) use comments::{PG_CLASS, class_oid};
 pub use types::{SCALARS, type_length, type_modifier, type_oids};
 pub(crate) use types::{TYPES, type_name, type_named};
 

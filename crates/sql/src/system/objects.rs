@@ -2,25 +2,25 @@
 
 use super::{Cell, INFORMATION, PUBLIC, SYSTEM};
 use crate::oids::{index_oid, routine_oid, table_oid};
+use crate::quoted::{quoted, quoted_path};
 use crate::schema::{Schema, View};
 use crate::types::short;
-use catalog::{ReferenceAction, Table, Type};
+use catalog::{Index, ReferenceAction, Table, Type};
 use procedure::{Mode, Procedure};
 use std::sync::Arc;
 
-/// Returns a name as SQL text, in quotes if it needs them.
-pub(crate) fn quoted(name: &str) -> String {
-    let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if is_plain { name.into() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
-}
-
-pub(super) fn quoted_path(name: &str) -> String {
-    name.split('.').map(quoted).collect::<Vec<_>>().join(".")
-}
-
 pub(super) fn columns_of(table: &Table, columns: &[usize]) -> String {
     columns.iter().map(|column| quoted(&table.columns[*column].name)).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the columns of an index with their orders, as SQL text.
+fn index_columns_of(table: &Table, index: &Index) -> String {
+    let column = |(place, column): (usize, &usize)| {
+        let order = index.details.orders.get(place).filter(|order| !order.is_empty());
+        let order = order.map(|order| format!(" {order}")).unwrap_or_default();
+        quoted(&table.columns[*column].name) + &order
+    };
+    index.columns.iter().enumerate().map(column).collect::<Vec<_>>().join(", ")
 }
 
 pub(super) fn places(columns: &[usize]) -> Cell {
@@ -89,12 +89,19 @@ impl Schema {
             let visible = table.indexes.iter().skip(usize::from(table.hidden_key));
             let define = |index: &catalog::Index| {
                 let unique = if index.unique { "UNIQUE " } else { "" };
-                let columns = columns_of(table, &index.columns);
+                let columns = index_columns_of(table, index);
                 let (name, on) = (
                     quoted(short(&index.name)),
                     quoted_path(&format!("{}.{}", self.namespace_of(&table.name), table.short_name())),
                 );
-                (index_oid(index), format!("CREATE {unique}INDEX {name} ON {on} USING btree ({columns})"))
+                let start = format!("CREATE {unique}INDEX {name} ON {on} USING btree ({columns})");
+                let include = match &index.details.included[..] {
+                    [] => String::new(),
+                    included => format!(" INCLUDE ({})", columns_of(table, included)),
+                };
+                let condition = index.details.condition.as_ref();
+                let condition = condition.map(|text| format!(" WHERE ({text})")).unwrap_or_default();
+                (index_oid(index), start + &include + &condition)
             };
             visible.map(define).collect::<Vec<_>>()
         };

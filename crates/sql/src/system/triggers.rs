@@ -1,9 +1,9 @@
 //! The system relations that describe triggers.
 
 use super::information_schema::DATABASE;
-use super::objects::{quoted, quoted_path};
 use super::{BOOL, Cell, INT, INTS, SystemRelation, TEXT};
 use crate::oids::{routine_oid, table_oid};
+use crate::quoted::{quoted, quoted_path};
 use crate::schema::Schema;
 use catalog::{Table, Trigger, TriggerEvent, TriggerTiming};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ fn definition(table: &Table, trigger: &Trigger, is_short: bool) -> String {
 
 impl Schema {
     /// Returns all triggers with their tables and OIDs.
-    fn all_triggers(&self) -> impl Iterator<Item = (i64, &Arc<Table>, &Trigger)> {
+    pub(super) fn all_triggers(&self) -> impl Iterator<Item = (i64, &Arc<Table>, &Trigger)> {
         let all =
             self.catalog().tables().flat_map(|table| table.triggers.iter().map(move |own| (table, own)));
         all.enumerate().map(|(place, (table, own))| (6_000_000 + place as i64, table, own))

@@ -15,8 +15,8 @@ use catalog::{
 };
 use procedure::query::{Plan, Query};
 use procedure::{
-    CastContext, Expression, Mode, OperationKind, Parameter, Procedure, Raise, Register, Role, Severity,
-    SqlError, Statement,
+    CastContext, Expression, Mode, OperationKind, Parameter, Procedure, Raise, Register, Role, SqlError,
+    Statement,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -342,14 +342,8 @@ impl Binder<'_> {
 
     /// Returns the statement at the end of a trigger function, which is not reached in a correct one.
     pub(crate) fn end_of_trigger(&self) -> Statement {
-        Statement::Raise(Box::new(Raise {
-            severity: Severity::Exception,
-            parts: vec!["control reached end of trigger procedure without RETURN".into()],
-            values: Vec::new(),
-            sqlstate: Expression::text("2F005"),
-            detail: None,
-            hint: None,
-        }))
+        let message = "control reached end of trigger procedure without RETURN";
+        Statement::Raise(Box::new(Raise::error("2F005", message)))
     }
 
     /// Binds `TG_ARGV[n]`; `None` if an expression is none.

@@ -17,6 +17,7 @@ use crate::definition::TableBuilder;
 use crate::kept_text;
 use crate::schema::{Schema, refused, unsupported};
 use crate::source::Source;
+use crate::subject::Subject;
 use crate::types::object_name;
 use catalog::{Table, Trigger, TriggerEvent, TriggerTiming};
 use procedure::{Effect, SqlError};
@@ -304,6 +305,8 @@ impl Schema {
         if let Some(compiled) = self.triggers.remove(&(table.name.clone(), old.clone())) {
             self.triggers.insert((table.name.clone(), new.clone()), compiled);
         }
+        let subject = |name: &String| Subject::Trigger(table.name.clone(), name.clone());
+        self.rename_subject(&subject(&old), subject(&new));
         self.with_triggers(&table, source, node, |triggers| {
             triggers.iter_mut().filter(|own| own.name == old).for_each(|own| own.name.clone_from(&new));
             triggers.sort_by(|one, other| one.name.cmp(&other.name));

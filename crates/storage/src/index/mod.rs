@@ -11,13 +11,13 @@
 mod fingers;
 mod key;
 pub(crate) mod node;
+mod observation;
 mod outline;
 mod points;
 mod search;
 mod tree;
 mod trees;
 
-use crate::latch::Version;
 use crate::memory::Freed;
 use crate::record::NewState;
 use crate::worker::Stay;
@@ -26,58 +26,11 @@ use catalog::Table;
 use fingers::Approach;
 pub use fingers::Fingers;
 pub use key::ShortKey;
+pub use observation::{LeafChange, LeafObservation};
 use points::Points;
 pub use search::Search;
 use std::sync::atomic::{AtomicBool, Ordering};
 use trees::Trees;
-
-/// A reader's observation of a leaf: the version at which it read the leaf.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LeafObservation {
-    leaf: u64,
-    version: Version,
-    stay: Stay,
-}
-
-impl LeafObservation {
-    /// Returns whether the leaf's keys are unchanged since the observation; false in any other stay.
-    #[inline]
-    pub fn is_valid(&self, guard: &Guard) -> bool {
-        tree::is_unchanged(self, guard)
-    }
-
-    /// Follows a change by the observer itself. Returns true if this observation was of the leaf just before
-    /// the change; it then stands for the leaf just after it.
-    pub fn follow(&mut self, change: &LeafChange) -> bool {
-        let own = self.leaf == change.leaf && self.version == change.before && self.stay == change.stay;
-        if own {
-            self.version = change.after;
-        }
-        own
-    }
-}
-
-/// A change that a transaction makes to a leaf.
-#[derive(Clone, Copy, Debug)]
-pub struct LeafChange {
-    leaf: u64,
-    before: Version,
-    after: Version,
-    sibling: Option<(u64, Version)>,
-    stay: Stay,
-}
-
-impl LeafChange {
-    fn of(leaf: u64, before: Version, after: Version, guard: &Guard) -> Self {
-        Self { leaf, before, after, sibling: None, stay: guard.stay() }
-    }
-
-    /// Returns the new leaf that a split moved keys to. A transaction that had observed the old leaf has
-    /// observed this one too.
-    pub fn sibling(&self) -> Option<LeafObservation> {
-        self.sibling.map(|(leaf, version)| LeafObservation { leaf, version, stay: self.stay })
-    }
-}
 
 /// The outcome of an insert.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

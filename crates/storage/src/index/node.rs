@@ -12,7 +12,7 @@
 #![allow(unsafe_code)]
 
 use super::key::{Key, KeyShape, MAX_WORDS, Probe, Variable};
-use crate::latch::Latch;
+use crate::latch::{Latch, Version};
 use crate::{Guard, OutOfMemory};
 use std::cmp::Ordering;
 use std::marker::PhantomData;
@@ -165,6 +165,20 @@ impl<K: KeyShape> Node<K> {
 
     pub(super) fn set_leftmost(&self, child: NodeAddress) {
         self.leftmost.store(child, Relaxed);
+    }
+
+    /// Notes where the keys of an empty leaf belong that leaves its tree: to another leaf, which had this
+    /// version before any of them could be added to it. The caller holds the latch.
+    pub(super) fn set_successor(&self, leaf: &Self, version: Version) {
+        // These words are no pointers of a leaf's keys, so a reader of an older version may read them.
+        self.prefix.store(version.word(), Relaxed);
+        self.leftmost.store(leaf.address(), Relaxed);
+    }
+
+    /// Returns the successor of a leaf that has left its tree, if it has one.
+    pub(super) fn successor(&self) -> Option<(NodeAddress, Version)> {
+        let leaf = self.leftmost.load(Relaxed);
+        (leaf != 0).then(|| (leaf, Version::of_word(self.prefix.load(Relaxed))))
     }
 
     #[inline]

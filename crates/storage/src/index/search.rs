@@ -103,6 +103,13 @@ impl Index {
         Ok(record)
     }
 
+    /// Returns the record of a key, and an observation of the leaf where the key is or would be.
+    pub fn observe<'g>(&self, key: &[u8], guard: &'g Guard) -> (Option<Record<'g>>, LeafObservation) {
+        self.check(guard);
+        let (value, observed) = self.trees.get(&Probe::new(key), guard);
+        (value.map(|value| self.record_at(value, guard)), observed)
+    }
+
     #[inline]
     fn learn(&self, probe: &Probe<'_>, record: Record<'_>) {
         if let Some(points) = &self.points {

@@ -170,7 +170,37 @@ fn a_leaf_observation_sees_inserts() {
     }
     assert!(observed.iter().all(|own| own.is_valid(guard)), "an own insert is followed");
     index.remove_own(&555u32.to_be_bytes(), None, guard, &mut |_| false);
-    assert!(!observed.iter().all(|own| own.is_valid(guard)), "a scan sees the removal");
+    assert!(observed.iter().all(|own| own.is_valid(guard)), "a removal disturbs no reader");
+    index.insert(&555u32.to_be_bytes(), 1, guard, &mut Fingers::default(), &mut |_| {}).unwrap();
+    assert!(!observed.iter().all(|own| own.is_valid(guard)), "a scan sees that the key is there again");
+}
+
+/// An observed leaf is emptied and leaves the tree: what is added in its range is seen, wherever it goes.
+#[test]
+fn an_observation_outlives_its_leaf() {
+    const KEYS: u32 = 300;
+    let key = |n: u32| (n * 10).to_be_bytes();
+    for length in [Some(4), None] {
+        for (from, until) in [(0, KEYS), (0, 120), (100, 200), (180, KEYS)] {
+            for added in (0..=KEYS * 10).step_by(7).filter(|n| n % 10 != 0) {
+                let (_, mut workers) = world(1);
+                let guard = &*workers[0].enter();
+                let index = Trees::new(length, guard).unwrap();
+                let insert = |key: &[u8]| index.insert(key, 1, guard, &mut Fingers::default(), &mut |_| {});
+                (0..KEYS).for_each(|n| assert!(insert(&key(n)).is_ok()));
+                let (lower, upper) = (key(from), key(until));
+                let (_, observed) = scan(&index, &lower, Some(&upper), Direction::Forward, guard);
+                for n in from..until {
+                    assert!(index.remove_own(&key(n), None, guard, &mut |_| false).is_some());
+                }
+                let holds = || observed.iter().all(|own| own.is_valid(guard));
+                assert!(from == 0 && until == KEYS || holds(), "removals disturb no reader");
+                insert(&added.to_be_bytes()).unwrap();
+                let is_inside = (from * 10..until * 10).contains(&added);
+                assert!(!is_inside || !holds(), "{added} was added to {from}..{until} unseen");
+            }
+        }
+    }
 }
 
 #[test]

@@ -4,12 +4,13 @@
 //!
 //! Leaves are not linked. A scan descends again with the fence key of the leaf that it left, so unlinking an
 //! empty leaf takes no latch of a neighbour.
-//! Invariant: a leaf's version changes whenever its set of keys does. Held by:
-//! `a_leaf_observation_sees_inserts`.
+//! Invariants: 1. a leaf's version changes whenever its set of keys does, and its count of additions whenever
+//! it gets a key. 2. a key that is added in the range of a leaf that has left its tree adds to the leaf's
+//! successor. Held by: `a_leaf_observation_sees_inserts`, `an_observation_outlives_its_leaf`.
 #![allow(unsafe_code)]
 
 use super::fingers::{Approach, Finger, Fingers};
-use super::key::{Fixed, Key, KeyShape, MAX_WORDS, Probe};
+use super::key::{Key, KeyShape, MAX_WORDS, Probe};
 use super::node::{NODE_BYTES, Node, prefetch_node};
 use super::{Direction, Entries, InsertOutcome, LeafChange, LeafObservation};
 use crate::latch::Version;
@@ -374,7 +375,7 @@ impl<K: KeyShape> Tree<K> {
         let sibling = right.latch.read().map(|version| (right.address(), version));
         let after = node.latch.unlock();
         let change = LeafChange::of(node.address(), full.version, after, guard);
-        Ok(is_leaf.then_some(LeafChange { sibling, ..change }))
+        Ok(is_leaf.then_some(change.with_sibling(sibling)))
     }
 
     fn lock_for_split(&self, parent: Option<Visit<'_, K>>, full: Visit<'_, K>) -> bool {
@@ -441,7 +442,7 @@ impl<K: KeyShape> Tree<K> {
                 return None;
             }
             node.remove_slot(slot);
-            let after = node.latch.unlock();
+            let after = node.latch.unlock_after_removal();
             // SAFETY: the key was just removed from its node.
             unsafe { K::retire(words, guard) };
             on_change(LeafChange::of(node.address(), version, after, guard));
@@ -484,6 +485,13 @@ impl<K: KeyShape> Tree<K> {
         let (parent, child) = (path[holder].node, path[holder + 1].node.address());
         let slots = parent.slots();
         let place = slots.place_of(child).expect("a locked parent names its child");
+        if holder + 1 == depth {
+            let neighbour = slots.child(if place == 0 { 1 } else { place - 1 });
+            // SAFETY: a child of a node whose latch this thread holds, so the child stays in the tree.
+            let neighbour = unsafe { Node::<K>::at(neighbour, guard) };
+            let version = neighbour.latch.read().expect("it leaves only under its parent's latch");
+            path[depth].node.set_successor(neighbour, version);
+        }
         let slot = place.saturating_sub(1);
         let separator = slots.key(slot);
         if place == 0 {
@@ -586,13 +594,4 @@ pub(super) unsafe fn write_key<K: KeyShape>(key: Key<K>, out: &mut Vec<u8>) {
     out.clear();
     // SAFETY: passed on.
     unsafe { K::append_bytes(key, out) };
-}
-
-/// Returns whether a leaf is unchanged since its observation in this stay.
-#[inline]
-pub(super) fn is_unchanged(observed: &LeafObservation, guard: &Guard) -> bool {
-    let LeafObservation { leaf, version, stay } = *observed;
-    // The shape of the keys does not matter, because only the latch is read.
-    // SAFETY: the leaf was read from its tree in the guard's stay, so the guard keeps it.
-    stay == guard.stay() && unsafe { Node::<Fixed<1>>::at(leaf, guard) }.latch.validate(version)
 }

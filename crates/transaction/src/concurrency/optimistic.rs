@@ -160,6 +160,7 @@ fn is_unchanged(workspace: &Workspace, locked: Locked, read: &Read, state: Recor
     record.is_state(state)
         || record.is_state_under_lock(state)
             && (locked.has(workspace, read.record) || is_unlocked_as(record, state))
+        || read.is_of_absence() && record.has_died_in(state)
 }
 
 /// Returns the version of a row in which it has the values that were read from it.

@@ -35,14 +35,13 @@ impl DataAccess for Workspace {
             &self.interrupts,
         )?;
         let (store, guard) = (self.tables.store(table.id), self.worker.guard());
-        if let Some(record) = self.expected.take(store, key, guard) {
-            return Ok(Some(record.handle()));
-        }
         let is_moving = self.has_moving_leaves();
-        match store.find(key, guard) {
+        match self.expected.take(store, key, guard).map_or_else(|| store.find(key, guard), Ok) {
             Ok(record) => {
                 record.prefetch();
-                return Ok(Some(record.handle()));
+                let row = record.handle();
+                let is_absent = record.seems_absent() && self.is_observed_absent(table.id, row, Some(key))?;
+                return Ok((!is_absent).then_some(row));
             }
             Err(leaf) if is_moving => {
                 self.look(Look::at_absent_key(Arc::clone(self.tables.shared(table.id)), key, leaf));
@@ -80,6 +79,12 @@ impl DataAccess for Workspace {
             let guard = self.worker.guard();
             if let Some(record) = self.scans.current.cursor.next_buffered(guard) {
                 let handle = record.handle();
+                if record.seems_absent()
+                    && self.scans.current.rival_of.is_none()
+                    && self.is_observed_absent(table, handle, None)?
+                {
+                    continue;
+                }
                 if self.scans.current.index > 0 {
                     if self.is_locking {
                         self.discipline.find_in(self, table, handle)?;
@@ -411,5 +416,38 @@ impl TransactionControl for Workspace {
 
     fn is_doomed(&self) -> bool {
         self.reads_hold().is_err()
+    }
+}
+
+impl Workspace {
+    /// Returns whether a row is absent in a way that stays valid when its record leaves the index: the
+    /// transaction has observed the leaf in which the key would be added again. A lookup passes the key; the
+    /// leaf of a scan is observed already. `false` if the row is there, or must be read by its version.
+    #[cold]
+    fn is_observed_absent(
+        &mut self,
+        table: TableId,
+        row: Handle,
+        key: Option<&[u8]>,
+    ) -> Result<bool, Failure> {
+        let is_by_version = self.is_in_batches || self.is_locking || self.has_moving_leaves();
+        if is_by_version || self.writes.find(row).is_some() {
+            return Ok(false);
+        }
+        self.before_read(row)?;
+        if let Some(key) = key {
+            let index = self.tables.store(table).index_at(0);
+            let (found, leaf) = index.observe(key, self.worker.guard());
+            if found.is_some_and(|found| found.handle() != row) {
+                return Ok(false);
+            }
+            self.observe(table, leaf);
+        }
+        let state = self.record(row).stable_state();
+        let is_absent = state.is_absent() && state.inserter().is_none();
+        if is_absent {
+            self.reads.push_absence(row, state);
+        }
+        Ok(is_absent)
     }
 }

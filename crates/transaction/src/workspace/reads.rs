@@ -21,8 +21,19 @@ pub(crate) struct Read {
     pub(crate) record: Handle,
     /// The version that was read, or a later one in which the values are the same.
     pub(crate) state: RecordState,
-    /// Its values: the index of the first, and their number; `None` if the version itself must stay.
-    values: Option<(u32, u32)>,
+    stays: Stays,
+}
+
+/// What of a row must stay.
+#[derive(Clone, Copy, Debug)]
+enum Stays {
+    /// Its version.
+    Version,
+    /// The values that were read: the index of the first, and their number.
+    Values(u32, u32),
+    /// Its absence. The transaction has observed the index leaf in which its key would be added again, so
+    /// the record itself may leave the index.
+    Absence,
 }
 
 /// The rows that a transaction has read, oldest first.
@@ -80,7 +91,12 @@ impl ReadSet {
     /// Notes the version of a row, which must stay.
     #[inline]
     pub(crate) fn push(&mut self, record: Handle, state: RecordState) {
-        self.rows.push(Read { record, state, values: None });
+        self.rows.push(Read { record, state, stays: Stays::Version });
+    }
+
+    /// Notes that a row is absent whose key belongs to an index leaf that the transaction has observed.
+    pub(crate) fn push_absence(&mut self, record: Handle, state: RecordState) {
+        self.rows.push(Read { record, state, stays: Stays::Absence });
     }
 
     /// Notes the version of a row, and the values that its reader took from it.
@@ -94,7 +110,10 @@ impl ReadSet {
     ) {
         let count = columns.len();
         let is_kept = count <= MOST_VALUES && values.iter().all(Datum::is_plain);
-        let place = is_kept.then_some((self.values.len() as u32, count as u32));
+        let stays = match is_kept {
+            true => Stays::Values(self.values.len() as u32, count as u32),
+            false => Stays::Version,
+        };
         if is_kept {
             let read = |(slot, value): (&ColumnSlot, &Datum)| ReadValue {
                 slot: *slot,
@@ -103,13 +122,13 @@ impl ReadSet {
             };
             self.values.extend(columns.iter().zip(values).map(read));
         }
-        self.rows.push(Read { record, state, values: place });
+        self.rows.push(Read { record, state, stays });
     }
 
     /// Returns whether a record has the values that were read from it; false if its version must stay. Values
     /// that are added to may differ if `sums_may_move`.
     pub(crate) fn has_values(&self, read: &Read, record: Record<'_>, sums_may_move: bool) -> bool {
-        let Some((first, count)) = read.values else { return false };
+        let Stays::Values(first, count) = read.stays else { return false };
         let (row, mut arena) = (record.row(), Arena::default());
         let values = &self.values[first as usize..][..count as usize];
         values.iter().all(|own| {
@@ -120,7 +139,7 @@ impl ReadSet {
     /// Says that what was added to values of a record has been read, so that the values must stay.
     pub(crate) fn keep_sums(&mut self, record: Handle) {
         for read in self.rows.iter().filter(|read| read.record == record) {
-            if let Some((first, count)) = read.values {
+            if let Stays::Values(first, count) = read.stays {
                 let values = &mut self.values[first as usize..][..count as usize];
                 values.iter_mut().for_each(|own| own.is_added_to = false);
             }
@@ -131,7 +150,7 @@ impl ReadSet {
     /// if it is an integer that is kept.
     pub(crate) fn add_to(&mut self, record: Handle, slot: ColumnSlot) -> Option<i64> {
         let read = self.rows.iter().rev().take(RECENT).find(|read| read.record == record)?;
-        let (first, count) = read.values?;
+        let Stays::Values(first, count) = read.stays else { return None };
         let values = &mut self.values[first as usize..][..count as usize];
         let own = values.iter_mut().find(|own| own.slot == slot)?;
         let Datum::Int(value) = own.value else { return None };
@@ -148,9 +167,14 @@ impl ReadSet {
 }
 
 impl Read {
-    /// Returns whether its version must stay.
+    /// Returns whether its version must stay, or its absence.
     pub(crate) fn is_of_version(&self) -> bool {
-        self.values.is_none()
+        !matches!(self.stays, Stays::Values(..))
+    }
+
+    /// Returns whether nothing but the row's absence must stay.
+    pub(crate) fn is_of_absence(&self) -> bool {
+        matches!(self.stays, Stays::Absence)
     }
 
     pub(crate) fn order(&self) -> CommitOrder {

@@ -30,6 +30,7 @@ fn table(key: &[ScalarType]) -> Arc<Table> {
         columns: (1..=key.len()).rev().collect(),
         unique: true,
         is_constraint: true,
+        ..NewIndex::default()
     };
     let new = NewTable { name: "t".into(), columns, indexes: vec![primary], ..NewTable::default() };
     Catalog::default().create_table(new).unwrap()

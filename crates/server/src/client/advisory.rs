@@ -1,0 +1,97 @@
+//! The statements that take and release advisory locks.
+
+use super::statement::{canceled, until};
+use super::{Client, Ran};
+use crate::advisory::{Key, Mode};
+use crate::link::Output;
+use crate::wire::{Format, put_value};
+use reprise::{Arena, Datum, Error, Parameters, ScalarType, TransactionState};
+use sql::{AdvisoryAction, AdvisoryCall};
+use std::time::Instant;
+
+impl Client {
+    /// Executes a call of a function for advisory locks. Its value is NULL if its key is.
+    pub(super) async fn advisory(
+        &mut self,
+        call: &AdvisoryCall,
+        parameters: &Parameters,
+        formats: &[Format],
+    ) -> Result<Ran, Error> {
+        let values = self.with_session(|session| session.evaluate_alone(&call.key, parameters))?;
+        let mode = Mode { is_shared: call.is_shared, of_transaction: call.of_transaction };
+        let key = match values[..] {
+            [Datum::Int(one)] => Some(Key::One(one)),
+            [Datum::Int(one), Datum::Int(two)] => Some(Key::Two(one as i32, two as i32)),
+            _ => None,
+        };
+        let value = match (call.action, key) {
+            (AdvisoryAction::UnlockAll, _) => {
+                self.advisory.release_all();
+                None
+            }
+            (_, None) => {
+                self.put_value(Datum::Null, ScalarType::Boolean, formats);
+                return Ok(Ran::Complete("SELECT 1".into()));
+            }
+            (AdvisoryAction::Lock, Some(key)) => {
+                self.take_advisory(key, mode).await?;
+                None
+            }
+            (AdvisoryAction::TryLock, Some(key)) => Some(self.advisory.try_take(key, mode)),
+            (AdvisoryAction::Unlock, Some(key)) => {
+                let is_released = self.advisory.release(key, mode.is_shared);
+                if !is_released {
+                    self.warn("01000", "you don't own a lock of this kind");
+                }
+                Some(is_released)
+            }
+        };
+        match value {
+            Some(value) => self.put_value(Datum::boolean(value), ScalarType::Boolean, formats),
+            // PostgreSQL's `void` is an empty text.
+            None => self.put_texts(&[String::new()]),
+        }
+        if mode.of_transaction && self.transaction_state() == TransactionState::None {
+            self.advisory.transaction_ended();
+        }
+        Ok(Ran::Complete("SELECT 1".into()))
+    }
+
+    /// Waits for a lock and takes it.
+    ///
+    /// # Errors
+    /// `57014`: the statement was cancelled, or its deadline has passed. `55P03`: `lock_timeout` has passed.
+    /// `40P01`: connections would wait for each other.
+    async fn take_advisory(&mut self, key: Key, mode: Mode) -> Result<(), Error> {
+        let limit = self.settings.limits().lock_timeout.map(|limit| Instant::now() + limit);
+        let _running = self.run_attended();
+        let all = self.server.advisory();
+        loop {
+            // Whatever is released after this line ends the wait.
+            let released = all.released();
+            if self.advisory.try_take(key, mode) {
+                return Ok(());
+            }
+            self.advisory.wait_for(key, mode)?;
+            let refused = tokio::select! {
+                () = released => None,
+                () = self.registered.attended.cancel.raised() => Some(("57014", "user request")),
+                () = until(self.deadline) => Some(("57014", "statement timeout")),
+                () = until(limit) => Some(("55P03", "lock timeout")),
+            };
+            self.advisory.stop_waiting();
+            if let Some((sqlstate, reason)) = refused {
+                return Err(canceled(sqlstate, reason));
+            }
+        }
+    }
+
+    /// Sends a row of one value.
+    fn put_value(&self, value: Datum, ty: ScalarType, formats: &[Format]) {
+        let format = formats.first().copied().unwrap_or(Format::Text);
+        let mut bytes = self.output.lock();
+        let start = Output::begin_row(&mut bytes, 1);
+        put_value(value, ty.into(), &Arena::default(), format, &mut bytes);
+        Output::end_row(&mut bytes, start);
+    }
+}

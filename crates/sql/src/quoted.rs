@@ -1,0 +1,13 @@
+//! Names as SQL text.
+
+/// Returns a name as SQL text, in quotes if it needs them.
+pub(crate) fn quoted(name: &str) -> String {
+    let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if is_plain { name.into() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+/// Returns a name and its schema as SQL text.
+pub(crate) fn quoted_path(name: &str) -> String {
+    name.split('.').map(quoted).collect::<Vec<_>>().join(".")
+}

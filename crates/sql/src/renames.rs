@@ -1,0 +1,40 @@
+//! What refers to a table and its parts by their names, and follows when they change: owners of sequences,
+//! compiled triggers, comments.
+//!
+//! Not here: foreign keys of other tables (`alter`).
+
+use crate::schema::Schema;
+use catalog::Table;
+use std::sync::Arc;
+
+impl Schema {
+    /// Follows the names of a table. `column` returns the new name of a column of it, `None` if that is gone.
+    pub(crate) fn follow_names(
+        &mut self,
+        old: &Table,
+        new: &Table,
+        column: impl Fn(&str) -> Option<String>,
+        renames_constraint: bool,
+    ) {
+        self.rename_owner(old, new, &column);
+        self.rename_table_of_triggers(&old.name, new);
+        self.rename_comments(old, new, &column, renames_constraint);
+    }
+
+    /// Updates the owner of sequences whose table or column has a new name.
+    fn rename_owner(&mut self, old: &Table, new: &Table, column: impl Fn(&str) -> Option<String>) {
+        let renamed = |own: &Arc<Table>| {
+            let (table, place) = own.sequence.as_ref()?.owner.as_ref()?;
+            let owner = (new.name.clone(), column(place).unwrap_or_else(|| place.clone()));
+            let is_changed = *table == old.name && (table, place) != (&owner.0, &owner.1);
+            is_changed.then(|| (Table::clone(own), owner))
+        };
+        let owned: Vec<_> = self.catalog.tables().filter_map(renamed).collect();
+        for (mut own, owner) in owned {
+            own.sequence.as_mut().into_iter().for_each(|sequence| sequence.owner = Some(owner.clone()));
+            // The name stays the same, so it cannot be taken.
+            let name = own.name.clone();
+            let _ = self.catalog.redefine(&name, own);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What a comment is about.
+//!
+//! Not here: COMMENT ON, and how a comment follows its object (`comments`).
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What a comment is about, by name. The names of the variants are a format, as those of an image are.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub(crate) enum Subject {
+    /// A table, sequence, view or index.
+    Relation(String),
+    /// A table or view, and a column.
+    Column(String, String),
+    /// A table and a constraint.
+    Constraint(String, String),
+    /// A table and a trigger.
+    Trigger(String, String),
+    /// A function or procedure.
+    Routine(String),
+    /// A schema.
+    Namespace(String),
+}
+
+impl Subject {
+    /// Returns the relation that it is a part of.
+    pub(crate) fn owner(&self) -> Option<&String> {
+        match self {
+            Self::Column(owner, _) | Self::Constraint(owner, _) | Self::Trigger(owner, _) => Some(owner),
+            Self::Relation(_) | Self::Routine(_) | Self::Namespace(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Relation(name) => write!(f, "relation {name}"),
+            Self::Column(owner, name) => write!(f, "column {owner}.{name}"),
+            Self::Constraint(owner, name) => write!(f, "constraint {name} of {owner}"),
+            Self::Trigger(owner, name) => write!(f, "trigger {name} of {owner}"),
+            Self::Routine(name) => write!(f, "routine {name}"),
+            Self::Namespace(name) => write!(f, "schema {name}"),
+        }
+    }
+}

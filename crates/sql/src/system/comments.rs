@@ -1,0 +1,88 @@
+//! `pg_description`: the comments, by the numbers of their objects.
+
+use super::{INT, SystemRelation, TEXT};
+use crate::oids::{routine_oid, table_oid};
+use crate::schema::Schema;
+use crate::subject::Subject;
+
+/// The number of `pg_class`, to whose rows comments on relations and columns belong.
+pub(crate) const PG_CLASS: i64 = 1259;
+const PG_PROC: i64 = 1255;
+const PG_CONSTRAINT: i64 = 2606;
+const PG_NAMESPACE: i64 = 2615;
+const PG_TRIGGER: i64 = 2620;
+
+/// A row of `pg_description`.
+pub(crate) struct Described {
+    /// The number of the object.
+    pub(crate) object: i64,
+    /// The number of the system relation that has the object.
+    pub(crate) class: i64,
+    /// The position of the column, from 1; 0 for the object itself.
+    pub(crate) column: i64,
+    pub(crate) text: String,
+}
+
+/// Returns the number of a system relation whose objects have comments.
+pub(crate) fn class_oid(name: &str) -> Option<i64> {
+    Some(match name {
+        "pg_class" => PG_CLASS,
+        "pg_proc" => PG_PROC,
+        "pg_constraint" => PG_CONSTRAINT,
+        "pg_namespace" => PG_NAMESPACE,
+        "pg_trigger" => PG_TRIGGER,
+        _ => return None,
+    })
+}
+
+impl Schema {
+    pub(crate) fn descriptions(&self) -> Vec<Described> {
+        let described = |(subject, text): (&Subject, &String)| {
+            let (class, object, column) = self.number_of(subject)?;
+            Some(Described { object, class, column, text: text.clone() })
+        };
+        self.comments.iter().filter_map(described).collect()
+    }
+
+    /// Returns the class, the number and the column of what a comment is about.
+    fn number_of(&self, subject: &Subject) -> Option<(i64, i64, i64)> {
+        let relation = |name: &str| self.relation_oid(name);
+        Some(match subject {
+            Subject::Relation(name) => (PG_CLASS, relation(name)?, 0),
+            Subject::Column(owner, name) => match self.view(owner) {
+                Some(view) => {
+                    let place = self.view_columns(view).iter().position(|(own, _)| own == name)?;
+                    (PG_CLASS, self.view_oid(view), place as i64 + 1)
+                }
+                None => {
+                    let table = self.catalog().table(owner).ok()?;
+                    (PG_CLASS, table_oid(table), table.column(name)? as i64 + 1)
+                }
+            },
+            Subject::Constraint(owner, name) => {
+                let of = self
+                    .constraints()
+                    .into_iter()
+                    .find(|own| own.table.name == *owner && own.name == name)?;
+                (PG_CONSTRAINT, of.oid, 0)
+            }
+            Subject::Trigger(owner, name) => {
+                let mut all = self.all_triggers();
+                let (oid, ..) = all.find(|(_, table, own)| table.name == *owner && own.name == *name)?;
+                (PG_TRIGGER, oid, 0)
+            }
+            Subject::Routine(name) => (PG_PROC, routine_oid(self.procedure(name)?), 0),
+            Subject::Namespace(name) => {
+                let (oid, _) = self.namespace_names().into_iter().find(|(_, own)| own == name)?;
+                (PG_NAMESPACE, oid, 0)
+            }
+        })
+    }
+
+    pub(super) fn pg_description(&self) -> SystemRelation {
+        let columns = [("objoid", INT), ("classoid", INT), ("objsubid", INT), ("description", TEXT)];
+        let row =
+            |own: Described| vec![own.object.into(), own.class.into(), own.column.into(), own.text.into()];
+        SystemRelation::new(&columns, self.descriptions().into_iter().map(row).collect())
+    }
+}

@@ -1,0 +1,81 @@
+//! Routines whose bodies name what does not exist yet: `pg_dump` writes functions before the tables that they
+//! use, and switches `check_function_bodies` off.
+//!
+//! Such a routine has its parameters and its result. A call raises the error of its body, and every later
+//! definition tries to bind the body.
+//! Invariant: which routines are unbound follows from the definitions and their order alone, so recovery
+//! finds the same ones. Held by: `unbound::bodies_are_bound_when_what_they_name_exists`.
+
+use crate::StatementError;
+use crate::routine::Routine;
+use crate::schema::Schema;
+use crate::source::Source;
+use catalog::ProcedureId;
+use procedure::Procedure;
+use std::sync::Arc;
+
+/// Returns whether an error says that something does not exist: a relation, a column, a type, a function.
+fn names_nothing(error: &StatementError) -> bool {
+    ["42P01", "42703", "42704", "42883"].contains(&error.error.sqlstate.as_str())
+}
+
+impl Schema {
+    /// Compiles a new routine. A routine whose body names what does not exist is kept as unbound.
+    pub(crate) fn compile_or_keep(
+        &mut self,
+        routine: &Routine,
+        id: ProcedureId,
+        version: u32,
+        source: &Source,
+    ) -> Result<Procedure, StatementError> {
+        match routine.compile(id, version, self, source) {
+            Ok(compiled) => {
+                self.unbound.remove(&routine.name);
+                Ok(compiled)
+            }
+            Err(error) if names_nothing(&error) => {
+                // An error of the parameters or of the result comes again.
+                let kept = routine.compile_unbound(id, version, self, source, &error.error)?;
+                self.unbound.insert(routine.name.clone(), error);
+                Ok(kept)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Binds the bodies of unbound routines as far as possible. Returns whether one is bound now; its callers
+    /// have to be compiled again.
+    pub(crate) fn bind_unbound(&mut self) -> bool {
+        let mut is_any_bound = false;
+        for name in self.unbound.keys().cloned().collect::<Vec<_>>() {
+            is_any_bound |= self.try_to_bind(&name) == Some(());
+        }
+        is_any_bound
+    }
+
+    /// Binds the body of an unbound routine; `None` if that is not possible yet.
+    fn try_to_bind(&mut self, name: &str) -> Option<()> {
+        let old = Arc::clone(self.procedures.get(name)?);
+        let mut changed = self.clone();
+        changed.unbound.remove(name);
+        changed.compile_again((old.id, old.version), &old.source, None).ok()?;
+        // Two routines that call each other: the second one stays as it is.
+        changed.callees_first().ok()?;
+        *self = changed;
+        Some(())
+    }
+
+    /// Returns the error of a routine that a statement has created unbound. `before` are the definitions
+    /// before the statement.
+    pub(crate) fn unbound_since(&self, before: &Self) -> Option<&StatementError> {
+        let is_new = |name: &str| {
+            !before.unbound.contains_key(name) || before.history.get(name) != self.history.get(name)
+        };
+        self.unbound.iter().find(|(name, _)| is_new(name)).map(|(_, error)| error)
+    }
+
+    /// Returns the names of the routines whose bodies name what does not exist.
+    pub fn unbound(&self) -> impl Iterator<Item = &str> {
+        self.unbound.keys().map(String::as_str)
+    }
+}
