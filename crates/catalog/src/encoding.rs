@@ -203,7 +203,7 @@ pub fn decode_value(ty: Type, reader: &mut Reader<'_>, arena: &mut Arena) -> Res
     };
     if scalar.is_bytes() {
         let bytes = reader.take(usize::try_from(length).map_err(|_| DecodeError)?)?;
-        if scalar.is_text() && std::str::from_utf8(bytes).is_err() {
+        if scalar.is_utf8() && std::str::from_utf8(bytes).is_err() {
             return Err(DecodeError);
         }
         return Ok(arena.push_bytes(bytes));
@@ -261,6 +261,7 @@ mod tests {
                 Type::Array(ScalarType::Integer),
             ),
             (Value::Uuid([7; 16]), ScalarType::Uuid.into()),
+            (Value::from("{\"a\": [1, null]}"), ScalarType::Jsonb.into()),
         ]
     }
 

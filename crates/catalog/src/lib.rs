@@ -7,8 +7,10 @@ mod change;
 mod datum;
 mod decimal;
 mod encoding;
+mod enumeration;
 mod identifiers;
 mod input;
+mod json;
 mod key;
 mod row;
 mod schema;
@@ -25,8 +27,13 @@ pub use change::RowChange;
 pub use datum::{Arena, Datum, Mark, Span};
 pub use decimal::{Decimal, DecimalError};
 pub use encoding::{DecodeError, Reader, decode_value, encode_value, put_varint, skip_value};
+pub use enumeration::{EnumLabel, EnumType, Enumeration, LabelPlace};
 pub use identifiers::{CommitOrder, Epoch, IndexId, ProcedureId, TableId};
 pub use input::{array_elements, bytea_of_escaped, utf8_of};
+pub use json::{
+    Json, canonical_jsonb, check_json, compare_jsonb, json_elements, json_members, json_text,
+    push_json_string,
+};
 pub use key::{encode_datum, successor};
 pub use row::{ChangedWord, ColumnKind, ColumnSlot, RowLayout, VARIABLE_ALIGNMENT, words_of};
 pub use schema::{

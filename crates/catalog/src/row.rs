@@ -24,7 +24,7 @@ pub enum ColumnKind {
     Int16,
     /// Four bytes: INTEGER, DATE.
     Int32,
-    /// Eight bytes: BIGINT, timestamps, NUMERIC up to 18 digits.
+    /// Eight bytes: BIGINT, timestamps, enumerations, NUMERIC up to 18 digits.
     Int64,
     /// Eight bytes: DOUBLE PRECISION.
     Double,
@@ -41,6 +41,7 @@ impl ColumnKind {
             ScalarType::SmallInt => Self::Int16,
             ScalarType::Integer | ScalarType::Date => Self::Int32,
             ScalarType::BigInt
+            | ScalarType::Enum(_)
             | ScalarType::Timestamp
             | ScalarType::Timestamptz
             | ScalarType::ShortTimestamp { .. } => Self::Int64,

@@ -5,6 +5,7 @@
 //! the field names below are a file format: a new field needs a default, and no field is renamed.
 
 use crate::{Arena, Datum};
+use crate::{EnumType, Enumeration};
 use crate::{IndexId, RowLayout, ScalarType, Sequence, TableId, Trigger, encode_datum, write_canonical};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -360,12 +361,25 @@ impl Table {
     }
 }
 
+/// The number in `pg_type` of the first enumeration.
+const FIRST_ENUMERATION: u32 = 4_000_000;
+
 /// All definitions of a database except its procedures.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Catalog {
     tables: BTreeMap<String, Arc<Table>>,
     next_table: u32,
     next_index: u32,
+    /// Enumerations, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    enumerations: BTreeMap<String, EnumType>,
+    /// Number of enumerations that were ever created.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    next_enumeration: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Catalog {
@@ -459,11 +473,11 @@ impl Catalog {
         }
         for column in &columns {
             let ty = table.columns[*column].ty;
-            if ty.is_exact() && !ty.is_integer() && !ty.is_machine_numeric() {
-                return Err(CatalogError::Unsupported(format!(
-                    "type {ty} in an index: use NUMERIC of at most {} digits",
-                    ScalarType::MACHINE_DIGITS
-                )));
+            if !ty.is_key() {
+                let most = ScalarType::MACHINE_DIGITS;
+                let advice = format!(": use NUMERIC of at most {most} digits");
+                let advice = if ty.is_exact() { advice.as_str() } else { "" };
+                return Err(CatalogError::Unsupported(format!("type {ty} in an index{advice}")));
             }
         }
         let id = IndexId(self.next_index);
@@ -482,6 +496,45 @@ impl Catalog {
         let changed = Arc::new(changed);
         self.tables.insert(table.into(), Arc::clone(&changed));
         Ok(changed)
+    }
+
+    /// Returns an enumeration by name.
+    pub fn enumeration(&self, name: &str) -> Option<EnumType> {
+        self.enumerations.get(name).copied()
+    }
+
+    /// Returns all enumerations, by name.
+    pub fn enumerations(&self) -> impl Iterator<Item = EnumType> {
+        self.enumerations.values().copied()
+    }
+
+    /// Adds an enumeration.
+    pub fn create_enumeration(&mut self, name: String, labels: Vec<String>) {
+        let oid = FIRST_ENUMERATION + 2 * self.next_enumeration;
+        self.next_enumeration += 1;
+        self.enumerations.insert(name.clone(), EnumType::of(Enumeration::new(name, oid, labels)));
+    }
+
+    /// Replaces an enumeration, also as the type of columns. Returns the changed tables. Stored values stay.
+    pub fn replace_enumeration(&mut self, old: EnumType, new: Enumeration) -> Vec<Arc<Table>> {
+        let new = EnumType::of(new);
+        self.enumerations.remove(&old.definition().name);
+        self.enumerations.insert(new.definition().name.clone(), new);
+        let mut changed = Vec::new();
+        for table in self.tables.values_mut() {
+            if table.columns.iter().any(|own| own.ty == ScalarType::Enum(old)) {
+                let of_type = Arc::make_mut(table).columns.iter_mut();
+                let of_type = of_type.filter(|own| own.ty == ScalarType::Enum(old));
+                of_type.for_each(|own| own.ty = ScalarType::Enum(new));
+                changed.push(Arc::clone(table));
+            }
+        }
+        changed
+    }
+
+    /// Removes an enumeration, which no column has as its type.
+    pub fn drop_enumeration(&mut self, name: &str) {
+        self.enumerations.remove(name);
     }
 
     /// Removes a table.

@@ -1,5 +1,6 @@
 //! SQL types, as PostgreSQL names and bounds them.
 
+use crate::{EnumType, Enumeration};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -48,6 +49,12 @@ pub enum ScalarType {
         /// Whether the type is TIMESTAMPTZ.
         zoned: bool,
     },
+    /// JSON, as its text was given.
+    Json,
+    /// JSON in its normal form.
+    Jsonb,
+    /// An enumeration.
+    Enum(EnumType),
 }
 
 /// The type of a variable, parameter or column.
@@ -97,9 +104,33 @@ impl ScalarType {
         }
     }
 
-    /// Returns whether values are held as bytes (text, bytea, uuid).
+    /// Returns the definition of an enumeration; `None` for any other type.
+    pub fn enumeration(self) -> Option<&'static Enumeration> {
+        match self {
+            Self::Enum(own) => Some(own.definition()),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the type is JSON, in either form.
+    pub fn is_json(self) -> bool {
+        matches!(self, Self::Json | Self::Jsonb)
+    }
+
+    /// Returns whether values are held as UTF-8.
+    pub fn is_utf8(self) -> bool {
+        self.is_text() || self.is_json()
+    }
+
+    /// Returns whether values are held as bytes (text, JSON, bytea, uuid).
     pub fn is_bytes(self) -> bool {
-        self.is_text() || matches!(self, Self::Bytea | Self::Uuid)
+        self.is_utf8() || matches!(self, Self::Bytea | Self::Uuid)
+    }
+
+    /// Returns whether an index can hold the type: its values have an order, and one representation each that
+    /// a key has, too.
+    pub fn is_key(self) -> bool {
+        !self.is_json() && (!self.is_exact() || self.is_integer() || self.is_machine_numeric())
     }
 
     /// Returns the scale that all values of the type share; `None` when they have none in common.
@@ -171,6 +202,9 @@ impl fmt::Display for ScalarType {
             Self::Date => f.write_str("date"),
             Self::Bytea => f.write_str("bytea"),
             Self::Uuid => f.write_str("uuid"),
+            Self::Json => f.write_str("json"),
+            Self::Jsonb => f.write_str("jsonb"),
+            Self::Enum(own) => f.write_str(own.definition().short_name()),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::input::{NoInteger, boolean_of, bytea_of, double_of, integer_of, uuid_of};
 use crate::{
-    Arena, Datum, Decimal, DecimalError, ScalarType, TemporalError, Type, checked_date, checked_timestamp,
-    rounded_timestamp,
+    Arena, Datum, Decimal, DecimalError, Json, ScalarType, TemporalError, Type, check_json, checked_date,
+    checked_timestamp, rounded_timestamp,
 };
 use crate::{format_date, format_timestamp, parse_date, parse_timestamp};
 use std::fmt;
@@ -23,7 +23,8 @@ pub enum Value {
     Numeric(Decimal),
     /// DOUBLE PRECISION.
     Double(f64),
-    /// CHAR, VARCHAR, TEXT. Every other type accepts a text too and reads it as PostgreSQL does.
+    /// CHAR, VARCHAR, TEXT, JSON, JSONB, enumerations. Every other type accepts a text too and reads it as
+    /// PostgreSQL does.
     Text(String),
     /// BYTEA.
     Bytes(Vec<u8>),
@@ -286,6 +287,12 @@ pub fn text_datum(text: &str, ty: ScalarType, arena: &mut Arena) -> Result<Datum
             Ok(Datum::Int(rounded_timestamp(parse_timestamp(text, zoned)?, precision)?))
         }
         ScalarType::Bytea => Ok(arena.push_bytes(&bytea_of(text)?)),
+        ScalarType::Enum(own) => Ok(Datum::Int(own.definition().position(text)?)),
+        ScalarType::Json => {
+            check_json(text)?;
+            Ok(arena.push_bytes(text.as_bytes()))
+        }
+        ScalarType::Jsonb => Ok(arena.push_bytes(Json::read(text)?.text().as_bytes())),
         ScalarType::Uuid => uuid_of(text).map(|uuid| arena.push_bytes(&uuid)).ok_or_else(syntax),
         ScalarType::SmallInt | ScalarType::Integer | ScalarType::BigInt => {
             let (least, most) = integer_bounds(ty);
@@ -367,6 +374,7 @@ pub fn value_from_datum(datum: Datum, ty: Type, arena: &Arena) -> Value {
         Datum::Wide(_) => arena.decimal(datum, 0).map_or(Value::Null, Value::Numeric),
         Datum::Int(int) => match scalar {
             ScalarType::Boolean => Value::Boolean(int != 0),
+            ScalarType::Enum(own) => Value::Text(own.definition().label(int).into()),
             ScalarType::Date => Value::Date(i32::try_from(int).unwrap_or(i32::MAX)),
             _ if scalar.is_timestamp() => Value::Timestamp(int),
             ScalarType::Numeric { scale, .. } => Value::Numeric(Decimal { mantissa: int.into(), scale }),

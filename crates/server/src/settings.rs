@@ -401,9 +401,8 @@ impl Settings {
         if body.to_lowercase().starts_with("time zone") {
             return self.set("timezone", &unquoted(&body[9..])).map(|()| true);
         }
-        if lower.starts_with("session authorization") {
-            let user = unquoted(lower["session authorization".len()..].trim());
-            return self.set("session authorization", &user).map(|()| true);
+        if let Some(user) = lower.strip_prefix("session authorization") {
+            return self.set("session authorization", &unquoted(user)).map(|()| true);
         }
         let split = body.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(body.len());
         let (name, value) = body.split_at(split);

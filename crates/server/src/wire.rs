@@ -80,6 +80,10 @@ pub(crate) fn type_of(oid: u32) -> Result<Option<Type>, SqlError> {
             return Ok(Some(Type::Array(scalar)));
         }
     }
+    // The type of a parameter that is no built-in one follows from the statement.
+    if oid >= binary::FIRST_NOT_BUILT_IN {
+        return Ok(None);
+    }
     Err(SqlError::new("0A000", format!("parameters of the type with OID {oid} are not supported")))
 }
 
@@ -151,6 +155,7 @@ fn put_text(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
         }
         Datum::Int(value) => match scalar {
             ScalarType::Boolean => out.put_u8(if value == 0 { b'f' } else { b't' }),
+            ScalarType::Enum(own) => out.put_slice(own.definition().label(value).as_bytes()),
             ScalarType::Date => {
                 out.put_slice(format_date(i32::try_from(value).unwrap_or(i32::MAX)).as_bytes());
             }
@@ -251,6 +256,7 @@ fn put_binary(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
             ScalarType::SmallInt => out.put_i16(value as i16),
             ScalarType::Integer | ScalarType::Date => out.put_i32(value as i32),
             ScalarType::Boolean => out.put_u8(u8::from(value != 0)),
+            ScalarType::Enum(own) => out.put_slice(own.definition().label(value).as_bytes()),
             ScalarType::Numeric { scale, .. } => put_numeric(Decimal { mantissa: value.into(), scale }, out),
             _ => out.put_i64(value),
         },
@@ -260,7 +266,12 @@ fn put_binary(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
                 put_numeric(decimal, out);
             }
         }
-        Datum::Bytes(span) => put_characters(arena.bytes(span), scalar, out),
+        Datum::Bytes(span) => {
+            if scalar == ScalarType::Jsonb {
+                out.put_u8(binary::JSONB_VERSION);
+            }
+            put_characters(arena.bytes(span), scalar, out);
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use crate::plan::select::Sort;
 use crate::plan::windows::WindowScope;
 use catalog::{ScalarType, Type};
 use procedure::{
-    Aggregate, AggregateFunction, BuiltIn, CastContext, CompareClass, Expression, Form, Kind, Register,
-    SortKey, SqlError, built_ins_named,
+    Aggregate, AggregateFunction, BuiltIn, CastContext, CompareClass, Expression, Form, Function, Kind,
+    Register, SortKey, SqlError, built_ins_named,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -58,7 +58,7 @@ impl Binder<'_> {
         let entries: Vec<&BuiltIn> =
             built_ins_named(name).iter().copied().filter(|own| own.takes(arguments.len())).collect();
         let entry = self.chosen(name, &entries, &arguments, node)?;
-        let Form::Aggregate(function) = entry.form else {
+        let Form::Aggregate(mut function) = entry.form else {
             return Err(self.no_function(name, &arguments, node));
         };
         let mut values = Vec::new();
@@ -73,6 +73,10 @@ impl Binder<'_> {
                 (argument, Kind::Of(ty)) => {
                     (self.coerce(argument, *ty, CastContext::Implicit, node)?, ty.element())
                 }
+                (argument, Kind::AnyAsJson) => {
+                    function = function.over(is_structured(&argument));
+                    (self.as_json(argument, node)?, ScalarType::Json)
+                }
                 (argument, _) => {
                     let (value, ty) = self.settle(argument, None, node)?;
                     (value, ty.element())
@@ -82,7 +86,7 @@ impl Binder<'_> {
         let own = values.first().map_or(ScalarType::BigInt, |(_, ty)| *ty);
         let result = match entry.result {
             // The least and the greatest value are values of the column.
-            Kind::Of(_) if matches!(function, AggregateFunction::Min | AggregateFunction::Max) => own.into(),
+            _ if matches!(function, AggregateFunction::Min | AggregateFunction::Max) => own.into(),
             Kind::Of(ty) => ty,
             Kind::AnyElement => values.last().map_or(own, |(_, ty)| *ty).into(),
             _ => Type::Array(own),
@@ -146,8 +150,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<(Aggregate, Type), StatementError> {
         let list = self.part(call.arg_list(), node)?;
-        let mut bound =
-            arguments.iter().map(|argument| self.bind(argument)).collect::<Result<Vec<_>, _>>()?;
+        let mut bound = self.bind_arguments(name, arguments)?;
         let within = self.within_group(call)?;
         if let Some(sort) = &within {
             bound.push(self.bind(&sort.expression)?);
@@ -167,14 +170,20 @@ impl Binder<'_> {
         for sort in self.bind_sort_list(order_of(&list))? {
             let typed = self.bind(&sort.expression)?;
             let (value, ty) = self.settle(typed, None, node)?;
+            self.check_compared(ty, "ordering", node)?;
             order.push(self.sort_key(value, ty, (sort.descending, sort.nulls_first)));
         }
         let distinct = matches!(list.all_or_distinct(), Some(ast::AllOrDistinct::Distinct(_)));
         if let (Some(sort), Some((value, ty))) = (&within, &argument) {
+            self.check_compared((*ty).into(), "ordering", node)?;
             let direction = (sort.descending, sort.nulls_first);
             order.push(self.sort_key(value.clone(), (*ty).into(), direction));
         }
-        if distinct {
+        if distinct && function.makes_json() {
+            return Err(self.unsupported(node, "DISTINCT in an aggregate of JSON"));
+        }
+        if let (true, Some(ty)) = (distinct, ty) {
+            self.check_compared(ty.into(), "equality", node)?;
             self.sort_distinct(&mut order, &argument, second.as_ref(), node)?;
         }
         if !function.is_list() {
@@ -199,6 +208,14 @@ impl Binder<'_> {
 /// Returns the ORDER BY of a list of arguments.
 pub(crate) fn order_of(list: &ast::ArgList) -> Option<ast::OrderByClause> {
     list.args().find_map(|argument| argument.syntax().children().find_map(ast::OrderByClause::cast))
+}
+
+/// Returns whether a value is an array or a row, whose JSON begins a line in an aggregate.
+fn is_structured(value: &Typed) -> bool {
+    match value {
+        Typed::Known(Expression::Function { function: Function::RowJson, .. }, _) => true,
+        value => matches!(value.known_type(), Some(Type::Array(_))),
+    }
 }
 
 /// Returns whether a function is an aggregate.

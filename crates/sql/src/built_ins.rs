@@ -41,7 +41,12 @@ impl Binder<'_> {
             Err(_) if self.schema.procedure(name).is_some() => return Ok(None),
             Err(error) => return Err(error),
         };
-        self.call_entry(entry, arguments, node).map(Some)
+        let number = if name == "format_type" { arguments.first().cloned() } else { None };
+        let called = self.call_entry(entry, arguments, node)?;
+        match number {
+            Some(number) => self.format_type(number, called, node).map(Some),
+            None => Ok(Some(called)),
+        }
     }
 
     /// Binds a cast that is written as a call of the type, such as `int4(x)`; `None` for any other call.
@@ -143,6 +148,17 @@ impl Binder<'_> {
                     if name == "greatest" { Function::Greatest(class) } else { Function::Least(class) };
                 Typed::Known(fold(Expression::Function { function, arguments: items }), ty)
             }
+            // NULL is the record of a trigger that has no such row.
+            (
+                "row_to_json",
+                [
+                    row @ Typed::Known(
+                        Expression::Function { function: Function::RowJson, .. }
+                        | Expression::Constant(Datum::Null),
+                        Type::Scalar(ScalarType::Json),
+                    ),
+                ],
+            ) => row.clone(),
             _ => return Ok(None),
         }))
     }
@@ -231,6 +247,7 @@ impl Binder<'_> {
                 None if *kind == Kind::AnyNonArray => {
                     self.coerce(argument, ScalarType::Text.into(), CastContext::Explicit, node)?
                 }
+                None if *kind == Kind::AnyAsJson => self.as_json(argument, node)?,
                 None => self.as_printed(argument, node)?,
             });
         }
@@ -335,10 +352,10 @@ fn would_nest(entry: &BuiltIn, types: &[Option<Type>]) -> bool {
 fn type_of(kind: Kind, element: ScalarType) -> Option<Type> {
     Some(match kind {
         Kind::Of(ty) => ty,
-        Kind::AnyElement | Kind::AnyCompatible => element.into(),
+        Kind::AnyElement | Kind::AnyCompatible | Kind::AnyEnum => element.into(),
         Kind::AnyArray | Kind::AnyCompatibleArray => Type::Array(element),
         Kind::Oid | Kind::Relation => ScalarType::BigInt.into(),
-        Kind::Any | Kind::AnyNonArray | Kind::Void => return None,
+        Kind::Any | Kind::AnyAsJson | Kind::AnyNonArray | Kind::Void => return None,
     })
 }
 

@@ -79,7 +79,7 @@ impl Binder<'_> {
         }
         let bound: Vec<Typed> = match name.as_str() {
             "coalesce" => self.bind_alternatives(&arguments)?,
-            _ => arguments.iter().map(|argument| self.bind(argument)).collect::<Result<_, _>>()?,
+            _ => self.bind_arguments(&name, &arguments)?,
         };
         if let Some(result) = self.built_in(&name, bound.clone(), node)? {
             return Ok(result);

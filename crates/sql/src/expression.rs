@@ -72,19 +72,7 @@ impl Binder<'_> {
             ast::Expr::CaseExpr(case) => self.bind_case(case),
             ast::Expr::CastExpr(cast) => self.bind_cast(cast),
             ast::Expr::CallExpr(call) => self.bind_call(call),
-            ast::Expr::IndexExpr(index) => {
-                if let Some(argument) = self.trigger_argument(index) {
-                    return Ok(argument);
-                }
-                let base = self.part(index.base(), node)?;
-                if matches!(base, ast::Expr::SliceExpr(_)) {
-                    return Err(self.unsupported(node, "an array of arrays"));
-                }
-                let place = self.part(index.index(), node)?;
-                let (array, element) = self.bind_array(&base)?;
-                let place = self.bind_as(&place, ScalarType::Integer, CastContext::Assignment)?;
-                Ok(Typed::Known(Expression::Element(Box::new([array, place])), element.into()))
-            }
+            ast::Expr::IndexExpr(index) => self.bind_subscript(index),
             ast::Expr::ArrayExpr(array) => {
                 if let Some(query) = array.select_variant() {
                     return self.bind_array_query(&query, node);

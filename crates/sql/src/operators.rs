@@ -73,6 +73,9 @@ impl Binder<'_> {
         let place = supposed.and_then(|types| exact(&entries, &types));
         let (state, what, hint) = match place.map_or_else(|| resolve(&entries, &types), Resolved::One) {
             Resolved::One(place) => return Ok(entries[place]),
+            Resolved::None if matches!(symbol, "@?" | "@@") => {
+                return Err(self.unsupported(node, "a JSON path"));
+            }
             Resolved::None => {
                 ("42883", "does not exist", "No operator matches the given name and argument types.")
             }
@@ -194,7 +197,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Type, StatementError> {
         let entry = self.chosen_operator("=", &[left, right], node)?;
-        match (entry.operands[0], left.known_type()) {
+        match (compared_kind(entry, left, right), left.known_type()) {
             (Kind::Of(ty), Some(own)) if Kind::Of(Type::Scalar(own.element().base())) == Kind::Of(ty) => {
                 Ok(own)
             }
@@ -210,9 +213,10 @@ impl Binder<'_> {
         right: Typed,
         node: &SyntaxNode,
     ) -> Result<(CompareClass, Box<[Expression; 2]>), StatementError> {
-        let left = self.settled(left, entry.operands[0], node)?;
-        let right = self.settled(right, entry.operands[1], node)?;
-        let Kind::Of(Type::Scalar(ty)) = entry.operands[0] else {
+        let kind = compared_kind(entry, &left, &right);
+        let left = self.settled(left, kind, node)?;
+        let right = self.settled(right, kind, node)?;
+        let Kind::Of(Type::Scalar(ty)) = kind else {
             return Err(self.unsupported(node, "this comparison"));
         };
         if ty == ScalarType::AnyNumeric {
@@ -263,6 +267,17 @@ impl Binder<'_> {
         let array = |typed| self.coerce(typed, Type::Array(element), CastContext::Implicit, node);
         let function = Function::CompareArrays(operator, CompareClass::of(element));
         Ok(boolean(Expression::Function { function, arguments: vec![array(left)?, array(right)?] }))
+    }
+}
+
+/// Returns the type as which an operator compares its operands, if the entry or the operands say it.
+fn compared_kind(entry: &Operator, left: &Typed, right: &Typed) -> Kind {
+    match entry.operands[0] {
+        Kind::AnyEnum => {
+            let common = element_of(entry.operands, &[left.known_type(), right.known_type()]);
+            common.map_or(Kind::AnyEnum, |own| Kind::Of(own.into()))
+        }
+        kind => kind,
     }
 }
 

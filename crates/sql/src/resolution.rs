@@ -85,7 +85,7 @@ pub(crate) fn element_of(kinds: &[Kind], arguments: &[Option<Type>]) -> Option<S
     let mut common: Option<ScalarType> = None;
     for (kind, own) in kinds.iter().zip(arguments) {
         let own = match (kind, own) {
-            (Kind::AnyElement | Kind::AnyCompatible, Some(Type::Scalar(own))) => *own,
+            (Kind::AnyElement | Kind::AnyCompatible | Kind::AnyEnum, Some(Type::Scalar(own))) => *own,
             (Kind::AnyArray | Kind::AnyCompatibleArray, Some(Type::Array(own))) => *own,
             _ => continue,
         };
@@ -196,7 +196,8 @@ fn accepts(kind: Kind, own: Type) -> bool {
         (Kind::AnyArray | Kind::AnyCompatibleArray, Type::Scalar(_)) => false,
         (Kind::AnyElement | Kind::AnyCompatible | Kind::AnyNonArray, Type::Scalar(_)) => true,
         (Kind::AnyElement | Kind::AnyCompatible | Kind::AnyNonArray, Type::Array(_)) => false,
-        (Kind::Any, _) => true,
+        (Kind::AnyEnum, own) => own.scalar().is_some_and(|own| own.enumeration().is_some()),
+        (Kind::Any | Kind::AnyAsJson, _) => true,
         (Kind::Oid | Kind::Relation, Type::Scalar(from)) => from.is_integer(),
         (Kind::Oid | Kind::Relation | Kind::Void, _) => false,
     }

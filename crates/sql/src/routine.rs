@@ -89,7 +89,8 @@ impl Routine {
             self.check_options(&binder)?;
             return self.compile_trigger_function(id, version, binder, source);
         }
-        let (parameters, result) = self.bind_signature(&mut binder)?;
+        let parameters = self.bind_signature(&mut binder)?;
+        let result = binder.result;
         let mut statements = match body {
             RoutineBody::Plpgsql(body) => {
                 let block = self.block(body, &mut binder)?;
@@ -136,21 +137,19 @@ impl Routine {
     ) -> Result<Procedure, StatementError> {
         let mut binder = Binder::new(schema, source);
         binder.routine.clone_from(&self.name);
-        let (parameters, result) = self.bind_signature(&mut binder)?;
+        let parameters = self.bind_signature(&mut binder)?;
+        let result = binder.result;
         let raise = Statement::Raise(Box::new(Raise::error(&error.sqlstate, &error.message)));
         let parts = Parts { id, version, name: &self.name, parameters, result };
         Ok(finish(binder, vec![raise], parts, source, &self.node))
     }
 
-    /// Binds everything but the body: options, parameters and result.
-    fn bind_signature(
-        &self,
-        binder: &mut Binder<'_>,
-    ) -> Result<(Vec<Parameter>, Option<(Register, Type)>), StatementError> {
+    /// Binds everything but the body: options, parameters, and the result of the binder.
+    fn bind_signature(&self, binder: &mut Binder<'_>) -> Result<Vec<Parameter>, StatementError> {
         self.check_options(binder)?;
         let parameters = self.bind_parameters(binder)?;
         binder.result = self.bind_result(binder, &parameters)?;
-        Ok((parameters, binder.result))
+        Ok(parameters)
     }
 
     /// Returns the block of a body in PL/pgSQL, after a check of its syntax.

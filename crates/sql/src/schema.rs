@@ -183,6 +183,9 @@ impl Schema {
             | ast::Stmt::AlterFunction(_)
             | ast::Stmt::AlterProcedure(_)
             | ast::Stmt::AlterView(_) => self.alter_owner(statement, source),
+            ast::Stmt::CreateType(create) => self.create_type(create, source),
+            ast::Stmt::AlterType(alter) => self.alter_type(alter, source),
+            ast::Stmt::DropType(drop) => self.drop_type(drop, source),
             ast::Stmt::CreateTrigger(create) => self.create_trigger(create, source),
             ast::Stmt::AlterTrigger(alter) => self.alter_trigger(alter, source),
             ast::Stmt::DropTrigger(drop) => self.drop_trigger(drop, source),

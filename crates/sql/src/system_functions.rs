@@ -58,7 +58,10 @@ impl Binder<'_> {
     ) -> Result<Option<Typed>, StatementError> {
         let names = match ty {
             "regclass" => self.schema.relation_names(),
-            "regtype" => TYPES.iter().map(|own| (own.0, own.2.to_owned())).collect(),
+            "regtype" => {
+                let known = TYPES.iter().map(|own| (own.0, own.2.to_owned()));
+                known.chain(self.schema.enumeration_names()).collect()
+            }
             "regnamespace" => self.schema.namespace_names(),
             "regproc" | "regprocedure" => Vec::new(),
             _ => return Ok(None),
@@ -70,7 +73,12 @@ impl Binder<'_> {
             let plain = name.strip_prefix("pg_catalog.").unwrap_or(name);
             let found = match ty {
                 "regclass" => self.schema.relation_oid(name),
-                "regtype" => TYPES.iter().find(|own| own.1 == plain || own.2 == plain).map(|own| own.0),
+                "regtype" => {
+                    let known = TYPES.iter().find(|own| own.1 == plain || own.2 == plain);
+                    known.map(|own| own.0).or_else(|| {
+                        self.schema.catalog().enumeration(plain).map(|own| own.definition().oid.into())
+                    })
+                }
                 _ => names.into_iter().find(|(_, own)| own == name).map(|(oid, _)| oid),
             };
             if let Some(number) = found {
@@ -86,6 +94,19 @@ impl Binder<'_> {
         let number = self.coerce(operand.clone(), ScalarType::BigInt.into(), CastContext::Explicit, node)?;
         let shown = self.coerce(operand, ScalarType::Text.into(), CastContext::Explicit, node)?;
         Ok(Some(Typed::Known(looked_up(number, names, shown), ScalarType::Text.into())))
+    }
+
+    /// Returns the name of a type by its number, which may be that of an enumeration.
+    pub(crate) fn format_type(
+        &self,
+        number: Typed,
+        otherwise: Typed,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let text = ScalarType::Text.into();
+        let number = self.coerce(number, ScalarType::BigInt.into(), CastContext::Explicit, node)?;
+        let otherwise = self.coerce(otherwise, text, CastContext::Explicit, node)?;
+        Ok(Typed::Known(looked_up(number, self.schema.enumeration_names(), otherwise), text))
     }
 
     /// Returns one number for an object and the position of a column in it.

@@ -83,6 +83,10 @@ impl Binder<'_> {
                 timestamp(is_zoned, &precision)
             }
             ast::Type::PathType(path) => {
+                let full = path.path_ref().map(|path| object_name(&path)).unwrap_or_default();
+                if let Some(own) = self.schema.catalog().enumeration(&full) {
+                    return Ok(ScalarType::Enum(own).into());
+                }
                 let name = path.path_ref().map(|path| last_name(&path)).unwrap_or_default();
                 self.named_type(&name, &numbers, ty.syntax())?
             }
@@ -154,6 +158,8 @@ impl Binder<'_> {
             "date" => ScalarType::Date,
             "bytea" => ScalarType::Bytea,
             "uuid" => ScalarType::Uuid,
+            "json" => ScalarType::Json,
+            "jsonb" => ScalarType::Jsonb,
             _ => {
                 let message = format!("type \"{name}\" is not supported");
                 return Err(self.error(node, SqlError::new("0A000", message)));

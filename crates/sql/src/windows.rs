@@ -199,13 +199,16 @@ impl Binder<'_> {
         self.without_windows(outside, |binder| {
             for value in partition.into_iter().flat_map(|clause| clause.exprs()) {
                 let typed = binder.bind(&value)?;
-                let (value, ty) = binder.settle(typed, None, value.syntax())?;
+                let node = value.syntax().clone();
+                let (value, ty) = binder.settle(typed, None, &node)?;
+                binder.check_grouped(ty, &node)?;
                 window.keys.push(binder.sort_key(value, ty, (false, false)));
                 window.partitions += 1;
             }
             for sort in binder.bind_sort_list(order)? {
                 let typed = binder.bind(&sort.expression)?;
                 let (value, ty) = binder.settle(typed, None, sort.expression.syntax())?;
+                binder.check_compared(ty, "ordering", sort.expression.syntax())?;
                 window.keys.push(binder.sort_key(value, ty, (sort.descending, sort.nulls_first)));
                 window.types.push(ty);
             }

@@ -304,7 +304,9 @@ impl Compiler<'_, '_> {
                 let merged = self.arrive(merge);
                 self.int(merged.value)
             }
-            CompareClass::Bytes | CompareClass::Decimal { .. } => self.apply(expression, &[left, right]),
+            CompareClass::Bytes | CompareClass::Json | CompareClass::Decimal { .. } => {
+                self.apply(expression, &[left, right])
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 //! and similar expressions.
 
 use crate::{Cast, Function, Machine, Quantifier, SqlError, Watched};
-use catalog::{Arena, Datum, Decimal, ScalarType, date_plus, is_finite_date};
+use catalog::{Arena, Datum, Decimal, ScalarType, compare_jsonb, date_plus, is_finite_date};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -124,6 +124,8 @@ pub enum CompareClass {
     Double,
     /// Bytes, compared as unsigned bytes (the "C" collation).
     Bytes,
+    /// JSON in its normal form.
+    Json,
     /// Decimals, with the scales of operands that are scaled integers.
     Decimal {
         /// Of the left operand.
@@ -138,6 +140,7 @@ impl CompareClass {
     pub fn of(ty: ScalarType) -> Self {
         match ty {
             ScalarType::Double => Self::Double,
+            ScalarType::Jsonb => Self::Json,
             _ if ty.is_bytes() => Self::Bytes,
             ScalarType::AnyNumeric => Self::Decimal { left_scale: 0, right_scale: 0 },
             ScalarType::Numeric { scale, .. } if !ty.is_machine_numeric() => {
@@ -478,6 +481,9 @@ pub(crate) fn compare_across(
         (CompareClass::Int, Datum::Int(a), Datum::Int(b)) => a.cmp(&b),
         (CompareClass::Bytes, Datum::Bytes(a), Datum::Bytes(b)) => {
             left_arena.bytes(a).cmp(right_arena.bytes(b))
+        }
+        (CompareClass::Json, Datum::Bytes(a), Datum::Bytes(b)) => {
+            compare_jsonb(left_arena.bytes(a), right_arena.bytes(b))
         }
         (CompareClass::Double, Datum::Double(a), Datum::Double(b)) => {
             // NaN equals itself and is above all other values, as in PostgreSQL.

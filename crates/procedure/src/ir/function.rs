@@ -6,7 +6,7 @@ use crate::values::functions::{BuiltIn, Call, Form};
 use crate::values::recovery::RecoveryColumn;
 use crate::values::times::{Interval, later, seconds_between};
 use crate::{Cast, CompareClass, CompareOperator, Draw, Evaluated, Expression, Machine};
-use catalog::{Datum, ScalarType, TableId};
+use catalog::{Datum, ScalarType, TableId, canonical_jsonb, push_json_string};
 use std::cmp::Ordering;
 
 /// Maximum number of arguments that are evaluated only up to the first NULL. A function with more arguments
@@ -52,6 +52,10 @@ pub enum Function {
     RowCount,
     /// A comparison of arrays.
     CompareArrays(CompareOperator, CompareClass),
+    /// The text that all equal values of a JSONB share.
+    CanonicalJson,
+    /// A row as JSON: alternating keys and values, which are JSON.
+    RowJson,
     /// A cast of the elements of an array.
     CastElements(Cast),
     /// The elements of an array from one place up to another, or up to its end.
@@ -64,6 +68,22 @@ pub enum Function {
     Later(Interval),
     /// Seconds from the second timestamp to the first; the result is a decimal.
     SecondsBetween,
+}
+
+/// Returns a row as JSON, in the form that `row_to_json` has.
+fn row_json(members: &[Datum], machine: &mut Machine) -> Evaluated {
+    let arena = &machine.frame.arena;
+    let text = |own: Datum| String::from_utf8_lossy(arena.datum_bytes(own));
+    let mut out = String::from("{");
+    for (place, member) in members.chunks(2).enumerate() {
+        out.push_str(if place > 0 { "," } else { "" });
+        push_json_string(&text(member[0]), &mut out);
+        out.push(':');
+        out.push_str(&if member[1].is_null() { "null".into() } else { text(member[1]) });
+    }
+    out.push('}');
+    machine.ask_text(out.len())?;
+    Ok(machine.frame.arena.push_bytes(out.as_bytes()))
 }
 
 impl Function {
@@ -92,7 +112,7 @@ impl Function {
     fn takes_null(self) -> bool {
         match self {
             Self::BuiltIn { built_in, .. } => built_in.takes_null,
-            _ => matches!(self, Self::Greatest(_) | Self::Least(_)),
+            _ => matches!(self, Self::Greatest(_) | Self::Least(_) | Self::RowJson),
         }
     }
 
@@ -138,6 +158,12 @@ impl Function {
             (Self::CompareArrays(operator, class), [a, b]) => {
                 Ok(Datum::boolean(operator.holds(compare_arrays(class, *a, *b, machine))))
             }
+            (Self::CanonicalJson, [json]) => {
+                let text = String::from_utf8_lossy(machine.frame.arena.datum_bytes(*json));
+                let text = canonical_jsonb(&text);
+                Ok(machine.frame.arena.push_bytes(text.as_bytes()))
+            }
+            (Self::RowJson, members) => row_json(members, machine),
             (Self::CastElements(cast), [Datum::Array(span)]) => {
                 let arena = &mut machine.frame.arena;
                 let elements = arena.elements(*span).to_vec();

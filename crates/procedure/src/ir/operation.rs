@@ -148,6 +148,17 @@ pub enum AggregateFunction {
     PercentileDisc,
     /// The most frequent value.
     Mode,
+    /// A JSON array of values that are JSON.
+    JsonArray {
+        /// Whether each value after the first begins a line.
+        in_lines: bool,
+    },
+    /// The same in the normal form.
+    JsonbArray,
+    /// A JSON object of keys and values that are JSON.
+    JsonObject,
+    /// The same in the normal form.
+    JsonbObject,
 }
 
 /// One aggregate of a SELECT.
@@ -176,6 +187,20 @@ pub struct Aggregate {
 }
 
 impl AggregateFunction {
+    /// Returns the function for values that are arrays or rows, or for others.
+    #[must_use]
+    pub fn over(self, are_structured: bool) -> Self {
+        match self {
+            Self::JsonArray { .. } => Self::JsonArray { in_lines: are_structured },
+            other => other,
+        }
+    }
+
+    /// Returns whether the result is JSON.
+    pub fn makes_json(self) -> bool {
+        matches!(self, Self::JsonArray { .. } | Self::JsonbArray | Self::JsonObject | Self::JsonbObject)
+    }
+
     /// Returns whether its values are those of WITHIN GROUP (ORDER BY …).
     pub fn is_ordered_set(self) -> bool {
         matches!(self, Self::PercentileCont | Self::PercentileDisc | Self::Mode)
@@ -183,7 +208,7 @@ impl AggregateFunction {
 
     /// Returns whether its rows are kept and sorted.
     pub fn is_list(self) -> bool {
-        self.is_ordered_set() || matches!(self, Self::StringAgg | Self::ArrayAgg)
+        self.is_ordered_set() || self.makes_json() || matches!(self, Self::StringAgg | Self::ArrayAgg)
     }
 }
 

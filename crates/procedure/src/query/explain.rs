@@ -238,6 +238,7 @@ fn describe(plan: &Plan) -> Option<Explained> {
         Plan::Scan { access, .. } => describe_access(access),
         Plan::Function { function: TableFunction::Unnest, .. } => node("Function Scan", "Unnest"),
         Plan::Function { function: TableFunction::Series, .. } => node("Function Scan", "Series"),
+        Plan::Function { function: TableFunction::Json(_), .. } => node("Function Scan", "JSON"),
         Plan::Filter { .. } => node("Result", "Filter"),
         Plan::Hold { .. } => node("LockRows", "Lock rows"),
         Plan::Apply { subquery, .. } => describe_subquery(subquery),

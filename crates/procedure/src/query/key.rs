@@ -2,7 +2,7 @@
 //! and IN.
 
 use crate::CompareClass;
-use catalog::{Arena, Datum, Decimal};
+use catalog::{Arena, Datum, Decimal, canonical_jsonb};
 use std::collections::HashSet;
 
 /// The encoded values of a row; `None` for NULL.
@@ -67,7 +67,7 @@ pub(crate) fn write_distinct(datum: Datum, arena: &Arena, out: &mut Vec<u8>) {
 
 /// Appends the left or right operand of a comparison under a class. Returns false if it is NULL, which is
 /// equal to no value.
-pub(super) fn write_equal(
+pub(crate) fn write_equal(
     datum: Datum,
     class: CompareClass,
     is_left: bool,
@@ -81,6 +81,11 @@ pub(super) fn write_equal(
             if let Some(decimal) = arena.decimal(datum, scale) {
                 write_decimal(decimal, out);
             }
+        }
+        (CompareClass::Json, Datum::Bytes(span)) => {
+            let text = canonical_jsonb(&String::from_utf8_lossy(arena.bytes(span)));
+            out.extend_from_slice(&text.len().to_le_bytes());
+            out.extend_from_slice(text.as_bytes());
         }
         _ => write_distinct(datum, arena, out),
     }

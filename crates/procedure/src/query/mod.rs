@@ -13,10 +13,12 @@ mod buffer;
 mod explain;
 mod group;
 mod join;
+mod json_rows;
 mod key;
 mod measure;
 mod recursive;
 mod run;
+mod series;
 mod slots;
 mod sort;
 mod subquery;
@@ -28,7 +30,8 @@ mod write;
 pub(crate) use buffer::Buffer;
 pub use explain::{ExplainFormat, ExplainOptions, Explained};
 pub use join::HashJoin;
-pub(crate) use key::write_distinct;
+pub use json_rows::JsonRows;
+pub(crate) use key::{write_distinct, write_equal};
 pub use measure::{Measured, Measures};
 pub use recursive::Recursive;
 pub(crate) use run::run_query;
@@ -105,6 +108,8 @@ pub enum TableFunction {
     Unnest,
     /// Integers from a first to a last: `generate_series`.
     Series,
+    /// Parts of a JSON value.
+    Json(JsonRows),
 }
 
 /// A set operation on two queries.

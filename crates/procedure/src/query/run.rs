@@ -3,6 +3,7 @@
 use super::buffer::Buffer;
 use super::key::write_distinct;
 use super::measure::Measures;
+use super::series::bounds_of_series;
 use super::slots::Kept;
 use super::{Combination, Plan, Query, TableFunction, group, join, sort, subquery, window, write};
 use crate::execution::access::row_of;
@@ -342,17 +343,17 @@ fn table_function<D: Transaction>(
                 }
             }
         }
-        TableFunction::Series => {
-            let (Datum::Int(mut at), Datum::Int(end)) = (values[0], values[1]) else {
-                return Ok(Flow::Continue);
-            };
-            let step = match values.get(2) {
-                None => 1,
-                Some(Datum::Int(0)) => {
-                    return Err(SqlError::new("22023", "step size cannot equal zero").into());
+        TableFunction::Json(rows) => {
+            let columns = registers.len();
+            for row in rows.of(values[0], machine)?.chunks(columns) {
+                if emit(row, machine, data)? == Flow::Stop {
+                    return Ok(Flow::Stop);
                 }
-                Some(Datum::Int(step)) => *step,
-                Some(_) => return Ok(Flow::Continue),
+            }
+        }
+        TableFunction::Series => {
+            let Some((mut at, end, step)) = bounds_of_series(&values)? else {
+                return Ok(Flow::Continue);
             };
             while if step > 0 { at <= end } else { at >= end } {
                 if emit(&[Datum::Int(at)], machine, data)? == Flow::Stop {

@@ -3,10 +3,10 @@
 //! An accumulator copies the values that it needs, because the next row overwrites the registers.
 
 use crate::ir::expression::compare_across;
-use crate::query::{Buffer, write_distinct};
+use crate::query::{Buffer, write_distinct, write_equal};
 use crate::values::ordered;
 use crate::values::statistics::{DoubleSums, Statistic, of_decimals};
-use crate::{Aggregate, AggregateFunction, Failure, Machine};
+use crate::{Aggregate, AggregateFunction, CompareClass, Failure, Machine};
 use catalog::{Arena, Datum, Decimal};
 use std::collections::HashSet;
 
@@ -53,7 +53,7 @@ impl Accumulator {
             return Ok(());
         };
         let value = argument.evaluate(machine)?;
-        let takes_null = aggregate.function == AggregateFunction::ArrayAgg;
+        let takes_null = aggregate.function == AggregateFunction::ArrayAgg || aggregate.function.makes_json();
         if value.is_null() && !takes_null {
             return Ok(());
         }
@@ -61,7 +61,7 @@ impl Accumulator {
             Some(second) => second.evaluate(machine)?,
             None => Datum::Null,
         };
-        if aggregate.distinct && !self.is_new([value, second], machine) {
+        if aggregate.distinct && !self.is_new([value, second], aggregate, machine) {
             return Ok(());
         }
         if let AggregateFunction::StatisticDecimal(_) | AggregateFunction::StatisticDouble(_) =
@@ -178,9 +178,16 @@ impl Accumulator {
         Ok(())
     }
 
-    fn is_new(&mut self, values: [Datum; 2], machine: &Machine) -> bool {
-        let mut bytes = Vec::new();
-        values.into_iter().for_each(|value| write_distinct(value, &machine.frame.arena, &mut bytes));
+    fn is_new(&mut self, values: [Datum; 2], aggregate: &Aggregate, machine: &Machine) -> bool {
+        let (mut bytes, arena) = (Vec::new(), &machine.frame.arena);
+        for value in values {
+            match aggregate.class {
+                CompareClass::Json => {
+                    write_equal(value, CompareClass::Json, true, arena, &mut bytes);
+                }
+                _ => write_distinct(value, arena, &mut bytes),
+            }
+        }
         self.seen.insert(bytes)
     }
 

@@ -88,6 +88,8 @@ pub enum Cast {
     TimestampToDate,
     /// From text, parsed as input of the type.
     FromText(ScalarType),
+    /// From JSON in its normal form, which must be a number, or a boolean, as the target.
+    OfJson(ScalarType),
     /// To text, formatted as output of the type.
     ToText(ScalarType),
 }
@@ -99,6 +101,30 @@ pub(crate) fn bounds(ty: ScalarType) -> (i64, i64) {
         ScalarType::Integer => (i32::MIN.into(), i32::MAX.into()),
         _ => (i64::MIN, i64::MAX),
     }
+}
+
+/// Returns a JSON number or boolean as a value of a type.
+fn of_json(json: &str, to: ScalarType, arena: &mut Arena) -> Result<Datum, ValueError> {
+    let kind = match json.as_bytes().first() {
+        Some(b'{') => "object",
+        Some(b'[') => "array",
+        Some(b'"') => "string",
+        Some(b'n') => "null",
+        Some(b't' | b'f') if to == ScalarType::Boolean => return Ok(Datum::boolean(json == "true")),
+        Some(b't' | b'f') => "boolean",
+        _ if to == ScalarType::Boolean => "numeric",
+        _ => {
+            if to == ScalarType::Double {
+                return datum_from_value(&Value::Text(json.into()), to.into(), arena);
+            }
+            let number: Decimal = json.parse().map_err(|error| match to.is_integer() {
+                true => ValueError::out_of_range(to),
+                false => ValueError::from(error),
+            })?;
+            return datum_from_value(&Value::Numeric(number), to.into(), arena);
+        }
+    };
+    Err(ValueError::new("22023", format!("cannot cast jsonb {kind} to type {}", to.base())))
 }
 
 impl Cast {
@@ -151,6 +177,9 @@ impl Cast {
             (T::Boolean, T::Integer) | (T::Integer, T::Boolean) if !explicit => return None,
             (T::Boolean, T::Integer) => Self::Same,
             (T::Integer, T::Boolean) => Self::IntegerToBoolean,
+            (T::Jsonb, T::Json) => Self::Same,
+            (T::Json, T::Jsonb) => Self::FromText(to),
+            (T::Jsonb, _) if explicit && (to.is_number() || to == T::Boolean) => Self::OfJson(to),
             (_, T::Text) => Self::ToText(from),
             (T::Text | T::Varchar(_) | T::Char(_), _) if explicit => Self::FromText(to),
             _ => return None,
@@ -267,6 +296,10 @@ impl Cast {
             (Self::FromText(to), Datum::Bytes(span)) => {
                 let text = String::from_utf8_lossy(arena.bytes(span)).into_owned();
                 datum_from_value(&Value::Text(text), to.into(), arena)
+            }
+            (Self::OfJson(to), Datum::Bytes(span)) => {
+                let json = String::from_utf8_lossy(arena.bytes(span)).into_owned();
+                of_json(&json, to, arena)
             }
             (Self::ToText(from), _) => {
                 let text = match (from, datum) {

@@ -59,6 +59,14 @@ pub static CASTS: &[(ScalarType, ScalarType, CastContext)] = &[
     (Boolean, Text, CastContext::Assignment),
     (Boolean, BPCHAR, CastContext::Assignment),
     (Boolean, VARCHAR, CastContext::Assignment),
+    (Json, Jsonb, CastContext::Assignment),
+    (Jsonb, Json, CastContext::Assignment),
+    (Jsonb, BigInt, CastContext::Explicit),
+    (Jsonb, SmallInt, CastContext::Explicit),
+    (Jsonb, Integer, CastContext::Explicit),
+    (Jsonb, Double, CastContext::Explicit),
+    (Jsonb, AnyNumeric, CastContext::Explicit),
+    (Jsonb, Boolean, CastContext::Explicit),
 ];
 
 impl CastContext {

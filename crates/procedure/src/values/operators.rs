@@ -43,6 +43,9 @@ const FLOAT8: Kind = Kind::FLOAT8;
 const TEXT: Kind = Kind::TEXT;
 const BYTEA: Kind = Kind::BYTEA;
 const DATE: Kind = Kind::DATE;
+const JSON: Kind = Kind::JSON;
+const JSONB: Kind = Kind::JSONB;
+const TEXTS: Kind = Kind::TEXTS;
 
 const fn function(
     symbol: &'static str,
@@ -62,7 +65,7 @@ static NUMBERS: [&[Kind]; 5] =
     [&[INT2, INT2], &[INT4, INT4], &[INT8, INT8], &[NUMERIC, NUMERIC], &[FLOAT8, FLOAT8]];
 
 /// The pairs of operands that can be compared.
-static COMPARED: [&[Kind]; 14] = [
+static COMPARED: [&[Kind]; 16] = [
     &[INT2, INT2],
     &[INT4, INT4],
     &[INT8, INT8],
@@ -76,7 +79,9 @@ static COMPARED: [&[Kind]; 14] = [
     &[DATE, DATE],
     &[Kind::TIMESTAMP, Kind::TIMESTAMP],
     &[Kind::TIMESTAMPTZ, Kind::TIMESTAMPTZ],
+    &[JSONB, JSONB],
     &[Kind::AnyArray, Kind::AnyArray],
+    &[Kind::AnyEnum, Kind::AnyEnum],
 ];
 
 static OTHERS: &[Operator] = &[
@@ -136,6 +141,28 @@ static OTHERS: &[Operator] = &[
     function("@>", &[Kind::AnyArray, Kind::AnyArray], BOOL, "arraycontains"),
     function("<@", &[Kind::AnyArray, Kind::AnyArray], BOOL, "arraycontained"),
     function("&&", &[Kind::AnyArray, Kind::AnyArray], BOOL, "arrayoverlap"),
+    function("->", &[JSON, TEXT], JSON, "json_object_field"),
+    function("->", &[JSON, INT4], JSON, "json_array_element"),
+    function("->", &[JSONB, TEXT], JSONB, "jsonb_object_field"),
+    function("->", &[JSONB, INT4], JSONB, "jsonb_array_element"),
+    function("->>", &[JSON, TEXT], TEXT, "json_object_field_text"),
+    function("->>", &[JSON, INT4], TEXT, "json_array_element_text"),
+    function("->>", &[JSONB, TEXT], TEXT, "jsonb_object_field_text"),
+    function("->>", &[JSONB, INT4], TEXT, "jsonb_array_element_text"),
+    function("#>", &[JSON, TEXTS], JSON, "json_extract_path"),
+    function("#>", &[JSONB, TEXTS], JSONB, "jsonb_extract_path"),
+    function("#>>", &[JSON, TEXTS], TEXT, "json_extract_path_text"),
+    function("#>>", &[JSONB, TEXTS], TEXT, "jsonb_extract_path_text"),
+    function("@>", &[JSONB, JSONB], BOOL, "jsonb_contains"),
+    function("<@", &[JSONB, JSONB], BOOL, "jsonb_contained"),
+    function("?", &[JSONB, TEXT], BOOL, "jsonb_exists"),
+    function("?|", &[JSONB, TEXTS], BOOL, "jsonb_exists_any"),
+    function("?&", &[JSONB, TEXTS], BOOL, "jsonb_exists_all"),
+    function("||", &[JSONB, JSONB], JSONB, "jsonb_concat"),
+    function("-", &[JSONB, TEXT], JSONB, "jsonb_delete"),
+    function("-", &[JSONB, INT4], JSONB, "jsonb_delete"),
+    function("-", &[JSONB, TEXTS], JSONB, "jsonb_delete"),
+    function("#-", &[JSONB, TEXTS], JSONB, "jsonb_delete_path"),
     function("^@", &[TEXT, TEXT], BOOL, "starts_with"),
     function("~", &[Kind::BPCHAR, TEXT], BOOL, "bpcharregexeq"),
     function("!~", &[Kind::BPCHAR, TEXT], BOOL, "bpcharregexne"),

@@ -1,8 +1,9 @@
-//! Aggregates whose rows are sorted: lists of values, percentiles, the most frequent value.
+//! Aggregates whose rows are sorted: lists of values, JSON, percentiles, the most frequent value.
 
 use crate::query::{Buffer, compare_keys};
+use crate::values::functions::json_key;
 use crate::{Aggregate, AggregateFunction, Machine, SqlError};
-use catalog::Datum;
+use catalog::{Datum, Json, push_json_string};
 
 /// Returns the result of an aggregate of kept rows. A row is the argument, the second argument, if there is
 /// one, and the sort keys.
@@ -20,6 +21,11 @@ pub(crate) fn result(aggregate: &Aggregate, rows: &Buffer, machine: &mut Machine
             Ok(machine.frame.arena.push_array(&elements))
         }
         AggregateFunction::StringAgg => concatenated(aggregate, rows, &order, machine),
+        function if function.makes_json() => {
+            machine.ask_text(rows.arena.bytes_used())?;
+            let text = json_of(function, order, rows)?;
+            Ok(machine.frame.arena.push_bytes(text.as_bytes()))
+        }
         function => {
             let value = match function {
                 AggregateFunction::PercentileCont => percentile(rows, &order)?,
@@ -95,4 +101,36 @@ fn most_frequent(aggregate: &Aggregate, rows: &Buffer, order: &[usize]) -> Datum
         }
     }
     best.first().map_or(Datum::Null, |row| rows.row(*row)[0])
+}
+
+/// Returns rows of values that are JSON, or of keys and values, as one JSON.
+fn json_of(function: AggregateFunction, order: Vec<usize>, rows: &Buffer) -> Result<String, SqlError> {
+    let json = |datum: Datum| match datum {
+        Datum::Null => "null".into(),
+        datum => String::from_utf8_lossy(rows.arena.datum_bytes(datum)),
+    };
+    let is_object = matches!(function, AggregateFunction::JsonObject | AggregateFunction::JsonbObject);
+    let mut out = String::from(if is_object { "{ " } else { "[" });
+    for (place, row) in order.into_iter().enumerate() {
+        let row = rows.row(row);
+        out.push_str(if place > 0 { ", " } else { "" });
+        if is_object {
+            if row[0].is_null() {
+                return Err(SqlError::new("22023", "field name must not be null"));
+            }
+            push_json_string(&json_key(&json(row[0])).map_err(|error| *error)?, &mut out);
+            out.push_str(" : ");
+            out.push_str(&json(row[1]));
+            continue;
+        }
+        if place > 0 && function == (AggregateFunction::JsonArray { in_lines: true }) {
+            out.push_str("\n ");
+        }
+        out.push_str(&json(row[0]));
+    }
+    out.push_str(if is_object { " }" } else { "]" });
+    Ok(match function {
+        AggregateFunction::JsonbArray | AggregateFunction::JsonbObject => Json::read(&out)?.text(),
+        _ => out,
+    })
 }

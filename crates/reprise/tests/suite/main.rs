@@ -26,6 +26,7 @@ mod golden_folders;
 mod histories;
 mod holding;
 mod interleaved;
+mod kinds;
 mod large_transactions;
 mod locking;
 mod losers;

@@ -11,10 +11,12 @@ use sql::type_oids;
 
 /// Most dimensions of an array in PostgreSQL.
 const MOST_DIMENSIONS: i32 = 6;
+/// The first byte of a JSONB.
+pub(super) const JSONB_VERSION: u8 = 1;
 /// The OID of REAL, whose values are read as DOUBLE PRECISION.
 const REAL: u32 = 700;
 /// From this OID on, each server numbers its types itself.
-const FIRST_NOT_BUILT_IN: u32 = 10_000;
+pub(super) const FIRST_NOT_BUILT_IN: u32 = 10_000;
 /// Most elements of an array in PostgreSQL.
 const MOST_ELEMENTS: i32 = 0x7fff_ffff / 8;
 
@@ -83,6 +85,14 @@ fn scalar_of(message: &mut Message<'_>, ty: ScalarType, arena: &mut Arena) -> Re
             Datum::Int(rounded_timestamp(checked_timestamp(message.long()?)?, precision)?)
         }
         ScalarType::Date => Datum::Int(checked_date(message.int()?.into())?.into()),
+        ScalarType::Json | ScalarType::Enum(_) => text_datum(utf8_of(message.remaining())?, ty, arena)?,
+        ScalarType::Jsonb => match message.array()? {
+            [JSONB_VERSION] => text_datum(utf8_of(message.remaining())?, ty, arena)?,
+            [version] => {
+                let message = format!("unsupported jsonb version number {version}");
+                return Err(SqlError::new("XX000", message));
+            }
+        },
         ScalarType::Bytea => arena.push_bytes(message.remaining()),
         ScalarType::Uuid => arena.push_bytes(&message.array::<16>()?),
     })

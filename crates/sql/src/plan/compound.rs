@@ -4,6 +4,7 @@ use super::select::{Tail, limited};
 use super::{Binder, Bound, Level, Named, Queries, Relation, Rows, apply_ahead, compute};
 use crate::binder::Typed;
 use crate::error::StatementError;
+use crate::json::compared_form;
 use catalog::{TableId, Type};
 use procedure::query::{Combination, OutputColumn, Plan, SlotId};
 use procedure::{Expression, Register, SqlError};
@@ -186,6 +187,7 @@ impl Binder<'_> {
                             self.settle(typed, None, node)?
                         }
                     };
+                    self.check_compared(ty, "ordering", node)?;
                     Ok(self.sort_key(value, ty, (sort.descending, sort.nulls_first)))
                 })
                 .collect();
@@ -244,10 +246,18 @@ impl Binder<'_> {
         let [left_values, right_values] = values;
         let inputs = [compute(left.plan, left_values), compute(right.plan, right_values)];
         let all = text.ends_with("ALL");
+        for column in &columns {
+            match construct {
+                "UNION" if all => {}
+                "UNION" => self.check_compared(column.ty, "equality", node)?,
+                _ => self.check_grouped(column.ty, node)?,
+            }
+        }
         let registers: Vec<Register> = columns.iter().map(|column| column.register).collect();
         let plan = if construct == "UNION" {
             let union = Plan::Union { inputs: inputs.into() };
-            let values = registers.iter().map(|own| Expression::Register(*own)).collect();
+            let form = |own: &OutputColumn| compared_form(Expression::Register(own.register), own.ty);
+            let values = columns.iter().map(form).collect();
             if all { union } else { Plan::Distinct { input: Box::new(union), values } }
         } else {
             let combination =

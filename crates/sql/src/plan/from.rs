@@ -2,13 +2,13 @@
 
 use super::conjunct::Conjunct;
 use super::windows::WindowScope;
-use super::{Binder, Bound, Merged, Relation, Relations, Rows};
+use super::{Binder, Bound, Level, Merged, Relation, Relations, Rows};
 use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::types::{last_name, object_name};
 use catalog::{ScalarType, Type};
 use procedure::query::{JoinKind, Plan, TableFunction};
-use procedure::{CompareOperator, Expression, Procedure, SqlError};
+use procedure::{CastContext, CompareOperator, Expression, Form, Procedure, SqlError, built_ins_named};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -53,6 +53,22 @@ impl Source {
             }
         }
     }
+}
+
+impl Level {
+    /// Returns the column of a function of one column that has a name: its relation and position.
+    pub(super) fn scalar(&self, name: &str) -> Option<(usize, usize)> {
+        let mut scalars = self.scalars.iter();
+        scalars.find(|relation| self.relations[**relation].alias == name).map(|relation| (*relation, 0))
+    }
+}
+
+/// A column of a function of rows, with its name if it has not the function's.
+pub(super) type SetColumn = (Option<&'static str>, Type);
+
+/// Returns whether a built-in function returns rows that its arguments make.
+pub(super) fn returns_set(name: &str) -> bool {
+    built_ins_named(name).iter().any(|own| matches!(own.form, Form::Rows(_)))
 }
 
 impl Binder<'_> {
@@ -206,23 +222,56 @@ impl Binder<'_> {
         self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
     }
 
-    /// Returns `unnest` or `generate_series`, with the types of its columns.
+    /// Returns a function of the parts of a JSON value, with its columns. Converts its argument.
+    fn json_rows(
+        &self,
+        name: &str,
+        bound: &mut [(Expression, Type)],
+        node: &SyntaxNode,
+    ) -> Result<(TableFunction, Vec<SetColumn>), StatementError> {
+        let arguments: Vec<Typed> =
+            bound.iter().map(|(value, ty)| Typed::Known(value.clone(), *ty)).collect();
+        let entry = built_ins_named(name).iter().find_map(|own| match own.form {
+            Form::Rows(TableFunction::Json(rows)) => Some(rows),
+            _ => None,
+        });
+        match (entry, bound) {
+            (Some(rows), [(value, ty)]) => {
+                // A literal has become a text.
+                let is_literal = matches!(value, Expression::Bytes(_)) && *ty == ScalarType::Text.into();
+                let wanted = Type::Scalar(rows.argument());
+                if is_literal {
+                    let text = Typed::Known(value.clone(), *ty);
+                    *value = self.coerce(text, wanted, CastContext::Explicit, node)?;
+                } else if *ty != wanted {
+                    return Err(self.no_function(name, &arguments, node));
+                }
+                Ok((TableFunction::Json(rows), rows.columns()))
+            }
+            _ => Err(self.no_function(name, &arguments, node)),
+        }
+    }
+
+    /// Returns a built-in function of rows, with the types of its columns.
     pub(super) fn set_function(
         &self,
         name: &str,
-        bound: &[(Expression, Type)],
+        bound: &mut [(Expression, Type)],
         node: &SyntaxNode,
-    ) -> Result<(TableFunction, Vec<Type>), StatementError> {
+    ) -> Result<(TableFunction, Vec<SetColumn>), StatementError> {
         if name == "unnest" {
             let mut types = Vec::new();
-            for (_, ty) in bound {
+            for (_, ty) in bound.iter() {
                 let Type::Array(element) = ty else {
                     let error = SqlError::new("42883", format!("function unnest({ty}) does not exist"));
                     return Err(self.error(node, error));
                 };
-                types.push(Type::Scalar(*element));
+                types.push((None, Type::Scalar(*element)));
             }
             return Ok((TableFunction::Unnest, types));
+        }
+        if name != "generate_series" {
+            return self.json_rows(name, bound, node);
         }
         if !matches!(bound.len(), 2 | 3) {
             let message = format!("function {name} with {} arguments does not exist", bound.len());
@@ -233,7 +282,7 @@ impl Binder<'_> {
         }
         let is_big = |(_, ty): &(Expression, Type)| *ty == Type::Scalar(ScalarType::BigInt);
         let ty = if bound.iter().any(is_big) { ScalarType::BigInt } else { ScalarType::Integer };
-        Ok((TableFunction::Series, vec![ty.into()]))
+        Ok((TableFunction::Series, vec![(None, ty.into())]))
     }
 
     /// Binds a function in FROM. It may refer to earlier relations.
@@ -270,19 +319,20 @@ impl Binder<'_> {
             let arguments = self.by_place(&procedure, arguments, node)?;
             return self.add_call(procedure, arguments, applied, references, item);
         }
-        let (function, types): (_, Vec<Type>) = match name.as_str() {
-            "unnest" | "generate_series" => self.set_function(&name, &bound, node)?,
+        let (function, types): (_, Vec<SetColumn>) = match name.as_str() {
+            name if returns_set(name) => self.set_function(name, &mut bound, node)?,
             // No table is partitioned.
             "pg_partition_ancestors" | "pg_partition_tree" => {
                 bound = vec![(Expression::Array(Vec::new()), Type::Array(ScalarType::Integer))];
-                (TableFunction::Unnest, vec![ScalarType::Integer.into()])
+                (TableFunction::Unnest, vec![(None, ScalarType::Integer.into())])
             }
             _ => return Err(self.unsupported(node, &format!("function {name} in FROM"))),
         };
         let (alias, names) = self.alias_of(item.alias())?;
         let only =
             if types.len() == 1 { alias.clone().unwrap_or_else(|| name.clone()) } else { name.clone() };
-        let mut columns: Vec<(String, Type)> = types.into_iter().map(|ty| (only.clone(), ty)).collect();
+        let named = |(own, ty): SetColumn| (own.map_or_else(|| only.clone(), str::to_owned), ty);
+        let mut columns: Vec<(String, Type)> = types.into_iter().map(named).collect();
         let mut registers: Vec<_> = columns.iter().map(|(_, ty)| self.new_register(*ty)).collect();
         let ordinality = item.with_ordinality().map(|_| self.new_register(ScalarType::BigInt));
         let arguments = bound.into_iter().map(|(value, _)| value).collect();
@@ -301,7 +351,15 @@ impl Binder<'_> {
             lateral: references.own,
             outer: references.outer,
         };
-        self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
+        self.add_function(Relation { alias, columns, rows, is_plain: true }, node)
+    }
+
+    /// Adds the rows of a function. The name of one with one column stands for the column, too.
+    fn add_function(&mut self, rows: Relation, node: &SyntaxNode) -> Result<usize, StatementError> {
+        let is_scalar = rows.columns.len() == 1;
+        let place = self.add_relation(rows, node)?;
+        self.level().scalars.extend(is_scalar.then_some(place));
+        Ok(place)
     }
 
     fn bind_join(&mut self, expression: &ast::JoinExpr) -> Result<Sources, StatementError> {

@@ -129,7 +129,7 @@ impl Binder<'_> {
             let ty = self.table_of(relation)?.columns[place].ty;
             let ty = match class {
                 _ if own != relation => return None,
-                CompareClass::Decimal { .. } => return None,
+                CompareClass::Decimal { .. } | CompareClass::Json => return None,
                 _ if ty.is_integer() => ScalarType::BigInt,
                 _ if ty.is_machine_numeric() => ty,
                 _ => ty.unlimited(),
@@ -151,7 +151,7 @@ impl Binder<'_> {
         let (mut columns, mut registers) = (Vec::new(), Vec::new());
         for JoinKey { class, probe, build } in keys {
             let is_column = self.table_column(probe).is_some_and(|(own, _)| own == relation);
-            if matches!(class, CompareClass::Decimal { .. }) || !is_column {
+            if matches!(class, CompareClass::Decimal { .. } | CompareClass::Json) || !is_column {
                 return None;
             }
             let register = Self::register_of(build)?;

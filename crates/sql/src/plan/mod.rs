@@ -98,6 +98,8 @@ pub(crate) struct Level {
     from: Relations,
     /// The columns of `*`, by relation and position.
     star: Vec<(usize, usize)>,
+    /// Functions of one column, whose names stand for their column, too.
+    scalars: Vec<usize>,
     /// Relations that were referred to since this set was last emptied.
     touched: Relations,
 }
@@ -481,6 +483,9 @@ impl Binder<'_> {
                     }
                 }
             }
+            if qualifier.is_none() {
+                found = found.or_else(|| level.scalar(name));
+            }
             if let Some((relation, column)) = found {
                 return Ok(Some(self.column_of_relation(place, relation, column)));
             }
@@ -542,7 +547,7 @@ impl Binder<'_> {
     ) -> Result<Option<Vec<(Register, Type)>>, StatementError> {
         let node = call.syntax();
         let own = self.schema.procedure(name).filter(|own| own.rows.is_some()).cloned();
-        let is_set = own.is_some() || matches!(name, "unnest" | "generate_series" | "_pg_expandarray");
+        let is_set = own.is_some() || name == "_pg_expandarray" || from::returns_set(name);
         let Some(applied) = self.queries.applied.as_ref().filter(|_| is_set) else { return Ok(None) };
         let text = node.text().to_string();
         let mut functions = applied.iter().filter_map(|applied| match applied {
@@ -576,10 +581,15 @@ impl Binder<'_> {
                 }
                 let is_numbered = name == "_pg_expandarray";
                 let (function, types) = match is_numbered {
-                    true => self.set_function("unnest", &bound, node)?,
-                    false => self.set_function(name, &bound, node)?,
+                    true => self.set_function("unnest", &mut bound, node)?,
+                    false => self.set_function(name, &mut bound, node)?,
                 };
-                let mut columns: Vec<_> = types.into_iter().map(|ty| (self.new_register(ty), ty)).collect();
+                if types.len() != 1 && name != "unnest" {
+                    let what = format!("{name}, which returns rows of several columns, outside FROM");
+                    return Err(self.unsupported(node, &what));
+                }
+                let mut columns: Vec<_> =
+                    types.into_iter().map(|(_, ty)| (self.new_register(ty), ty)).collect();
                 let registers = columns.iter().map(|(register, _)| *register).collect();
                 let ordinality = is_numbered.then(|| self.new_register(ScalarType::BigInt));
                 columns.extend(ordinality.map(|register| (register, ScalarType::BigInt.into())));

@@ -6,6 +6,7 @@ use super::windows::{WindowScope, Windows};
 use super::{Applied, Binder, Rows};
 use crate::binder::Typed;
 use crate::error::StatementError;
+use crate::json::compared_form;
 use catalog::Type;
 use procedure::{Aggregate, Expression, Register, SortKey, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -93,6 +94,9 @@ impl Binder<'_> {
             }
         }
         if matches!(distinct, Distinct::Rows) {
+            for ((.., ty), node) in outputs.iter().zip(&nodes) {
+                self.check_compared(*ty, "equality", node)?;
+            }
             let is_output = |key: &SortKey| outputs.iter().any(|(_, value, _)| *value == key.value);
             if !order.iter().all(is_output) {
                 let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
@@ -207,6 +211,7 @@ impl Binder<'_> {
                     self.settle(typed, None, node)?
                 }
             };
+            self.check_compared(ty, "ordering", node)?;
             keys.push(self.sort_key(value, ty, (sort.descending, sort.nulls_first)));
         }
         Ok(keys)
@@ -230,13 +235,15 @@ impl Binder<'_> {
                 }
                 _ => place_of(&expression).and_then(|place| outputs.get(place.wrapping_sub(1))),
             };
-            values.push(match named {
-                Some((_, value, _)) => value.clone(),
+            let (value, ty) = match named {
+                Some((_, value, ty)) => (value.clone(), *ty),
                 None => {
                     let typed = self.bind(&expression)?;
-                    self.settle(typed, None, expression.syntax())?.0
+                    self.settle(typed, None, expression.syntax())?
                 }
-            });
+            };
+            self.check_compared(ty, "equality", expression.syntax())?;
+            values.push(compared_form(value, ty));
         }
         Ok(Distinct::On(values))
     }

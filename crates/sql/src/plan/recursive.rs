@@ -145,6 +145,9 @@ impl Binder<'_> {
         let renewed = Recursive::kept_within(&step, slot);
         let base = compute(base.plan, base_values);
         let all = operator.ends_with("ALL");
+        for column in columns.iter().filter(|_| !all) {
+            self.check_grouped(column.ty, node)?;
+        }
         let plan = Plan::Recursive(Box::new(Recursive { slot, base, step, all, registers, renewed }));
         Ok(Bound { plan, columns, ..Bound::default() })
     }

@@ -6,6 +6,7 @@ use super::windows::{WindowOrder, WindowScope};
 use super::{Applied, Binder, Bound, Relation, Rows, apply_all, compute};
 use crate::binder::Typed;
 use crate::error::StatementError;
+use crate::json::compared_form;
 use crate::path::WantedOrder;
 use catalog::{ScalarType, TableId, Type};
 use procedure::query::{GroupingSet, OutputColumn, Plan, Window};
@@ -361,7 +362,8 @@ impl Binder<'_> {
             }
             Distinct::Rows => {
                 plan = compute(plan, std::mem::take(&mut values));
-                let values = registers.iter().map(|register| Expression::Register(*register)).collect();
+                let form = |own: &OutputColumn| compared_form(Expression::Register(own.register), own.ty);
+                let values = columns.iter().map(form).collect();
                 plan = Plan::Distinct { input: Box::new(plan), values };
                 Vec::new()
             }

@@ -2,10 +2,13 @@
 //! always empty.
 
 use super::types::{SCALARS, TYPES, type_oids};
-use super::{BOOL, Cell, INT, INTS, OWNER, SYSTEM, SystemRelation, TEXT, TEXTS};
+use super::{BOOL, Cell, INT, INTS, OWNER, PUBLIC, SYSTEM, SystemRelation, TEXT, TEXTS};
 use crate::schema::Schema;
-use catalog::{ScalarType, Type};
+use catalog::{EnumType, ScalarType, Type};
 use procedure::RecoveryColumn;
+
+/// The number of the first label of an enumeration.
+const FIRST_LABEL: i64 = 6_000_000;
 
 /// Relations without rows, because their objects are not supported.
 const EMPTY: &[(&str, &[(&str, Type)])] = &[
@@ -42,7 +45,6 @@ const EMPTY: &[(&str, &[(&str, Type)])] = &[
         &[("oid", INT), ("prpubid", INT), ("prrelid", INT), ("prqual", TEXT), ("prattrs", INTS)],
     ),
     ("pg_auth_members", &[("roleid", INT), ("member", INT), ("admin_option", BOOL)]),
-    ("pg_enum", &[("oid", INT), ("enumtypid", INT), ("enumlabel", TEXT), ("enumsortorder", INT)]),
     ("pg_range", &[("rngtypid", INT), ("rngsubtype", INT)]),
     ("pg_extension", &[("oid", INT), ("extname", TEXT), ("extnamespace", INT), ("extversion", TEXT)]),
     ("pg_rewrite", &[("oid", INT), ("rulename", TEXT), ("ev_class", INT), ("ev_type", TEXT)]),
@@ -60,6 +62,7 @@ impl Schema {
         Some(match name {
             "pg_namespace" => self.pg_namespace(),
             "pg_type" => self.pg_type(),
+            "pg_enum" => self.pg_enum(),
             "reprise_recovery" => reprise_recovery(),
             "pg_description" => self.pg_description(),
             "pg_settings" => self.pg_settings(),
@@ -104,37 +107,63 @@ impl Schema {
             ("typdefault", TEXT),
         ];
         let mut rows = Vec::new();
-        let mut add = |oid: i64, name: String, length: i64, category: &str, element: i64, array: i64| {
-            let collation = if category == "S" { 100 } else { 0 };
-            rows.push(vec![
-                oid.into(),
-                name.into(),
-                SYSTEM.into(),
-                length.into(),
-                "b".into(),
-                category.into(),
-                element.into(),
-                array.into(),
-                0.into(),
-                0.into(),
-                Cell::Int(-1),
-                false.into(),
-                collation.into(),
-                ",".into(),
-                "".into(),
-                10.into(),
-                true.into(),
-                Cell::Null,
-            ]);
-        };
+        let mut add =
+            |oid: i64, name: &str, kind: &str, length: i64, category: &str, element: i64, array: i64| {
+                let namespace = if oid < i64::from(u16::MAX) { SYSTEM } else { PUBLIC };
+                let collation = if category == "S" { 100 } else { 0 };
+                rows.push(vec![
+                    oid.into(),
+                    name.into(),
+                    namespace.into(),
+                    length.into(),
+                    kind.into(),
+                    category.into(),
+                    element.into(),
+                    array.into(),
+                    0.into(),
+                    0.into(),
+                    Cell::Int(-1),
+                    false.into(),
+                    collation.into(),
+                    ",".into(),
+                    "".into(),
+                    10.into(),
+                    true.into(),
+                    Cell::Null,
+                ]);
+            };
         for scalar in SCALARS {
             let (own, array) = type_oids(scalar);
             let Some((oid, name, _, length, category)) = TYPES.iter().find(|ty| ty.0 == i64::from(own))
             else {
                 continue;
             };
-            add(*oid, (*name).into(), i64::from(*length), category, 0, array.into());
-            add(array.into(), format!("_{name}"), -1, "A", *oid, 0);
+            add(*oid, name, "b", i64::from(*length), category, 0, array.into());
+            add(array.into(), &format!("_{name}"), "b", -1, "A", *oid, 0);
+        }
+        for own in self.catalog.enumerations().map(EnumType::definition) {
+            let (oid, name) = (i64::from(own.oid), own.short_name());
+            add(oid, name, "e", 4, "E", 0, oid + 1);
+            add(oid + 1, &format!("_{name}"), "b", -1, "A", oid, 0);
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn pg_enum(&self) -> SystemRelation {
+        let columns = [
+            ("oid", INT),
+            ("enumtypid", INT),
+            ("enumsortorder", ScalarType::Double.into()),
+            ("enumlabel", TEXT),
+        ];
+        let mut rows = Vec::new();
+        for own in self.catalog.enumerations().map(EnumType::definition) {
+            for (place, label) in own.labels.iter().enumerate() {
+                // A label of a type is no other object, so any number does that no other label has.
+                let oid = FIRST_LABEL + rows.len() as i64;
+                let order = Cell::Int(place as i64 + 1);
+                rows.push(vec![oid.into(), i64::from(own.oid).into(), order, label.text.clone().into()]);
+            }
         }
         SystemRelation::new(&columns, rows)
     }

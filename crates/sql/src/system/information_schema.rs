@@ -96,7 +96,10 @@ impl Schema {
             let scalar = ty.element();
             let oid = type_oid(ty);
             let known = TYPES.iter().find(|own| own.0 == i64::from(type_oids(scalar).0));
-            let (udt, sql) = known.map_or(("", ""), |own| (own.1, own.2));
+            let (udt, sql) = match scalar.enumeration() {
+                Some(own) => (own.short_name(), "USER-DEFINED"),
+                None => known.map_or(("", ""), |own| (own.1, own.2)),
+            };
             let is_array = oid != i64::from(type_oids(scalar).0);
             let number = |value: u32| Cell::Int(i64::from(value));
             let length = match scalar {

@@ -19,6 +19,9 @@ pub fn type_oids(scalar: ScalarType) -> (u32, u32) {
         ScalarType::Date => (1082, 1182),
         ScalarType::Bytea => (17, 1001),
         ScalarType::Uuid => (2950, 2951),
+        ScalarType::Json => (114, 199),
+        ScalarType::Jsonb => (3802, 3807),
+        ScalarType::Enum(own) => (own.definition().oid, own.definition().oid + 1),
     }
 }
 
@@ -34,12 +37,18 @@ pub fn type_modifier(scalar: ScalarType) -> i32 {
 
 /// Returns the size of a type's values in bytes; -1 if it varies.
 pub fn type_length(scalar: ScalarType) -> i16 {
+    if scalar.enumeration().is_some() {
+        return 4;
+    }
     let oid = i64::from(type_oids(scalar).0);
     TYPES.iter().find(|own| own.0 == oid).map_or(-1, |own| own.3)
 }
 
 /// Returns a type's name in the system catalogs.
 pub(crate) fn type_name(scalar: ScalarType) -> &'static str {
+    if let Some(own) = scalar.enumeration() {
+        return own.short_name();
+    }
     let oid = i64::from(type_oids(scalar).0);
     TYPES.iter().find(|own| own.0 == oid).map_or("", |own| own.1)
 }
@@ -52,7 +61,7 @@ pub(crate) fn type_named(name: &str) -> Option<ScalarType> {
 }
 
 /// All types without a modifier.
-pub const SCALARS: [ScalarType; 14] = [
+pub const SCALARS: [ScalarType; 16] = [
     ScalarType::SmallInt,
     ScalarType::Integer,
     ScalarType::BigInt,
@@ -67,16 +76,19 @@ pub const SCALARS: [ScalarType; 14] = [
     ScalarType::Date,
     ScalarType::Bytea,
     ScalarType::Uuid,
+    ScalarType::Json,
+    ScalarType::Jsonb,
 ];
 
 /// All types: OID, name in the system catalogs, name in SQL, size of a value in bytes, category.
-pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 14] = [
+pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 16] = [
     (16, "bool", "boolean", 1, "B"),
     (17, "bytea", "bytea", -1, "U"),
     (20, "int8", "bigint", 8, "N"),
     (21, "int2", "smallint", 2, "N"),
     (23, "int4", "integer", 4, "N"),
     (25, "text", "text", -1, "S"),
+    (114, "json", "json", -1, "U"),
     (701, "float8", "double precision", 8, "N"),
     (1042, "bpchar", "character", -1, "S"),
     (1043, "varchar", "character varying", -1, "S"),
@@ -85,6 +97,7 @@ pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 14] = [
     (1184, "timestamptz", "timestamp with time zone", 8, "D"),
     (1700, "numeric", "numeric", -1, "N"),
     (2950, "uuid", "uuid", 16, "U"),
+    (3802, "jsonb", "jsonb", -1, "U"),
 ];
 
 pub(super) fn type_oid(ty: Type) -> i64 {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{Epochs, Memory, Slot, Worker};
-use catalog::{Epoch, ScalarType};
+use catalog::{CommitOrder, Epoch, ScalarType};
 use std::sync::Arc;
 
 /// Number of repetitions. Miri is about a thousand times slower.

@@ -3,9 +3,9 @@
 
 use super::{BuiltIn, Form, Kind};
 use crate::AggregateFunction::{
-    self, ArrayAgg, AverageDecimal, AverageDouble, BitAnd, BitOr, BitXor, BoolAnd, BoolOr, Count, Max, Min,
-    Mode, PercentileCont, PercentileDisc, StatisticDecimal, StatisticDouble, StringAgg, SumDecimal,
-    SumDouble, SumInt,
+    self, ArrayAgg, AverageDecimal, AverageDouble, BitAnd, BitOr, BitXor, BoolAnd, BoolOr, Count, JsonArray,
+    JsonObject, JsonbArray, JsonbObject, Max, Min, Mode, PercentileCont, PercentileDisc, StatisticDecimal,
+    StatisticDouble, StringAgg, SumDecimal, SumDouble, SumInt,
 };
 use crate::Statistic;
 
@@ -71,6 +71,10 @@ pub(super) static AGGREGATES: &[BuiltIn] = &[
     of_pair("covar_pop", Statistic::CovarPop),
     of_pair("covar_samp", Statistic::CovarSamp),
     aggregate("every", &[BOOL], BOOL, BoolAnd),
+    aggregate("json_agg", &[Kind::AnyAsJson], Kind::JSON, JsonArray { in_lines: false }),
+    aggregate("json_object_agg", &[Kind::AnyAsJson, Kind::AnyAsJson], Kind::JSON, JsonObject),
+    aggregate("jsonb_agg", &[Kind::AnyAsJson], Kind::JSONB, JsonbArray),
+    aggregate("jsonb_object_agg", &[Kind::AnyAsJson, Kind::AnyAsJson], Kind::JSONB, JsonbObject),
     max(&[INT2]),
     max(&[INT4]),
     max(&[INT8]),
@@ -81,6 +85,7 @@ pub(super) static AGGREGATES: &[BuiltIn] = &[
     max(&[Kind::DATE]),
     max(&[Kind::TIMESTAMP]),
     max(&[Kind::TIMESTAMPTZ]),
+    max(&[Kind::AnyEnum]),
     min(&[INT2]),
     min(&[INT4]),
     min(&[INT8]),
@@ -91,6 +96,7 @@ pub(super) static AGGREGATES: &[BuiltIn] = &[
     min(&[Kind::DATE]),
     min(&[Kind::TIMESTAMP]),
     min(&[Kind::TIMESTAMPTZ]),
+    min(&[Kind::AnyEnum]),
     aggregate("mode", &[Kind::AnyElement], Kind::AnyElement, Mode),
     aggregate("percentile_cont", &[FLOAT8, FLOAT8], FLOAT8, PercentileCont),
     aggregate("percentile_disc", &[FLOAT8, Kind::AnyElement], Kind::AnyElement, PercentileDisc),

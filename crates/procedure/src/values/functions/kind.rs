@@ -12,12 +12,16 @@ pub enum Kind {
     AnyElement,
     /// An array of it.
     AnyArray,
+    /// An enumeration: the same for all `anyenum`.
+    AnyEnum,
     /// Any type to which all arguments of this kind can be converted.
     AnyCompatible,
     /// An array of it.
     AnyCompatibleArray,
     /// A value of any type. The function takes the text that the output of its type shows.
     Any,
+    /// A value of any type. The function takes it as JSON.
+    AnyAsJson,
     /// A value of any type that is no array. The function takes it cast to TEXT.
     AnyNonArray,
     /// The number of an object of the catalog.
@@ -43,6 +47,8 @@ impl Kind {
     pub(crate) const DATE: Self = Self::scalar(ScalarType::Date);
     pub(crate) const TIMESTAMP: Self = Self::scalar(ScalarType::Timestamp);
     pub(crate) const TIMESTAMPTZ: Self = Self::scalar(ScalarType::Timestamptz);
+    pub(crate) const JSON: Self = Self::scalar(ScalarType::Json);
+    pub(crate) const JSONB: Self = Self::scalar(ScalarType::Jsonb);
     pub(crate) const TEXTS: Self = Self::Of(Type::Array(ScalarType::Text));
     pub(crate) const INT4S: Self = Self::Of(Type::Array(ScalarType::Integer));
 
@@ -52,7 +58,14 @@ impl Kind {
 
     /// Returns whether the kind stands for a type that all polymorphic arguments share.
     pub fn is_polymorphic(self) -> bool {
-        matches!(self, Self::AnyElement | Self::AnyArray | Self::AnyCompatible | Self::AnyCompatibleArray)
+        matches!(
+            self,
+            Self::AnyElement
+                | Self::AnyArray
+                | Self::AnyEnum
+                | Self::AnyCompatible
+                | Self::AnyCompatibleArray
+        )
     }
 
     /// Returns the OID of the type in `pg_type`, for kinds that are no type of values.
@@ -61,9 +74,10 @@ impl Kind {
             Self::Of(_) => return None,
             Self::AnyElement => 2283,
             Self::AnyArray => 2277,
+            Self::AnyEnum => 3500,
             Self::AnyCompatible => 5077,
             Self::AnyCompatibleArray => 5078,
-            Self::Any => 2276,
+            Self::Any | Self::AnyAsJson => 2276,
             Self::AnyNonArray => 2776,
             Self::Oid => 26,
             Self::Relation => 2205,
@@ -78,9 +92,10 @@ impl fmt::Display for Kind {
             Self::Of(ty) => ty.fmt(f),
             Self::AnyElement => f.write_str("anyelement"),
             Self::AnyArray => f.write_str("anyarray"),
+            Self::AnyEnum => f.write_str("anyenum"),
             Self::AnyCompatible => f.write_str("anycompatible"),
             Self::AnyCompatibleArray => f.write_str("anycompatiblearray"),
-            Self::Any => f.write_str("\"any\""),
+            Self::Any | Self::AnyAsJson => f.write_str("\"any\""),
             Self::AnyNonArray => f.write_str("anynonarray"),
             Self::Oid => f.write_str("oid"),
             Self::Relation => f.write_str("regclass"),

@@ -10,8 +10,12 @@ mod bytes;
 mod call;
 mod decimals;
 mod doubles;
+mod enumerations;
 mod format;
 mod integers;
+mod json;
+mod json_changed;
+mod json_made;
 mod kind;
 mod patterns;
 mod session;
@@ -20,6 +24,8 @@ mod times;
 mod windows;
 
 pub use call::Call;
+pub(crate) use json::wrong_kind;
+pub(crate) use json_made::json_key;
 pub use kind::Kind;
 
 use crate::query::{TableFunction, WindowFunction};
@@ -170,6 +176,10 @@ static FAMILIES: &[&[BuiltIn]] = &[
     doubles::DOUBLES,
     times::TIMES,
     arrays::ARRAYS,
+    enumerations::ENUMERATIONS,
+    json::JSONS,
+    json_made::MADE_JSONS,
+    json_changed::CHANGED_JSONS,
     aggregates::AGGREGATES,
     windows::WINDOWS,
     session::SESSION,

@@ -113,6 +113,7 @@ fn format_type(oid: i64, modifier: i64) -> String {
         21 | 1005 => ("smallint".into(), oid == 1005),
         23 | 1007 => ("integer".into(), oid == 1007),
         25 | 1009 => ("text".into(), oid == 1009),
+        114 | 199 => ("json".into(), oid == 199),
         701 | 1022 => ("double precision".into(), oid == 1022),
         1042 | 1014 => (limited("character"), oid == 1014),
         1043 | 1015 => (limited("character varying"), oid == 1015),
@@ -125,6 +126,7 @@ fn format_type(oid: i64, modifier: i64) -> String {
         },
         2278 => ("void".into(), false),
         2950 | 2951 => ("uuid".into(), oid == 2951),
+        3802 | 3807 => ("jsonb".into(), oid == 3807),
         _ => ("???".into(), false),
     };
     if is_array { name + "[]" } else { name }

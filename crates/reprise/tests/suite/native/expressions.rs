@@ -17,12 +17,13 @@ pub enum Ty {
     Char,
     Date,
     Timestamp,
+    Jsonb,
     Boolean,
     Ints,
     Texts,
 }
 
-pub const TYPES: [Ty; 14] = [
+pub const TYPES: [Ty; 15] = [
     Ty::SmallInt,
     Ty::Int,
     Ty::BigInt,
@@ -34,6 +35,7 @@ pub const TYPES: [Ty; 14] = [
     Ty::Char,
     Ty::Date,
     Ty::Timestamp,
+    Ty::Jsonb,
     Ty::Boolean,
     Ty::Ints,
     Ty::Texts,
@@ -53,6 +55,7 @@ impl Ty {
             Self::Char => "char(4)",
             Self::Date => "date",
             Self::Timestamp => "timestamp",
+            Self::Jsonb => "jsonb",
             Self::Boolean => "boolean",
             Self::Ints => "integer[]",
             Self::Texts => "text[]",
@@ -73,6 +76,9 @@ impl Ty {
             Self::Char => &["'ab'::char(4)", "''::char(4)", "'abcd'::char(4)"],
             Self::Date => &["DATE '2024-02-29'", "DATE '1999-12-31'", "DATE 'infinity'"],
             Self::Timestamp => &["TIMESTAMP '2024-02-29 12:30:00'", "TIMESTAMP '1970-01-01 00:00:00'"],
+            Self::Jsonb => {
+                &["'{\"a\": [1, 2.50]}'::jsonb", "'[1, {\"a\": 2.5}]'::jsonb", "'null'::jsonb", "'7'::jsonb"]
+            }
             Self::Boolean => &["true", "false"],
             Self::Ints => &["ARRAY[1, 2, 3]", "ARRAY[NULL, 5]::integer[]", "'{}'::integer[]"],
             Self::Texts => &["ARRAY['a', 'b']", "ARRAY['x', NULL]::text[]"],
@@ -166,7 +172,8 @@ fn of_type(random: &mut SmallRng, names: &Names, ty: Ty, depth: u32) -> String {
             let operator = one_of(random, &["+", "-", "*", "/"]);
             format!("({} {operator} {})", own(random, ty), own(random, ty))
         }
-        Ty::Text => match random.random_range(0..6) {
+        Ty::Text => match random.random_range(0..7) {
+            4 => format!("({} ->> 'a')", own(random, Ty::Jsonb)),
             0 => format!("left({}, {})", own(random, ty), own(random, Ty::Int)),
             1 => format!("upper({})", own(random, ty)),
             2 => format!("({})[{}]", own(random, Ty::Texts), own(random, Ty::Int)),
@@ -182,6 +189,13 @@ fn of_type(random: &mut SmallRng, names: &Names, ty: Ty, depth: u32) -> String {
             _ => format!("({} + {} % 1000)", own(random, ty), own(random, Ty::Int)),
         },
         Ty::Timestamp => format!("({})::timestamp", own(random, Ty::Date)),
+        Ty::Jsonb => match random.random_range(0..5) {
+            0 => format!("({} -> 'a')", own(random, ty)),
+            1 => format!("({} || {})", own(random, ty), own(random, ty)),
+            2 => format!("jsonb_build_object('b', {}, 'a', {})", own(random, Ty::Wide), own(random, ty)),
+            3 => format!("({} -> {})", own(random, ty), own(random, Ty::Int)),
+            _ => format!("to_jsonb({})", own(random, Ty::Text)),
+        },
         Ty::Boolean => condition(random, names, depth),
         Ty::Ints => match random.random_range(0..2) {
             0 => format!("array_append({}, {})", own(random, ty), own(random, Ty::Int)),
@@ -195,7 +209,8 @@ fn of_type(random: &mut SmallRng, names: &Names, ty: Ty, depth: u32) -> String {
 fn condition(random: &mut SmallRng, names: &Names, depth: u32) -> String {
     let own = |random: &mut SmallRng, ty: Ty| expression(random, names, ty, depth);
     let ty = TYPES[random.random_range(0..TYPES.len() - 3)];
-    match random.random_range(0..9) {
+    match random.random_range(0..10) {
+        7 => format!("({} @> {})", own(random, Ty::Jsonb), own(random, Ty::Jsonb)),
         0 => format!("({} AND {})", own(random, Ty::Boolean), own(random, Ty::Boolean)),
         1 => format!("({} OR {})", own(random, Ty::Boolean), own(random, Ty::Boolean)),
         2 => format!("(NOT {})", own(random, Ty::Boolean)),

@@ -270,6 +270,7 @@ impl<'r> Generator<'r> {
             Ty::Text | Ty::Char => Value::Text(one_of(self.random, &["", "a", "b", "abc", "12"]).into()),
             Ty::Date => Value::Date(8_766 + small as i32),
             Ty::Timestamp => Value::Timestamp((8_766 + small) * 86_400_000_000),
+            Ty::Jsonb => Value::Text(format!("{{\"a\": {small}.50}}")),
             Ty::Boolean => Value::Boolean(small % 2 == 0),
             Ty::Ints => Value::Array(vec![Value::Int(small), Value::Null, Value::Int(2)]),
             Ty::Texts => Value::Array(vec![Value::Text("a".into()), Value::Null]),

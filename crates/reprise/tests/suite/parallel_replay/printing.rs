@@ -155,11 +155,12 @@ impl Printer<'_> {
             Step::Insert(t, a, b, v) => {
                 let Shape { a: a_type, b: b_type, .. } = &self.tables[*t];
                 let (a, b) = (self.key(a, *a_type), self.key(b, *b_type));
-                writeln!(f, "INSERT INTO t{t} VALUES ({a}, {b}, {v}, 'row ' || {v});")
+                let w = self.tables[*t].note(&format!("'row ' || {v}"));
+                writeln!(f, "INSERT INTO t{t} VALUES ({a}, {b}, {v}, {w});")
             }
             Step::Update(t, rows, v, into) => {
                 let (returning, rows) = (returning(rows, into), self.rows(*t, rows));
-                let w = format!("left(coalesce(w, '') || {v}, 12)");
+                let w = self.tables[*t].noted(&v.to_string());
                 writeln!(f, "UPDATE t{t} SET v = (v + {v}) % {VALUES}, w = {w} WHERE {rows}{returning};")
             }
             Step::Move(t, rows, b) if self.tables[*t].can_move() => {

@@ -158,6 +158,8 @@ pub struct Shape {
     pub a: Ty,
     pub b: Ty,
     v: Ty,
+    /// Whether w is a JSONB, and no text.
+    is_document: bool,
     /// Whether a, b and v may be NULL, where the key admits it.
     nullable: [bool; 3],
     keys: [Key; 2],
@@ -181,9 +183,10 @@ impl Shape {
             1 => Just(Key::Unique(&["b"])),
             2 => Just(Key::Index(&["b"])),
         ];
-        let shape = (Ty::any(), Ty::any(), Ty::amount(), any::<[bool; 3]>(), first, second);
-        shape.prop_map(|(a, b, v, nullable, first, second)| {
-            Self { a, b, v, nullable, keys: [first, second] }.with_room()
+        let documents = proptest::bool::weighted(0.25);
+        let shape = (Ty::any(), Ty::any(), Ty::amount(), documents, any::<[bool; 3]>(), first, second);
+        shape.prop_map(|(a, b, v, is_document, nullable, first, second)| {
+            Self { a, b, v, is_document, nullable, keys: [first, second] }.with_room()
         })
     }
 
@@ -206,6 +209,19 @@ impl Shape {
         self
     }
 
+    /// The value of w that is a text.
+    pub fn note(&self, text: &str) -> String {
+        if self.is_document { format!("to_jsonb({text})") } else { text.into() }
+    }
+
+    /// The value of w after it takes note of an expression.
+    pub fn noted(&self, expression: &str) -> String {
+        match self.is_document {
+            true => self.note(&format!("left(coalesce(w #>> '{{}}', '') || {expression}, 12)")),
+            false => format!("left(coalesce(w, '') || {expression}, 12)"),
+        }
+    }
+
     /// Whether statements may change b.
     pub fn can_move(&self) -> bool {
         !matches!(self.keys[0], Key::Primary(columns) if columns.contains(&"b"))
@@ -215,13 +231,14 @@ impl Shape {
     pub fn definition(&self, number: usize) -> String {
         let not_null = |place: usize| if self.nullable[place] { "" } else { " NOT NULL" };
         let mut columns = format!(
-            "a {}{}, b {}{}, v {}{}, w TEXT",
+            "a {}{}, b {}{}, v {}{}, w {}",
             self.a.name(),
             not_null(0),
             self.b.name(),
             not_null(1),
             self.v.name(),
-            not_null(2)
+            not_null(2),
+            if self.is_document { "JSONB" } else { "TEXT" }
         );
         let mut indexes = String::new();
         for (place, key) in self.keys.iter().enumerate() {

@@ -1,0 +1,349 @@
+//! Reads JSON texts: checks them, and finds the members of objects and the elements of arrays.
+//! Source: PostgreSQL 15, `jsonapi.c`. As there, numbers keep their digits and texts keep their escapes until
+//! a value is asked for; this is why no general parser is used.
+//! Invariant: a text that was checked is read without an error. Held by: `values` in `workload`, beside
+//! PostgreSQL.
+//! Differs: at most `MOST_DEPTH` values lie in each other.
+
+use crate::ValueError;
+
+/// Most values that lie in each other.
+const MOST_DEPTH: usize = 500;
+
+/// What is made of the parts of a JSON text.
+pub(super) trait Maker {
+    /// A value.
+    type Value;
+    /// The key of a member.
+    type Key;
+
+    /// Makes a value of `null`, `true` or `false`.
+    fn word(&self, word: &str) -> Self::Value;
+    /// Makes a value of a number's digits.
+    fn number(&self, digits: &str) -> Result<Self::Value, ValueError>;
+    /// Makes a value of a string, given without its quotes.
+    fn string(&self, escaped: &str) -> Result<Self::Value, ValueError>;
+    /// Makes a key of a string, given without its quotes.
+    fn key(&self, escaped: &str) -> Result<Self::Key, ValueError>;
+    /// Makes an array.
+    fn array(&self, elements: Vec<Self::Value>) -> Self::Value;
+    /// Makes an object of its members, in their order.
+    fn object(&self, members: Vec<(Self::Key, Self::Value)>) -> Self::Value;
+}
+
+/// Makes nothing, and thus only checks.
+pub(super) struct Check;
+
+impl Maker for Check {
+    type Value = ();
+    type Key = ();
+
+    fn word(&self, _: &str) {}
+    fn number(&self, _: &str) -> Result<(), ValueError> {
+        Ok(())
+    }
+    fn string(&self, _: &str) -> Result<(), ValueError> {
+        Ok(())
+    }
+    fn key(&self, _: &str) -> Result<(), ValueError> {
+        Ok(())
+    }
+    fn array(&self, _: Vec<()>) {}
+    fn object(&self, _: Vec<((), ())>) {}
+}
+
+/// Returns the error of a text that is not JSON.
+pub(super) fn syntax() -> ValueError {
+    ValueError::new("22P02", "invalid input syntax for type json")
+}
+
+/// A position in a JSON text.
+pub(super) struct Scan<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Scan<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn skip_space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    /// Takes a byte that must come next, after blanks.
+    fn expect(&mut self, byte: u8) -> Result<(), ValueError> {
+        if self.takes(byte) { Ok(()) } else { Err(syntax()) }
+    }
+
+    /// Takes a byte, after blanks, if it comes next.
+    fn takes(&mut self, byte: u8) -> bool {
+        self.skip_space();
+        let is_next = self.peek() == Some(byte);
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    /// Reads the one value of a text.
+    pub(super) fn only<M: Maker>(&mut self, maker: &M) -> Result<M::Value, ValueError> {
+        let value = self.value(maker, 0)?;
+        self.skip_space();
+        if self.at == self.text.len() { Ok(value) } else { Err(syntax()) }
+    }
+
+    fn value<M: Maker>(&mut self, maker: &M, depth: usize) -> Result<M::Value, ValueError> {
+        if depth > MOST_DEPTH {
+            return Err(ValueError::new("54001", "stack depth limit exceeded"));
+        }
+        self.skip_space();
+        match self.peek() {
+            Some(b'{') => self.object(maker, depth),
+            Some(b'[') => {
+                self.at += 1;
+                let mut elements = Vec::new();
+                if self.takes(b']') {
+                    return Ok(maker.array(elements));
+                }
+                loop {
+                    elements.push(self.value(maker, depth + 1)?);
+                    if !self.takes(b',') {
+                        self.expect(b']')?;
+                        return Ok(maker.array(elements));
+                    }
+                }
+            }
+            Some(b'"') => maker.string(self.string()?),
+            Some(b'-' | b'0'..=b'9') => maker.number(self.number()?),
+            _ => match self.word() {
+                word @ ("null" | "true" | "false") => Ok(maker.word(word)),
+                _ => Err(syntax()),
+            },
+        }
+    }
+
+    fn object<M: Maker>(&mut self, maker: &M, depth: usize) -> Result<M::Value, ValueError> {
+        self.at += 1;
+        let mut members = Vec::new();
+        if self.takes(b'}') {
+            return Ok(maker.object(members));
+        }
+        loop {
+            self.skip_space();
+            let key = maker.key(self.string()?)?;
+            self.expect(b':')?;
+            members.push((key, self.value(maker, depth + 1)?));
+            if !self.takes(b',') {
+                self.expect(b'}')?;
+                return Ok(maker.object(members));
+            }
+        }
+    }
+
+    /// Takes letters, digits and bytes outside of ASCII.
+    fn word(&mut self) -> &'a str {
+        let from = self.at;
+        while matches!(self.peek(), Some(b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | 0x80..)) {
+            self.at += 1;
+        }
+        &self.text[from..self.at]
+    }
+
+    fn digits(&mut self) -> Result<(), ValueError> {
+        let from = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        if self.at > from { Ok(()) } else { Err(syntax()) }
+    }
+
+    fn number(&mut self) -> Result<&'a str, ValueError> {
+        let from = self.at;
+        self.at += usize::from(self.peek() == Some(b'-'));
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            _ => self.digits()?,
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            self.at += usize::from(matches!(self.peek(), Some(b'+' | b'-')));
+            self.digits()?;
+        }
+        let digits = &self.text[from..self.at];
+        if self.word().is_empty() { Ok(digits) } else { Err(syntax()) }
+    }
+
+    /// Takes a string, and returns it without its quotes.
+    fn string(&mut self) -> Result<&'a str, ValueError> {
+        if self.peek() != Some(b'"') {
+            return Err(syntax());
+        }
+        self.at += 1;
+        let from = self.at;
+        loop {
+            match self.peek() {
+                None | Some(0..0x20) => return Err(syntax()),
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    let escape = self.text.as_bytes().get(self.at + 1);
+                    self.at += match escape {
+                        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
+                        Some(b'u') if unit(&self.text.as_bytes()[self.at..]).is_some() => 6,
+                        _ => return Err(syntax()),
+                    };
+                }
+                Some(_) => self.at += 1,
+            }
+        }
+        self.at += 1;
+        Ok(&self.text[from..self.at - 1])
+    }
+
+    /// Takes a value, and returns its text.
+    fn raw(&mut self) -> Result<&'a str, ValueError> {
+        self.skip_space();
+        let from = self.at;
+        self.value(&Check, 0)?;
+        Ok(&self.text[from..self.at])
+    }
+}
+
+/// Returns the UTF-16 unit of `\uXXXX` at the beginning of bytes.
+fn unit(bytes: &[u8]) -> Option<u32> {
+    let digits = bytes.get(2..6)?;
+    digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | (*digit as char).to_digit(16)?))
+}
+
+/// Returns the text that a string without its quotes stands for.
+///
+/// # Errors
+/// `22P05`: it contains the character 0. `22P02`: it contains half of a surrogate pair.
+pub(super) fn unescaped(escaped: &str) -> Result<String, ValueError> {
+    let mut out = String::with_capacity(escaped.len());
+    let mut left = escaped;
+    while let Some(at) = left.find('\\') {
+        out.push_str(&left[..at]);
+        let bytes = &left.as_bytes()[at..];
+        let (made, length) = match bytes.get(1) {
+            Some(b'u') => {
+                let pair = |high: u32| {
+                    let low = bytes.get(6..).filter(|low| low.starts_with(b"\\u")).and_then(unit)?;
+                    (0xdc00..0xe000).contains(&low).then(|| 0x10000 + ((high & 0x3ff) << 10 | low & 0x3ff))
+                };
+                match unit(bytes) {
+                    Some(0) => return Err(ValueError::new("22P05", "unsupported Unicode escape sequence")),
+                    Some(high @ 0xd800..0xdc00) => (pair(high).and_then(char::from_u32), 12),
+                    Some(unit) => (char::from_u32(unit), 6),
+                    None => (None, 0),
+                }
+            }
+            Some(b'b') => (Some('\x08'), 2),
+            Some(b'f') => (Some('\x0c'), 2),
+            Some(b'n') => (Some('\n'), 2),
+            Some(b'r') => (Some('\r'), 2),
+            Some(b't') => (Some('\t'), 2),
+            other => (other.map(|plain| *plain as char), 2),
+        };
+        out.push(made.ok_or_else(syntax)?);
+        left = &left[at + length..];
+    }
+    out.push_str(left);
+    Ok(out)
+}
+
+/// Checks that a text is JSON.
+///
+/// # Errors
+/// `22P02`: it is not. `54001`: too many values lie in each other.
+pub fn check_json(text: &str) -> Result<(), ValueError> {
+    Scan::new(text).only(&Check)
+}
+
+/// Returns the members of an object in their order, each value as its text; `None` for any other value.
+///
+/// # Errors
+/// `22P02`, `22P05`: as `unescaped`, of a key.
+pub fn json_members(text: &str) -> Result<Option<Vec<(String, &str)>>, ValueError> {
+    let mut scan = Scan::new(text);
+    if !scan.takes(b'{') {
+        return Ok(None);
+    }
+    let mut members = Vec::new();
+    if !scan.takes(b'}') {
+        loop {
+            scan.skip_space();
+            let key = unescaped(scan.string()?)?;
+            scan.expect(b':')?;
+            members.push((key, scan.raw()?));
+            if !scan.takes(b',') {
+                break;
+            }
+        }
+    }
+    Ok(Some(members))
+}
+
+/// Returns the elements of an array, each as its text; `None` for any other value.
+///
+/// # Errors
+/// `22P02`: the text is not JSON.
+pub fn json_elements(text: &str) -> Result<Option<Vec<&str>>, ValueError> {
+    let mut scan = Scan::new(text);
+    if !scan.takes(b'[') {
+        return Ok(None);
+    }
+    let mut elements = Vec::new();
+    if !scan.takes(b']') {
+        loop {
+            elements.push(scan.raw()?);
+            if !scan.takes(b',') {
+                break;
+            }
+        }
+    }
+    Ok(Some(elements))
+}
+
+/// Returns the text of a value that is no JSON: a string without quotes and escapes; `None` of `null`.
+///
+/// # Errors
+/// `22P02`, `22P05`: as `unescaped`.
+pub fn json_text(json: &str) -> Result<Option<String>, ValueError> {
+    let trimmed = json.trim_matches([' ', '\t', '\n', '\r']);
+    match trimmed.strip_prefix('"').and_then(|open| open.strip_suffix('"')) {
+        Some(escaped) => unescaped(escaped).map(Some),
+        None if trimmed == "null" => Ok(None),
+        None => Ok(Some(trimmed.into())),
+    }
+}
+
+/// Appends a text as a JSON string.
+pub fn push_json_string(text: &str, out: &mut String) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\x08' => out.push_str("\\b"),
+            '\x0c' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            control @ '\0'..' ' => {
+                out.push_str(&format!("\\u{:04x}", u32::from(control)));
+            }
+            plain => out.push(plain),
+        }
+    }
+    out.push('"');
+}

@@ -1,0 +1,96 @@
+//! Types of columns besides numbers, texts and times: whatever their values are, and however definitions
+//! change between calls, every log recovers to one state by every method, from checkpoints, too.
+
+use crate::common::Durably as _;
+use crate::common::{SHADOWS, open, recovered_digest, small};
+use reprise::{Content, Database, Digest, Session, params};
+use std::path::Path;
+
+/// Runs calls around changes of definitions and a checkpoint, and returns the digest.
+fn played(folder: &Path, shadows: &[Content], script: &str, rounds: &[&str]) -> Digest {
+    let mut config = small();
+    config.shadow_logs = shadows.to_vec();
+    let db = Database::open(folder, config).unwrap();
+    let mut session = db.session().unwrap();
+    session.execute_script(script).unwrap();
+    let call = |session: &mut Session, from: i32| {
+        for id in from..from + 25 {
+            session.call_durably("put", params![id]).unwrap();
+        }
+    };
+    for (place, change) in rounds.iter().enumerate() {
+        call(&mut session, place as i32 * 25);
+        if place == rounds.len() / 2 {
+            db.checkpoint().unwrap();
+        }
+        session.execute_script(change).unwrap();
+    }
+    call(&mut session, rounds.len() as i32 * 25);
+    db.digest().unwrap()
+}
+
+/// Documents differ in depth, in their numbers' scales and in NULL; conditions and updates look into them.
+#[test]
+fn documents_come_back() {
+    let script = "CREATE TABLE t (id INT PRIMARY KEY, j JSONB, t JSON NOT NULL, n INT);
+         CREATE PROCEDURE put(p INT) LANGUAGE plpgsql AS $$
+         DECLARE d JSONB := jsonb_build_object('id', p, 'half', p / 2.0, 'list', ARRAY[p, p + 1]);
+                 r JSONB;
+         BEGIN
+             INSERT INTO t VALUES (p, CASE WHEN p % 5 > 0 THEN d END, to_json(p::text || ' \"x\"'), p % 3);
+             SELECT j INTO r FROM t WHERE id = p - 1;
+             UPDATE t SET j = coalesce(r, '{}') || jsonb_set(d, '{list,0}', to_jsonb(p * 1.50)), t = d
+                 WHERE id = p - 2;
+             UPDATE t SET n = n + 1 WHERE id BETWEEN p - 4 AND p AND j @> '{\"list\": [3]}';
+             DELETE FROM t WHERE id = (r ->> 'id')::int - 20 AND j ? 'half';
+         END $$;";
+    // Shadow logs cannot hold that rows get another layout.
+    let layouts: &[&str] = &[
+        "ALTER TABLE t ADD COLUMN more JSONB NOT NULL DEFAULT '{\"a\":  1.0}'",
+        "ALTER TABLE t ADD CHECK (more ? 'a'); ALTER TABLE t ADD COLUMN last JSON",
+        "ALTER TABLE t ALTER COLUMN t TYPE JSONB USING t::jsonb",
+    ];
+    let indexes: &[&str] = &["CREATE INDEX t_n ON t (n)"];
+    for (shadows, rounds) in [(&[][..], layouts), (&SHADOWS, indexes)] {
+        let folder = tempfile::tempdir().unwrap();
+        let live = played(folder.path(), shadows, script, rounds);
+        assert_eq!(recovered_digest(folder.path()), live);
+        assert_eq!(open(folder.path()).digest().unwrap(), live);
+    }
+}
+
+/// A call before a change of an enumeration is replayed with the labels that there were, one after it with
+/// those that there are.
+#[test]
+fn enumerations_change_between_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let live = played(
+        folder.path(),
+        &SHADOWS,
+        "CREATE TYPE mood AS ENUM ('low', 'high');
+         CREATE TABLE t (id INT PRIMARY KEY, m mood, n INT NOT NULL DEFAULT 0);
+         CREATE INDEX t_m ON t (m, id);
+         CREATE TABLE of (m mood PRIMARY KEY, n INT NOT NULL);
+         CREATE PROCEDURE put(p INT) LANGUAGE plpgsql AS $$
+         DECLARE all_of mood[] := enum_range(NULL::mood); own mood;
+         BEGIN
+             own := all_of[p % array_length(all_of, 1) + 1];
+             INSERT INTO t VALUES (p, CASE WHEN p % 7 > 0 THEN own END);
+             BEGIN
+                 UPDATE t SET m = 'middle' WHERE id = p - 2;
+             EXCEPTION WHEN invalid_text_representation THEN
+                 UPDATE t SET n = n + 1 WHERE id = p - 2;
+             END;
+             UPDATE t SET n = n + 10 WHERE m > 'low' AND id > p - 5;
+             INSERT INTO of VALUES (own, 1) ON CONFLICT (m) DO UPDATE SET n = of.n + 1;
+         END $$;",
+        &[
+            "ALTER TYPE mood ADD VALUE 'middle' BEFORE 'high'",
+            "ALTER TYPE mood ADD VALUE 'least' BEFORE 'low'; ALTER TYPE mood ADD VALUE 'most'",
+            "ALTER TYPE mood RENAME VALUE 'least' TO 'lowest'; CREATE TYPE passing AS ENUM ('x')",
+            "ALTER TYPE passing RENAME TO another; DROP TYPE another; CREATE INDEX t_n ON t (n, m)",
+        ],
+    );
+    assert_eq!(recovered_digest(folder.path()), live);
+    assert_eq!(open(folder.path()).digest().unwrap(), live);
+}

@@ -1,0 +1,213 @@
+//! CREATE TYPE … AS ENUM, ALTER TYPE, DROP TYPE.
+//!
+//! A changed enumeration is another type of the same columns, so all routines are compiled again; stored
+//! values stay, because labels keep their positions.
+//! Source: PostgreSQL 15, `pg_enum.c` and `typecmds.c`.
+
+use crate::binder::Binder;
+use crate::error::StatementError;
+use crate::schema::{Schema, unsupported};
+use crate::source::Source;
+use crate::types::{in_schema_of, made_name, object_name};
+use catalog::{EnumType, Enumeration, LabelPlace, ScalarType};
+use procedure::{Effect, SqlError};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+use std::collections::HashSet;
+
+/// Maximum length of a label in bytes, as in PostgreSQL.
+const LONGEST_LABEL: usize = 63;
+
+fn text_of(
+    literal: Option<ast::Literal>,
+    source: &Source,
+    node: &SyntaxNode,
+) -> Result<String, StatementError> {
+    let text = literal.as_ref().and_then(|own| own.string_value());
+    let Some(text) = text else { return Err(unsupported(source, node, "this kind of label")) };
+    if text.len() > LONGEST_LABEL {
+        let error = SqlError::new("42602", format!("invalid enum label \"{text}\""));
+        let detail = format!("Labels must be {LONGEST_LABEL} bytes or less.");
+        return Err(source.error_at(node.text_range().start().into(), error.with_detail(detail)));
+    }
+    Ok(text)
+}
+
+impl Schema {
+    pub(crate) fn create_type(
+        &mut self,
+        create: &ast::CreateType,
+        source: &Source,
+    ) -> Result<Effect, StatementError> {
+        let node = create.syntax();
+        let at = |error| source.error_at(node.text_range().start().into(), error);
+        let Some(ast::CreateTypeKind::EnumType(own)) = create.kind() else {
+            return Err(unsupported(source, node, "a type that is no enumeration"));
+        };
+        let path = create.type_name().and_then(|name| name.path());
+        let Some(path) = path else { return Err(unsupported(source, node, "this name")) };
+        let name = made_name(&Binder::new(self, source), &path)?;
+        self.refuse_taken_type(&name, source, node)?;
+        let (mut labels, mut known) = (Vec::new(), HashSet::new());
+        for variant in own.variant_list().iter().flat_map(|list| list.variants()) {
+            let label = text_of(variant.literal(), source, variant.syntax())?;
+            if !known.insert(label.clone()) {
+                let constraint = "pg_enum_typid_label_index";
+                let message = format!("duplicate key value violates unique constraint \"{constraint}\"");
+                return Err(at(SqlError::new("23505", message)));
+            }
+            labels.push(label);
+        }
+        self.catalog.create_enumeration(name.clone(), labels);
+        if self.is_mentioned(&name) {
+            self.recompile(source, node)?;
+        }
+        Ok(Effect::None)
+    }
+
+    /// Returns the numbers of all enumerations and of the types of their arrays, with their names.
+    pub(crate) fn enumeration_names(&self) -> Vec<(i64, String)> {
+        let names = |own: EnumType| {
+            let (oid, name) = (i64::from(own.definition().oid), own.definition().short_name());
+            [(oid, name.to_owned()), (oid + 1, format!("{name}[]"))]
+        };
+        self.catalog().enumerations().flat_map(names).collect()
+    }
+
+    fn refuse_taken_type(
+        &self,
+        name: &str,
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        // Each relation has a type of its rows with its name.
+        if self.catalog.enumeration(name).is_some() || self.relation_exists(name) {
+            let error = SqlError::new("42710", format!("type \"{name}\" already exists"));
+            return Err(source.error_at(node.text_range().start().into(), error));
+        }
+        Ok(())
+    }
+
+    fn named_enumeration(
+        &self,
+        name: Option<ast::TypeNameRef>,
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<EnumType, StatementError> {
+        let path = name.and_then(|name| name.path_ref());
+        let name = path.as_ref().map(object_name).unwrap_or_default();
+        self.catalog.enumeration(&name).ok_or_else(|| {
+            let error = SqlError::new("42704", format!("type \"{name}\" does not exist"));
+            source.error_at(node.text_range().start().into(), error)
+        })
+    }
+
+    pub(crate) fn alter_type(
+        &mut self,
+        alter: &ast::AlterType,
+        source: &Source,
+    ) -> Result<Effect, StatementError> {
+        let node = alter.syntax();
+        let own = self.named_enumeration(alter.type_name_ref(), source, node)?;
+        let mut changed = own.definition().clone();
+        let at = |error: SqlError| source.error_at(node.text_range().start().into(), error);
+        match alter.action() {
+            Some(ast::AlterTypeAction::OwnerTo(_)) => return Ok(Effect::None),
+            Some(ast::AlterTypeAction::AddValue(add)) => {
+                let label = text_of(add.literal(), source, node)?;
+                if add.if_not_exists().is_some() && changed.has(&label) {
+                    return Ok(Effect::None);
+                }
+                let place = match add.value_position() {
+                    None => LabelPlace::Last,
+                    Some(ast::ValuePosition::BeforeValue(own)) => {
+                        LabelPlace::Before(text_of(own.literal(), source, node)?)
+                    }
+                    Some(ast::ValuePosition::AfterValue(own)) => {
+                        LabelPlace::After(text_of(own.literal(), source, node)?)
+                    }
+                };
+                changed.add(label, &place).map_err(|error| at(error.into()))?;
+            }
+            Some(ast::AlterTypeAction::RenameValue(rename)) => {
+                let mut texts = rename.syntax().children().filter_map(ast::Literal::cast);
+                let old = text_of(texts.next(), source, node)?;
+                let new = text_of(texts.next(), source, node)?;
+                changed.rename(&old, new).map_err(|error| at(error.into()))?;
+                // Expressions of tables are kept as texts.
+                let quoted = format!("'{}'", old.replace('\'', "''"));
+                if self.is_written_in_tables(&quoted) {
+                    return Err(unsupported(
+                        source,
+                        node,
+                        "a new name of a label that a table's expression uses",
+                    ));
+                }
+            }
+            Some(ast::AlterTypeAction::TypeRenameTo(rename)) => {
+                let path = rename.type_name().and_then(|name| name.path());
+                let new = path.and_then(|path| path.segment()).map(|own| own.text()).unwrap_or_default();
+                let new = in_schema_of(&changed.name, new);
+                self.refuse_taken_type(&new, source, node)?;
+                let short = changed.short_name();
+                if self.is_mentioned(&changed.name) || self.is_written_in_tables(short) {
+                    return Err(unsupported(source, node, "a new name of a type that other objects use"));
+                }
+                changed.name = new;
+            }
+            _ => return Err(unsupported(source, node, "this change of a type")),
+        }
+        self.replace_type(own, changed, source, node)
+    }
+
+    fn replace_type(
+        &mut self,
+        old: EnumType,
+        new: Enumeration,
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<Effect, StatementError> {
+        let tables = self.catalog.replace_enumeration(old, new);
+        self.recompile(source, node)?;
+        Ok(Effect::All(tables.into_iter().map(Effect::Redefine).collect()))
+    }
+
+    /// Returns whether an expression of a table contains a text.
+    fn is_written_in_tables(&self, text: &str) -> bool {
+        let holds = |own: &str| own.contains(text);
+        self.catalog.tables().any(|table| {
+            table.checks.iter().any(|(_, own)| holds(own))
+                || table.columns.iter().any(|own| own.default.as_deref().is_some_and(holds))
+                || table.triggers.iter().any(|own| own.condition.as_deref().is_some_and(holds))
+        })
+    }
+
+    pub(crate) fn drop_type(
+        &mut self,
+        drop: &ast::DropType,
+        source: &Source,
+    ) -> Result<Effect, StatementError> {
+        let node = drop.syntax();
+        for name in drop.type_name_refs() {
+            let own = match self.named_enumeration(Some(name), source, node) {
+                Err(error) if error.error.sqlstate == "42704" && drop.if_exists().is_some() => continue,
+                own => own?,
+            };
+            let ty = ScalarType::Enum(own);
+            let user = self.catalog.tables().find_map(|table| {
+                let column = table.columns.iter().find(|own| own.ty == ty)?;
+                Some((column.name.as_str(), table.short_name()))
+            });
+            if let Some((column, table)) = user {
+                let message = format!("cannot drop type {ty} because other objects depend on it");
+                let detail = format!("column {column} of table {table} depends on type {ty}");
+                let error = SqlError::new("2BP01", message).with_detail(detail);
+                let error = error.with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
+                return Err(source.error_at(node.text_range().start().into(), error));
+            }
+            self.catalog.drop_enumeration(&own.definition().name);
+            self.recompile(source, node)?;
+        }
+        Ok(Effect::None)
+    }
+}

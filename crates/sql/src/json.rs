@@ -1,0 +1,180 @@
+//! JSON in expressions: arguments that are taken as JSON, whole rows, subscripts; and the types that have no
+//! equality or order.
+
+use crate::binder::{Binder, Typed};
+use crate::error::StatementError;
+use catalog::{ScalarType, Type};
+use procedure::{CastContext, Expression, Function, Kind, SqlError, built_ins_named};
+use squawk_syntax::SyntaxKind;
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+/// Returns whether a function takes rows as JSON.
+fn takes_rows(name: &str) -> bool {
+    matches!(name, "row_to_json" | "to_json" | "to_jsonb")
+        || built_ins_named(name).iter().any(|own| own.arguments.contains(&Kind::AnyAsJson))
+}
+
+impl Binder<'_> {
+    /// Binds the arguments of a call. A whole row as an argument is JSON, if the function takes it so.
+    pub(crate) fn bind_arguments(
+        &mut self,
+        name: &str,
+        arguments: &[ast::Expr],
+    ) -> Result<Vec<Typed>, StatementError> {
+        let takes_rows = takes_rows(name);
+        let bind = |argument| match takes_rows {
+            true => match self.whole_row(argument)? {
+                Some(row) => Ok(row),
+                None => self.bind(argument),
+            },
+            false => self.bind(argument),
+        };
+        arguments.iter().map(bind).collect()
+    }
+
+    /// Returns a whole row as JSON, if an expression is the name of a relation or of a record.
+    pub(crate) fn whole_row(&mut self, expression: &ast::Expr) -> Result<Option<Typed>, StatementError> {
+        let ast::Expr::NameRef(name) = expression else { return Ok(None) };
+        let (node, text) = (expression.syntax(), name.text());
+        let is_absent = |own: &crate::binder::TriggerFrame| own.absent.contains(&text.as_str());
+        if self.trigger.as_ref().is_some_and(is_absent) {
+            return Ok(Some(Typed::Known(Expression::NULL, ScalarType::Json.into())));
+        }
+        if let Some(record) = self.record_of(expression) {
+            let value =
+                |own: crate::binder::Variable| Typed::Known(Expression::Register(own.register), own.ty);
+            let members = record.into_iter().map(|(name, own)| (name, value(own)));
+            return self.row_as_json(members.collect(), node).map(Some);
+        }
+        let is_column = self.find_column(None, &text, node)?.is_some();
+        if is_column || !self.names_relation(&text) {
+            return Ok(None);
+        }
+        let select = node.ancestors().find_map(ast::Select::cast);
+        let from = select.and_then(|own| own.from_clause());
+        let tokens = from.iter().flat_map(|from| from.syntax().descendants_with_tokens());
+        let is_outer =
+            |kind| matches!(kind, SyntaxKind::LEFT_KW | SyntaxKind::RIGHT_KW | SyntaxKind::FULL_KW);
+        if tokens.into_iter().any(|own| is_outer(own.kind())) {
+            return Err(self.unsupported(node, "a whole row of an outer join"));
+        }
+        let columns = self.star(Some(&text), node)?;
+        let members = columns.into_iter().map(|(name, value, _)| (name, value)).collect();
+        self.row_as_json(members, node).map(Some)
+    }
+
+    fn row_as_json(&self, members: Vec<(String, Typed)>, node: &SyntaxNode) -> Result<Typed, StatementError> {
+        let mut arguments = Vec::new();
+        for (name, value) in members {
+            arguments.push(Expression::text(&name));
+            arguments.push(self.as_json(value, node)?);
+        }
+        let row = Expression::Function { function: Function::RowJson, arguments };
+        Ok(Typed::Known(row, ScalarType::Json.into()))
+    }
+
+    /// Returns a value as JSON. NULL stays NULL.
+    pub(crate) fn as_json(&self, value: Typed, node: &SyntaxNode) -> Result<Expression, StatementError> {
+        let value = match value {
+            Typed::Null => return Ok(Expression::NULL),
+            Typed::Known(value, Type::Scalar(ty)) if ty.is_json() => return Ok(value),
+            known @ Typed::Known(..) => known,
+            open => {
+                let text = ScalarType::Text.into();
+                Typed::Known(self.coerce(open, text, CastContext::Implicit, node)?, text)
+            }
+        };
+        let arguments = vec![value];
+        let entry = self.chosen("to_json", built_ins_named("to_json"), &arguments, node)?;
+        match self.call_values(entry, entry.arguments, arguments, node)? {
+            Typed::Known(json, _) => Ok(json),
+            _ => unreachable!("a call has a type"),
+        }
+    }
+
+    /// Binds an element of an array or of a JSONB, or an argument of a trigger.
+    pub(crate) fn bind_subscript(&mut self, index: &ast::IndexExpr) -> Result<Typed, StatementError> {
+        let node = index.syntax();
+        if let Some(argument) = self.trigger_argument(index) {
+            return Ok(argument);
+        }
+        let base = self.part(index.base(), node)?;
+        if matches!(base, ast::Expr::SliceExpr(_)) {
+            return Err(self.unsupported(node, "an array of arrays"));
+        }
+        let place = self.part(index.index(), node)?;
+        let bound = self.bind(&base)?;
+        if bound.known_type() == Some(ScalarType::Jsonb.into()) {
+            return self.json_subscript(bound, &place);
+        }
+        let Typed::Known(array, Type::Array(element)) = bound else {
+            let error = SqlError::new("42804", "only an array has elements");
+            return Err(self.error(base.syntax(), error));
+        };
+        let place = self.bind_as(&place, ScalarType::Integer, CastContext::Assignment)?;
+        Ok(Typed::Known(Expression::Element(Box::new([array, place])), element.into()))
+    }
+
+    /// Binds `value['key']` and `value[0]` of a JSONB.
+    fn json_subscript(&mut self, json: Typed, subscript: &ast::Expr) -> Result<Typed, StatementError> {
+        let node = subscript.syntax();
+        let step = self.bind(subscript)?;
+        let is_usable = step.known_type().is_none_or(|ty| {
+            ty.scalar()
+                .is_some_and(|own| own.is_text() || matches!(own, ScalarType::Integer | ScalarType::SmallInt))
+        });
+        if !is_usable {
+            let message = format!("subscript type {} is not supported", step.shown_type());
+            let hint = "jsonb subscript must be coercible to either integer or text.";
+            return Err(self.error(node, SqlError::new("42804", message).with_hint(hint)));
+        }
+        let text = ScalarType::Text;
+        let step = self.coerce(step, text.into(), CastContext::Explicit, node)?;
+        let path = Typed::Known(Expression::Array(vec![step]), Type::Array(text));
+        self.operator("#>", vec![json, path], node)
+    }
+
+    /// Refuses a value that cannot be compared with others for a purpose: as JSON has no order.
+    ///
+    /// # Errors
+    /// `42883`: the type is JSON.
+    pub(crate) fn check_compared(
+        &self,
+        ty: Type,
+        purpose: &str,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        if ty.element() != ScalarType::Json {
+            return Ok(());
+        }
+        let message = format!("could not identify an {purpose} operator for type {}", ty.element());
+        let error = SqlError::new("42883", message);
+        Err(self.error(
+            node,
+            match purpose {
+                "ordering" => error.with_hint("Use an explicit ordering operator or modify the query."),
+                _ => error,
+            },
+        ))
+    }
+
+    /// Refuses a group by a type whose equal values differ.
+    pub(crate) fn check_grouped(&self, ty: Type, node: &SyntaxNode) -> Result<(), StatementError> {
+        self.check_compared(ty, "equality", node)?;
+        match ty.element() {
+            ScalarType::Jsonb => Err(self.unsupported(node, "a group, INTERSECT or EXCEPT by a JSONB")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns what is compared in place of a value: equal values of its type have one form.
+pub(crate) fn compared_form(value: Expression, ty: Type) -> Expression {
+    match ty {
+        Type::Scalar(ScalarType::Jsonb) => {
+            Expression::Function { function: Function::CanonicalJson, arguments: vec![value] }
+        }
+        _ => value,
+    }
+}
