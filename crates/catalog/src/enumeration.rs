@@ -41,7 +41,7 @@ pub struct Enumeration {
 /// Where a label is added.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LabelPlace {
-    /// After all others.
+    /// At the end.
     Last,
     /// Before a label.
     Before(String),

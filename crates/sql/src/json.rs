@@ -135,7 +135,7 @@ impl Binder<'_> {
         self.operator("#>", vec![json, path], node)
     }
 
-    /// Refuses a value that cannot be compared with others for a purpose: as JSON has no order.
+    /// Refuses a value of a type that has no comparison for a purpose: JSON has no order.
     ///
     /// # Errors
     /// `42883`: the type is JSON.

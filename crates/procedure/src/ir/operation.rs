@@ -187,7 +187,7 @@ pub struct Aggregate {
 }
 
 impl AggregateFunction {
-    /// Returns the function for values that are arrays or rows, or for others.
+    /// Returns the function for values that are arrays or rows, or for scalars.
     #[must_use]
     pub fn over(self, are_structured: bool) -> Self {
         match self {

@@ -5,6 +5,7 @@
 //! known. Then the plan is made: conditions are pushed down to the relations that they refer to, and
 //! relations are joined one after the other (`join.rs`).
 
+mod applied;
 mod compound;
 mod conjunct;
 mod from;
@@ -24,12 +25,14 @@ mod write;
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::oids::table_oid;
+pub(crate) use applied::{Applied, apply_all};
+use applied::{apply_ahead, compute};
 use catalog::{ScalarType, Table, Type};
 use grouping::Grouping;
 pub(crate) use origin::Origins;
 pub use origin::{ColumnOrigin, ResultColumn};
-use procedure::query::{JoinKind, OutputColumn, Plan, Question, SlotId, Subquery};
-use procedure::{Expression, Procedure, Register, SqlError};
+use procedure::query::{OutputColumn, Plan, SlotId};
+use procedure::{Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::HashMap;
@@ -176,25 +179,6 @@ pub(crate) struct Queries {
     pub(crate) windows: windows::WindowScope,
 }
 
-/// A subquery or call that is evaluated before an expression.
-#[derive(Debug)]
-pub(crate) enum Applied {
-    Subquery(Box<Subquery>),
-    /// A call of a function of the schema.
-    Call {
-        procedure: Arc<Procedure>,
-        arguments: Vec<Expression>,
-        target: Register,
-    },
-    /// Rows of a function, with the text of its call. Each input row is repeated for each row of the
-    /// function.
-    Rows {
-        text: String,
-        plan: Box<Plan>,
-        columns: Vec<(Register, Type)>,
-    },
-}
-
 impl Queries {
     /// Returns the number of slots that are taken.
     pub(crate) fn slots(&self) -> u32 {
@@ -205,94 +189,6 @@ impl Queries {
     fn begin_slots_at(&mut self, slots: u32) {
         self.slots = slots;
     }
-}
-
-impl Applied {
-    /// Returns the registers that its expressions use.
-    fn uses(&self) -> Vec<Register> {
-        let mut uses = Vec::new();
-        let mut of = |expression: &Expression| {
-            expression.walk(&mut |part| {
-                if let Expression::Register(register) = part {
-                    uses.push(*register);
-                }
-            });
-        };
-        match self {
-            Self::Call { arguments, .. } => arguments.iter().for_each(&mut of),
-            Self::Rows { plan, .. } => plan.expressions().into_iter().for_each(of),
-            Self::Subquery(subquery) => {
-                subquery.plan.walk(&mut |node| node.expressions().into_iter().for_each(&mut of));
-                match &subquery.question {
-                    Question::Quantified { value, row, .. } => [value, row].into_iter().for_each(of),
-                    Question::In { keys, .. } => {
-                        keys.iter().flat_map(|key| [&key.probe, &key.build]).for_each(of);
-                    }
-                    Question::Values { pairs } => uses.extend(pairs.iter().map(|(from, _)| *from)),
-                    Question::Array { value, .. } => uses.push(*value),
-                    Question::Exists { .. } => {}
-                }
-            }
-        }
-        uses
-    }
-
-    /// Returns the registers of the answer.
-    fn targets(&self) -> Vec<Register> {
-        let question = match self {
-            Self::Subquery(subquery) => &subquery.question,
-            Self::Call { target, .. } => return vec![*target],
-            Self::Rows { columns, .. } => return columns.iter().map(|(register, _)| *register).collect(),
-        };
-        match question {
-            Question::Values { pairs } => pairs.iter().map(|(_, target)| *target).collect(),
-            Question::Exists { target }
-            | Question::In { target, .. }
-            | Question::Quantified { target, .. }
-            | Question::Array { target, .. } => vec![*target],
-        }
-    }
-
-    /// Returns a plan that adds the answer to the rows of `input`.
-    fn upon(self, input: Plan) -> Plan {
-        match self {
-            Self::Subquery(subquery) => Plan::Apply { input: Box::new(input), subquery },
-            Self::Call { procedure, arguments, target } => {
-                Plan::Call { input: Box::new(input), procedure, arguments, outputs: vec![target] }
-            }
-            Self::Rows { plan, columns, .. } => Plan::Loop {
-                outer: Box::new(input),
-                inner: plan,
-                kind: JoinKind::Inner,
-                condition: None,
-                inner_registers: columns.into_iter().map(|(register, _)| register).collect(),
-            },
-        }
-    }
-}
-
-/// Returns a plan that adds all answers to the rows of a plan.
-pub(crate) fn apply_all(applied: Vec<Applied>, plan: Plan) -> Plan {
-    applied.into_iter().fold(plan, |plan, own| own.upon(plan))
-}
-
-/// Returns a plan that evaluates the answers once, before the first row of a plan whose expressions need
-/// them.
-fn apply_ahead(applied: Vec<Applied>, plan: Plan) -> Plan {
-    if applied.is_empty() {
-        return plan;
-    }
-    Plan::Loop {
-        outer: Box::new(apply_all(applied, Plan::One)),
-        inner: Box::new(plan),
-        kind: JoinKind::Inner,
-        condition: None,
-        inner_registers: Vec::new(),
-    }
-}
-
-fn compute(plan: Plan, values: Vec<(Register, Expression)>) -> Plan {
-    if values.is_empty() { plan } else { Plan::Compute { input: Box::new(plan), values } }
 }
 
 impl Relation {
