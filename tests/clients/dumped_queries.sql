@@ -17,3 +17,7 @@ DELETE FROM orders WHERE id = 2;
 SELECT count(*) FROM line;
 SELECT what FROM audit ORDER BY id DESC LIMIT 1;
 SELECT obj_description('customer'::regclass, 'pg_class'), col_description('customer'::regclass, 2);
+SELECT * FROM person ORDER BY id;
+SELECT moods('happy'), count(*) FILTER (WHERE data @> '{"b": [1]}') FROM person;
+INSERT INTO person (name) VALUES ('d') RETURNING id, feels, data;
+INSERT INTO person (name, feels) VALUES ('e', 'glad');

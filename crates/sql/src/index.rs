@@ -41,7 +41,10 @@ pub(crate) fn index_definition(
         if unique {
             return Err(binder.unsupported(clause.syntax(), "a unique partial index"));
         }
-        let condition = binder.part(clause.expr(), clause.syntax())?;
+        let mut condition = binder.part(clause.expr(), clause.syntax())?;
+        while let ast::Expr::ParenExpr(inner) = &condition {
+            condition = binder.part(inner.expr(), clause.syntax())?;
+        }
         if binder.depends_on_call(&table, &condition, "index predicate")? {
             let error = SqlError::new("42P17", "functions in index predicate must be marked IMMUTABLE");
             return Err(binder.error(condition.syntax(), error));
