@@ -447,7 +447,7 @@ impl Settings {
                 );
             }
             "role" | "session authorization"
-                if !["none", "default"].contains(&value) && !self.is_user(value) =>
+                if !["none", "default"].contains(&value.to_lowercase().as_str()) && !self.is_user(value) =>
             {
                 return refused("A session keeps the user of its connection.");
             }
