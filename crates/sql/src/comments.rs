@@ -33,6 +33,7 @@ fn missing(subject: &Subject) -> SqlError {
         }
         Subject::Routine(name) => SqlError::new("42883", format!("function {name} does not exist")),
         Subject::Namespace(name) => SqlError::new("3F000", format!("schema \"{name}\" does not exist")),
+        Subject::Type(name) => SqlError::new("42704", format!("type \"{name}\" does not exist")),
     }
 }
 
@@ -67,6 +68,7 @@ fn subject_of(object: &ast::CommentObject) -> Option<Subject> {
         Object::ObjectFunction(own) => routine(own.function_sig()?.function_name_ref()?.path_ref()),
         Object::ObjectProcedure(own) => routine(own.procedure_sig()?.procedure_name_ref()?.path_ref()),
         Object::ObjectRoutine(own) => routine(own.routine_sig()?.routine_name_ref()?.path_ref()),
+        Object::ObjectType(own) => relation(own.type_name_ref()?.path_ref()).map(Subject::Type),
         Object::ObjectSchema(own) => {
             Some(Subject::Namespace(ast::normalize_name_node(own.schema_ref()?.syntax())))
         }
@@ -124,6 +126,7 @@ impl Schema {
             }
             Subject::Routine(name) => self.procedure(name).is_some(),
             Subject::Namespace(name) => self.has_namespace(name),
+            Subject::Type(name) => self.catalog.enumeration(name).is_some(),
         }
     }
 
@@ -168,7 +171,7 @@ impl Schema {
                     Some(Subject::Constraint(owner, new.unwrap_or(name).clone()))
                 }
                 Subject::Trigger(_, name) => Some(Subject::Trigger(owner, name.clone())),
-                Subject::Relation(_) | Subject::Routine(_) | Subject::Namespace(_) => None,
+                Subject::Relation(_) | Subject::Routine(_) | Subject::Namespace(_) | Subject::Type(_) => None,
             };
             // Without a new name the column is dropped, and its comment with it.
             match moved {

@@ -8,6 +8,7 @@ use crate::binder::Binder;
 use crate::error::StatementError;
 use crate::schema::{Schema, unsupported};
 use crate::source::Source;
+use crate::subject::Subject;
 use crate::types::{in_schema_of, made_name, object_name};
 use catalog::{EnumType, Enumeration, LabelPlace, ScalarType};
 use procedure::{Effect, SqlError};
@@ -153,6 +154,9 @@ impl Schema {
                 if self.is_mentioned(&changed.name) || self.is_written_in_tables(short) {
                     return Err(unsupported(source, node, "a new name of a type that other objects use"));
                 }
+                let subjects = [&changed.name, &new].map(|name| Subject::Type(name.clone()));
+                let [before, after] = subjects;
+                self.rename_subject(&before, after);
                 changed.name = new;
             }
             _ => return Err(unsupported(source, node, "this change of a type")),
@@ -179,6 +183,7 @@ impl Schema {
             table.checks.iter().any(|(_, own)| holds(own))
                 || table.columns.iter().any(|own| own.default.as_deref().is_some_and(holds))
                 || table.triggers.iter().any(|own| own.condition.as_deref().is_some_and(holds))
+                || table.indexes.iter().any(|own| own.details.condition.as_deref().is_some_and(holds))
         })
     }
 

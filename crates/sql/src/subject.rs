@@ -20,6 +20,8 @@ pub(crate) enum Subject {
     Routine(String),
     /// A schema.
     Namespace(String),
+    /// An enumeration.
+    Type(String),
 }
 
 impl Subject {
@@ -27,7 +29,7 @@ impl Subject {
     pub(crate) fn owner(&self) -> Option<&String> {
         match self {
             Self::Column(owner, _) | Self::Constraint(owner, _) | Self::Trigger(owner, _) => Some(owner),
-            Self::Relation(_) | Self::Routine(_) | Self::Namespace(_) => None,
+            Self::Relation(_) | Self::Routine(_) | Self::Namespace(_) | Self::Type(_) => None,
         }
     }
 }
@@ -41,6 +43,7 @@ impl fmt::Display for Subject {
             Self::Trigger(owner, name) => write!(f, "trigger {name} of {owner}"),
             Self::Routine(name) => write!(f, "routine {name}"),
             Self::Namespace(name) => write!(f, "schema {name}"),
+            Self::Type(name) => write!(f, "type {name}"),
         }
     }
 }

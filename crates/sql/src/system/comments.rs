@@ -11,6 +11,7 @@ const PG_PROC: i64 = 1255;
 const PG_CONSTRAINT: i64 = 2606;
 const PG_NAMESPACE: i64 = 2615;
 const PG_TRIGGER: i64 = 2620;
+const PG_TYPE: i64 = 1247;
 
 /// A row of `pg_description`.
 pub(crate) struct Described {
@@ -31,6 +32,7 @@ pub(crate) fn class_oid(name: &str) -> Option<i64> {
         "pg_constraint" => PG_CONSTRAINT,
         "pg_namespace" => PG_NAMESPACE,
         "pg_trigger" => PG_TRIGGER,
+        "pg_type" => PG_TYPE,
         _ => return None,
     })
 }
@@ -72,6 +74,7 @@ impl Schema {
                 (PG_TRIGGER, oid, 0)
             }
             Subject::Routine(name) => (PG_PROC, routine_oid(self.procedure(name)?), 0),
+            Subject::Type(name) => (PG_TYPE, self.catalog().enumeration(name)?.definition().oid.into(), 0),
             Subject::Namespace(name) => {
                 let (oid, _) = self.namespace_names().into_iter().find(|(_, own)| own == name)?;
                 (PG_NAMESPACE, oid, 0)
