@@ -12,7 +12,7 @@ const SCHEMA: &str = "CREATE SCHEMA other;
     COMMENT ON CONSTRAINT t_b_check ON t IS '4'; COMMENT ON CONSTRAINT t_pkey ON t IS '5';
     COMMENT ON INDEX t_b IS '6'; COMMENT ON TRIGGER g ON t IS '7'; COMMENT ON FUNCTION f() IS '8';
     COMMENT ON COLUMN v.a IS '9';
-    CREATE TYPE e AS ENUM ('x'); COMMENT ON TYPE e IS '90';";
+    CREATE TYPE temper AS ENUM ('x'); COMMENT ON TYPE temper IS '90';";
 
 /// Applies a script after the schema; returns the comments in the order of their texts, each as the class,
 /// the number and the column of its object.
@@ -36,7 +36,7 @@ fn comments_go_with_their_objects() {
         "DROP VIEW v; ALTER TABLE t RENAME COLUMN b TO d; ALTER TABLE t RENAME TO u;
          ALTER TABLE u ADD COLUMN e INT; ALTER TABLE u ALTER COLUMN c TYPE BIGINT;
          ALTER TABLE u RENAME CONSTRAINT t_b_check TO positive; ALTER INDEX t_b RENAME TO by_d;
-         ALTER TRIGGER g ON u RENAME TO h; ALTER TYPE e RENAME TO k;",
+         ALTER TRIGGER g ON u RENAME TO h; ALTER TYPE temper RENAME TO humour;",
     );
     let expected = [
         "1 schema other",
@@ -47,14 +47,14 @@ fn comments_go_with_their_objects() {
         "6 relation by_d",
         "7 trigger h of u",
         "8 routine f",
-        "90 type k",
+        "90 type humour",
     ];
     assert_eq!(changed, expected);
     let dropped = comments_after("DROP VIEW v; ALTER TABLE t DROP COLUMN b; DROP TRIGGER g ON t;");
     assert_eq!(
         dropped,
-        ["1 schema other", "2 relation t", "5 constraint t_pkey of t", "8 routine f", "90 type e"]
+        ["1 schema other", "2 relation t", "5 constraint t_pkey of t", "8 routine f", "90 type temper"]
     );
-    let none = comments_after("DROP VIEW v; DROP TABLE t; DROP FUNCTION f; DROP SCHEMA other; DROP TYPE e;");
+    let none = comments_after("DROP VIEW v; DROP TABLE t; DROP FUNCTION f; DROP SCHEMA other; DROP TYPE temper;");
     assert!(none.is_empty(), "{none:?}");
 }

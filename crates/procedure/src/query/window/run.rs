@@ -20,8 +20,8 @@ struct Progress {
     result: Option<Datum>,
     /// Holds `result`.
     arena: Arena,
-    /// The buckets of `ntile`.
-    buckets: Option<i64>,
+    /// The first row that `ntile` counts, and its buckets; `None` while its argument is NULL.
+    buckets: Option<(usize, i64)>,
 }
 
 impl Progress {
@@ -101,19 +101,19 @@ fn value_of(
                 value_beside(*function == WindowFunction::Lead, arguments, row, partition, machine)
             }
             WindowFunction::Ntile => {
-                let buckets = match progress.buckets {
+                let (first, buckets) = match progress.buckets {
                     Some(buckets) => buckets,
-                    None => match partition.value(0, &arguments[0], machine)? {
+                    None => match partition.value(row, &arguments[0], machine)? {
                         Datum::Int(buckets) if buckets <= 0 => {
                             let message = "argument of ntile must be greater than zero";
                             return Err(SqlError::new("22014", message).into());
                         }
-                        Datum::Int(buckets) => buckets,
+                        Datum::Int(buckets) => (row, buckets),
                         _ => return Ok(Datum::Null),
                     },
                 };
-                progress.buckets = Some(buckets);
-                Ok(Datum::Int(bucket_of(row as i64, partition.len() as i64, buckets)))
+                progress.buckets = Some((first, buckets));
+                Ok(Datum::Int(bucket_of((row - first) as i64, partition.len() as i64, buckets)))
             }
             function => Ok(position_of(*function, row, partition)),
         },
