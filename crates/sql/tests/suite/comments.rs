@@ -55,6 +55,7 @@ fn comments_go_with_their_objects() {
         dropped,
         ["1 schema other", "2 relation t", "5 constraint t_pkey of t", "8 routine f", "90 type temper"]
     );
-    let none = comments_after("DROP VIEW v; DROP TABLE t; DROP FUNCTION f; DROP SCHEMA other; DROP TYPE temper;");
+    let none =
+        comments_after("DROP VIEW v; DROP TABLE t; DROP FUNCTION f; DROP SCHEMA other; DROP TYPE temper");
     assert!(none.is_empty(), "{none:?}");
 }
