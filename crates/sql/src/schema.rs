@@ -151,9 +151,12 @@ impl Schema {
         let mut changed = self.clone();
         let effect = changed.change(&first, &source)?;
         changed.forget_foreign_keys();
-        changed.forget_comments();
-        while changed.bind_unbound() {
-            changed.recompile(&source, first.syntax())?;
+        // A statement that runs has changed no definition.
+        if !matches!(effect, Effect::Run(_)) {
+            changed.forget_comments();
+            while changed.bind_unbound() {
+                changed.recompile(&source, first.syntax())?;
+            }
         }
         Ok((changed, effect))
     }
