@@ -1,6 +1,7 @@
 //! COPY: the statement that it is executed as, and the format of its rows.
 
 use crate::StatementError;
+use crate::quoted::always_quoted;
 use crate::schema::{Schema, unsupported};
 use crate::source::Source;
 use crate::types::object_name;
@@ -49,15 +50,6 @@ pub enum CopyFormat {
     Binary,
 }
 
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// Returns a name of the catalog as SQL text.
-fn quoted_path(name: &str) -> String {
-    name.split('.').map(quoted).collect::<Vec<_>>().join(".")
-}
-
 impl Schema {
     /// Reads a COPY statement.
     pub(crate) fn copy(&self, copy: &ast::Copy, source: &Source) -> Result<Copy, StatementError> {
@@ -96,12 +88,12 @@ impl Schema {
                 }
                 let names = table.column_ref_list().into_iter().flat_map(|list| list.column_name_refs());
                 let mut columns: Vec<String> =
-                    names.map(|own| quoted(&ast::normalize_name_node(own.syntax()))).collect();
+                    names.map(|own| always_quoted(&ast::normalize_name_node(own.syntax()))).collect();
                 if columns.is_empty() {
-                    columns = definition.visible().iter().map(|column| quoted(&column.name)).collect();
+                    columns = definition.visible().iter().map(|column| always_quoted(&column.name)).collect();
                 }
                 let list = columns.join(", ");
-                let table = quoted_path(&name);
+                let table = name.split('.').map(always_quoted).collect::<Vec<_>>().join(".");
                 if is_in {
                     let parameters: Vec<_> = (1..=columns.len()).map(|n| format!("${n}")).collect();
                     let parameters = parameters.join(", ");

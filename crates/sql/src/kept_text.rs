@@ -1,5 +1,6 @@
 //! Conditions that a table keeps as text (CHECK). They are bound again when the table changes.
 
+use crate::quoted::always_quoted;
 use crate::source::Source;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -73,7 +74,7 @@ pub(crate) fn renamed(text: &str, old: &str, new: &str) -> String {
     let mut changed = text.to_owned();
     for (range, name) in names_in(text).into_iter().rev() {
         if name == old {
-            changed.replace_range(range, &format!("\"{}\"", new.replace('"', "\"\"")));
+            changed.replace_range(range, &always_quoted(new));
         }
     }
     changed
