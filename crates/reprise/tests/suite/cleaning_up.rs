@@ -110,9 +110,21 @@ const READS: [&str; 6] = [
     "SELECT max(id) FROM t",
 ];
 
-/// Opens a transaction that reads while deleted rows, `rows` of them, are cleaned up; meanwhile another
-/// session may add a row. Returns the SQLSTATE of its commit.
-fn read_beside_cleaning(scheme: Scheme, read: &str, rows: i32, added: Option<i32>) -> Option<String> {
+/// What the transaction itself writes in the end: elsewhere, and where the deleted rows were.
+const WRITES: [&str; 3] = [
+    "INSERT INTO ballast VALUES (1)",
+    "INSERT INTO t VALUES (7, 7, 7)",
+    "INSERT INTO t SELECT n, n, n FROM generate_series(5, 60) AS n",
+];
+
+/// Opens a transaction that reads while deleted rows, `rows` of them, are cleaned up, and then writes;
+/// meanwhile another session may add a row. Returns the SQLSTATE of its commit.
+fn read_beside_cleaning(
+    scheme: Scheme,
+    [read, write]: [&str; 2],
+    rows: i32,
+    added: Option<i32>,
+) -> Option<String> {
     let (_folder, db, mut reader) = under(scheme, TABLES);
     let mut cleaner = db.session().unwrap();
     cleaner.execute_script("CREATE TABLE more (id INT PRIMARY KEY)").unwrap();
@@ -132,9 +144,7 @@ fn read_beside_cleaning(scheme: Scheme, read: &str, rows: i32, added: Option<i32
     }
     // Where a row was added, the transaction is in a circle: it comes before the insert that it has not seen,
     // and after the one that it sees.
-    let after = reader
-        .query("SELECT count(*) FROM more")
-        .and_then(|_| reader.query("INSERT INTO ballast VALUES (1)"));
+    let after = reader.query("SELECT count(*) FROM more").and_then(|_| reader.query(write));
     let committed = after.and_then(|_| reader.commit()).and_then(|commit| commit.wait());
     committed.err().map(|error| error.sqlstate().to_owned())
 }
@@ -143,12 +153,9 @@ fn read_beside_cleaning(scheme: Scheme, read: &str, rows: i32, added: Option<i32
 fn what_an_open_transaction_has_read_as_deleted_is_no_conflict() {
     for scheme in Scheme::all() {
         for read in READS {
-            for rows in [5, 200] {
-                assert_eq!(
-                    read_beside_cleaning(scheme, read, rows, None),
-                    None,
-                    "{scheme}, {read}, {rows} rows"
-                );
+            for (write, rows) in WRITES.iter().flat_map(|write| [(write, 5), (write, 60), (write, 200)]) {
+                let state = read_beside_cleaning(scheme, [read, write], rows, None);
+                assert_eq!(state, None, "{scheme}, {read}, {rows} rows, {write}");
             }
         }
     }
@@ -158,7 +165,7 @@ fn what_an_open_transaction_has_read_as_deleted_is_no_conflict() {
 fn a_row_that_comes_back_after_it_was_cleaned_up_is_a_conflict() {
     for read in READS {
         for rows in [5, 200] {
-            let state = read_beside_cleaning(Scheme::Optimistic, read, rows, Some(9));
+            let state = read_beside_cleaning(Scheme::Optimistic, [read, WRITES[0]], rows, Some(9));
             assert_eq!(state.as_deref(), Some("40001"), "{read}, {rows} rows");
         }
     }

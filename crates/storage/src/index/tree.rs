@@ -12,6 +12,7 @@
 use super::fingers::{Approach, Finger, Fingers};
 use super::key::{Key, KeyShape, MAX_WORDS, Probe};
 use super::node::{NODE_BYTES, Node, prefetch_node};
+use super::observation::count_departure;
 use super::{Direction, Entries, InsertOutcome, LeafChange, LeafObservation};
 use crate::latch::Version;
 use crate::memory::Freed;
@@ -491,6 +492,7 @@ impl<K: KeyShape> Tree<K> {
             let neighbour = unsafe { Node::<K>::at(neighbour, guard) };
             let version = neighbour.latch.read().expect("it leaves only under its parent's latch");
             path[depth].node.set_successor(neighbour, version);
+            count_departure();
         }
         let slot = place.saturating_sub(1);
         let separator = slots.key(slot);

@@ -31,10 +31,11 @@ impl Workspace {
         record: Handle,
     ) -> Result<Option<Handle>, Failure> {
         let Self { tables, worker, leaves, fingers, .. } = self;
+        let guard = worker.guard();
         let mut on_change = |change| {
-            leaves.follow(&change);
+            leaves.follow(&change, guard);
         };
-        let record = worker.guard().record(record);
+        let record = guard.record(record);
         match tables.store(table).link(index, key, record, fingers, &mut on_change) {
             Ok(Linked::Added) => Ok(None),
             Ok(Linked::Exists(existing)) => Ok(Some(existing.handle())),
@@ -49,11 +50,12 @@ impl Workspace {
     pub(super) fn add(&mut self, table: TableId, key: &[u8]) -> Result<(Handle, bool), Failure> {
         let Self { tables, worker, leaves, fingers, image, interrupts, .. } = self;
         tables.recover(table, Place::Key(key), Intent::Write, worker.guard(), interrupts)?;
+        let guard = worker.guard();
         let mut on_change = |change| {
-            leaves.follow(&change);
+            leaves.follow(&change, guard);
         };
         let new = (&**image, NewState::uncommitted(worker.slot()));
-        match tables.store(table).add(key, new, worker.guard(), fingers, &mut on_change) {
+        match tables.store(table).add(key, new, guard, fingers, &mut on_change) {
             Ok(Added::New(record)) => Ok((record.handle(), true)),
             Ok(Added::Exists(record)) => Ok((record.handle(), false)),
             Err(error) => Err(out_of_memory(error)),
@@ -191,7 +193,8 @@ impl Workspace {
     fn remove_own(&mut self, table: &Table, index: usize, key: &[u8], record: Handle) {
         let Self { tables, worker, leaves, .. } = self;
         let index = tables.store(table.id).index_at(index);
-        index.remove_entry(key, worker.guard().record(record), &mut |change| leaves.follow(&change));
+        let guard = worker.guard();
+        index.remove_entry(key, guard.record(record), &mut |change| leaves.follow(&change, guard));
     }
 
     /// Publishes the index entries of an update that changes indexed columns.

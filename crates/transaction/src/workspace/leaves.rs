@@ -7,6 +7,7 @@
 
 use super::looks::Look;
 use super::write_set::WriteSet;
+use std::mem;
 use storage::{Guard, LeafChange, LeafObservation};
 
 /// A moment in the list of observed leaves.
@@ -23,6 +24,8 @@ pub(crate) struct Leaves {
     observed: Vec<LeafObservation>,
     /// What was observed while recovery adds rows; in place of `observed`.
     looks: Vec<Look>,
+    /// `LeafChange::departures` of the last change of its own.
+    departures: u64,
     /// How many halves of observed leaves were added behind their order.
     splits: usize,
 }
@@ -31,6 +34,7 @@ impl Leaves {
     pub(super) fn clear(&mut self) {
         self.observed.clear();
         self.looks.clear();
+        self.departures = 0;
         self.splits = 0;
     }
 
@@ -56,11 +60,12 @@ impl Leaves {
     }
 
     /// Follows a change of a leaf by the transaction itself; returns whether the leaf is observed.
-    pub(super) fn follow(&mut self, change: &LeafChange) -> bool {
-        self.looks.iter_mut().for_each(|look| look.follow(change));
+    pub(super) fn follow(&mut self, change: &LeafChange, guard: &Guard) -> bool {
+        let may_have_left = mem::replace(&mut self.departures, change.departures()) != change.departures();
+        self.looks.iter_mut().for_each(|look| look.follow(change, may_have_left, guard));
         let mut is_observed = false;
         for leaf in &mut self.observed {
-            is_observed |= leaf.follow(change);
+            is_observed |= leaf.follow(change, may_have_left, guard);
         }
         if let (true, Some(sibling)) = (is_observed, change.sibling()) {
             self.observed.push(sibling);

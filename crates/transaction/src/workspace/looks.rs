@@ -38,8 +38,8 @@ impl Look {
     }
 
     /// Follows a change of a leaf by the transaction itself.
-    pub(super) fn follow(&mut self, change: &LeafChange) {
-        let follows = self.leaf.as_mut().is_some_and(|leaf| leaf.follow(change));
+    pub(super) fn follow(&mut self, change: &LeafChange, may_have_left: bool, guard: &Guard) {
+        let follows = self.leaf.as_mut().is_some_and(|leaf| leaf.follow(change, may_have_left, guard));
         if follows && change.sibling().is_some() {
             self.leaf = None;
         }

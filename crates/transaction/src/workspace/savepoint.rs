@@ -106,7 +106,7 @@ impl Workspace {
                 let index = tables.store(link.table).index_at(link.index);
                 // A row that is newer than this one may have the key meanwhile.
                 let record = guard.record(link.record);
-                index.remove_entry(&link.key, record, &mut |change| leaves.follow(&change));
+                index.remove_entry(&link.key, record, &mut |change| leaves.follow(&change, guard));
             }
             guard.record(link.record).unlock(state);
         }
@@ -114,11 +114,12 @@ impl Workspace {
             let entry = self.writes.entries[position];
             if entry.action.is_own() {
                 let Self { tables, worker, leaves, scratch, .. } = self;
-                let record = worker.guard().record(entry.record);
+                let guard = worker.guard();
+                let record = guard.record(entry.record);
                 lock(record);
                 record.unlock_dead();
                 let store = tables.store(entry.table);
-                tables.unlink(store, record, scratch, &mut |change| leaves.follow(&change));
+                tables.unlink(store, record, scratch, &mut |change| leaves.follow(&change, guard));
             }
         }
     }
