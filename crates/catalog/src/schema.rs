@@ -55,8 +55,11 @@ pub struct Column {
     pub ty: ScalarType,
     /// Whether NULL is allowed.
     pub nullable: bool,
-    /// DEFAULT, as SQL text.
+    /// DEFAULT, or the expression that generates the column's values, as SQL text.
     pub default: Option<String>,
+    /// Whether it is GENERATED ALWAYS AS (…) STORED: every write of a row computes its value.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub generated: bool,
     /// Whether it is an IDENTITY.
     pub identity: Option<Identity>,
 }
@@ -64,7 +67,8 @@ pub struct Column {
 impl Default for Column {
     /// Returns a TEXT NOT NULL column without a name.
     fn default() -> Self {
-        Self { name: String::new(), ty: ScalarType::Text, nullable: false, default: None, identity: None }
+        let (name, ty) = (String::new(), ScalarType::Text);
+        Self { name, ty, nullable: false, default: None, generated: false, identity: None }
     }
 }
 

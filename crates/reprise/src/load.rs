@@ -82,7 +82,7 @@ impl Loader {
     /// ```
     ///
     /// # Errors
-    /// 42P01: there is no such table. 42601: the number of values is wrong. 23502: NULL in a NOT NULL column.
+    /// 42P01: there is no such table. 42601: the number of values is wrong. 0A000: a column is generated. 23502: NULL in a NOT NULL column.
     /// 23505: the primary key exists. 53200: out of memory. A value of another type has the error of the
     /// type.
     pub fn insert(&mut self, table: &str, values: &[Value]) -> Result<(), Error> {
@@ -102,6 +102,10 @@ impl Loader {
         let is_violated = |column: &usize| self.row[*column].is_null() && !columns[*column].nullable;
         if let Some(column) = (0..columns.len()).find(is_violated) {
             return Err(Violated::NotNull(column).error(table, &self.row, &self.arena).into());
+        }
+        if let Some(column) = columns.iter().find(|column| column.generated) {
+            let message = format!("a loader cannot compute the generated column \"{}\"", column.name);
+            return Err(SqlError::new("0A000", message).with_hint("Use INSERT or COPY.").into());
         }
         if table.hidden_key {
             // The form of a statement's hidden keys: the time, then a number that is unique at that time.

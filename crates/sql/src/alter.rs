@@ -7,16 +7,17 @@
 use crate::StatementError;
 use crate::binder::{Binder, Typed};
 use crate::definition::TableBuilder;
-use crate::kept_text;
 use crate::schema::{Schema, refused, unsupported};
 use crate::source::Source;
 use crate::types::{in_schema_of, is_assignable, made_name, object_name, short};
-use catalog::{NewIndex, NewTable, Table, Type};
+use catalog::{NewTable, Table, Type};
 use procedure::{CastContext, Effect, Expression, Rebuild, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+mod columns;
 
 /// The origin of a column's values.
 #[derive(Clone)]
@@ -256,12 +257,14 @@ impl Schema {
             };
             values.push(value);
         }
-        let checks = binder.bind_plain_checks(new, new_registers, node)?;
+        let rules = binder.bind_plain_rules(new, new_registers, node)?;
+        let (generated, checks) = (rules.generated, rules.conditions);
         let keys = self.foreign_keys();
         let references = keys.iter().flat_map(|keys| keys.references_of(new.id));
         let references = references.filter(|own| new_keys.contains(&own.name)).cloned().collect();
         let (old, new) = (Arc::clone(old), Arc::clone(new));
-        Ok(Rebuild { old, new, registers: binder.registers.len(), values, checks, references })
+        let registers = binder.registers.len();
+        Ok(Rebuild { old, new, registers, values, generated, checks, references })
     }
 }
 
@@ -379,26 +382,6 @@ impl Alteration<'_> {
         }
     }
 
-    fn add_column(&mut self, add: &ast::AddColumn) -> Result<(), StatementError> {
-        let node = add.syntax();
-        let name = self.builder.binder.part(add.column_name(), node)?.text();
-        if add.if_not_exists().is_some() && self.builder.table.columns.iter().any(|own| own.name == name) {
-            return Ok(());
-        }
-        let place = self.builder.add_column(name, add.ty(), node)?;
-        self.origins.insert(place, Origin::Hidden);
-        self.rebuilds = true;
-        for constraint in add.constraints() {
-            match ast::ColumnConstraint::cast(constraint.syntax().clone()) {
-                Some(constraint) => self.builder.column_constraint(place, &constraint)?,
-                None => return Err(self.builder.binder.unsupported(node, "this constraint")),
-            }
-        }
-        self.builder.merge_keys();
-        self.origins[place] = Origin::Added(self.builder.table.columns[place].default.clone());
-        Ok(())
-    }
-
     /// Returns the foreign keys that reference columns of the old table: the table of each, and its name.
     fn users_of(&self, is_meant: impl Fn(&[usize]) -> bool) -> Vec<Dropped> {
         let referencing = self.builder.binder.schema.catalog().references_to(&self.old.name);
@@ -461,137 +444,6 @@ impl Alteration<'_> {
         } else if !if_exists {
             let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
             return self.error(node, "42704", message);
-        }
-        Ok(())
-    }
-
-    fn drop_column(
-        &mut self,
-        place: usize,
-        cascades: bool,
-        drops_references: &mut Vec<Dropped>,
-        node: &SyntaxNode,
-    ) -> Result<(), StatementError> {
-        let name = self.builder.table.columns[place].name.clone();
-        self.builder.table.foreign_keys.retain(|key| !key.columns.contains(&place));
-        let uses = |own: &NewIndex| {
-            let condition = own.details.condition.as_ref();
-            own.columns.contains(&place)
-                || own.details.included.contains(&place)
-                || condition.is_some_and(|text| kept_text::mentions(text, &name))
-        };
-        while let Some(index) = self.builder.table.indexes.iter().position(uses) {
-            self.drop_index_of_constraint(index, cascades, drops_references, node)?;
-        }
-        let table = &mut self.builder.table;
-        table.checks.retain(|(_, text)| !kept_text::mentions(text, &name));
-        table.columns.remove(place);
-        let moved = |column: &mut usize| *column -= usize::from(*column > place);
-        for index in &mut table.indexes {
-            index.columns.iter_mut().chain(&mut index.details.included).for_each(moved);
-        }
-        table.foreign_keys.iter_mut().for_each(|key| key.columns.iter_mut().for_each(moved));
-        self.origins.remove(place);
-        self.rebuilds = true;
-        Ok(())
-    }
-
-    fn alter_column(&mut self, alter: &ast::AlterColumn) -> Result<(), StatementError> {
-        use ast::AlterColumnOption as Option_;
-        let node = alter.syntax();
-        let place = self.column(alter.column_name_ref(), node)?;
-        let primary = self.builder.table.indexes.first().filter(|_| !self.builder.primary_is_gone);
-        let is_key = primary.is_some_and(|own| own.columns.contains(&place));
-        match self.builder.binder.part(alter.option(), node)? {
-            Option_::SetDefault(set) => {
-                let expression = self.builder.binder.part(set.expr(), node)?;
-                self.builder.set_default(place, &expression)
-            }
-            Option_::DropDefault(_) => {
-                self.builder.table.columns[place].default = None;
-                Ok(())
-            }
-            Option_::AddGenerated(add) => self.add_identity(place, &add),
-            Option_::DropIdentity(_) => {
-                let column = &mut self.builder.table.columns[place];
-                (column.default, column.identity) = (None, None);
-                Ok(())
-            }
-            Option_::SetNotNull(_) => {
-                self.rebuilds |= self.builder.table.columns[place].nullable;
-                self.builder.table.columns[place].nullable = false;
-                Ok(())
-            }
-            Option_::DropNotNull(_) if is_key => {
-                let name = &self.builder.table.columns[place].name;
-                self.error(node, "42P16", format!("column \"{name}\" is in a primary key"))
-            }
-            Option_::DropNotNull(_) => {
-                self.rebuilds |= !self.builder.table.columns[place].nullable;
-                self.builder.table.columns[place].nullable = true;
-                Ok(())
-            }
-            Option_::SetType(set) => {
-                let ty = self.builder.binder.part(set.ty(), node)?;
-                let Type::Scalar(ty) = self.builder.binder.bind_type(&ty)? else {
-                    return Err(self.builder.binder.unsupported(ty.syntax(), "a column of an array type"));
-                };
-                let Origin::Old(own) = self.origins[place] else {
-                    return Err(self.builder.binder.unsupported(node, "changing a type twice"));
-                };
-                if !self.users_of(|columns| columns.contains(&own)).is_empty() || self.is_foreign(place) {
-                    let what = "changing the type of a column of a foreign key";
-                    return Err(self.builder.binder.unsupported(node, what));
-                }
-                self.builder.table.columns[place].ty = ty;
-                self.origins[place] = Origin::Converted(own, set.using_expr().and_then(|own| own.expr()));
-                self.rebuilds = true;
-                Ok(())
-            }
-            Option_::SetStatistics(_) | Option_::SetStorage(_) | Option_::SetCompression(_) => Ok(()),
-            other => Err(self.builder.binder.unsupported(other.syntax(), "this change of a column")),
-        }
-    }
-
-    fn add_identity(&mut self, place: usize, add: &ast::AddGenerated) -> Result<(), StatementError> {
-        let (node, column) = (add.syntax(), &self.builder.table.columns[place]);
-        let subject = format!("column \"{}\" of relation \"{}\"", column.name, self.builder.short_name());
-        let is_integer = column.ty.is_integer();
-        if is_integer && column.nullable {
-            let message = format!("{subject} must be declared NOT NULL before identity can be added");
-            return self.error(node, "55000", message);
-        }
-        if is_integer && column.identity.is_some() {
-            return self.error(node, "55000", format!("{subject} is already an identity column"));
-        }
-        if is_integer && column.default.is_some() {
-            return self.error(node, "55000", format!("{subject} already has a default value"));
-        }
-        self.builder.identity(place, add.generated_when(), add.sequence_option_list(), node)
-    }
-
-    fn is_foreign(&self, place: usize) -> bool {
-        self.builder.table.foreign_keys.iter().any(|key| key.columns.contains(&place))
-    }
-
-    fn rename_column(&mut self, place: usize, new: String, node: &SyntaxNode) -> Result<(), StatementError> {
-        if self.builder.table.columns.iter().any(|own| own.name == new) {
-            let message =
-                format!("column \"{new}\" of relation \"{}\" already exists", self.builder.table.name);
-            return self.error(node, "42701", message);
-        }
-        let table = &mut self.builder.table;
-        let old = std::mem::replace(&mut table.columns[place].name, new.clone());
-        let conditions = table.triggers.iter_mut().filter_map(|own| own.condition.as_mut());
-        let of_indexes = table.indexes.iter_mut().filter_map(|own| own.details.condition.as_mut());
-        let conditions = conditions.chain(of_indexes);
-        for text in table.checks.iter_mut().map(|(_, text)| text).chain(conditions) {
-            *text = kept_text::renamed(text, &old, &new);
-        }
-        for column in table.triggers.iter_mut().flat_map(|own| &mut own.columns) {
-            if *column == old {
-                column.clone_from(&new);
-            }
         }
         Ok(())
     }

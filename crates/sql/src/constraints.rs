@@ -1,37 +1,36 @@
-//! DEFAULT and CHECK, which are kept as text.
+//! DEFAULT, generated columns and CHECK, which are kept as text.
 
 use crate::binder::Binder;
 use crate::error::StatementError;
 use crate::plan::{Applied, apply_all};
 use crate::source::Source;
 use catalog::{ScalarType, Table};
-use procedure::query::{Plan, RowChecks};
+use procedure::query::{Plan, RowRules};
 use procedure::{ByValueCause, CastContext, Check, Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
 impl Binder<'_> {
-    /// Checks a condition on the rows of a table that is kept as text. Returns whether its value depends on
-    /// more than the row. `what` is the kind of the condition, for errors.
+    /// Checks an expression over the rows of a table that is kept as text: `bind` binds it. Returns whether its
+    /// value depends on more than the row. `what` is the kind of the expression, for errors.
     pub(crate) fn depends_on_call(
         &self,
         table: &Arc<Table>,
-        condition: &ast::Expr,
+        node: &SyntaxNode,
         what: &str,
+        bind: impl FnOnce(&mut Binder<'_>) -> Result<(), StatementError>,
     ) -> Result<bool, StatementError> {
         // A separate binder: what the statement depends on besides does not count.
         let mut binder = Binder::new(self.schema, self.source);
         let registers = binder.row_registers(table);
-        let bind =
-            |binder: &mut Binder<'_>| binder.over_row(table, registers, |own| own.bind_condition(condition));
-        let (_, applied) = binder.applying(bind)?;
-        binder.refuse_subqueries(&applied, what, condition.syntax())?;
+        let ((), applied) = binder.applying(|binder| binder.over_row(table, registers, bind))?;
+        binder.refuse_subqueries(&applied, what, node)?;
         let draws = matches!(binder.by_value, Some(ByValueCause::Sequence));
         Ok(binder.uses_seed || binder.uses_timestamp || binder.writes || draws)
     }
 
-    /// Binds a column's DEFAULT.
+    /// Binds a column's DEFAULT; NULL for a generated column, whose value is computed afterwards.
     pub(crate) fn bind_default(
         &mut self,
         table: &Table,
@@ -39,7 +38,8 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Expression, StatementError> {
         let definition = &table.columns[column];
-        self.bind_default_text(definition.default.as_deref(), definition.ty, node)
+        let text = definition.default.as_deref().filter(|_| !definition.generated);
+        self.bind_default_text(text, definition.ty, node)
     }
 
     /// Binds the text of a default for a column of a type; NULL without a text.
@@ -81,13 +81,45 @@ impl Binder<'_> {
         bound.map_err(|error| self.error(node, error.error))
     }
 
-    /// Binds the CHECK constraints of a table, over a row in registers.
-    pub(crate) fn bind_checks(
+    /// Binds the generated columns of a table, over a row in registers; of a row of which a statement sets
+    /// some columns, those whose values follow from them.
+    fn bind_generated(
         &mut self,
         table: &Table,
         registers: Register,
+        set: Option<&[usize]>,
         node: &SyntaxNode,
-    ) -> Result<RowChecks, StatementError> {
+    ) -> Result<Vec<(usize, Expression)>, StatementError> {
+        let mut generated = Vec::new();
+        for (place, column) in table.columns.iter().enumerate() {
+            let Some(text) = column.default.as_deref().filter(|_| column.generated) else { continue };
+            let value = self.bind_definition(text, node, |binder, expression| {
+                binder.over_row(table, registers, |binder| {
+                    binder.bind_as(expression, column.ty, CastContext::Assignment)
+                })
+            })?;
+            let mut follows = set.is_none_or(|set| set.contains(&place));
+            value.walk(&mut |part| {
+                let register = Self::register_of(part).and_then(|own| own.0.checked_sub(registers.0));
+                follows |= register.is_some_and(|own| set.is_some_and(|set| set.contains(&(own as usize))));
+            });
+            if follows {
+                generated.push((place, value));
+            }
+        }
+        Ok(generated)
+    }
+
+    /// Binds the generated columns and the CHECK constraints of a table, over a row in registers. `set` are
+    /// the columns that a statement sets, if it sets some of an existing row.
+    pub(crate) fn bind_rules(
+        &mut self,
+        table: &Table,
+        registers: Register,
+        set: Option<&[usize]>,
+        node: &SyntaxNode,
+    ) -> Result<RowRules, StatementError> {
+        let generated = self.bind_generated(table, registers, set, node)?;
         let (conditions, applied) = self.applying(|binder| {
             let mut checks = Vec::new();
             for (name, text) in &table.checks {
@@ -100,19 +132,19 @@ impl Binder<'_> {
         })?;
         self.refuse_subqueries(&applied, "check constraint", node)?;
         let calls = (!applied.is_empty()).then(|| Box::new(apply_all(applied, Plan::One)));
-        Ok(RowChecks { calls, conditions })
+        Ok(RowRules { generated, calls, conditions })
     }
 
-    /// Binds the CHECK constraints of a table where no function can be called.
-    pub(crate) fn bind_plain_checks(
+    /// Binds the rules of a table where no function can be called.
+    pub(crate) fn bind_plain_rules(
         &mut self,
         table: &Table,
         registers: Register,
         node: &SyntaxNode,
-    ) -> Result<Vec<Check>, StatementError> {
-        let checks = self.bind_checks(table, registers, node)?;
-        match checks.calls {
-            None => Ok(checks.conditions),
+    ) -> Result<RowRules, StatementError> {
+        let rules = self.bind_rules(table, registers, None, node)?;
+        match rules.calls {
+            None => Ok(rules),
             Some(_) => Err(self.unsupported(node, "this change of rows whose CHECK calls a function")),
         }
     }

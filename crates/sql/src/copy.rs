@@ -90,7 +90,16 @@ impl Schema {
                 let mut columns: Vec<String> =
                     names.map(|own| always_quoted(&ast::normalize_name_node(own.syntax()))).collect();
                 if columns.is_empty() {
-                    columns = definition.visible().iter().map(|column| always_quoted(&column.name)).collect();
+                    let copied = definition.visible().iter().filter(|column| !column.generated);
+                    columns = copied.map(|column| always_quoted(&column.name)).collect();
+                } else if let Some(column) = definition
+                    .visible()
+                    .iter()
+                    .find(|own| own.generated && columns.contains(&always_quoted(&own.name)))
+                {
+                    let message = format!("column \"{}\" is a generated column", column.name);
+                    let error = SqlError::new("42P10", message);
+                    return Err(at(error.with_detail("Generated columns cannot be used in COPY.")));
                 }
                 let list = columns.join(", ");
                 let table = name.split('.').map(always_quoted).collect::<Vec<_>>().join(".");

@@ -11,12 +11,13 @@ use catalog::{
     Column, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table, TableId,
     Type,
 };
-use procedure::{CastContext, SqlError};
+use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+mod generated;
 mod names;
 
 /// The DEFAULT of the hidden key of a table without a primary key.
@@ -34,6 +35,8 @@ pub(crate) struct TableBuilder<'a> {
     references: Vec<(ForeignKey, Option<Vec<String>>, SyntaxNode)>,
     /// CHECK constraints that are bound after all columns are known.
     unbound: Vec<ast::CheckConstraint>,
+    /// Generated columns by name, whose expressions are bound after all columns are known.
+    generated: Vec<(String, ast::Expr)>,
     /// Whether the primary key was dropped.
     pub(crate) primary_is_gone: bool,
     /// Sequences whose numbers are defaults of columns.
@@ -100,6 +103,7 @@ impl<'a> TableBuilder<'a> {
             uniques: Vec::new(),
             references: Vec::new(),
             unbound: Vec::new(),
+            generated: Vec::new(),
             primary_is_gone: false,
             sequences: Vec::new(),
         }
@@ -190,6 +194,7 @@ impl<'a> TableBuilder<'a> {
             ast::ColumnConstraint::NotNullConstraint(_) => self.table.columns[place].nullable = false,
             ast::ColumnConstraint::NullConstraint(_) => {}
             ast::ColumnConstraint::DefaultConstraint(default) => {
+                self.refuse_second_default(place, "default", node)?;
                 let expression = self.binder.part(default.expr(), node)?;
                 self.set_default(place, &expression)?;
             }
@@ -219,10 +224,13 @@ impl<'a> TableBuilder<'a> {
                 self.references.push((key, column, node.clone()));
             }
             ast::ColumnConstraint::GeneratedConstraint(generated) => {
-                let Some(ast::GeneratedAs::GeneratedIdentity(own)) = generated.generated_as() else {
-                    return Err(self.binder.unsupported(node, "a generated column"));
-                };
-                self.identity(place, own.generated_when(), own.sequence_option_list(), node)?;
+                match self.binder.part(generated.generated_as(), node)? {
+                    ast::GeneratedAs::GeneratedIdentity(own) => {
+                        self.refuse_second_default(place, "identity", node)?;
+                        self.identity(place, own.generated_when(), own.sequence_option_list(), node)?;
+                    }
+                    ast::GeneratedAs::GeneratedStored(own) => self.generate(place, &own, node)?,
+                }
             }
             _ => return Err(self.binder.unsupported(node, "this constraint")),
         }
@@ -255,8 +263,8 @@ impl<'a> TableBuilder<'a> {
 
     /// Sets the DEFAULT of a column.
     pub(crate) fn set_default(&mut self, place: usize, expression: &ast::Expr) -> Result<(), StatementError> {
-        let ty = self.table.columns[place].ty;
-        let bind = |binder: &mut Binder<'_>| binder.bind_as(expression, ty, CastContext::Assignment);
+        let column = self.table.columns[place].clone();
+        let bind = |binder: &mut Binder<'_>| generated::bind_for(binder, expression, &column);
         let (_, applied) = self.binder.applying(bind)?;
         self.binder.refuse_subqueries(&applied, "DEFAULT expression", expression.syntax())?;
         let text = self.binder.source.text_of(expression.syntax()).to_owned();
@@ -490,6 +498,7 @@ impl<'a> TableBuilder<'a> {
         }
         let table = self.as_table();
         self.check_expressions(&table)?;
+        self.check_generated(&table)?;
         self.look_up_references(&table)?;
         for sequence in &mut self.sequences {
             let owner = sequence.sequence.as_mut().and_then(|own| own.owner.as_mut());
@@ -527,7 +536,8 @@ impl<'a> TableBuilder<'a> {
     fn check_expressions(&mut self, table: &Arc<Table>) -> Result<(), StatementError> {
         for check in std::mem::take(&mut self.unbound) {
             let expression = self.binder.part(check.expr(), check.syntax())?;
-            if self.binder.depends_on_call(table, &expression, "check constraint")? {
+            let bind = |binder: &mut Binder<'_>| binder.bind_condition(&expression).map(|_| ());
+            if self.binder.depends_on_call(table, expression.syntax(), "check constraint", bind)? {
                 return Err(self.binder.unsupported(check.syntax(), "a CHECK that depends on the call"));
             }
         }
@@ -582,6 +592,7 @@ impl<'a> TableBuilder<'a> {
                 }
             }
             self.table.foreign_keys.push(key);
+            self.refuse_generated_keys(&at)?;
         }
         Ok(())
     }

@@ -45,7 +45,8 @@ pub(crate) fn index_definition(
         while let ast::Expr::ParenExpr(inner) = &condition {
             condition = binder.part(inner.expr(), clause.syntax())?;
         }
-        if binder.depends_on_call(&table, &condition, "index predicate")? {
+        let bind = |binder: &mut Binder<'_>| binder.bind_condition(&condition).map(|_| ());
+        if binder.depends_on_call(&table, condition.syntax(), "index predicate", bind)? {
             let error = SqlError::new("42P17", "functions in index predicate must be marked IMMUTABLE");
             return Err(binder.error(condition.syntax(), error));
         }

@@ -11,7 +11,7 @@ use crate::plan::Bound;
 use crate::query::{BoundRows, Work};
 use crate::trigger::Triggered;
 use catalog::Type;
-use procedure::query::{Delete, Insert, JoinKind, Plan, Update};
+use procedure::query::{Delete, Insert, JoinKind, Plan, RowRules, Update};
 use procedure::{
     Access, Aggregate, AggregateFunction, Cast, Choice, Expression, Function, OperationKind, Path, Register,
     Select, Statement, added_columns,
@@ -70,6 +70,44 @@ pub(crate) fn varies(expression: &Expression) -> bool {
         varies |= matches!(part, Expression::Function { function: Function::Next(_), .. });
     });
     varies
+}
+
+/// Returns whether an expression may be evaluated several times: it has one value, and no effect.
+fn is_repeatable(expression: &Expression) -> bool {
+    use Function::{CurrentNumber, LastNumber, Next, NextNumber, SetNumber};
+    let mut is_repeatable = true;
+    expression.walk(&mut |part| {
+        if let Expression::Function { function, .. } = part {
+            is_repeatable &=
+                !matches!(function, Next(_) | NextNumber(_) | SetNumber(_) | CurrentNumber(_) | LastNumber);
+        }
+    });
+    is_repeatable
+}
+
+/// Replaces, in the values of generated columns, the registers of a row by its values. Returns the values
+/// with their columns; `None` if one of a row's values would have to be evaluated twice and may not be.
+fn generated_of(
+    rules: &RowRules,
+    first: Register,
+    value_of: impl Fn(usize) -> Option<Expression>,
+) -> Option<Vec<(usize, Expression)>> {
+    let generated = rules.generated.iter().map(|(column, value)| {
+        let mut row: Values = Vec::new();
+        let mut is_repeatable = true;
+        value.walk(&mut |part| {
+            let Some(register) = Binder::register_of(part) else { return };
+            let place = register.0.checked_sub(first.0).map(|place| place as usize);
+            if let Some(value) = place.and_then(&value_of) {
+                is_repeatable &= self::is_repeatable(&value);
+                row.push((register, value));
+            }
+        });
+        let mut value = value.clone();
+        replace(&mut value, &row);
+        is_repeatable.then_some((*column, value))
+    });
+    generated.collect()
 }
 
 fn is_supported(aggregate: &Aggregate) -> bool {
@@ -265,9 +303,9 @@ impl Binder<'_> {
         returned: &[(Register, Expression)],
         node: &SyntaxNode,
     ) -> Option<Lowered> {
-        let Insert { input, table, values, registers, checks, conflict, triggers, .. } = insert;
+        let Insert { input, table, values, registers, rules, conflict, triggers, .. } = insert;
         let references_itself = table.foreign_keys.iter().any(|key| key.parent == table.name);
-        if conflict.is_some() || references_itself || checks.calls.is_some() {
+        if conflict.is_some() || references_itself || rules.calls.is_some() {
             return None;
         }
         let references = self.schema.foreign_keys().map(|own| own.references_of(table.id).to_vec());
@@ -275,9 +313,15 @@ impl Binder<'_> {
             table: Arc::clone(table),
             values,
             registers: *registers,
-            checks: checks.conditions.clone(),
+            checks: rules.conditions.clone(),
             references: references.clone().unwrap_or_default(),
             returning: Vec::new(),
+        };
+        let complete = |mut values: Vec<Expression>| {
+            for (column, value) in generated_of(rules, *registers, |column| values.get(column).cloned())? {
+                values[column] = value;
+            }
+            Some(values)
         };
         let (own, below) = computed(input);
         if let Some(calls) = self.calls_of(below) {
@@ -289,7 +333,7 @@ impl Binder<'_> {
                     self.lower_triggered_insert(insert, values, write, node)?,
                 ));
             }
-            let work = Work::Operation(kind(values));
+            let work = Work::Operation(kind(complete(values)?));
             return triggers.is_none().then(|| Lowered { calls, work, values: returned.to_vec() });
         }
         if !columns.is_empty() || triggers.is_some() {
@@ -305,20 +349,20 @@ impl Binder<'_> {
             let row = |row: &Vec<Expression>| {
                 let of_row: Values = given.iter().copied().zip(row.iter().cloned()).collect();
                 let (window, first) = (self.row_registers(table), *registers);
-                let mut kind = kind(replaced(values, &of_row));
+                let mut kind = kind(complete(replaced(values, &of_row))?);
                 kind.visit_registers(&mut |_, register| {
                     let column = register.0.wrapping_sub(first.0);
                     if (column as usize) < table.columns.len() {
                         register.0 = window.0 + column;
                     }
                 });
-                kind
+                Some(kind)
             };
-            let work = Work::Inserts(rows.iter().map(row).collect());
+            let work = Work::Inserts(rows.iter().map(row).collect::<Option<_>>()?);
             return Some(Lowered { calls, work, values: Vec::new() });
         }
         let (select, values) = self.lower_source(input, values)?;
-        let work = Work::Repeat(Box::new([OperationKind::Select(select), kind(values)]));
+        let work = Work::Repeat(Box::new([OperationKind::Select(select), kind(complete(values)?)]));
         Some(Lowered { calls, work, values: Vec::new() })
     }
 
@@ -357,12 +401,17 @@ impl Binder<'_> {
         returned: &[(Register, Expression)],
         replacements: &mut Values,
     ) -> Option<OperationKind> {
-        let Update { input, table, assignments, registers, checks, keys, triggers, .. } = update;
+        let Update { input, table, registers, rules, keys, triggers, .. } = update;
         let Plan::Scan { access, .. } = &**input else { return None };
+        let mut assignments = update.assignments.clone();
+        assignments.retain(|(own, _)| rules.generated.iter().all(|(column, _)| own != column));
+        let given = |column: usize| assignments.iter().find(|(own, _)| *own == column).map(|(_, own)| own.clone());
+        let generated = generated_of(rules, *registers, given)?;
+        assignments.extend(generated.iter().cloned());
         let is_changed = |column: &usize| assignments.iter().any(|(own, _)| own == column);
         if triggers.is_some()
             || keys.is_some()
-            || checks.calls.is_some()
+            || rules.calls.is_some()
             || table.primary().columns.iter().any(is_changed)
         {
             return None;
@@ -386,7 +435,8 @@ impl Binder<'_> {
             });
         };
         let mut needed = Vec::new();
-        for check in &checks.conditions {
+        assignments.iter().for_each(|(_, value)| keep(value));
+        for check in &rules.conditions {
             let (mut reads, mut is_touched) = (false, false);
             check.condition.walk(&mut |part| {
                 if let Expression::Register(register) = part
@@ -405,9 +455,11 @@ impl Binder<'_> {
         let new = |(column, value): &(usize, Expression)| {
             (*column, Register(registers.0 + *column as u32), value.clone())
         };
+        assignments.iter_mut().for_each(|(_, value)| replace(value, replacements));
+        let assignments = assignments.iter().map(new).collect();
         Some(OperationKind::Update {
             access,
-            assignments: assignments.iter().map(new).collect(),
+            assignments,
             checks: needed,
             returning: Vec::new(),
             added: Vec::new(),

@@ -313,7 +313,8 @@ impl Schema {
             }
         }
         change.depends_on_call = binder.uses_timestamp || binder.uses_seed;
-        change.checks = binder.bind_plain_checks(table, row, node)?;
+        let rules = binder.bind_plain_rules(table, row, node)?;
+        (change.generated, change.checks) = (rules.generated, rules.conditions);
         change.registers = binder.registers.len();
         Ok(change)
     }

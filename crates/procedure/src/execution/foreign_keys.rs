@@ -51,7 +51,9 @@ pub struct KeyChange {
     pub values: Vec<Expression>,
     /// The defaults of the columns.
     pub defaults: Vec<Expression>,
-    /// The CHECK constraints on the columns.
+    /// Generated columns, and their values of the row.
+    pub generated: Vec<(usize, Expression)>,
+    /// The CHECK constraints on the row.
     pub checks: Vec<Check>,
     /// Whether the defaults depend on the time or on random values.
     pub depends_on_call: bool,
@@ -469,10 +471,12 @@ impl Acting<'_> {
             };
             let mut whole: Vec<Datum> =
                 row[1..].iter().map(|own| machine.frame.arena.adopt(*own, &users.arena)).collect();
-            let changes: Vec<(usize, Datum)> = columns.iter().copied().zip(values.iter().copied()).collect();
+            let mut changes: Vec<(usize, Datum)> =
+                columns.iter().copied().zip(values.iter().copied()).collect();
             changes.iter().for_each(|(column, value)| whole[*column] = *value);
+            self.generate(&mut changes, &mut whole, machine)?;
             self.check(&changes, &whole, machine)?;
-            if columns.iter().any(|column| table.primary().columns.contains(column)) {
+            if changes.iter().any(|(column, _)| table.primary().columns.contains(column)) {
                 data.delete(table, found)?;
                 data.insert(table, &whole, &machine.frame.arena)?;
             } else {
@@ -494,6 +498,26 @@ impl Acting<'_> {
         let evaluated: Vec<Datum> =
             change.values.iter().map(|value| value.evaluate(&mut apart)).collect::<Result<_, _>>()?;
         Ok(evaluated.into_iter().map(|value| machine.frame.arena.adopt(value, &apart.frame.arena)).collect())
+    }
+
+    /// Sets the generated columns of a changed row, and adds them to its changes.
+    fn generate(
+        &self,
+        changes: &mut Vec<(usize, Datum)>,
+        row: &mut [Datum],
+        machine: &mut Machine,
+    ) -> Result<(), Failure> {
+        let generated = &self.reference.change.generated;
+        if generated.is_empty() {
+            return Ok(());
+        }
+        let mut apart = self.machine_with(0, row, machine);
+        for (column, value) in generated {
+            let value = value.evaluate(&mut apart)?;
+            row[*column] = machine.frame.arena.adopt(value, &apart.frame.arena);
+            changes.push((*column, row[*column]));
+        }
+        Ok(())
     }
 
     /// Checks the NOT NULL and CHECK constraints of a changed row.

@@ -38,6 +38,8 @@ pub struct Rebuild {
     pub registers: usize,
     /// The values of the new row's columns.
     pub values: Vec<Expression>,
+    /// The generated columns of the new row, and their values of its other columns.
+    pub generated: Vec<(usize, Expression)>,
     /// The CHECK constraints of the new row.
     pub checks: Vec<Check>,
     /// The foreign keys of the new row.

@@ -40,7 +40,7 @@ pub(crate) use sort::compare_keys;
 pub use window::{
     Exclusion, Frame, FrameBound, FrameMode, FrameOffset, Window, WindowCall, WindowFunction, WindowValue,
 };
-pub use write::{ConflictUpdate, Delete, Insert, OnConflict, RowChecks, Triggers, Update};
+pub use write::{ConflictUpdate, Delete, Insert, OnConflict, RowRules, Triggers, Update};
 
 use crate::ForeignKeys;
 use crate::{

@@ -18,6 +18,11 @@ use std::sync::Arc;
 /// Columns, and the values that they are set to.
 type Assignments = Vec<(usize, Expression)>;
 
+/// Returns the error of a value for a generated column.
+fn of_generated(error: SqlError, column: &str) -> SqlError {
+    error.with_detail(format!("Column \"{column}\" is a generated column."))
+}
+
 fn is_default(expression: &ast::Expr) -> bool {
     let is_default = |literal: &ast::Literal| matches!(literal.kind(), Some(ast::LitKind::Default(_)));
     matches!(expression, ast::Expr::Literal(literal) if is_default(literal))
@@ -106,7 +111,7 @@ impl Binder<'_> {
         let mut values: Vec<Option<Expression>> = vec![None; table.columns.len()];
         let overriding = insert.overriding_clause();
         for (column, given) in columns.into_iter().zip(given) {
-            self.refuse_identity(&table, column, given.is_some(), overriding.as_ref(), node)?;
+            self.refuse_given(&table, column, given.is_some(), overriding.as_ref(), node)?;
             let is_user = overriding
                 .as_ref()
                 .is_some_and(|own| own.syntax().text().to_string().to_lowercase().contains("user"));
@@ -121,7 +126,7 @@ impl Binder<'_> {
         })?;
         let input = apply_all(applied, input);
         let registers = self.row_registers(&table);
-        let checks = self.bind_checks(&table, registers, node)?;
+        let rules = self.bind_rules(&table, registers, None, node)?;
         let alias = insert.alias().and_then(|alias| alias.name());
         let alias =
             alias.map_or_else(|| table.short_name().into(), |name| ast::normalize_name_node(name.syntax()));
@@ -135,12 +140,13 @@ impl Binder<'_> {
         let keys = self.schema.foreign_keys_of(&table);
         let row = WrittenRow { old: registers, new: registers };
         let triggers = self.bind_triggers(&table, TriggerEvent::Insert, &[], row, node)?;
-        let plan = Plan::Insert(Insert { input, table, values, registers, checks, conflict, keys, triggers });
+        let plan = Plan::Insert(Insert { input, table, values, registers, rules, conflict, keys, triggers });
         self.returning(plan, insert.returning_clause())
     }
 
-    /// Refuses a value for a column GENERATED ALWAYS AS IDENTITY, unless OVERRIDING is given.
-    pub(crate) fn refuse_identity(
+    /// Refuses a value for a generated column, and for a column GENERATED ALWAYS AS IDENTITY unless OVERRIDING
+    /// is given.
+    fn refuse_given(
         &self,
         table: &Table,
         column: usize,
@@ -149,6 +155,10 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let own = &table.columns[column];
+        if is_given && own.generated {
+            let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", own.name);
+            return Err(self.error(node, of_generated(SqlError::new("428C9", message), &own.name)));
+        }
         if !is_given || own.identity != Some(Identity::Always) || overriding.is_some() {
             return Ok(());
         }
@@ -232,7 +242,14 @@ impl Binder<'_> {
             registers.push(self.new_register(table.columns[*column].ty));
         }
         let complete = bound.into_iter().map(|row| row.into_iter().flatten().collect()).collect();
-        let given = registers.iter().map(|register| Some(Expression::Register(*register))).collect();
+        let is_left_out = |place: usize| {
+            let mut values = rows.iter().filter_map(|row| row.exprs().nth(place));
+            table.columns[columns[place]].generated && values.all(|value| is_default(&value))
+        };
+        let given = registers.iter().enumerate();
+        let given = given
+            .map(|(place, register)| (!is_left_out(place)).then_some(Expression::Register(*register)))
+            .collect();
         Ok((apply_ahead(applied, Plan::Values { registers, rows: complete }), given))
     }
 
@@ -332,7 +349,9 @@ impl Binder<'_> {
             }
             with_registers.push((column, self.new_register(table.columns[column].ty), value));
         }
-        let set: Vec<usize> = with_registers.iter().map(|(column, ..)| *column).collect();
+        let mut set: Vec<usize> = with_registers.iter().map(|(column, ..)| *column).collect();
+        let generated = self.bind_rules(table, registers, Some(&set), node)?.generated;
+        set.extend(generated.iter().map(|(column, _)| *column));
         let row = WrittenRow { old, new: registers };
         let triggers = self.bind_triggers(table, TriggerEvent::Update, &set, row, node)?;
         Ok(ConflictUpdate { old, condition, assignments: with_registers, triggers })
@@ -385,6 +404,11 @@ impl Binder<'_> {
                     return Err(self.error(target.syntax(), SqlError::new("42601", message)));
                 }
                 let value = match value {
+                    Some(_) if table.columns[place].generated => {
+                        let message = format!("column \"{name}\" can only be updated to DEFAULT");
+                        let error = of_generated(SqlError::new("428C9", message), &name);
+                        return Err(self.error(target.syntax(), error));
+                    }
                     Some(value) => self.coerce_to_column(value, &table.columns[place], &own)?,
                     None => self.bind_default(table, place, node)?,
                 };
@@ -449,7 +473,9 @@ impl Binder<'_> {
         let (assignments, applied) = self.applying(bind)?;
         let answers: Vec<Register> = applied.iter().flat_map(super::Applied::targets).collect();
         let registers = self.row_registers(&table);
-        let checks = self.bind_checks(&table, registers, node)?;
+        let mut set: Vec<usize> = assignments.iter().map(|(column, _)| *column).collect();
+        let rules = self.bind_rules(&table, registers, Some(&set).filter(|_| table.triggers.is_empty()).map(Vec::as_slice), node)?;
+        set.extend(rules.generated.iter().map(|(column, _)| *column));
         // In RETURNING, the table's columns are those of the written row; columns of other tables are kept.
         self.origins.note_row(registers, table_oid(&table), table.visible());
         let rows = std::mem::replace(&mut self.level().relations[0].rows, Rows::Row { registers });
@@ -461,10 +487,9 @@ impl Binder<'_> {
         let mut keep = self.kept_registers(handle);
         keep.extend(answers);
         let keys = self.schema.foreign_keys_of(&table);
-        let set: Vec<usize> = assignments.iter().map(|(column, _)| *column).collect();
         let row = WrittenRow { old: self.old_row(&table, registers), new: registers };
         let triggers = self.bind_triggers(&table, TriggerEvent::Update, &set, row, node)?;
-        let update = Update { input, table, handle, keep, assignments, registers, checks, keys, triggers };
+        let update = Update { input, table, handle, keep, assignments, registers, rules, keys, triggers };
         let plan = Plan::Update(update);
         Ok(Bound { plan: upon(returned.plan, plan), ..returned })
     }

@@ -143,7 +143,8 @@ impl Schema {
         };
         for table in self.catalog().tables().filter(|own| own.sequence.is_none()) {
             for (place, column) in table.visible().iter().enumerate() {
-                let default = column.default.as_ref().filter(|_| column.identity.is_none());
+                let default = column.default.as_ref();
+                let default = default.filter(|_| column.identity.is_none() && !column.generated);
                 add(
                     &table.name,
                     place,

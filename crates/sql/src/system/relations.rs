@@ -142,7 +142,7 @@ impl Schema {
                        ty: Type,
                        not_null: bool,
                        has_default: bool,
-                       identity: &str| {
+                       (identity, generated): (&str, &str)| {
             let scalar = ty.element();
             let oid = type_oid(ty);
             let length = TYPES.iter().find(|own| own.0 == oid).map_or(-1, |own| i64::from(own.3));
@@ -158,7 +158,7 @@ impl Schema {
                 has_default.into(),
                 false.into(),
                 identity.into(),
-                "".into(),
+                generated.into(),
                 collation.into(),
                 0.into(),
                 true.into(),
@@ -186,19 +186,19 @@ impl Schema {
                     column.ty.into(),
                     !column.nullable,
                     has_default,
-                    identity,
+                    (identity, if column.generated { "s" } else { "" }),
                 );
             }
             for index in table.indexes.iter().skip(usize::from(table.hidden_key)) {
                 for (place, column) in index.columns.iter().enumerate() {
                     let column = &table.columns[*column];
-                    add(index_oid(index), place, &column.name, column.ty.into(), false, false, "");
+                    add(index_oid(index), place, &column.name, column.ty.into(), false, false, ("", ""));
                 }
             }
         }
         for view in self.views() {
             for (place, (name, ty)) in self.view_columns(view).into_iter().enumerate() {
-                add(self.view_oid(view), place, &name, ty, false, false, "");
+                add(self.view_oid(view), place, &name, ty, false, false, ("", ""));
             }
         }
         SystemRelation::new(&columns, rows)

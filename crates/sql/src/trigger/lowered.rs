@@ -5,7 +5,7 @@ use super::function::set_by;
 use crate::binder::Binder;
 use crate::source::mentions;
 use catalog::Table;
-use procedure::query::{Delete, Insert, Plan, Triggers, Update};
+use procedure::query::{Delete, Insert, Plan, RowRules, Triggers, Update};
 use procedure::{Access, Cast, Expression, OperationKind, Path, Register, Select, Statement};
 use squawk_syntax::SyntaxNode;
 use std::collections::BTreeSet;
@@ -25,6 +25,8 @@ pub(crate) struct Triggered {
     /// Sets the registers of an inserted row.
     set: Vec<Statement>,
     before_row: Vec<Fired>,
+    /// Sets the registers of generated columns.
+    generate: Vec<Statement>,
     write: OperationKind,
     after_row: Vec<Fired>,
     after_statement: Vec<Fired>,
@@ -68,6 +70,7 @@ impl Triggered {
             find: None,
             set: Vec::new(),
             before_row: calls_of(&triggers.before_row)?,
+            generate: Vec::new(),
             write,
             after_row: calls_of(&triggers.after_row)?,
             after_statement: calls_of(&triggers.after_statement)?,
@@ -83,7 +86,8 @@ impl Triggered {
     pub(crate) fn statements(self, binder: &mut Binder<'_>, node: &SyntaxNode) -> Vec<Statement> {
         let found = binder.found();
         let plain = |calls: Vec<Fired>| calls.into_iter().map(|own| own.call);
-        let mut written = vec![Statement::Execute(binder.operation(self.write, node))];
+        let mut written = self.generate;
+        written.push(Statement::Execute(binder.operation(self.write, node)));
         written.extend(plain(self.after_row));
         for Fired { call, is_written } in self.before_row.into_iter().rev() {
             written = match is_written {
@@ -126,7 +130,7 @@ impl Binder<'_> {
         mut write: OperationKind,
         node: &SyntaxNode,
     ) -> Option<Triggered> {
-        let Insert { table, registers, triggers, .. } = insert;
+        let Insert { table, registers, rules, triggers, .. } = insert;
         let triggers = triggers.as_deref().filter(|_| self.may_lower_triggers(node))?;
         let window = self.row_registers(table);
         if let OperationKind::Insert { values, registers: own, checks, .. } = &mut write {
@@ -136,26 +140,28 @@ impl Binder<'_> {
         }
         let assign = |(column, value)| Statement::Assign { target: at(*registers, column), value };
         let set = values.into_iter().enumerate().map(assign).collect();
-        Some(Triggered { set, ..Triggered::of(triggers, write)? })
+        let generate = generating(rules, *registers);
+        Some(Triggered { set, generate, ..Triggered::of(triggers, write)? })
     }
 
     /// Lowers an UPDATE of one row by its key.
     pub(crate) fn lower_triggered_update(&mut self, update: &Update, node: &SyntaxNode) -> Option<Triggered> {
-        let Update { input, table, registers, triggers, checks, assignments, .. } = update;
+        let Update { input, table, registers, triggers, rules, assignments, .. } = update;
         let triggers = triggers.as_deref().filter(|_| self.may_lower_triggers(node))?;
         let access = by_key(input)?;
         let before = calls_of(&triggers.before_row)?;
         let mut changed: BTreeSet<usize> = assignments.iter().map(|(column, _)| *column).collect();
         changed.extend(changed_by(&before, table));
         let window = self.row_registers(table);
-        let mut own = checks.clone();
+        changed.extend(rules.generated.iter().map(|(column, _)| *column));
+        let mut own = RowRules { generated: Vec::new(), ..rules.clone() };
         own.conditions.iter_mut().for_each(|own| moved(&mut own.condition, table, *registers, window));
         let new = |column: usize| (column, Expression::Register(at(*registers, column)));
         let plain = Update {
             input: Box::new(scan_of(access.clone())),
             assignments: changed.into_iter().map(new).collect(),
             registers: window,
-            checks: own,
+            rules: own,
             triggers: None,
             ..update.clone()
         };
@@ -165,12 +171,18 @@ impl Binder<'_> {
         let outputs = (0..table.columns.len()).flat_map(|column| {
             let old = Expression::Register(at(first, place_of(&mut find, column)));
             let assigned = assignments.iter().find(|(own, _)| *own == column);
-            let new = assigned.map_or_else(|| old.clone(), |(_, value)| value.clone());
+            let is_generated = rules.generated.iter().any(|(own, _)| *own == column);
+            let new = match assigned {
+                _ if is_generated => Expression::NULL,
+                Some((_, value)) => value.clone(),
+                None => old.clone(),
+            };
             [(at(triggers.old, column), old), (at(triggers.new, column), new)]
         });
         let outputs: Vec<_> = outputs.collect();
         let find = Some(OperationKind::Select(select_of(find, outputs)));
-        Some(Triggered { find, ..Triggered::of(triggers, write)? })
+        let generate = generating(rules, *registers);
+        Some(Triggered { find, generate, ..Triggered::of(triggers, write)? })
     }
 
     /// Lowers a DELETE of one row by its key.
@@ -190,6 +202,15 @@ impl Binder<'_> {
         let find = Some(OperationKind::Select(select_of(find, outputs)));
         Some(Triggered { find, ..Triggered::of(triggers, write)? })
     }
+}
+
+/// Returns the statements that set the registers of generated columns.
+fn generating(rules: &RowRules, first: Register) -> Vec<Statement> {
+    let set = |(column, value): &(usize, Expression)| Statement::Assign {
+        target: at(first, *column),
+        value: value.clone(),
+    };
+    rules.generated.iter().map(set).collect()
 }
 
 /// Returns the access of a scan that finds at most one row, by its key.

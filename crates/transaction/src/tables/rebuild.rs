@@ -25,7 +25,7 @@ pub(super) fn apply(
     how: Applying,
     guard: &Guard,
 ) -> Result<(), SqlError> {
-    let Rebuild { old, new, registers, values, checks, references } = rebuild;
+    let Rebuild { old, new, registers, values, generated, checks, references } = rebuild;
     if tables.slotted {
         let error = SqlError::new("0A000", "a physical log can't hold that rows get another layout");
         return Err(
@@ -53,17 +53,23 @@ pub(super) fn apply(
         let mut row = Vec::with_capacity(values.len());
         for (place, value) in values.iter().enumerate() {
             let value = value.evaluate(&mut machine).map_err(|error| *error)?;
-            let column = &new.columns[place];
-            if how.is_new && value.is_null() && !column.nullable {
-                let message = format!(
-                    "column \"{}\" of relation \"{}\" contains null values",
-                    column.name,
-                    new.short_name()
-                );
-                return Err(SqlError::new("23502", message).with_column(new, &column.name));
-            }
             machine.set(Register((width + place) as u32), value);
             row.push(value);
+        }
+        for (place, value) in generated {
+            row[*place] = value.evaluate(&mut machine).map_err(|error| *error)?;
+            machine.set(Register((width + place) as u32), row[*place]);
+        }
+        let mut columns = new.columns.iter().zip(&row);
+        if how.is_new
+            && let Some((column, _)) = columns.find(|(column, value)| value.is_null() && !column.nullable)
+        {
+            let message = format!(
+                "column \"{}\" of relation \"{}\" contains null values",
+                column.name,
+                new.short_name()
+            );
+            return Err(SqlError::new("23502", message).with_column(new, &column.name));
         }
         for check in checks.iter().filter(|_| how.is_new) {
             if check.condition.evaluate(&mut machine).map_err(|error| *error)? == Datum::Int(0) {

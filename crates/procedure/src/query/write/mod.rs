@@ -6,7 +6,7 @@
 mod nodes;
 mod triggers;
 
-pub use nodes::{ConflictUpdate, Delete, Insert, OnConflict, RowChecks, Triggers, Update};
+pub use nodes::{ConflictUpdate, Delete, Insert, OnConflict, RowRules, Triggers, Update};
 
 use super::Plan;
 use super::buffer::Buffer;
@@ -195,20 +195,53 @@ fn hand_on<D>(sink: Option<&mut Sink<'_, D>>, machine: &mut Machine, data: &mut 
     }
 }
 
+impl RowRules {
+    /// Sets the registers of generated columns, of the row in the registers from `first` on.
+    fn generate(&self, first: Register, machine: &mut Machine) -> Result<(), Failure> {
+        for (column, value) in &self.generated {
+            let value = value.evaluate(machine)?;
+            machine.set(Register(first.0 + *column as u32), value);
+        }
+        Ok(())
+    }
+
+    /// Sets the registers of generated columns to NULL: triggers before a row do not see their values.
+    fn forget_generated(&self, first: Register, machine: &mut Machine) {
+        for (column, _) in &self.generated {
+            machine.set(Register(first.0 + *column as u32), Datum::Null);
+        }
+    }
+
+    /// Sets the registers of generated columns of a changed row, and adds them to its changes.
+    fn generate_changes(
+        &self,
+        first: Register,
+        changes: &mut Vec<(usize, Datum)>,
+        machine: &mut Machine,
+    ) -> Result<(), Failure> {
+        self.generate(first, machine)?;
+        for (column, _) in &self.generated {
+            changes.retain(|(own, _)| own != column);
+            changes.push((*column, machine.get(Register(first.0 + *column as u32))));
+        }
+        Ok(())
+    }
+}
+
 /// Checks the NOT NULL and CHECK constraints of the row in the registers from `first` on.
 fn check_row<D: Transaction>(
     table: &Table,
-    checks: &RowChecks,
+    rules: &RowRules,
     first: Register,
     machine: &mut Machine,
     data: &mut D,
 ) -> Result<(), Failure> {
     let (row, arena) = machine.window(first, table.columns.len());
     require_values(table, row, arena)?;
-    if let Some(calls) = &checks.calls {
+    if let Some(calls) = &rules.calls {
         run(calls, machine, data, &mut |_, _| Ok(Flow::Continue))?;
     }
-    let violated = violated_check(&checks.conditions, machine)?;
+    let violated = violated_check(&rules.conditions, machine)?;
     let (row, arena) = machine.window(first, table.columns.len());
     violated.map_or(Ok(()), |violated| Err(violated.error(table, row, arena).into()))
 }
@@ -221,13 +254,14 @@ fn insert_row<D: Transaction>(
     data: &mut D,
     sink: Option<&mut Sink<'_, D>>,
 ) -> Result<Flow, Failure> {
-    let Insert { table, registers, checks, conflict, values, triggers, .. } = insert;
+    let Insert { table, registers, rules, conflict, values, triggers, .. } = insert;
     if let Some(triggers) = triggers
         && !triggers.before(machine, data)?
     {
         return Ok(Flow::Continue);
     }
-    check_row(table, checks, *registers, machine, data)?;
+    rules.generate(*registers, machine)?;
+    check_row(table, rules, *registers, machine, data)?;
     if let Some(conflict) = conflict {
         // An absent key is added next: two statements that read it first would wait for each other's read.
         data.will_write(Some(table.id));
@@ -322,7 +356,7 @@ fn update_existing<D: Transaction>(
     data: &mut D,
     sink: Option<&mut Sink<'_, D>>,
 ) -> Result<Flow, Failure> {
-    let Insert { table, registers, checks, .. } = insert;
+    let Insert { table, registers, rules, .. } = insert;
     let slots = table.layout.slots();
     let (old, arena) = machine.window(update.old, slots.len());
     read_again(table, existing, arena, old, data)?;
@@ -348,12 +382,14 @@ fn update_existing<D: Transaction>(
         machine.set(Register(registers.0 + *column as u32), *value);
     }
     if let Some(triggers) = &update.triggers {
+        rules.forget_generated(*registers, machine);
         if !triggers.before_change(table, existing, machine, data)? {
             return Ok(Flow::Continue);
         }
         triggers.add_changes(slots.len(), &mut changes, machine);
     }
-    check_row(table, checks, *registers, machine, data)?;
+    rules.generate_changes(*registers, &mut changes, machine)?;
+    check_row(table, rules, *registers, machine, data)?;
     touched.written.insert(existing);
     touched.before(existing, machine, data)?;
     write_changes(table, existing, *registers, &changes, machine, data)?;
@@ -394,7 +430,7 @@ fn change_row<D: Transaction>(
     machine: &mut Machine,
     data: &mut D,
 ) -> Result<Option<Vec<(usize, Datum)>>, Failure> {
-    let Update { table, assignments, registers, triggers, .. } = update;
+    let Update { table, assignments, registers, rules, triggers, .. } = update;
     let mut changes = Vec::with_capacity(assignments.len());
     for (column, value) in assignments {
         changes.push((*column, value.evaluate(machine)?));
@@ -409,11 +445,13 @@ fn change_row<D: Transaction>(
         machine.set(Register(registers.0 + *column as u32), *value);
     }
     if let Some(triggers) = triggers {
+        rules.forget_generated(*registers, machine);
         if !triggers.before_change(table, row, machine, data)? {
             return Ok(None);
         }
         triggers.add_changes(slots.len(), &mut changes, machine);
     }
+    rules.generate_changes(*registers, &mut changes, machine)?;
     Ok(Some(changes))
 }
 
@@ -441,12 +479,13 @@ pub(super) fn update<D: Transaction>(
     data: &mut D,
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
-    let Update { input, table, handle, keep, assignments, registers, checks, keys, triggers } = update;
+    let Update { input, table, handle, keep, assignments, registers, rules, keys, triggers } = update;
     let mut touched = Touched::of(keys, table, None, triggers.as_deref());
     touched.begin(machine, data)?;
     let kept = kept_registers(*handle, keep);
     let rows = rows_to_write(input, table, &kept, machine, data)?;
-    let moves = assignments.iter().any(|(column, _)| table.primary().columns.contains(column));
+    let mut written = assignments.iter().chain(&rules.generated).map(|(column, _)| column);
+    let moves = written.any(|column| table.primary().columns.contains(column));
     let flow = if moves {
         move_rows(update, &rows, &mut touched, machine, data, sink)?
     } else {
@@ -454,7 +493,7 @@ pub(super) fn update<D: Transaction>(
             let row = row_of(machine.get(*handle), data)?;
             let Some(changes) = change_row(update, row, machine, data)? else { return Ok(Flow::Continue) };
             touched.before(row, machine, data)?;
-            check_row(table, checks, *registers, machine, data)?;
+            check_row(table, rules, *registers, machine, data)?;
             write_changes(table, row, *registers, &changes, machine, data)?;
             touched.after(*registers, machine)?;
             hand_on(sink, machine, data)
@@ -474,7 +513,7 @@ fn move_rows<D: Transaction>(
     data: &mut D,
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
-    let Update { table, handle, keep, registers, checks, .. } = update;
+    let Update { table, handle, keep, registers, rules, .. } = update;
     let kept = kept_registers(*handle, keep);
     let width = table.columns.len();
     let whole = (0..width as u32).map(|column| Register(registers.0 + column));
@@ -488,7 +527,7 @@ fn move_rows<D: Transaction>(
             return Ok(Flow::Continue);
         }
         touched.before(row, machine, data)?;
-        check_row(table, checks, *registers, machine, data)?;
+        check_row(table, rules, *registers, machine, data)?;
         moved.push_registers(&whole, machine)?;
         Ok(Flow::Continue)
     })?;

@@ -27,12 +27,14 @@ pub struct ConflictUpdate {
     pub triggers: Option<Box<Triggers>>,
 }
 
-/// The CHECK constraints of a written row, over its registers.
+/// What is computed of a row before it is written, and what it is checked for, over its registers.
 #[derive(Clone, Debug, Default)]
-pub struct RowChecks {
+pub struct RowRules {
+    /// Generated columns, and their values of the other columns.
+    pub generated: Vec<(usize, Expression)>,
     /// Calls the functions whose results the conditions read, once for each row; `None` if there are none.
     pub calls: Option<Box<Plan>>,
-    /// The conditions.
+    /// The CHECK constraints.
     pub conditions: Vec<Check>,
 }
 
@@ -66,8 +68,8 @@ pub struct Insert {
     pub values: Vec<Expression>,
     /// The first register of the written row, with one register per column.
     pub registers: Register,
-    /// CHECK constraints over those registers.
-    pub checks: RowChecks,
+    /// Generated columns and CHECK constraints, over those registers.
+    pub rules: RowRules,
     /// ON CONFLICT.
     pub conflict: Option<OnConflict>,
     /// Foreign keys of the table and to it; `None` if there are none.
@@ -91,8 +93,8 @@ pub struct Update {
     pub assignments: Vec<(usize, Expression)>,
     /// The first register of the written row, with one register per column.
     pub registers: Register,
-    /// CHECK constraints over those registers.
-    pub checks: RowChecks,
+    /// Generated columns and CHECK constraints, over those registers.
+    pub rules: RowRules,
     /// Foreign keys of the table and to it; `None` if there are none.
     pub keys: Option<Arc<ForeignKeys>>,
     /// The triggers of UPDATE; `None` if there are none.
@@ -116,7 +118,7 @@ pub struct Delete {
     pub triggers: Option<Box<Triggers>>,
 }
 
-/// The nodes below a node that writes: its input, the calls of its checks, and those of its triggers.
+/// The nodes below a node that writes: its input, the calls of its rules, and those of its triggers.
 macro_rules! below {
     ($input:expr, $calls:expr, $triggers:expr $(, $mut:tt)?) => {{
         let mut all: Vec<_> = vec![&$($mut)? **$input];
@@ -135,30 +137,30 @@ macro_rules! below {
 impl Insert {
     /// Returns the nodes directly below it.
     pub(in crate::query) fn inputs(&self) -> Vec<&Plan> {
-        let Self { input, checks, triggers, conflict, .. } = self;
+        let Self { input, rules, triggers, conflict, .. } = self;
         let update = conflict.as_ref().and_then(|own| own.update.as_ref());
         let of_update = update.and_then(|own| own.triggers.as_ref());
-        below!(input, &checks.calls, [triggers.as_ref(), of_update])
+        below!(input, &rules.calls, [triggers.as_ref(), of_update])
     }
 
     /// Returns the nodes directly below it, to be changed.
     pub(in crate::query) fn inputs_mut(&mut self) -> Vec<&mut Plan> {
-        let Self { input, checks, triggers, conflict, .. } = self;
+        let Self { input, rules, triggers, conflict, .. } = self;
         let update = conflict.as_mut().and_then(|own| own.update.as_mut());
         let of_update = update.and_then(|own| own.triggers.as_mut());
-        below!(input, &mut checks.calls, [triggers.as_mut(), of_update], mut)
+        below!(input, &mut rules.calls, [triggers.as_mut(), of_update], mut)
     }
 }
 
 impl Update {
     /// Returns the nodes directly below it.
     pub(in crate::query) fn inputs(&self) -> Vec<&Plan> {
-        below!(&self.input, &self.checks.calls, [self.triggers.as_ref()])
+        below!(&self.input, &self.rules.calls, [self.triggers.as_ref()])
     }
 
     /// Returns the nodes directly below it, to be changed.
     pub(in crate::query) fn inputs_mut(&mut self) -> Vec<&mut Plan> {
-        below!(&mut self.input, &mut self.checks.calls, [self.triggers.as_mut()], mut)
+        below!(&mut self.input, &mut self.rules.calls, [self.triggers.as_mut()], mut)
     }
 }
 

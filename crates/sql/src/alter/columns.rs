@@ -1,0 +1,222 @@
+//! The actions of ALTER TABLE on columns.
+
+use super::{Alteration, Dropped, Origin};
+use crate::error::StatementError;
+use crate::kept_text;
+use catalog::{NewIndex, Type};
+use procedure::SqlError;
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+impl Alteration<'_> {
+    pub(super) fn add_column(&mut self, add: &ast::AddColumn) -> Result<(), StatementError> {
+        let node = add.syntax();
+        let name = self.builder.binder.part(add.column_name(), node)?.text();
+        if add.if_not_exists().is_some() && self.builder.table.columns.iter().any(|own| own.name == name) {
+            return Ok(());
+        }
+        let place = self.builder.add_column(name, add.ty(), node)?;
+        self.origins.insert(place, Origin::Hidden);
+        self.rebuilds = true;
+        for constraint in add.constraints() {
+            match ast::ColumnConstraint::cast(constraint.syntax().clone()) {
+                Some(constraint) => self.builder.column_constraint(place, &constraint)?,
+                None => return Err(self.builder.binder.unsupported(node, "this constraint")),
+            }
+        }
+        self.builder.merge_keys();
+        let added = &self.builder.table.columns[place];
+        self.origins[place] = Origin::Added(added.default.clone().filter(|_| !added.generated));
+        Ok(())
+    }
+
+    pub(super) fn drop_column(
+        &mut self,
+        place: usize,
+        cascades: bool,
+        drops_references: &mut Vec<Dropped>,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let name = self.builder.table.columns[place].name.clone();
+        self.builder.table.foreign_keys.retain(|key| !key.columns.contains(&place));
+        let uses = |own: &NewIndex| {
+            let condition = own.details.condition.as_ref();
+            own.columns.contains(&place)
+                || own.details.included.contains(&place)
+                || condition.is_some_and(|text| kept_text::mentions(text, &name))
+        };
+        while let Some(index) = self.builder.table.indexes.iter().position(uses) {
+            self.drop_index_of_constraint(index, cascades, drops_references, node)?;
+        }
+        while let Some(user) = self.generated_from(&name) {
+            if !cascades {
+                let (table, user) = (&self.builder.table.name, &self.builder.table.columns[user].name);
+                let message = format!(
+                    "cannot drop column {name} of table {table} because other objects depend on it"
+                );
+                let error = SqlError::new("2BP01", message)
+                    .with_detail(format!("column {user} of table {table} depends on column {name} of table {table}"))
+                    .with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
+                return Err(self.builder.binder.error(node, error));
+            }
+            self.drop_column(user, cascades, drops_references, node)?;
+        }
+        let place = self.builder.table.columns.iter().position(|own| own.name == name).unwrap_or(place);
+        let table = &mut self.builder.table;
+        table.checks.retain(|(_, text)| !kept_text::mentions(text, &name));
+        table.columns.remove(place);
+        let moved = |column: &mut usize| *column -= usize::from(*column > place);
+        for index in &mut table.indexes {
+            index.columns.iter_mut().chain(&mut index.details.included).for_each(moved);
+        }
+        table.foreign_keys.iter_mut().for_each(|key| key.columns.iter_mut().for_each(moved));
+        self.origins.remove(place);
+        self.rebuilds = true;
+        Ok(())
+    }
+
+    pub(super) fn alter_column(&mut self, alter: &ast::AlterColumn) -> Result<(), StatementError> {
+        use ast::AlterColumnOption as Option_;
+        let node = alter.syntax();
+        let place = self.column(alter.column_name_ref(), node)?;
+        let primary = self.builder.table.indexes.first().filter(|_| !self.builder.primary_is_gone);
+        let is_key = primary.is_some_and(|own| own.columns.contains(&place));
+        match self.builder.binder.part(alter.option(), node)? {
+            Option_::SetDefault(set) => {
+                self.refuse_generated(place, node)?;
+                let expression = self.builder.binder.part(set.expr(), node)?;
+                self.builder.set_default(place, &expression)
+            }
+            Option_::DropDefault(_) => {
+                self.refuse_generated(place, node)?;
+                self.builder.table.columns[place].default = None;
+                Ok(())
+            }
+            Option_::DropExpression(drop) => {
+                let (table, column) = (self.builder.short_name(), &self.builder.table.columns[place]);
+                if !column.generated && drop.if_exists().is_none() {
+                    let message = format!(
+                        "column \"{}\" of relation \"{table}\" is not a stored generated column",
+                        column.name
+                    );
+                    return self.error(node, "55000", message);
+                }
+                let column = &mut self.builder.table.columns[place];
+                if std::mem::take(&mut column.generated) {
+                    column.default = None;
+                }
+                Ok(())
+            }
+            Option_::AddGenerated(add) => self.add_identity(place, &add),
+            Option_::DropIdentity(_) => {
+                let column = &mut self.builder.table.columns[place];
+                (column.default, column.identity) = (None, None);
+                Ok(())
+            }
+            Option_::SetNotNull(_) => {
+                self.rebuilds |= self.builder.table.columns[place].nullable;
+                self.builder.table.columns[place].nullable = false;
+                Ok(())
+            }
+            Option_::DropNotNull(_) if is_key => {
+                let name = &self.builder.table.columns[place].name;
+                self.error(node, "42P16", format!("column \"{name}\" is in a primary key"))
+            }
+            Option_::DropNotNull(_) => {
+                self.rebuilds |= !self.builder.table.columns[place].nullable;
+                self.builder.table.columns[place].nullable = true;
+                Ok(())
+            }
+            Option_::SetType(set) => {
+                let ty = self.builder.binder.part(set.ty(), node)?;
+                let Type::Scalar(ty) = self.builder.binder.bind_type(&ty)? else {
+                    return Err(self.builder.binder.unsupported(ty.syntax(), "a column of an array type"));
+                };
+                let Origin::Old(own) = self.origins[place] else {
+                    return Err(self.builder.binder.unsupported(node, "changing a type twice"));
+                };
+                if !self.users_of(|columns| columns.contains(&own)).is_empty() || self.is_foreign(place) {
+                    let what = "changing the type of a column of a foreign key";
+                    return Err(self.builder.binder.unsupported(node, what));
+                }
+                let name = &self.builder.table.columns[place].name;
+                if let Some(user) = self.generated_from(name) {
+                    let user = &self.builder.table.columns[user].name;
+                    let message = "cannot alter type of a column used by a generated column";
+                    let detail = format!("Column \"{name}\" is used by generated column \"{user}\".");
+                    let error = SqlError::new("0A000", message).with_detail(detail);
+                    return Err(self.builder.binder.error(node, error));
+                }
+                self.builder.table.columns[place].ty = ty;
+                self.origins[place] = Origin::Converted(own, set.using_expr().and_then(|own| own.expr()));
+                self.rebuilds = true;
+                Ok(())
+            }
+            Option_::SetStatistics(_) | Option_::SetStorage(_) | Option_::SetCompression(_) => Ok(()),
+            other => Err(self.builder.binder.unsupported(other.syntax(), "this change of a column")),
+        }
+    }
+
+    fn add_identity(&mut self, place: usize, add: &ast::AddGenerated) -> Result<(), StatementError> {
+        let (node, column) = (add.syntax(), &self.builder.table.columns[place]);
+        let subject = format!("column \"{}\" of relation \"{}\"", column.name, self.builder.short_name());
+        let is_integer = column.ty.is_integer();
+        if is_integer && column.nullable {
+            let message = format!("{subject} must be declared NOT NULL before identity can be added");
+            return self.error(node, "55000", message);
+        }
+        if is_integer && column.identity.is_some() {
+            return self.error(node, "55000", format!("{subject} is already an identity column"));
+        }
+        if is_integer && column.default.is_some() {
+            return self.error(node, "55000", format!("{subject} already has a default value"));
+        }
+        self.builder.identity(place, add.generated_when(), add.sequence_option_list(), node)
+    }
+
+    /// Returns a generated column whose values follow from a column.
+    fn generated_from(&self, name: &str) -> Option<usize> {
+        let uses = |text: &String| kept_text::mentions(text, name);
+        let mut columns = self.builder.table.columns.iter();
+        columns.position(|own| own.generated && own.default.as_ref().is_some_and(uses))
+    }
+
+    fn refuse_generated(&self, place: usize, node: &SyntaxNode) -> Result<(), StatementError> {
+        let column = &self.builder.table.columns[place];
+        if !column.generated {
+            return Ok(());
+        }
+        let (name, table) = (&column.name, self.builder.short_name());
+        let message = format!("column \"{name}\" of relation \"{table}\" is a generated column");
+        let hint = "Use ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION instead.";
+        Err(self.builder.binder.error(node, SqlError::new("42601", message).with_hint(hint)))
+    }
+
+    fn is_foreign(&self, place: usize) -> bool {
+        self.builder.table.foreign_keys.iter().any(|key| key.columns.contains(&place))
+    }
+
+    pub(super) fn rename_column(&mut self, place: usize, new: String, node: &SyntaxNode) -> Result<(), StatementError> {
+        if self.builder.table.columns.iter().any(|own| own.name == new) {
+            let message =
+                format!("column \"{new}\" of relation \"{}\" already exists", self.builder.table.name);
+            return self.error(node, "42701", message);
+        }
+        let table = &mut self.builder.table;
+        let old = std::mem::replace(&mut table.columns[place].name, new.clone());
+        let conditions = table.triggers.iter_mut().filter_map(|own| own.condition.as_mut());
+        let of_indexes = table.indexes.iter_mut().filter_map(|own| own.details.condition.as_mut());
+        let generated = table.columns.iter_mut().filter(|own| own.generated);
+        let generated = generated.filter_map(|own| own.default.as_mut());
+        let conditions = conditions.chain(of_indexes).chain(generated);
+        for text in table.checks.iter_mut().map(|(_, text)| text).chain(conditions) {
+            *text = kept_text::renamed(text, &old, &new);
+        }
+        for column in table.triggers.iter_mut().flat_map(|own| &mut own.columns) {
+            if *column == old {
+                column.clone_from(&new);
+            }
+        }
+        Ok(())
+    }
+}
