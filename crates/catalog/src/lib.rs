@@ -4,6 +4,7 @@
 
 mod canonical;
 mod change;
+mod columns;
 mod datum;
 mod decimal;
 mod encoding;

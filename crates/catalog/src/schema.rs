@@ -60,6 +60,10 @@ pub struct Column {
     /// Whether it is GENERATED ALWAYS AS (…) STORED: every write of a row computes its value.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub generated: bool,
+    /// Whether it is a generated column that an index on an expression, or a unique index of some rows, is
+    /// of. Its name is then the SQL text that stands in the index's definition.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
     /// Whether it is an IDENTITY.
     pub identity: Option<Identity>,
 }
@@ -68,7 +72,8 @@ impl Default for Column {
     /// Returns a TEXT NOT NULL column without a name.
     fn default() -> Self {
         let (name, ty) = (String::new(), ScalarType::Text);
-        Self { name, ty, nullable: false, default: None, generated: false, identity: None }
+        let (nullable, default, identity) = (false, None, None);
+        Self { name, ty, nullable, default, generated: false, hidden: false, identity }
     }
 }
 
@@ -262,11 +267,6 @@ impl Table {
     /// Returns the name without its schema.
     pub fn short_name(&self) -> &str {
         self.name.rsplit('.').next().unwrap_or_default()
-    }
-
-    /// Returns the columns that statements see.
-    pub fn visible(&self) -> &[Column] {
-        &self.columns[..self.columns.len() - usize::from(self.hidden_key)]
     }
 
     /// Returns the unique index over a set of columns, in any order, by its index in the table.

@@ -7,8 +7,9 @@
 use crate::StatementError;
 use crate::binder::{Binder, Typed};
 use crate::definition::TableBuilder;
+use crate::index::{IndexDefinition, remove_unused};
 use crate::schema::{Schema, refused, unsupported};
-use crate::source::Source;
+use crate::source::{At, Source};
 use crate::types::{in_schema_of, is_assignable, made_name, object_name, short};
 use catalog::{NewTable, Table, Type};
 use procedure::{CastContext, Effect, Expression, Rebuild, Register, SqlError};
@@ -159,15 +160,75 @@ impl Schema {
             self.recompile(source, node)?;
             return Ok(Effect::All(effects));
         }
-        self.move_references(&old, &mut new, &origins, &new_keys);
-        let made = self.catalog.replace_table(&name, new).map_err(|error| refused(source, node, &error))?;
-        self.refuse_fired_triggers(&made, source, node)?;
-        self.follow_names(&old, &made, |name| new_name(name, &old, &made, &origins), false);
-        self.forget_foreign_keys();
-        let rebuild = self.rebuild(&old, &made, &origins, &new_keys, (source, node))?;
-        effects.push(Effect::Rebuild(Arc::new(rebuild)));
-        self.recompile(source, node)?;
+        effects.push(self.replace(&old, new, &origins, &new_keys, At { source, node })?);
         Ok(Effect::All(effects))
+    }
+
+    /// Replaces a table by another one with the rows of the old one.
+    fn replace(
+        &mut self,
+        old: &Arc<Table>,
+        mut new: NewTable,
+        origins: &[Origin],
+        new_keys: &BTreeSet<String>,
+        at: At<'_>,
+    ) -> Result<Effect, StatementError> {
+        let At { source, node } = at;
+        self.move_references(old, &mut new, origins, new_keys);
+        let made = self.catalog.replace_table(&old.name, new);
+        let made = made.map_err(|error| refused(source, node, &error))?;
+        self.refuse_fired_triggers(&made, source, node)?;
+        self.follow_names(old, &made, |name| new_name(name, old, &made, origins), false);
+        self.forget_foreign_keys();
+        let rebuild = self.rebuild(old, &made, origins, new_keys, at)?;
+        self.recompile(source, node)?;
+        Ok(Effect::Rebuild(Arc::new(rebuild)))
+    }
+
+    /// Adds an index, with the hidden columns that it is of.
+    pub(crate) fn add_index(
+        &mut self,
+        definition: IndexDefinition,
+        at: At<'_>,
+    ) -> Result<Effect, StatementError> {
+        let At { source, node } = at;
+        let IndexDefinition { table, hidden, index } = definition;
+        if hidden.is_empty() {
+            let table = self.catalog.create_index(&table.name, index);
+            let table = table.map_err(|error| refused(source, node, &error))?;
+            self.recompile(source, node)?;
+            return Ok(Effect::Redefine(table));
+        }
+        let mut new = NewTable::from(&*table);
+        let mut origins: Vec<Origin> = (0..table.columns.len()).map(Origin::Old).collect();
+        for column in hidden {
+            let place = new.columns.len() - usize::from(new.hidden_key);
+            new.insert_column(place, column);
+            origins.insert(place, Origin::Added(None));
+        }
+        new.indexes.push(index);
+        self.replace(&table, new, &origins, &BTreeSet::new(), at)
+    }
+
+    /// Drops an index, with the hidden columns that no other index is of.
+    pub(crate) fn remove_index(
+        &mut self,
+        table: &Arc<Table>,
+        place: usize,
+        at: At<'_>,
+    ) -> Result<Effect, StatementError> {
+        let index = &table.indexes[place];
+        if index.columns.iter().all(|column| !table.columns[*column].hidden) {
+            let table = self.catalog.drop_index(&index.name);
+            return Ok(Effect::Redefine(table.map_err(|error| refused(at.source, at.node, &error))?));
+        }
+        let mut new = NewTable::from(&**table);
+        let mut origins: Vec<Origin> = (0..table.columns.len()).map(Origin::Old).collect();
+        new.indexes.remove(place);
+        for column in remove_unused(&mut new) {
+            origins.remove(column);
+        }
+        self.replace(table, new, &origins, &BTreeSet::new(), at)
     }
 
     /// Moves the references of other tables to the new columns.
@@ -218,8 +279,9 @@ impl Schema {
         new: &Arc<Table>,
         origins: &[Origin],
         new_keys: &BTreeSet<String>,
-        (source, node): (&Source, &SyntaxNode),
+        at: At<'_>,
     ) -> Result<Rebuild, StatementError> {
+        let At { source, node } = at;
         let mut binder = Binder::new(self, source);
         let old_registers = binder.row_registers(old);
         let new_registers = binder.row_registers(new);

@@ -1,6 +1,7 @@
 //! DEFAULT, generated columns and CHECK, which are kept as text.
 
 use crate::binder::Binder;
+use crate::computed::Computed;
 use crate::error::StatementError;
 use crate::plan::{Applied, apply_all};
 use crate::source::Source;
@@ -12,8 +13,8 @@ use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
 impl Binder<'_> {
-    /// Checks an expression over the rows of a table that is kept as text: `bind` binds it. Returns whether its
-    /// value depends on more than the row. `what` is the kind of the expression, for errors.
+    /// Checks an expression over the rows of a table that is kept as text: `bind` binds it. Returns whether
+    /// its value depends on more than the row. `what` is the kind of the expression, for errors.
     pub(crate) fn depends_on_call(
         &self,
         table: &Arc<Table>,
@@ -28,6 +29,31 @@ impl Binder<'_> {
         binder.refuse_subqueries(&applied, what, node)?;
         let draws = matches!(binder.by_value, Some(ByValueCause::Sequence));
         Ok(binder.uses_seed || binder.uses_timestamp || binder.writes || draws)
+    }
+
+    /// Checks an expression that every write of a row computes: its value must follow from the row, by
+    /// built-in functions.
+    pub(crate) fn check_computed(
+        &self,
+        table: &Arc<Table>,
+        node: &SyntaxNode,
+        computed: Computed,
+        bind: impl FnOnce(&mut Binder<'_>) -> Result<(), StatementError>,
+    ) -> Result<(), StatementError> {
+        let (what, mutable) = computed.words();
+        let mut calls = false;
+        let bind = |binder: &mut Binder<'_>| {
+            let ((), applied) = binder.applying(bind)?;
+            calls = applied.iter().any(|own| matches!(own, Applied::Call { .. }));
+            binder.refuse_subqueries(&applied, what, node)
+        };
+        if self.depends_on_call(table, node, what, bind)? {
+            return Err(self.error(node, SqlError::new("42P17", mutable)));
+        }
+        if calls {
+            return Err(self.unsupported(node, &format!("a function of the schema in a {what}")));
+        }
+        Ok(())
     }
 
     /// Binds a column's DEFAULT; NULL for a generated column, whose value is computed afterwards.

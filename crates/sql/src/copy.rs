@@ -1,7 +1,7 @@
 //! COPY: the statement that it is executed as, and the format of its rows.
 
 use crate::StatementError;
-use crate::quoted::always_quoted;
+use crate::quoted::quoted;
 use crate::schema::{Schema, unsupported};
 use crate::source::Source;
 use crate::types::object_name;
@@ -88,21 +88,21 @@ impl Schema {
                 }
                 let names = table.column_ref_list().into_iter().flat_map(|list| list.column_name_refs());
                 let mut columns: Vec<String> =
-                    names.map(|own| always_quoted(&ast::normalize_name_node(own.syntax()))).collect();
+                    names.map(|own| quoted(&ast::normalize_name_node(own.syntax()))).collect();
                 if columns.is_empty() {
                     let copied = definition.visible().iter().filter(|column| !column.generated);
-                    columns = copied.map(|column| always_quoted(&column.name)).collect();
+                    columns = copied.map(|column| quoted(&column.name)).collect();
                 } else if let Some(column) = definition
                     .visible()
                     .iter()
-                    .find(|own| own.generated && columns.contains(&always_quoted(&own.name)))
+                    .find(|own| own.generated && columns.contains(&quoted(&own.name)))
                 {
                     let message = format!("column \"{}\" is a generated column", column.name);
                     let error = SqlError::new("42P10", message);
                     return Err(at(error.with_detail("Generated columns cannot be used in COPY.")));
                 }
                 let list = columns.join(", ");
-                let table = name.split('.').map(always_quoted).collect::<Vec<_>>().join(".");
+                let table = name.split('.').map(quoted).collect::<Vec<_>>().join(".");
                 if is_in {
                     let parameters: Vec<_> = (1..=columns.len()).map(|n| format!("${n}")).collect();
                     let parameters = parameters.join(", ");

@@ -143,7 +143,7 @@ impl<'a> TableBuilder<'a> {
             let message = format!("column \"{name}\" specified more than once");
             return Err(self.binder.error(node, SqlError::new("42701", message)));
         }
-        let place = self.table.columns.len() - usize::from(self.table.hidden_key);
+        let place = self.table.visible_count();
         check_width(&self.binder, place + 1, node)?;
         let ty = self.binder.part(ty, node)?;
         let serial = match ty.syntax().text().to_string().to_lowercase().as_str() {
@@ -162,12 +162,9 @@ impl<'a> TableBuilder<'a> {
             },
         };
         let column = Column { name, ty, nullable: true, ..Column::default() };
-        self.table.columns.insert(place, column);
+        self.table.insert_column(place, column);
         if serial.is_some() {
             self.count_by(place, sequence_of(ty), None);
-        }
-        if self.table.hidden_key {
-            self.table.indexes[0].columns = vec![place + 1];
         }
         Ok(place)
     }

@@ -1,11 +1,13 @@
 //! Binds expressions: names become registers, operators and literals become typed IR.
 
+use crate::between::between_in;
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::interrupt;
 use crate::operators::boolean;
+use crate::symbols::{comparison_operator, symbol_of};
 use catalog::{Datum, Decimal, ScalarType, Type};
-use procedure::{CastContext, CompareOperator, Expression, Function, Register, SqlError};
+use procedure::{CastContext, Expression, Function, Register, SqlError};
 use squawk_syntax::ast::{self, AstNode};
 use squawk_syntax::{SyntaxKind, SyntaxNode};
 
@@ -58,8 +60,13 @@ impl Binder<'_> {
                 (None, Some(query)) => self.bind_scalar_query(&query, node),
                 (None, None) => Err(self.unsupported(node, "this kind of expression")),
             },
-            ast::Expr::BinExpr(binary) => self.bind_binary(binary),
-            ast::Expr::PrefixExpr(prefix) => self.bind_prefix(prefix),
+            ast::Expr::BetweenExpr(between) => self.bind_between(expression, between),
+            ast::Expr::BinExpr(_) | ast::Expr::PrefixExpr(_) => match (between_in(expression), expression) {
+                (Some(between), _) => self.bind_between(expression, &between),
+                (None, ast::Expr::BinExpr(binary)) => self.bind_binary(binary),
+                (None, ast::Expr::PrefixExpr(prefix)) => self.bind_prefix(prefix),
+                (None, _) => Err(self.unsupported(node, "this kind of expression")),
+            },
             ast::Expr::PostfixExpr(postfix) => {
                 let operand = self.part(postfix.syntax().children().find_map(ast::Expr::cast), node)?;
                 match postfix.op() {
@@ -68,7 +75,6 @@ impl Binder<'_> {
                     _ => Err(self.unsupported(node, "this operator")),
                 }
             }
-            ast::Expr::BetweenExpr(between) => self.bind_between(between, false),
             ast::Expr::CaseExpr(case) => self.bind_case(case),
             ast::Expr::CastExpr(cast) => self.bind_cast(cast),
             ast::Expr::CallExpr(call) => self.bind_call(call),
@@ -224,10 +230,6 @@ impl Binder<'_> {
             }
             Some(ast::PrefixOp::Plus(_)) => self.bind(&operand),
             Some(ast::PrefixOp::Minus(_)) => {
-                // The grammar parses `-1 BETWEEN 0 AND 2` as `-(1 BETWEEN 0 AND 2)`.
-                if let ast::Expr::BetweenExpr(between) = &operand {
-                    return self.bind_between(between, true);
-                }
                 if let ast::Expr::Literal(literal) = &operand
                     && let Some(ast::LitKind::IntNumber(token) | ast::LitKind::NumericNumber(token)) =
                         literal.kind()
@@ -455,45 +457,6 @@ impl Binder<'_> {
             _ => None,
         }
     }
-}
-
-/// Returns the symbol of an operator that the table may have; without the schema of
-/// `OPERATOR(schema.symbol)`.
-pub(crate) fn symbol_of(operator: &ast::BinOp) -> Option<String> {
-    use ast::BinOp;
-    let symbol = match operator {
-        BinOp::Plus(_) => "+",
-        BinOp::Minus(_) => "-",
-        BinOp::Star(_) => "*",
-        BinOp::Slash(_) => "/",
-        BinOp::Percent(_) => "%",
-        BinOp::Caret(_) => "^",
-        BinOp::Like(_) => "~~",
-        BinOp::NotLike(_) => "!~~",
-        BinOp::Ilike(_) => "~~*",
-        BinOp::NotIlike(_) => "!~~*",
-        BinOp::CustomOp(own) => return Some(own.syntax().text().to_string()),
-        BinOp::OperatorCall(own) => {
-            let text = own.syntax().text().to_string();
-            let inner = text.trim_end_matches(')').rsplit('(').next().unwrap_or_default().trim().to_owned();
-            return Some(inner.rsplit('.').next().unwrap_or_default().to_owned());
-        }
-        _ => return None,
-    };
-    Some(symbol.into())
-}
-
-/// Returns the comparison that a binary operator denotes.
-pub(crate) fn comparison_operator(operator: &ast::BinOp) -> Option<CompareOperator> {
-    Some(match operator {
-        ast::BinOp::Eq(_) => CompareOperator::Equal,
-        ast::BinOp::Neq(_) | ast::BinOp::Neqb(_) => CompareOperator::NotEqual,
-        ast::BinOp::LAngle(_) => CompareOperator::Less,
-        ast::BinOp::Lteq(_) => CompareOperator::LessOrEqual,
-        ast::BinOp::RAngle(_) => CompareOperator::Greater,
-        ast::BinOp::Gteq(_) => CompareOperator::GreaterOrEqual,
-        _ => return None,
-    })
 }
 
 /// Returns whether a call is of `_pg_expandarray`, with which JDBC reads the columns of keys and indexes.

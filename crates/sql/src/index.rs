@@ -1,22 +1,57 @@
 //! CREATE INDEX and ALTER INDEX.
+//!
+//! An index on an expression is one of a hidden generated column with the expression. A unique index of some
+//! rows is one whose first column is hidden, too: it is NULL in all other rows, and NULLs are never equal.
 
 use crate::binder::Binder;
+use crate::computed::Computed;
 use crate::error::StatementError;
 use crate::kept_text;
+use crate::quoted::quoted;
 use crate::schema::{Schema, refused, unsupported};
 use crate::source::Source;
 use crate::subject::Subject;
 use crate::types::{first_free, in_schema_of, made_name, object_name, short};
-use catalog::{IndexDetails, NewIndex, Table};
+use catalog::{Column, IndexDetails, NewIndex, NewTable, ScalarType, Table, Type};
 use procedure::{Effect, SqlError};
 use squawk_syntax::ast::{self, AstNode};
+use std::sync::Arc;
 
-/// Reads CREATE INDEX. Returns its table, and the index.
+/// An index to create.
+pub(crate) struct IndexDefinition {
+    pub(crate) table: Arc<Table>,
+    /// The hidden columns that it is of, behind those that the table has.
+    pub(crate) hidden: Vec<Column>,
+    pub(crate) index: NewIndex,
+}
+
+/// Removes the hidden columns that no index is of. Returns their places, each as those before it are gone.
+pub(crate) fn remove_unused(table: &mut NewTable) -> Vec<usize> {
+    let mut removed = Vec::new();
+    for place in (0..table.columns.len()).rev().filter(|place| table.columns[*place].hidden) {
+        // The column of an expression is needed by the one of its values in some rows, which has its name.
+        let name = &table.columns[place].name;
+        let needs =
+            |own: usize| own == place || table.columns[own].hidden && table.columns[own].name == *name;
+        if !table.indexes.iter().any(|index| index.columns.iter().any(|own| needs(*own))) {
+            removed.push(place);
+        }
+    }
+    removed.iter().for_each(|place| table.remove_column(*place));
+    removed
+}
+
+/// Returns the name that an expression has as a column of an index.
+pub(crate) fn name_of_expression(text: &str) -> String {
+    kept_text::called(text).unwrap_or_else(|| "expr".into())
+}
+
+/// Reads CREATE INDEX.
 pub(crate) fn index_definition(
     create: &ast::CreateIndex,
     schema: &Schema,
     source: &Source,
-) -> Result<(String, NewIndex), StatementError> {
+) -> Result<IndexDefinition, StatementError> {
     let binder = Binder::new(schema, source);
     let node = create.syntax();
     if let Some(option) = create.nulls_distinct_option() {
@@ -31,58 +66,166 @@ pub(crate) fn index_definition(
     let path = binder.part(path.and_then(|name| name.path_ref()), node)?;
     let table = binder.table(&object_name(&path), path.syntax())?;
     binder.refuse_sequence(&table, path.syntax())?;
-    let mut details = IndexDetails::default();
-    let columns = indexed_columns(&binder, create.partition_item_list(), &table, &mut details.orders)?;
-    if let Some(list) = create.index_include_clause().and_then(|clause| clause.partition_item_list()) {
-        details.included = indexed_columns(&binder, Some(list), &table, &mut Vec::new())?;
-    }
     let unique = create.unique_token().is_some();
+    let mut reader = Reader { binder, table, unique, hidden: Vec::new(), details: IndexDetails::default() };
     if let Some(clause) = create.where_clause() {
-        if unique {
-            return Err(binder.unsupported(clause.syntax(), "a unique partial index"));
-        }
-        let mut condition = binder.part(clause.expr(), clause.syntax())?;
-        while let ast::Expr::ParenExpr(inner) = &condition {
-            condition = binder.part(inner.expr(), clause.syntax())?;
-        }
-        let bind = |binder: &mut Binder<'_>| binder.bind_condition(&condition).map(|_| ());
-        if binder.depends_on_call(&table, condition.syntax(), "index predicate", bind)? {
-            let error = SqlError::new("42P17", "functions in index predicate must be marked IMMUTABLE");
-            return Err(binder.error(condition.syntax(), error));
-        }
-        details.condition = Some(kept_text::unqualified(&condition, short(&table.name), source));
+        let condition = reader.binder.part(clause.expr(), clause.syntax())?;
+        reader.condition(condition)?;
+    }
+    let items = create.partition_item_list();
+    let items: Vec<_> = items.into_iter().flat_map(|list| list.partition_items()).collect();
+    let (mut columns, mut names) = (Vec::new(), Vec::new());
+    for item in &items {
+        let first = columns.is_empty();
+        let (column, name) = reader.item(item, first)?;
+        columns.push(column);
+        names.push(name);
+    }
+    let included = create.index_include_clause().and_then(|clause| clause.partition_item_list());
+    for item in included.into_iter().flat_map(|list| list.partition_items()) {
+        let Some(ast::Expr::NameRef(name)) = item.expr() else {
+            return Err(reader.binder.unsupported(item.syntax(), "an expression in INCLUDE"));
+        };
+        let column = reader.column(&name)?;
+        reader.details.included.push(column);
+    }
+    let Reader { table, hidden, mut details, .. } = reader;
+    if details.orders.iter().all(String::is_empty) {
+        details.orders.clear();
     }
     let path = create.index().and_then(|index| index.path());
     let name = path.and_then(|path| path.segment()).map(|segment| segment.text());
     let name = name.map(|name| in_schema_of(&table.name, name)).unwrap_or_else(|| {
-        let names: Vec<_> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
         let base = format!("{}_{}_idx", short(&table.name), names.join("_"));
         first_free(in_schema_of(&table.name, base), |name| schema.relation_exists(name))
     });
-    Ok((table.name.clone(), NewIndex { name, columns, unique, is_constraint: false, details }))
+    let index = NewIndex { name, columns, unique, is_constraint: false, details };
+    Ok(IndexDefinition { table, hidden, index })
 }
 
-/// Reads a list of an index's columns. Adds what stands behind each, if something stands behind one of them.
-fn indexed_columns(
-    binder: &Binder<'_>,
-    list: Option<ast::PartitionItemList>,
-    table: &Table,
-    orders: &mut Vec<String>,
-) -> Result<Vec<usize>, StatementError> {
-    let mut columns = Vec::new();
-    for item in list.into_iter().flat_map(|list| list.partition_items()) {
-        let Some(ast::Expr::NameRef(name)) = item.expr() else {
-            return Err(binder.unsupported(item.syntax(), "an index on an expression"));
-        };
+/// CREATE INDEX, as far as it is read.
+struct Reader<'a> {
+    binder: Binder<'a>,
+    table: Arc<Table>,
+    unique: bool,
+    hidden: Vec<Column>,
+    details: IndexDetails,
+}
+
+impl Reader<'_> {
+    fn column(&self, name: &ast::NameRef) -> Result<usize, StatementError> {
         let column = name.text();
-        columns.push(table.column(&column).ok_or_else(|| {
+        let place = self.table.visible().iter().position(|own| own.name == column);
+        place.ok_or_else(|| {
             let message = format!("column \"{column}\" does not exist");
-            binder.error(name.syntax(), SqlError::new("42703", message))
-        })?);
+            self.binder.error(name.syntax(), SqlError::new("42703", message))
+        })
+    }
+
+    /// Reads WHERE.
+    fn condition(&mut self, mut condition: ast::Expr) -> Result<(), StatementError> {
+        while let ast::Expr::ParenExpr(inner) = &condition {
+            condition = self.binder.part(inner.expr(), inner.syntax())?;
+        }
+        let bind = |binder: &mut Binder<'_>| binder.bind_condition(&condition).map(|_| ());
+        if self.unique {
+            self.binder.check_computed(&self.table, condition.syntax(), Computed::IndexPredicate, bind)?;
+        } else if self.binder.depends_on_call(
+            &self.table,
+            condition.syntax(),
+            Computed::IndexPredicate.words().0,
+            bind,
+        )? {
+            return Err(self
+                .binder
+                .error(condition.syntax(), SqlError::new("42P17", Computed::IndexPredicate.words().1)));
+        }
+        let text = kept_text::unqualified(&condition, short(&self.table.name), self.binder.source);
+        self.details.condition = Some(text);
+        Ok(())
+    }
+
+    /// Reads one of the columns. Returns its place, and its part of the index's name. In rows that the
+    /// condition of a unique index leaves out, the first column is NULL, so no other row is their equal.
+    fn item(&mut self, item: &ast::PartitionItem, first: bool) -> Result<(usize, String), StatementError> {
+        let mut expression = self.binder.part(item.expr(), item.syntax())?;
+        while let ast::Expr::ParenExpr(inner) = &expression {
+            expression = self.binder.part(inner.expr(), inner.syntax())?;
+        }
+        let (mut column, name, shown, text) = match &expression {
+            ast::Expr::NameRef(own) => {
+                let (place, name) = (self.column(own)?, own.text());
+                let (shown, text) = (quoted(&name), quoted(&name));
+                (place, name, shown, text)
+            }
+            _ => {
+                let text = kept_text::unqualified(&expression, short(&self.table.name), self.binder.source);
+                let ty = self.type_of(&expression)?;
+                let name = name_of_expression(&text);
+                (self.hide(text.clone(), text.clone(), ty), name, text.clone(), text)
+            }
+        };
+        if let (true, true, Some(condition)) = (first, self.unique, &self.details.condition) {
+            let value = format!("CASE WHEN {condition} THEN {text} END");
+            let ty = match self.table.columns.get(column) {
+                Some(known) if !self.is_new(column) => known.ty,
+                _ => self.hidden.last().expect("the column of the expression").ty,
+            };
+            column = self.hide(shown, value, ty);
+        }
+        self.order(item)?;
+        Ok((column, name))
+    }
+
+    /// Returns whether a place is that of a hidden column that is added.
+    fn is_new(&self, place: usize) -> bool {
+        place >= self.table.columns.len() - usize::from(self.table.hidden_key)
+    }
+
+    /// Returns the type of an expression over the rows of the table.
+    fn type_of(&self, expression: &ast::Expr) -> Result<ScalarType, StatementError> {
+        let mut ty = None;
+        let bind = |binder: &mut Binder<'_>| {
+            ty = binder.bind(expression)?.known_type();
+            Ok(())
+        };
+        let node = expression.syntax();
+        self.binder.check_computed(&self.table, node, Computed::IndexExpression, bind)?;
+        match ty {
+            Some(Type::Scalar(ty)) => Ok(ty),
+            _ => Err(self.binder.unsupported(node, "an index on this expression")),
+        }
+    }
+
+    /// Returns the place of a hidden column; it is added if the table has none with the expression.
+    fn hide(&mut self, name: String, text: String, ty: ScalarType) -> usize {
+        let is_meant = |own: &Column| own.hidden && own.default.as_ref() == Some(&text) && own.name == name;
+        if let Some(known) = self.table.columns.iter().position(is_meant) {
+            return known;
+        }
+        let end = self.table.columns.len() - usize::from(self.table.hidden_key);
+        if let Some(known) = self.hidden.iter().position(is_meant) {
+            return end + known;
+        }
+        let (default, identity) = (Some(text), None);
+        self.hidden.push(Column {
+            name,
+            ty,
+            nullable: true,
+            default,
+            generated: true,
+            hidden: true,
+            identity,
+        });
+        end + self.hidden.len() - 1
+    }
+
+    /// Reads what stands behind a column.
+    fn order(&mut self, item: &ast::PartitionItem) -> Result<(), StatementError> {
         let descends = match item.sort_order() {
             None | Some(ast::SortOrder::SortAsc(_)) => false,
             Some(ast::SortOrder::SortDesc(_)) => true,
-            Some(other) => return Err(binder.unsupported(other.syntax(), "this order of an index")),
+            Some(other) => return Err(self.binder.unsupported(other.syntax(), "this order of an index")),
         };
         // PostgreSQL shows what differs from the default: NULLs are the greatest values.
         let nulls = match item.nulls_order() {
@@ -91,12 +234,9 @@ fn indexed_columns(
             _ => None,
         };
         let order: Vec<_> = descends.then_some("DESC").into_iter().chain(nulls).collect();
-        orders.push(order.join(" "));
+        self.details.orders.push(order.join(" "));
+        Ok(())
     }
-    if orders.iter().all(String::is_empty) {
-        orders.clear();
-    }
-    Ok(columns)
 }
 
 impl Schema {

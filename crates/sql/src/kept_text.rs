@@ -1,6 +1,6 @@
 //! Conditions that a table keeps as text (CHECK). They are bound again when the table changes.
 
-use crate::quoted::always_quoted;
+use crate::quoted::quoted;
 use crate::source::Source;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -58,6 +58,18 @@ pub(crate) fn mentions(text: &str, column: &str) -> bool {
     names_in(text).iter().any(|(_, name)| name == column)
 }
 
+/// Returns the name of the function that an expression is a call of; `None` for any other expression.
+pub(crate) fn called(text: &str) -> Option<String> {
+    let source = Source::parse(&format!("SELECT {text}")).ok()?;
+    match source.file.syntax().descendants().find_map(ast::Target::cast)?.expr()? {
+        ast::Expr::CallExpr(call) => match call.expr()? {
+            ast::Expr::NameRef(name) => Some(name.text()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// Returns whether an expression calls a function.
 pub(crate) fn calls(text: &str, function: &str) -> bool {
     let Ok(source) = Source::parse(&format!("SELECT {text}")) else { return false };
@@ -74,7 +86,7 @@ pub(crate) fn renamed(text: &str, old: &str, new: &str) -> String {
     let mut changed = text.to_owned();
     for (range, name) in names_in(text).into_iter().rev() {
         if name == old {
-            changed.replace_range(range, &always_quoted(new));
+            changed.replace_range(range, &quoted(new));
         }
     }
     changed

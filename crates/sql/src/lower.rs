@@ -403,9 +403,10 @@ impl Binder<'_> {
     ) -> Option<OperationKind> {
         let Update { input, table, registers, rules, keys, triggers, .. } = update;
         let Plan::Scan { access, .. } = &**input else { return None };
-        let mut assignments = update.assignments.clone();
+        let (mut assignments, mut access) = (update.assignments.clone(), access.clone());
         assignments.retain(|(own, _)| rules.generated.iter().all(|(column, _)| own != column));
-        let given = |column: usize| assignments.iter().find(|(own, _)| *own == column).map(|(_, own)| own.clone());
+        let given =
+            |column: usize| assignments.iter().find(|(own, _)| *own == column).map(|(_, own)| own.clone());
         let generated = generated_of(rules, *registers, given)?;
         assignments.extend(generated.iter().cloned());
         let is_changed = |column: &usize| assignments.iter().any(|(own, _)| own == column);
@@ -416,7 +417,6 @@ impl Binder<'_> {
         {
             return None;
         }
-        let mut access = access.clone();
         let changed = |register: Register| {
             let column = register.0.checked_sub(registers.0)? as usize;
             (column < table.columns.len()).then(|| (column, is_changed(&column)))

@@ -13,6 +13,7 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast;
 
 /// `column operator value`.
+#[derive(Clone)]
 pub(crate) struct Candidate {
     pub(crate) column: usize,
     pub(crate) operator: CompareOperator,

@@ -1,14 +1,13 @@
-//! Conditions on values: IS NULL, BETWEEN, IN, ANY and ALL, IS DISTINCT FROM.
+//! Conditions on values: IS NULL, IN, ANY and ALL, IS DISTINCT FROM.
 
 use crate::binder::{Binder, Typed, Variable};
 use crate::error::StatementError;
-use crate::expression::{comparison_operator, symbol_of};
 use crate::operators::boolean;
 use crate::row_values::row_of;
-use catalog::{Datum, ScalarType, Type};
+use crate::symbols::{comparison_operator, symbol_of};
+use catalog::{ScalarType, Type};
 use procedure::{
-    ArithmeticOperator, CastContext, CompareOperator, ElementTest, Expression, Function, Quantifier,
-    Register, SqlError,
+    CastContext, CompareOperator, ElementTest, Expression, Function, Quantifier, Register, SqlError,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -183,83 +182,5 @@ impl Binder<'_> {
         }
         let any = Expression::any(any);
         Ok(boolean(if negated { Expression::Not(Box::new(any)) } else { any }))
-    }
-
-    /// Returns the end of a BETWEEN, and the operands of OR that the grammar has parsed into it: it reads
-    /// `x BETWEEN 1 AND 2 OR y` as `x BETWEEN 1 AND (2 OR y)`.
-    ///
-    /// # Errors
-    /// `0A000`: it has parsed another operator into it that binds weaker than BETWEEN, or a stronger one than
-    /// OR stands before the BETWEEN.
-    pub(crate) fn end_of_between(
-        &self,
-        between: &ast::BetweenExpr,
-    ) -> Result<(ast::Expr, Vec<ast::Expr>), StatementError> {
-        let node = between.syntax();
-        let (mut end, mut further) = (self.part(between.end(), node)?, Vec::new());
-        while let ast::Expr::BinExpr(own) = &end
-            && matches!(own.op(), Some(ast::BinOp::Or(_)))
-        {
-            further.push(self.part(own.rhs(), node)?);
-            end = self.part(own.lhs(), node)?;
-        }
-        further.reverse();
-        if binds_weaker(&end) || !further.is_empty() && !begins_or(node) {
-            let message = "BETWEEN beside an operator that binds weaker is not supported";
-            let error = SqlError::new("0A000", message).with_hint("Put the BETWEEN in parentheses.");
-            return Err(self.error(node, error));
-        }
-        Ok((end, further))
-    }
-
-    /// Binds `target BETWEEN start AND end`, or `-target BETWEEN start AND end`.
-    pub(crate) fn bind_between(
-        &mut self,
-        between: &ast::BetweenExpr,
-        negative: bool,
-    ) -> Result<Typed, StatementError> {
-        let node = between.syntax();
-        if between.between_symmetry().is_some() {
-            return Err(self.unsupported(node, "BETWEEN SYMMETRIC"));
-        }
-        let (end, further) = self.end_of_between(between)?;
-        let target = self.part(between.target(), node)?;
-        let start = self.part(between.start(), node)?;
-        let mut value = self.bind(&target)?;
-        if negative {
-            let zero = Typed::Known(Expression::Constant(Datum::Int(0)), ScalarType::Integer.into());
-            value = self.arithmetic(ArithmeticOperator::Subtract, zero, value, node)?;
-        }
-        let (start, end) = (self.bind(&start)?, self.bind(&end)?);
-        let (class, operands) = self.comparable(value.clone(), start, node)?;
-        let above = Expression::Compare { operator: CompareOperator::GreaterOrEqual, class, operands };
-        let (class, operands) = self.comparable(value, end, node)?;
-        let below = Expression::Compare { operator: CompareOperator::LessOrEqual, class, operands };
-        let inside = Expression::And(Box::new([above, below]));
-        let negated = between.not_token().is_some();
-        let mut any = vec![if negated { Expression::Not(Box::new(inside)) } else { inside }];
-        for operand in further {
-            any.push(self.bind_condition(&operand)?);
-        }
-        Ok(boolean(Expression::any(any)))
-    }
-}
-
-/// Returns whether an expression is that of an operator which binds weaker than BETWEEN.
-fn binds_weaker(expression: &ast::Expr) -> bool {
-    use ast::BinOp;
-    let ast::Expr::BinExpr(own) = expression else { return false };
-    own.op().is_some_and(|operator| {
-        comparison_operator(&operator).is_some()
-            || matches!(operator, BinOp::And(_) | BinOp::Or(_) | BinOp::Is(_) | BinOp::IsNot(_))
-    })
-}
-
-/// Returns whether no operator that binds stronger than OR stands before an expression.
-fn begins_or(node: &SyntaxNode) -> bool {
-    match node.parent().and_then(ast::Expr::cast) {
-        None | Some(ast::Expr::ParenExpr(_)) => true,
-        Some(ast::Expr::BinExpr(own)) => matches!(own.op(), Some(ast::BinOp::Or(_))),
-        Some(_) => false,
     }
 }

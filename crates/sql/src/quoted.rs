@@ -1,15 +1,14 @@
 //! Names as SQL text.
 
-/// Returns a name as SQL text, in quotes if it needs them.
-pub(crate) fn quoted(name: &str) -> String {
-    let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if is_plain { name.into() } else { always_quoted(name) }
-}
+use squawk_syntax::quote::{quote_ident_always, quote_quoted_ident};
 
-/// Returns a name as SQL text in quotes: for texts that are read again, where a plain name may be a keyword.
-pub(crate) fn always_quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
+/// Returns a name as SQL text, in quotes if it needs them, as a keyword does.
+pub(crate) fn quoted(name: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    match name.bytes().all(is_plain) {
+        true => quote_quoted_ident(name),
+        false => quote_ident_always(name),
+    }
 }
 
 /// Returns a name and its schema as SQL text.

@@ -3,7 +3,7 @@
 use crate::StatementError;
 use crate::binder::Binder;
 use crate::schema::{Schema, refused, unsupported};
-use crate::source::Source;
+use crate::source::{At, Source};
 use crate::types::object_name;
 use catalog::{NewTable, Table, TableId};
 use procedure::{Effect, Procedure, SqlError, sequences_in};
@@ -99,9 +99,9 @@ impl Schema {
                 }
                 Kind::Index => {
                     let (table, place) = self.catalog.index(&name).map_err(|e| refused(source, &at, &e))?;
-                    self.refuse_needed(&Arc::clone(table), place, source, &at)?;
-                    let table = self.catalog.drop_index(&name).map_err(|e| refused(source, &at, &e))?;
-                    effects.push(Effect::Redefine(table));
+                    let table = Arc::clone(table);
+                    self.refuse_needed(&table, place, source, &at)?;
+                    effects.push(self.remove_index(&table, place, At { source, node: &at })?);
                 }
                 Kind::View => {
                     self.views.remove(&name);

@@ -12,7 +12,7 @@ use crate::index::index_definition;
 use crate::kept_text;
 use crate::nesting::with_stack;
 use crate::routine::Routine;
-use crate::source::Source;
+use crate::source::{At, Source};
 use crate::subject::Subject;
 use crate::types::made_name;
 use catalog::{
@@ -167,17 +167,15 @@ impl Schema {
             self.create_routine(&routine, source)?;
             return Ok(Effect::None);
         }
-        let at = |error: CatalogError| refused(source, node, &error);
         match statement {
             ast::Stmt::CreateTable(create) => self.create_table(create, source),
             ast::Stmt::CreateIndex(create) => {
-                let (table, new) = index_definition(create, self, source)?;
-                if create.if_not_exists().is_some() && self.catalog.index(&new.name).is_ok() {
+                let before = self.clone();
+                let definition = index_definition(create, &before, source)?;
+                if create.if_not_exists().is_some() && self.catalog.index(&definition.index.name).is_ok() {
                     return Ok(Effect::None);
                 }
-                let table = self.catalog.create_index(&table, new).map_err(at)?;
-                self.recompile(source, node)?;
-                Ok(Effect::Redefine(table))
+                self.add_index(definition, At { source, node })
             }
             ast::Stmt::AlterTable(alter) => self.alter_table(alter, source),
             ast::Stmt::AlterIndex(alter) => self.alter_index(alter, source),

@@ -52,6 +52,13 @@ impl Word<'_> {
     }
 }
 
+/// A part of a source, for errors.
+#[derive(Clone, Copy)]
+pub(crate) struct At<'a> {
+    pub(crate) source: &'a Source,
+    pub(crate) node: &'a SyntaxNode,
+}
+
 impl Source {
     /// Parses a text of SQL statements.
     pub(crate) fn parse(text: &str) -> Result<Self, StatementError> {

@@ -2,8 +2,10 @@
 
 use super::{Alteration, Dropped, Origin};
 use crate::error::StatementError;
+use crate::index::remove_unused;
 use crate::kept_text;
-use catalog::{NewIndex, Type};
+use crate::quoted::quoted;
+use catalog::{Column, NewIndex, Type};
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -48,14 +50,24 @@ impl Alteration<'_> {
         while let Some(index) = self.builder.table.indexes.iter().position(uses) {
             self.drop_index_of_constraint(index, cascades, drops_references, node)?;
         }
+        // Indexes on expressions go with a column that they read.
+        let columns = &self.builder.table.columns;
+        let reads = |own: &Column| own.default.as_ref().is_some_and(|text| kept_text::mentions(text, &name));
+        let gone: Vec<usize> =
+            (0..columns.len()).filter(|own| columns[*own].hidden && reads(&columns[*own])).collect();
+        self.builder.table.indexes.retain(|own| own.columns.iter().all(|column| !gone.contains(column)));
+        for column in remove_unused(&mut self.builder.table) {
+            self.origins.remove(column);
+        }
         while let Some(user) = self.generated_from(&name) {
             if !cascades {
                 let (table, user) = (&self.builder.table.name, &self.builder.table.columns[user].name);
-                let message = format!(
-                    "cannot drop column {name} of table {table} because other objects depend on it"
-                );
+                let message =
+                    format!("cannot drop column {name} of table {table} because other objects depend on it");
                 let error = SqlError::new("2BP01", message)
-                    .with_detail(format!("column {user} of table {table} depends on column {name} of table {table}"))
+                    .with_detail(format!(
+                        "column {user} of table {table} depends on column {name} of table {table}"
+                    ))
                     .with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
                 return Err(self.builder.binder.error(node, error));
             }
@@ -64,12 +76,7 @@ impl Alteration<'_> {
         let place = self.builder.table.columns.iter().position(|own| own.name == name).unwrap_or(place);
         let table = &mut self.builder.table;
         table.checks.retain(|(_, text)| !kept_text::mentions(text, &name));
-        table.columns.remove(place);
-        let moved = |column: &mut usize| *column -= usize::from(*column > place);
-        for index in &mut table.indexes {
-            index.columns.iter_mut().chain(&mut index.details.included).for_each(moved);
-        }
-        table.foreign_keys.iter_mut().for_each(|key| key.columns.iter_mut().for_each(moved));
+        table.remove_column(place);
         self.origins.remove(place);
         self.rebuilds = true;
         Ok(())
@@ -92,21 +99,7 @@ impl Alteration<'_> {
                 self.builder.table.columns[place].default = None;
                 Ok(())
             }
-            Option_::DropExpression(drop) => {
-                let (table, column) = (self.builder.short_name(), &self.builder.table.columns[place]);
-                if !column.generated && drop.if_exists().is_none() {
-                    let message = format!(
-                        "column \"{}\" of relation \"{table}\" is not a stored generated column",
-                        column.name
-                    );
-                    return self.error(node, "55000", message);
-                }
-                let column = &mut self.builder.table.columns[place];
-                if std::mem::take(&mut column.generated) {
-                    column.default = None;
-                }
-                Ok(())
-            }
+            Option_::DropExpression(drop) => self.drop_expression(place, &drop),
             Option_::AddGenerated(add) => self.add_identity(place, &add),
             Option_::DropIdentity(_) => {
                 let column = &mut self.builder.table.columns[place];
@@ -127,31 +120,7 @@ impl Alteration<'_> {
                 self.builder.table.columns[place].nullable = true;
                 Ok(())
             }
-            Option_::SetType(set) => {
-                let ty = self.builder.binder.part(set.ty(), node)?;
-                let Type::Scalar(ty) = self.builder.binder.bind_type(&ty)? else {
-                    return Err(self.builder.binder.unsupported(ty.syntax(), "a column of an array type"));
-                };
-                let Origin::Old(own) = self.origins[place] else {
-                    return Err(self.builder.binder.unsupported(node, "changing a type twice"));
-                };
-                if !self.users_of(|columns| columns.contains(&own)).is_empty() || self.is_foreign(place) {
-                    let what = "changing the type of a column of a foreign key";
-                    return Err(self.builder.binder.unsupported(node, what));
-                }
-                let name = &self.builder.table.columns[place].name;
-                if let Some(user) = self.generated_from(name) {
-                    let user = &self.builder.table.columns[user].name;
-                    let message = "cannot alter type of a column used by a generated column";
-                    let detail = format!("Column \"{name}\" is used by generated column \"{user}\".");
-                    let error = SqlError::new("0A000", message).with_detail(detail);
-                    return Err(self.builder.binder.error(node, error));
-                }
-                self.builder.table.columns[place].ty = ty;
-                self.origins[place] = Origin::Converted(own, set.using_expr().and_then(|own| own.expr()));
-                self.rebuilds = true;
-                Ok(())
-            }
+            Option_::SetType(set) => self.set_type(place, &set),
             Option_::SetStatistics(_) | Option_::SetStorage(_) | Option_::SetCompression(_) => Ok(()),
             other => Err(self.builder.binder.unsupported(other.syntax(), "this change of a column")),
         }
@@ -172,6 +141,55 @@ impl Alteration<'_> {
             return self.error(node, "55000", format!("{subject} already has a default value"));
         }
         self.builder.identity(place, add.generated_when(), add.sequence_option_list(), node)
+    }
+
+    fn set_type(&mut self, place: usize, set: &ast::SetType) -> Result<(), StatementError> {
+        let node = set.syntax();
+        let ty = self.builder.binder.part(set.ty(), node)?;
+        let Type::Scalar(ty) = self.builder.binder.bind_type(&ty)? else {
+            return Err(self.builder.binder.unsupported(ty.syntax(), "a column of an array type"));
+        };
+        let Origin::Old(own) = self.origins[place] else {
+            return Err(self.builder.binder.unsupported(node, "changing a type twice"));
+        };
+        if !self.users_of(|columns| columns.contains(&own)).is_empty() || self.is_foreign(place) {
+            let what = "changing the type of a column of a foreign key";
+            return Err(self.builder.binder.unsupported(node, what));
+        }
+        let name = &self.builder.table.columns[place].name;
+        if let Some(user) = self.generated_from(name) {
+            let user = &self.builder.table.columns[user];
+            if user.hidden {
+                let what = "changing the type of a column that an index on an expression reads";
+                return Err(self.builder.binder.unsupported(node, what));
+            }
+            let user = &user.name;
+            let message = "cannot alter type of a column used by a generated column";
+            let detail = format!("Column \"{name}\" is used by generated column \"{user}\".");
+            let error = SqlError::new("0A000", message).with_detail(detail);
+            return Err(self.builder.binder.error(node, error));
+        }
+        self.builder.table.columns[place].ty = ty;
+        self.origins[place] = Origin::Converted(own, set.using_expr().and_then(|own| own.expr()));
+        self.rebuilds = true;
+        Ok(())
+    }
+
+    fn drop_expression(&mut self, place: usize, drop: &ast::DropExpression) -> Result<(), StatementError> {
+        let node = drop.syntax();
+        let (table, column) = (self.builder.short_name(), &self.builder.table.columns[place]);
+        if !column.generated && drop.if_exists().is_none() {
+            let message = format!(
+                "column \"{}\" of relation \"{table}\" is not a stored generated column",
+                column.name
+            );
+            return self.error(node, "55000", message);
+        }
+        let column = &mut self.builder.table.columns[place];
+        if std::mem::take(&mut column.generated) {
+            column.default = None;
+        }
+        Ok(())
     }
 
     /// Returns a generated column whose values follow from a column.
@@ -196,7 +214,12 @@ impl Alteration<'_> {
         self.builder.table.foreign_keys.iter().any(|key| key.columns.contains(&place))
     }
 
-    pub(super) fn rename_column(&mut self, place: usize, new: String, node: &SyntaxNode) -> Result<(), StatementError> {
+    pub(super) fn rename_column(
+        &mut self,
+        place: usize,
+        new: String,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
         if self.builder.table.columns.iter().any(|own| own.name == new) {
             let message =
                 format!("column \"{new}\" of relation \"{}\" already exists", self.builder.table.name);
@@ -207,7 +230,15 @@ impl Alteration<'_> {
         let conditions = table.triggers.iter_mut().filter_map(|own| own.condition.as_mut());
         let of_indexes = table.indexes.iter_mut().filter_map(|own| own.details.condition.as_mut());
         let generated = table.columns.iter_mut().filter(|own| own.generated);
-        let generated = generated.filter_map(|own| own.default.as_mut());
+        let generated = generated.flat_map(|own| {
+            // The column of a partial index has the name of the column whose values it has.
+            let is_part = own.hidden && own.name == quoted(&old);
+            if is_part {
+                own.name = quoted(&new);
+            }
+            let shown = Some(&mut own.name).filter(|_| own.hidden && !is_part);
+            own.default.as_mut().into_iter().chain(shown)
+        });
         let conditions = conditions.chain(of_indexes).chain(generated);
         for text in table.checks.iter_mut().map(|(_, text)| text).chain(conditions) {
             *text = kept_text::renamed(text, &old, &new);

@@ -2,6 +2,7 @@
 
 use super::TableBuilder;
 use crate::binder::Binder;
+use crate::computed::Computed;
 use crate::error::StatementError;
 use crate::kept_text;
 use catalog::{Column, ReferenceAction, Table};
@@ -82,13 +83,8 @@ impl TableBuilder<'_> {
                     .with_detail("A generated column cannot reference another generated column.");
                 return Err(self.binder.error(node, error));
             }
-            let what = "column generation expression";
             let bind = |binder: &mut Binder<'_>| bind_for(binder, &expression, column).map(|_| ());
-            let depends = self.binder.depends_on_call(table, node, what, bind)?;
-            if depends {
-                let message = "generation expression is not immutable";
-                return Err(self.binder.error(node, SqlError::new("42P17", message)));
-            }
+            self.binder.check_computed(table, node, Computed::GeneratedColumn, bind)?;
         }
         Ok(())
     }
@@ -105,9 +101,8 @@ impl TableBuilder<'_> {
                 (_, action) if sets(action) => "DELETE",
                 _ => continue,
             };
-            let message = format!(
-                "invalid ON {event} action for foreign key constraint containing generated column"
-            );
+            let message =
+                format!("invalid ON {event} action for foreign key constraint containing generated column");
             return Err(self.binder.error(node, SqlError::new("42601", message)));
         }
         Ok(())

@@ -2,12 +2,13 @@
 
 use super::semi::filter_applied;
 use super::{Applied, Binder, References, Relations};
+use crate::between::between_in;
 use crate::binder::Typed;
 use crate::error::StatementError;
-use crate::expression::comparison_operator;
 use crate::lower::varies;
 use crate::path::{is_any, split};
 use crate::row_values::row_of;
+use crate::symbols::comparison_operator;
 use procedure::query::{JoinKey, Plan};
 use procedure::{CompareClass, CompareOperator, Expression};
 use squawk_syntax::SyntaxNode;
@@ -128,26 +129,26 @@ impl Binder<'_> {
                             self.bind_row_conjuncts(operator, &left, &right, part.syntax(), conjuncts)?;
                             continue;
                         }
-                        conjuncts.push(self.bind_comparison(operator, &left, &right, part.syntax())?);
-                        continue;
-                    }
-                }
-                ast::Expr::BetweenExpr(between)
-                    if between.not_token().is_none() && between.between_symmetry().is_none() =>
-                {
-                    if let ((end, further), Some(value), Some(start)) =
-                        (self.end_of_between(between)?, between.target(), between.start())
-                        && further.is_empty()
-                    {
-                        for (operator, end) in
-                            [(CompareOperator::GreaterOrEqual, start), (CompareOperator::LessOrEqual, end)]
-                        {
-                            conjuncts.push(self.bind_comparison(operator, &value, &end, part.syntax())?);
-                        }
+                        let left = |binder: &mut Self| binder.bind(&left);
+                        conjuncts.push(self.bind_comparison(operator, left, &right, part.syntax())?);
                         continue;
                     }
                 }
                 _ => {}
+            }
+            if let Some(between) = between_in(&part)
+                && between.not_token().is_none()
+                && between.between_symmetry().is_none()
+                && let ((end, further), Some(start)) = (self.end_of_between(&between)?, between.start())
+                && further.is_empty()
+            {
+                for (operator, end) in
+                    [(CompareOperator::GreaterOrEqual, start), (CompareOperator::LessOrEqual, end)]
+                {
+                    let target = |binder: &mut Self| binder.target_of_between(&part);
+                    conjuncts.push(self.bind_comparison(operator, target, &end, part.syntax())?);
+                }
+                continue;
             }
             let bind = |binder: &mut Self| binder.bind_condition(&part);
             let ((condition, applied), refers) = self.referring(|binder| binder.applying(bind))?;
@@ -159,11 +160,11 @@ impl Binder<'_> {
     fn bind_comparison(
         &mut self,
         operator: CompareOperator,
-        left: &ast::Expr,
+        left: impl FnOnce(&mut Self) -> Result<Typed, StatementError>,
         right: &ast::Expr,
         node: &SyntaxNode,
     ) -> Result<Conjunct, StatementError> {
-        let ((a, mut applied), a_refers) = self.referring(|own| own.applying(|binder| binder.bind(left)))?;
+        let ((a, mut applied), a_refers) = self.referring(|own| own.applying(left))?;
         let ((b, mut more_applied), b_refers) =
             self.referring(|own| own.applying(|binder| binder.bind(right)))?;
         let mut conjunct = self.compared(operator, (a, a_refers), (b, b_refers), node)?;
@@ -211,6 +212,7 @@ impl Binder<'_> {
         self.check_lengths(left.len(), right.len(), node)?;
         if operator == O::Equal {
             for (left, right) in left.iter().zip(right) {
+                let left = |binder: &mut Self| binder.bind(left);
                 conjuncts.push(self.bind_comparison(operator, left, right, node)?);
             }
             return Ok(());

@@ -14,6 +14,7 @@
 
 use super::conjunct::{Comparison, Conjunct, all, filter, filter_by, take};
 use super::from::{OuterJoin, Source};
+use super::indexed::Loaded;
 use super::{Binder, Relations, Rows, apply_all};
 use crate::binder::Typed;
 use crate::error::StatementError;
@@ -64,7 +65,7 @@ impl Binder<'_> {
         available: Relations,
         conjuncts: &[Conjunct],
     ) -> Result<Vec<Candidate>, StatementError> {
-        let Rows::Table { table, .. } =
+        let Rows::Table { table, registers, used, indexed, .. } =
             &self.queries.levels[self.queries.levels.len() - 1].relations[relation].rows
         else {
             return Ok(Vec::new());
@@ -97,6 +98,10 @@ impl Binder<'_> {
                 candidates.push(Candidate { column, operator, value, further, is_strict, conjunct: place });
                 break;
             }
+        }
+        if let Some(indexed) = indexed {
+            let loaded = Loaded { first: *registers, columns: used };
+            indexed.add_parts(&mut candidates, conjuncts, loaded);
         }
         Ok(candidates)
     }
@@ -152,7 +157,7 @@ impl Binder<'_> {
     /// Returns a scan of a table, with a filter for its rows.
     fn scan(&self, relation: usize, path: Path, condition: Option<Expression>) -> Plan {
         let level = self.queries.levels.last().expect("a query is being planned");
-        let Rows::Table { table, registers, used, handle } = &level.relations[relation].rows else {
+        let Rows::Table { table, registers, used, handle, .. } = &level.relations[relation].rows else {
             unreachable!("a table is scanned")
         };
         let access = Access {

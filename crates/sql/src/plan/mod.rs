@@ -10,6 +10,7 @@ mod compound;
 mod conjunct;
 mod from;
 mod grouping;
+mod indexed;
 mod join;
 mod listed;
 mod named;
@@ -29,6 +30,7 @@ pub(crate) use applied::{Applied, apply_all};
 use applied::{apply_ahead, compute};
 use catalog::{ScalarType, Table, Type};
 use grouping::Grouping;
+use indexed::{Indexed, Loaded};
 pub(crate) use origin::Origins;
 pub use origin::{ColumnOrigin, ResultColumn};
 use procedure::query::{OutputColumn, Plan, SlotId};
@@ -58,6 +60,8 @@ pub(crate) enum Rows {
         used: Vec<usize>,
         /// The register of the row's handle, for the statement that writes the row.
         handle: Option<Register>,
+        /// What its indexes are of beside its columns.
+        indexed: Option<Box<Indexed>>,
     },
     /// Those of a plan.
     Plan {
@@ -282,7 +286,9 @@ impl Binder<'_> {
             table.visible().iter().map(|column| (column.name.clone(), column.ty.into())).collect();
         self.rename(&mut columns, names, &alias, node)?;
         let registers = self.row_registers(table);
-        let rows = Rows::Table { table: Arc::clone(table), registers, used: Vec::new(), handle: None };
+        let indexed = self.indexed(table, node)?;
+        let rows =
+            Rows::Table { table: Arc::clone(table), registers, used: Vec::new(), handle: None, indexed };
         self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
     }
 
@@ -335,14 +341,18 @@ impl Binder<'_> {
         Typed::Known(Expression::Register(register), ty)
     }
 
-    /// Returns the relation and column of an expression that is a column of a table of the innermost level.
+    /// Returns the relation and column of an expression that is a column of a table of the innermost level,
+    /// or what one of the table's indexes is on.
     fn table_column(&self, expression: &Expression) -> Option<(usize, usize)> {
-        let Expression::Register(register) = expression else { return None };
         let level = self.queries.levels.last()?;
-        level.relations.iter().enumerate().find_map(|(place, relation)| match &relation.rows {
-            Rows::Table { registers, used, .. } => {
+        level.relations.iter().enumerate().find_map(|(place, relation)| match (&relation.rows, expression) {
+            (Rows::Table { registers, used, .. }, Expression::Register(register)) => {
                 let column = register.0.checked_sub(registers.0)? as usize;
                 used.get(column).map(|column| (place, *column))
+            }
+            (Rows::Table { registers, used, indexed: Some(indexed), .. }, expression) => {
+                let loaded = Loaded { first: *registers, columns: used };
+                indexed.column_of(expression, loaded).map(|column| (place, column))
             }
             _ => None,
         })

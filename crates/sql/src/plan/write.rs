@@ -144,8 +144,8 @@ impl Binder<'_> {
         self.returning(plan, insert.returning_clause())
     }
 
-    /// Refuses a value for a generated column, and for a column GENERATED ALWAYS AS IDENTITY unless OVERRIDING
-    /// is given.
+    /// Refuses a value for a generated column, and for a column GENERATED ALWAYS AS IDENTITY unless
+    /// OVERRIDING is given.
     fn refuse_given(
         &self,
         table: &Table,
@@ -276,31 +276,7 @@ impl Binder<'_> {
                 }
             }
             Some(ast::ConflictTarget::ConflictOnIndex(target)) => {
-                if let Some(clause) = target.where_clause() {
-                    return Err(self.unsupported(clause.syntax(), "a partial index"));
-                }
-                let list = self.part(target.conflict_index_item_list(), node)?;
-                let mut columns = Vec::new();
-                for item in list.conflict_index_items() {
-                    let Some(ast::Expr::NameRef(name)) = item.expr() else {
-                        return Err(self.unsupported(item.syntax(), "an index on an expression"));
-                    };
-                    columns.push(self.column_of(table, &name.text(), item.syntax())?);
-                }
-                columns.sort_unstable();
-                let is_meant = |index: &catalog::Index| {
-                    let mut own = index.columns.clone();
-                    own.sort_unstable();
-                    index.unique && own == columns
-                };
-                match table.indexes.iter().position(is_meant) {
-                    Some(index) => Some(index),
-                    None => {
-                        let message = "there is no unique or exclusion constraint matching the ON CONFLICT \
-                             specification";
-                        return Err(self.error(node, SqlError::new("42P10", message)));
-                    }
-                }
+                Some(self.bind_conflict_target(&target, table, node)?)
             }
         };
         let update = match self.part(clause.conflict_action(), node)? {
@@ -474,7 +450,12 @@ impl Binder<'_> {
         let answers: Vec<Register> = applied.iter().flat_map(super::Applied::targets).collect();
         let registers = self.row_registers(&table);
         let mut set: Vec<usize> = assignments.iter().map(|(column, _)| *column).collect();
-        let rules = self.bind_rules(&table, registers, Some(&set).filter(|_| table.triggers.is_empty()).map(Vec::as_slice), node)?;
+        let rules = self.bind_rules(
+            &table,
+            registers,
+            Some(&set).filter(|_| table.triggers.is_empty()).map(Vec::as_slice),
+            node,
+        )?;
         set.extend(rules.generated.iter().map(|(column, _)| *column));
         // In RETURNING, the table's columns are those of the written row; columns of other tables are kept.
         self.origins.note_row(registers, table_oid(&table), table.visible());

@@ -1,6 +1,8 @@
 //! The objects of the definitions, with their numbers and texts in the system catalogs.
 
 use super::{Cell, INFORMATION, PUBLIC, SYSTEM};
+use crate::index::name_of_expression;
+use crate::kept_text;
 use crate::oids::{index_oid, routine_oid, table_oid};
 use crate::quoted::{quoted, quoted_path};
 use crate::schema::{Schema, View};
@@ -13,12 +15,53 @@ pub(super) fn columns_of(table: &Table, columns: &[usize]) -> String {
     columns.iter().map(|column| quoted(&table.columns[*column].name)).collect::<Vec<_>>().join(", ")
 }
 
+/// Returns a column of an index, or the expression that it is on, as SQL text.
+pub(super) fn index_column_of(table: &Table, column: usize) -> String {
+    let own = &table.columns[column];
+    match part_column(table, column) {
+        Some(column) => quoted(&table.columns[column].name),
+        None if kept_text::called(&own.name).is_some() => own.name.clone(),
+        None => format!("({})", own.name),
+    }
+}
+
+/// Returns the visible column that a column of an index is, or whose values it has in some rows; `None` for
+/// an expression.
+fn part_column(table: &Table, column: usize) -> Option<usize> {
+    let own = &table.columns[column];
+    if !own.hidden {
+        return Some(column);
+    }
+    table.visible().iter().position(|visible| quoted(&visible.name) == own.name)
+}
+
+/// Returns the name of a column of an index.
+pub(super) fn index_column_name(table: &Table, column: usize) -> String {
+    match part_column(table, column) {
+        Some(column) => table.columns[column].name.clone(),
+        None => name_of_expression(&table.columns[column].name),
+    }
+}
+
+/// Returns the columns of an index as `pg_index.indkey` has them: by number, 0 for an expression.
+pub(super) fn index_places(table: &Table, index: &Index) -> Cell {
+    let place = |column: &usize| part_column(table, *column).map_or(0, |own| own as i64 + 1);
+    Cell::Ints(index.columns.iter().map(place).collect())
+}
+
+/// Returns the expressions of an index as SQL text; `None` without any.
+pub(super) fn index_expressions(table: &Table, index: &Index) -> Option<String> {
+    let expressions = index.columns.iter().filter(|column| part_column(table, **column).is_none());
+    let texts: Vec<&str> = expressions.map(|column| table.columns[*column].name.as_str()).collect();
+    (!texts.is_empty()).then(|| texts.join(", "))
+}
+
 /// Returns the columns of an index with their orders, as SQL text.
 fn index_columns_of(table: &Table, index: &Index) -> String {
     let column = |(place, column): (usize, &usize)| {
         let order = index.details.orders.get(place).filter(|order| !order.is_empty());
         let order = order.map(|order| format!(" {order}")).unwrap_or_default();
-        quoted(&table.columns[*column].name) + &order
+        index_column_of(table, *column) + &order
     };
     index.columns.iter().enumerate().map(column).collect::<Vec<_>>().join(", ")
 }
@@ -115,7 +158,7 @@ impl Schema {
         });
         indexes.flat_map(|(table, index)| {
             let column = |(place, column): (usize, &usize)| {
-                ((index_oid(index), place as i64 + 1), quoted(&table.columns[*column].name))
+                ((index_oid(index), place as i64 + 1), index_column_of(table, *column))
             };
             index.columns.iter().enumerate().map(column).collect::<Vec<_>>()
         })

@@ -1,6 +1,6 @@
 //! The relations of `pg_catalog` that describe tables and views, with their columns, indexes and constraints.
 
-use super::objects::{action_code, places};
+use super::objects::{action_code, index_column_name, index_expressions, index_places, places};
 use super::types::{TYPES, type_modifier, type_oid};
 use super::{BOOL, Cell, INT, INTS, OWNER, SystemRelation, TEXT, TEXTS};
 use crate::oids::{index_oid, table_oid};
@@ -142,7 +142,8 @@ impl Schema {
                        ty: Type,
                        not_null: bool,
                        has_default: bool,
-                       (identity, generated): (&str, &str)| {
+                       identity: &str,
+                       generated: &str| {
             let scalar = ty.element();
             let oid = type_oid(ty);
             let length = TYPES.iter().find(|own| own.0 == oid).map_or(-1, |own| i64::from(own.3));
@@ -186,19 +187,20 @@ impl Schema {
                     column.ty.into(),
                     !column.nullable,
                     has_default,
-                    (identity, if column.generated { "s" } else { "" }),
+                    identity,
+                    if column.generated { "s" } else { "" },
                 );
             }
             for index in table.indexes.iter().skip(usize::from(table.hidden_key)) {
                 for (place, column) in index.columns.iter().enumerate() {
-                    let column = &table.columns[*column];
-                    add(index_oid(index), place, &column.name, column.ty.into(), false, false, ("", ""));
+                    let (name, ty) = (index_column_name(table, *column), table.columns[*column].ty);
+                    add(index_oid(index), place, &name, ty.into(), false, false, "", "");
                 }
             }
         }
         for view in self.views() {
             for (place, (name, ty)) in self.view_columns(view).into_iter().enumerate() {
-                add(self.view_oid(view), place, &name, ty, false, false, ("", ""));
+                add(self.view_oid(view), place, &name, ty, false, false, "", "");
             }
         }
         SystemRelation::new(&columns, rows)
@@ -268,10 +270,10 @@ impl Schema {
                     true.into(),
                     false.into(),
                     true.into(),
-                    places(&index.columns),
+                    index_places(table, index),
                     Cell::Ints(vec![0; index.columns.len()]),
-                    Cell::Null,
-                    Cell::Null,
+                    index_expressions(table, index).map_or(Cell::Null, Cell::from),
+                    index.details.condition.clone().map_or(Cell::Null, Cell::from),
                 ]);
             }
         }

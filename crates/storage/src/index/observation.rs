@@ -17,7 +17,7 @@ static DEPARTURES: AtomicU64 = AtomicU64::new(0);
 
 /// Counts a leaf that leaves its tree. The caller holds the latch of its parent.
 pub(super) fn count_departure() {
-    // ORDERING: the Release of the parent's latch makes it visible to whoever reaches the successor.
+    // ORDERING: the Release of the parent's latch makes it visible to a thread that reaches the successor.
     DEPARTURES.fetch_add(1, Ordering::Relaxed);
 }
 

@@ -175,8 +175,8 @@ fn a_leaf_observation_sees_inserts() {
     assert!(!observed.iter().all(|own| own.is_valid(guard)), "a scan sees that the key is there again");
 }
 
-/// An observed leaf is emptied and leaves the tree: what is added in its range is seen, wherever it goes. What
-/// the observer itself adds is no conflict.
+/// An observed leaf is emptied and leaves the tree: what is added in its range is seen, wherever it goes.
+/// What the observer itself adds is no conflict.
 #[test]
 fn an_observation_outlives_its_leaf() {
     const KEYS: u32 = 300;

@@ -4,6 +4,7 @@
 //! statement has written. INSERT of VALUES has no such input and writes each row at once.
 
 mod nodes;
+mod rules;
 mod triggers;
 
 pub use nodes::{ConflictUpdate, Delete, Insert, OnConflict, RowRules, Triggers, Update};
@@ -14,7 +15,6 @@ use super::run::{Sink, check_cancelled, collect, run};
 use crate::execution::access::row_of;
 use crate::execution::foreign_keys::Changed;
 use crate::execution::rows::Flow;
-use crate::execution::violations::{require_values, violated_check};
 use crate::{Conflict, Failure, ForeignKeys, Machine, Register, ScanRange, SqlError, Transaction};
 use catalog::{Arena, Datum, Table, successor};
 use std::collections::HashSet;
@@ -195,57 +195,6 @@ fn hand_on<D>(sink: Option<&mut Sink<'_, D>>, machine: &mut Machine, data: &mut 
     }
 }
 
-impl RowRules {
-    /// Sets the registers of generated columns, of the row in the registers from `first` on.
-    fn generate(&self, first: Register, machine: &mut Machine) -> Result<(), Failure> {
-        for (column, value) in &self.generated {
-            let value = value.evaluate(machine)?;
-            machine.set(Register(first.0 + *column as u32), value);
-        }
-        Ok(())
-    }
-
-    /// Sets the registers of generated columns to NULL: triggers before a row do not see their values.
-    fn forget_generated(&self, first: Register, machine: &mut Machine) {
-        for (column, _) in &self.generated {
-            machine.set(Register(first.0 + *column as u32), Datum::Null);
-        }
-    }
-
-    /// Sets the registers of generated columns of a changed row, and adds them to its changes.
-    fn generate_changes(
-        &self,
-        first: Register,
-        changes: &mut Vec<(usize, Datum)>,
-        machine: &mut Machine,
-    ) -> Result<(), Failure> {
-        self.generate(first, machine)?;
-        for (column, _) in &self.generated {
-            changes.retain(|(own, _)| own != column);
-            changes.push((*column, machine.get(Register(first.0 + *column as u32))));
-        }
-        Ok(())
-    }
-}
-
-/// Checks the NOT NULL and CHECK constraints of the row in the registers from `first` on.
-fn check_row<D: Transaction>(
-    table: &Table,
-    rules: &RowRules,
-    first: Register,
-    machine: &mut Machine,
-    data: &mut D,
-) -> Result<(), Failure> {
-    let (row, arena) = machine.window(first, table.columns.len());
-    require_values(table, row, arena)?;
-    if let Some(calls) = &rules.calls {
-        run(calls, machine, data, &mut |_, _| Ok(Flow::Continue))?;
-    }
-    let violated = violated_check(&rules.conditions, machine)?;
-    let (row, arena) = machine.window(first, table.columns.len());
-    violated.map_or(Ok(()), |violated| Err(violated.error(table, row, arena).into()))
-}
-
 /// Inserts the row in the registers.
 fn insert_row<D: Transaction>(
     insert: &Insert,
@@ -261,7 +210,7 @@ fn insert_row<D: Transaction>(
         return Ok(Flow::Continue);
     }
     rules.generate(*registers, machine)?;
-    check_row(table, rules, *registers, machine, data)?;
+    rules.check(table, *registers, machine, data)?;
     if let Some(conflict) = conflict {
         // An absent key is added next: two statements that read it first would wait for each other's read.
         data.will_write(Some(table.id));
@@ -389,7 +338,7 @@ fn update_existing<D: Transaction>(
         triggers.add_changes(slots.len(), &mut changes, machine);
     }
     rules.generate_changes(*registers, &mut changes, machine)?;
-    check_row(table, rules, *registers, machine, data)?;
+    rules.check(table, *registers, machine, data)?;
     touched.written.insert(existing);
     touched.before(existing, machine, data)?;
     write_changes(table, existing, *registers, &changes, machine, data)?;
@@ -493,7 +442,7 @@ pub(super) fn update<D: Transaction>(
             let row = row_of(machine.get(*handle), data)?;
             let Some(changes) = change_row(update, row, machine, data)? else { return Ok(Flow::Continue) };
             touched.before(row, machine, data)?;
-            check_row(table, rules, *registers, machine, data)?;
+            rules.check(table, *registers, machine, data)?;
             write_changes(table, row, *registers, &changes, machine, data)?;
             touched.after(*registers, machine)?;
             hand_on(sink, machine, data)
@@ -527,7 +476,7 @@ fn move_rows<D: Transaction>(
             return Ok(Flow::Continue);
         }
         touched.before(row, machine, data)?;
-        check_row(table, rules, *registers, machine, data)?;
+        rules.check(table, *registers, machine, data)?;
         moved.push_registers(&whole, machine)?;
         Ok(Flow::Continue)
     })?;

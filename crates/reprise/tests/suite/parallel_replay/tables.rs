@@ -160,6 +160,8 @@ pub struct Shape {
     v: Ty,
     /// Whether w is a JSONB, and no text.
     is_document: bool,
+    /// Whether there is a generated column, an index of it, and a unique index of some rows.
+    derives: [bool; 3],
     /// Whether a, b and v may be NULL, where the key admits it.
     nullable: [bool; 3],
     keys: [Key; 2],
@@ -183,10 +185,13 @@ impl Shape {
             1 => Just(Key::Unique(&["b"])),
             2 => Just(Key::Index(&["b"])),
         ];
-        let documents = proptest::bool::weighted(0.25);
-        let shape = (Ty::any(), Ty::any(), Ty::amount(), documents, any::<[bool; 3]>(), first, second);
-        shape.prop_map(|(a, b, v, is_document, nullable, first, second)| {
-            Self { a, b, v, is_document, nullable, keys: [first, second] }.with_room()
+        let (documents, derived) = (proptest::bool::weighted(0.25), proptest::bool::weighted(0.3));
+        let partial = proptest::bool::weighted(0.2);
+        let options = (documents, (derived, any::<bool>(), partial), any::<[bool; 3]>());
+        let shape = (Ty::any(), Ty::any(), Ty::amount(), options, first, second);
+        shape.prop_map(|(a, b, v, (is_document, (derived, indexed, partial), nullable), first, second)| {
+            let derives = [derived, derived && indexed, partial && a != Ty::Boolean];
+            Self { a, b, v, is_document, derives, nullable, keys: [first, second] }.with_room()
         })
     }
 
@@ -241,6 +246,16 @@ impl Shape {
             if self.is_document { "JSONB" } else { "TEXT" }
         );
         let mut indexes = String::new();
+        if self.derives[0] {
+            columns += ", g TEXT GENERATED ALWAYS AS (b::text || '/' || coalesce(v::text, '-')) STORED";
+        }
+        if self.derives[1] {
+            indexes += &format!("\nCREATE INDEX t{number}_g ON t{number} (g, a);");
+        }
+        if self.derives[2] {
+            indexes += &format!("\nCREATE UNIQUE INDEX t{number}_some ON t{number} (a, b) WHERE v > 1;");
+            indexes += &format!("\nCREATE INDEX t{number}_more ON t{number} ((v + 1), lower(w::text));");
+        }
         for (place, key) in self.keys.iter().enumerate() {
             let (kind, on) = match key {
                 Key::Primary(on) => {
