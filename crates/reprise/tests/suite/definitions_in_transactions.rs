@@ -272,8 +272,10 @@ fn tables_change_after_a_physical_log() {
     let folder = tempfile::tempdir().unwrap();
     for (content, statement, state) in [
         (Content::Physical, "CREATE TABLE t (id INT PRIMARY KEY)", None),
-        (Content::Physical, "ALTER TABLE t ADD COLUMN a INT DEFAULT 1", Some("0A000")),
+        (Content::Physical, "ALTER TABLE t ADD COLUMN z INT DEFAULT 1", None),
+        (Content::Physical, "ALTER TABLE t DROP COLUMN z", None),
         (Content::Physical, "INSERT INTO t VALUES (1)", None),
+        (Content::Physical, "ALTER TABLE t ADD COLUMN a INT DEFAULT 1", Some("0A000")),
         (Content::Command, "ALTER TABLE t ADD COLUMN a INT DEFAULT 4", None),
         (Content::Physical, "INSERT INTO t VALUES (2, 5)", None),
         (Content::Physical, "CREATE TABLE u (id INT PRIMARY KEY)", None),

@@ -137,7 +137,12 @@ fn generated_columns_come_back() {
         "ALTER TABLE t ADD COLUMN e INT DEFAULT 5, ALTER COLUMN half DROP EXPRESSION",
         "DROP INDEX t_dear; CREATE INDEX ON t ((total + 1), amount)",
     ];
-    let indexes: &[&str] = &["CREATE INDEX t_both ON t (label, total)"];
+    // What gets another layout under shadow logs has no rows.
+    let indexes: &[&str] = &[
+        "CREATE INDEX t_both ON t (label, total); CREATE TABLE u (a INT, b TEXT);
+         CREATE UNIQUE INDEX ON u (lower(b)) WHERE a > 0; INSERT INTO u VALUES (1, 'A'), (0, 'a')",
+        "ALTER TABLE u RENAME TO w; INSERT INTO w VALUES (0, 'A')",
+    ];
     let wrong = "SELECT id FROM t WHERE total IS DISTINCT FROM (price * amount)::numeric(12,2)
              OR label <> coalesce(kind, '-') || '/' || id
          UNION ALL SELECT a FROM pair WHERE c <> a * 100 + b";

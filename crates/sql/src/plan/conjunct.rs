@@ -118,23 +118,19 @@ impl Binder<'_> {
         let mut parts = Vec::new();
         split(condition, &mut parts);
         for part in parts {
-            match &part {
-                ast::Expr::BinExpr(binary) => {
-                    let operator = binary.op().and_then(|operator| comparison_operator(&operator));
-                    if let (Some(operator), Some(left), Some(right)) = (operator, binary.lhs(), binary.rhs())
-                        && !is_any(&right)
-                        && (row_of(&left).is_none() || row_of(&right).is_some())
-                    {
-                        if let (Some(left), Some(right)) = (row_of(&left), row_of(&right)) {
-                            self.bind_row_conjuncts(operator, &left, &right, part.syntax(), conjuncts)?;
-                            continue;
-                        }
-                        let left = |binder: &mut Self| binder.bind(&left);
-                        conjuncts.push(self.bind_comparison(operator, left, &right, part.syntax())?);
-                        continue;
-                    }
+            if let ast::Expr::BinExpr(binary) = &part
+                && let Some(operator) = binary.op().and_then(|operator| comparison_operator(&operator))
+                && let (Some(left), Some(right)) = (binary.lhs(), binary.rhs())
+                && !is_any(&right)
+                && (row_of(&left).is_none() || row_of(&right).is_some())
+            {
+                if let (Some(left), Some(right)) = (row_of(&left), row_of(&right)) {
+                    self.bind_row_conjuncts(operator, &left, &right, part.syntax(), conjuncts)?;
+                } else {
+                    let left = |binder: &mut Self| binder.bind(&left);
+                    conjuncts.push(self.bind_comparison(operator, left, &right, part.syntax())?);
                 }
-                _ => {}
+                continue;
             }
             if let Some(between) = between_in(&part)
                 && between.not_token().is_none()

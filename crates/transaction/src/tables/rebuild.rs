@@ -26,14 +26,8 @@ pub(super) fn apply(
     guard: &Guard,
 ) -> Result<(), SqlError> {
     let Rebuild { old, new, registers, values, generated, checks, references } = rebuild;
-    if tables.slotted {
-        let error = SqlError::new("0A000", "a physical log can't hold that rows get another layout");
-        return Err(
-            error.with_hint("Open the database with another content of the log, and change the table then.")
-        );
-    }
     let from = Arc::clone(tables.by_id(old.id).expect("a table that is altered is there"));
-    let slots: Option<Slots> = None;
+    let slots = tables.slotted.then(Slots::default);
     let memory = Arc::clone(&tables.memory);
     let store = TableStore::new(Arc::clone(new), slots, memory, guard).map_err(out_of_memory)?;
     let mut machine = Machine::default();
@@ -44,6 +38,11 @@ pub(super) fn apply(
     let (mut linker, mut image) = (Linker::default(), Vec::new());
     let width = old.columns.len();
     from.for_each_row(guard, |record| {
+        if tables.slotted {
+            let error = SqlError::new("0A000", "a physical log can't hold that rows get another layout");
+            let hint = "Open the database with another content of the log, and change the table then.";
+            return Err(error.with_hint(hint));
+        }
         let mark = machine.frame.arena.mark();
         let state = record.stable_state();
         for (place, slot) in old.layout.slots().iter().enumerate() {
