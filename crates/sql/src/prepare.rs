@@ -5,6 +5,7 @@ use crate::advisory_functions::AdvisoryCall;
 use crate::binder::Binder;
 use crate::copy::Copy;
 use crate::evaluated::Arguments;
+use crate::filled::Filled;
 use crate::nameless::{Compiled, compile_arguments, compile_for_client, compile_statement, parameters_of};
 use crate::nesting::with_stack;
 use crate::plan::ResultColumn;
@@ -46,6 +47,8 @@ pub struct Analyzed {
 pub enum Kind {
     /// A change of definitions.
     Definition,
+    /// CREATE TABLE AS, or SELECT INTO.
+    Filled(Filled),
     /// A query or a statement that writes, as a procedure without a name. Its parameters are the statement's.
     Run(Arc<Procedure>),
     /// A call of one procedure or function.
@@ -219,6 +222,9 @@ impl Schema {
             && let Some(restart) = self.sequence_restart(alter, source)?
         {
             return Ok(Prepared::plain(Kind::Run(restart), "ALTER SEQUENCE"));
+        }
+        if let Some((filled, tag)) = self.filled(statement, source)? {
+            return Ok(Prepared::plain(filled.map_or(Kind::Nothing, Kind::Filled), tag));
         }
         if let Some(tag) = definition_tag(statement) {
             return Ok(Prepared::plain(Kind::Definition, tag));

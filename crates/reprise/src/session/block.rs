@@ -138,7 +138,7 @@ impl Session {
         }
     }
 
-    fn commit_open(&mut self) -> Result<CommitPoint, Error> {
+    pub(super) fn commit_open(&mut self) -> Result<CommitPoint, Error> {
         let block = std::mem::take(&mut self.block);
         if !block.begun || block.snapshot.is_some() {
             return Ok(self.must_be_durable());

@@ -8,7 +8,7 @@ use catalog::{CommitOrder, now_us};
 use logging::Commit as CommitPoint;
 use logging::content::StatementRecord;
 use procedure::{Call, Effect};
-use sql::Schema;
+use sql::{Filled, Kind, Schema};
 use std::sync::{Arc, PoisonError};
 use transaction::{CommitError, Tables};
 
@@ -40,7 +40,12 @@ impl Session {
         drop(room);
         let mut shown = self.nothing_shown();
         for (statement, line, column) in statements {
-            let ran = self.run_statement(&statement).map_err(|error| match error {
+            let ran = match self.filled(&statement) {
+                Ok(Some(filled)) => self.fill(&filled, false).map(|_| ()),
+                Ok(None) => self.run_statement(&statement).map(|_| ()),
+                Err(error) => Err(error),
+            };
+            let ran = ran.map_err(|error| match error {
                 Error::Statement(error) => Error::Statement(error.inside(line, column)),
                 other => other,
             });
@@ -74,6 +79,19 @@ impl Session {
     /// ```
     pub fn check_bodies(&mut self, checks: bool) {
         self.checks_bodies = checks;
+    }
+
+    /// Returns CREATE TABLE AS and SELECT INTO; `None` for any other statement.
+    fn filled(&mut self, statement: &str) -> Result<Option<Filled>, Error> {
+        if !Schema::may_fill(statement) {
+            return Ok(None);
+        }
+        self.refuse_in_block()?;
+        self.worker.refresh();
+        Ok(self.plan(statement, &[])?.and_then(|plan| match plan.kind {
+            Kind::Filled(filled) => Some(filled),
+            _ => None,
+        }))
     }
 
     /// Runs a statement as one transaction.

@@ -397,3 +397,40 @@ fn tables_are_made_and_altered_step_by_step() {
         assert_eq!(recovered_digest_of(Content::Command, folder.path()), digest, "{statements:?}");
     }
 }
+
+/// A table of a query is there with all its rows or not at all, in a transaction, in a script and after a
+/// recovery.
+#[test]
+fn a_table_of_a_query_comes_back() {
+    let (folder, database) = open_with(|_| {});
+    let mut session = database.session().unwrap();
+    session
+        .execute_script(
+            "CREATE TABLE t (id INT PRIMARY KEY, w TEXT); INSERT INTO t VALUES (1, 'a'), (2, NULL), (3, 'c');
+             CREATE TABLE first AS SELECT id, w FROM t WHERE id < 3;
+             SELECT id * 10 AS id INTO second FROM t;",
+        )
+        .unwrap();
+    session.begin().unwrap();
+    run(&mut session, "INSERT INTO t VALUES (4, 'd')").unwrap();
+    run(&mut session, "CREATE TABLE third AS SELECT * FROM t").unwrap();
+    run(&mut session, "INSERT INTO third VALUES (5, 'e')").unwrap();
+    session.commit().unwrap().wait().unwrap();
+    session.begin().unwrap();
+    run(&mut session, "CREATE TABLE gone AS SELECT * FROM third").unwrap();
+    session.rollback();
+    let failed = run(&mut session, "CREATE TABLE failed AS SELECT 6 / (id - 3) AS id FROM t");
+    assert_eq!(failed.unwrap_err().sqlstate(), "22012");
+    let digest = database.digest().unwrap();
+    drop((session, database));
+    let database = Database::open(folder.path(), small()).unwrap();
+    assert_eq!(database.digest().unwrap(), digest);
+    let mut session = database.session().unwrap();
+    assert_eq!(numbers(&mut session, "SELECT id FROM first ORDER BY id"), [1, 2]);
+    assert_eq!(numbers(&mut session, "SELECT id FROM second ORDER BY id"), [10, 20, 30]);
+    assert_eq!(numbers(&mut session, "SELECT id FROM third ORDER BY id"), [1, 2, 3, 4, 5]);
+    for table in ["gone", "failed"] {
+        let missing = run(&mut session, &format!("SELECT * FROM {table}"));
+        assert_eq!(missing.unwrap_err().sqlstate(), "42P01");
+    }
+}

@@ -90,7 +90,7 @@ impl Client {
         }
         let complete = |tag: &str| Ok(Ran::Complete(tag.into()));
         let kind = match &plan.kind {
-            Kind::Definition | Kind::Run(_) | Kind::Analyze(_) | Kind::Call(..) => {
+            Kind::Definition | Kind::Filled(_) | Kind::Run(_) | Kind::Analyze(_) | Kind::Call(..) => {
                 let to = kept.map_or(RowsTo::Client, RowsTo::Portal);
                 let rows = self.rows(prepared, formats, to);
                 return self.run_in_session(statement, parameters, rows).await;
@@ -189,7 +189,7 @@ impl Client {
             }
             Kind::Copy(copy) if copy.is_in => self.begin_copy(&copy, asked),
             Kind::Copy(copy) => self.copy_out(&copy).await,
-            Kind::Definition | Kind::Run(_) | Kind::Analyze(_) | Kind::Call(..) => {
+            Kind::Definition | Kind::Filled(_) | Kind::Run(_) | Kind::Analyze(_) | Kind::Call(..) => {
                 unreachable!("these run in a session")
             }
         }

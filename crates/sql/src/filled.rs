@@ -1,0 +1,144 @@
+//! CREATE TABLE AS and SELECT INTO: the statements that make a table of a query, and fill it.
+
+use crate::binder::Binder;
+use crate::error::StatementError;
+use crate::nameless::compile_for_client;
+use crate::quoted::{quoted, quoted_path};
+use crate::schema::Schema;
+use crate::source::Source;
+use crate::types::made_name;
+use procedure::SqlError;
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+/// A table that a query makes, as statements. They are executed as one transaction.
+#[derive(Clone, Debug)]
+pub struct Filled {
+    /// CREATE TABLE.
+    pub create: String,
+    /// INSERT of the query's rows; `None` for WITH NO DATA.
+    pub insert: Option<String>,
+}
+
+/// What a statement says of the table.
+struct Made {
+    persistence: Option<ast::Persistence>,
+    path: Option<ast::Path>,
+    names: Vec<String>,
+    /// The query, and its text.
+    query: ast::Stmt,
+    text: String,
+}
+
+impl Schema {
+    /// Returns whether a text is CREATE TABLE AS or SELECT INTO.
+    pub fn may_fill(text: &str) -> bool {
+        let Ok(source) = Source::parse(text) else { return false };
+        let first = source.file.stmts().next();
+        matches!(first, Some(ast::Stmt::CreateTableAs(_) | ast::Stmt::SelectInto(_)))
+    }
+
+    /// Returns what CREATE TABLE AS and SELECT INTO do, with the command tag; `None` for any other statement.
+    /// There is nothing to do if the table exists and may do so.
+    pub(crate) fn filled(
+        &self,
+        statement: &ast::Stmt,
+        source: &Source,
+    ) -> Result<Option<(Option<Filled>, &'static str)>, StatementError> {
+        let node = statement.syntax();
+        let binder = Binder::new(self, source);
+        let (made, with_data, tag) = match statement {
+            ast::Stmt::CreateTableAs(create) => {
+                let path = create.table_name().and_then(|name| name.path());
+                if create.if_not_exists().is_some()
+                    && let Some(path) = &path
+                    && self.relation_exists(&made_name(&binder, path)?)
+                {
+                    return Ok(Some((None, "CREATE TABLE AS")));
+                }
+                if let Some(method) = create.on_commit() {
+                    return Err(binder.unsupported(method.syntax(), "ON COMMIT"));
+                }
+                let query = match binder.part(create.query(), node)? {
+                    ast::CreateTableAsQuery::SelectVariant(query) => query,
+                    ast::CreateTableAsQuery::Execute(own) => {
+                        return Err(binder.unsupported(own.syntax(), "CREATE TABLE AS EXECUTE"));
+                    }
+                };
+                let list = create.table_arg_list();
+                let names = list.into_iter().flat_map(|list| list.args()).filter_map(|own| match own {
+                    ast::TableArg::Column(column) => column.name().map(|name| name.text()),
+                    _ => None,
+                });
+                let made = Made {
+                    persistence: create.persistence(),
+                    path,
+                    names: names.collect(),
+                    text: source.text_of(query.syntax()).to_owned(),
+                    query: binder.part(ast::Stmt::cast(query.syntax().clone()), node)?,
+                };
+                let with_data = !matches!(create.data_option(), Some(ast::DataOption::WithNoData(_)));
+                (made, with_data, if with_data { "SELECT" } else { "CREATE TABLE AS" })
+            }
+            ast::Stmt::SelectInto(select) => {
+                let into = binder.part(select.into_clause(), node)?;
+                let text = source.text_of(node).trim_end().trim_end_matches(';');
+                let start = usize::from(into.syntax().text_range().start() - node.text_range().start());
+                let end = usize::from(into.syntax().text_range().end() - node.text_range().start());
+                // The offsets of what follows stay the same.
+                let text = format!("{}{}{}", &text[..start], " ".repeat(end - start), &text[end..]);
+                let made = Made {
+                    persistence: into.persistence(),
+                    path: into.table_name().and_then(|name| name.path()),
+                    names: Vec::new(),
+                    query: ast::Stmt::SelectInto(select.clone()),
+                    text,
+                };
+                (made, true, "SELECT")
+            }
+            _ => return Ok(None),
+        };
+        let filled = self.statements_of(&binder, &made, node)?;
+        let filled = Filled { insert: filled.insert.filter(|_| with_data), ..filled };
+        Ok(Some((Some(filled), tag)))
+    }
+
+    fn statements_of(
+        &self,
+        binder: &Binder<'_>,
+        made: &Made,
+        node: &SyntaxNode,
+    ) -> Result<Filled, StatementError> {
+        let Made { persistence, path, names, query, text } = made;
+        if let Some(own) = persistence
+            && !matches!(own, ast::Persistence::Unlogged(_))
+        {
+            return Err(binder.unsupported(own.syntax(), "a temporary table"));
+        }
+        let path = binder.part(path.clone(), node)?;
+        let name = quoted_path(&made_name(binder, &path)?);
+        let compiled = match query {
+            ast::Stmt::SelectInto(_) => {
+                let source = Source::parse(text)?;
+                let first = source.file.stmts().next();
+                compile_for_client(&binder.part(first, node)?, self, &source, &[])?
+            }
+            query => compile_for_client(query, self, binder.source, &[])?,
+        };
+        if !compiled.parameters.is_empty() {
+            return Err(binder.unsupported(node, "a parameter in this statement"));
+        }
+        if names.len() > compiled.columns.len() {
+            return Err(binder.error(node, SqlError::new("42601", "too many column names were specified")));
+        }
+        let given = names.iter().map(Some).chain(std::iter::repeat(None));
+        let columns = compiled
+            .columns
+            .iter()
+            .zip(given)
+            .map(|(column, given)| format!("{} {}", quoted(given.unwrap_or(&column.name)), column.ty));
+        let columns: Vec<String> = columns.collect();
+        let create = format!("CREATE TABLE {name} ({})", columns.join(", "));
+        Ok(Filled { create, insert: Some(format!("INSERT INTO {name} {text}")) })
+    }
+}
