@@ -5,6 +5,7 @@
 
 use crate::StatementError;
 use crate::binder::Binder;
+use crate::extensions::is_built_in;
 use crate::schema::{Schema, unsupported};
 use crate::source::Source;
 use crate::subject::Subject;
@@ -91,6 +92,10 @@ impl Schema {
         let node = comment.syntax();
         let binder = Binder::new(self, source);
         let object = binder.part(comment.comment_object(), node)?;
+        let extension = object.syntax().descendants().find_map(ast::ExtensionRef::cast);
+        if extension.is_some_and(|own| is_built_in(&ast::normalize_name_node(own.syntax()))) {
+            return Ok(Effect::None);
+        }
         let Some(subject) = subject_of(&object) else {
             return Err(unsupported(source, object.syntax(), "a comment on this kind of object"));
         };

@@ -32,6 +32,7 @@ mod evaluated;
 mod exception;
 mod explain;
 mod expression;
+mod extensions;
 mod filled;
 mod image;
 mod index;

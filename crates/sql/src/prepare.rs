@@ -223,6 +223,9 @@ impl Schema {
         {
             return Ok(Prepared::plain(Kind::Run(restart), "ALTER SEQUENCE"));
         }
+        if let Some(tag) = self.extension(statement, source)? {
+            return Ok(Prepared::plain(Kind::Nothing, tag));
+        }
         if let Some((filled, tag)) = self.filled(statement, source)? {
             return Ok(Prepared::plain(filled.map_or(Kind::Nothing, Kind::Filled), tag));
         }

@@ -191,6 +191,10 @@ impl Schema {
             ast::Stmt::AlterTrigger(alter) => self.alter_trigger(alter, source),
             ast::Stmt::DropTrigger(drop) => self.drop_trigger(drop, source),
             ast::Stmt::CommentOn(comment) => self.comment_on(comment, source),
+            ast::Stmt::CreateExtension(_) | ast::Stmt::DropExtension(_) => {
+                self.extension(statement, source)?;
+                Ok(Effect::None)
+            }
             ast::Stmt::Truncate(truncate) => self.truncate(truncate, source),
             ast::Stmt::CreateSequence(create) => self.create_sequence(create, source),
             ast::Stmt::CreateView(create) => self.create_view(create, source),

@@ -11,7 +11,7 @@ use catalog::{Arena, Datum, Reader, decode_value, encode_value, now_us};
 use logging::Commit as CommitPoint;
 use procedure::query::Explained;
 use procedure::{CurrentNumbers, Notice, Nowhere, Procedure, Register, RowSink, SqlError};
-use sql::{Analyzed, Arguments, Filled, Kind, ResultColumn, interruptible};
+use sql::{Analyzed, Arguments, Kind, ResultColumn, interruptible};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -199,15 +199,7 @@ impl Session {
             let plan = self.current_plan(statement)?;
             let values = parameters.bytes();
             match &plan.kind {
-                Kind::Definition if in_block => {
-                    // The definition has read rows without adding them to the read set.
-                    self.stage(statement.text()).inspect_err(|_| self.shows_everything())?;
-                    return Ok(0);
-                }
-                Kind::Definition => {
-                    self.run_statement(statement.text())?;
-                    return Ok(0);
-                }
+                Kind::Definition => return self.run_definition(statement.text(), in_block).map(|()| 0),
                 Kind::Filled(filled) => return self.fill(filled, in_block),
                 Kind::Nothing => return Ok(0),
                 Kind::Run(procedure) => {
@@ -245,37 +237,6 @@ impl Session {
                     return Err(SqlError::new("0A000", message).into());
                 }
             }
-        }
-    }
-
-    /// Makes a table of a query, in the open transaction or as one transaction. Returns the number of rows.
-    pub(super) fn fill(&mut self, filled: &Filled, in_block: bool) -> Result<u64, Error> {
-        if in_block {
-            return self.fill_in_block(filled);
-        }
-        self.begin()?;
-        let filled = self.begin_in_block().and_then(|()| self.fill_in_block(filled));
-        match filled {
-            Ok(rows) => {
-                self.commit_open()?;
-                Ok(rows)
-            }
-            Err(error) => {
-                self.rollback();
-                Err(error)
-            }
-        }
-    }
-
-    fn fill_in_block(&mut self, filled: &Filled) -> Result<u64, Error> {
-        self.stage(&filled.create).inspect_err(|_| self.shows_everything())?;
-        let Some(insert) = &filled.insert else { return Ok(0) };
-        match self.plan(insert, &[])?.map(|plan| plan.kind) {
-            Some(Kind::Run(procedure)) => {
-                self.run_in_block(&procedure, &[])?;
-                Ok(self.worker.machine.frame.affected)
-            }
-            _ => Err(SqlError::new("0A000", "this query cannot fill a table").into()),
         }
     }
 

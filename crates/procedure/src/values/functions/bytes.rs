@@ -30,6 +30,8 @@ pub(super) static BYTES: &[BuiltIn] = &[
     BuiltIn::of("convert_from", &[BYTEA, TEXT], TEXT, convert_from),
     BuiltIn::of("convert_to", &[TEXT, TEXT], BYTEA, convert_to),
     BuiltIn::of("decode", &[TEXT, TEXT], BYTEA, decode),
+    BuiltIn::of("digest", &[BYTEA, TEXT], BYTEA, digest),
+    BuiltIn::of("digest", &[TEXT, TEXT], BYTEA, digest),
     BuiltIn::of("encode", &[BYTEA, TEXT], TEXT, encode),
     BuiltIn::of("get_bit", &[BYTEA, INT8], INT4, |call| {
         let (byte, bit) = bit_at(&call)?;
@@ -74,6 +76,20 @@ fn md5_of(call: Call) -> Evaluated {
 fn hash<D: Digest>(call: Call) -> Evaluated {
     let hash = D::digest(call.bytes(0));
     call.made(hash)
+}
+
+/// `digest` of the extension pgcrypto.
+fn digest(call: Call) -> Evaluated {
+    let name = call.text(1).to_lowercase();
+    match name.as_str() {
+        "md5" => hash::<Md5>(call),
+        "sha224" => hash::<Sha224>(call),
+        "sha256" => hash::<Sha256>(call),
+        "sha384" => hash::<Sha384>(call),
+        "sha512" => hash::<Sha512>(call),
+        "sha1" => Err(SqlError::new("0A000", "digest by SHA-1 is not supported").into()),
+        _ => Err(invalid(format!("Cannot use \"{name}\": No such hash algorithm"))),
+    }
 }
 
 fn invalid(message: impl Into<String>) -> Box<SqlError> {

@@ -95,6 +95,7 @@ pub(super) static SESSION: &[BuiltIn] = &[
     BuiltIn::new("setval", &[RELATION, INT8, BOOL], INT8, Form::Sequence(SetVal)),
     session("shobj_description", &[OID, TEXT], TEXT),
     BuiltIn::new("txid_current", &[], INT8, Form::Unrepeatable),
+    BuiltIn::new("uuid_generate_v4", &[], UUID, Form::Draw(Draw::Uuid)),
     session("version", &[], TEXT),
 ];
 

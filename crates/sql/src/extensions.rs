@@ -1,0 +1,66 @@
+//! CREATE EXTENSION for extensions whose functions are built in.
+
+use crate::StatementError;
+use crate::schema::Schema;
+use crate::source::Source;
+use procedure::SqlError;
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+/// The extensions, of which there are at least the functions that most schemas use.
+const EXTENSIONS: [&str; 3] = ["plpgsql", "pgcrypto", "uuid-ossp"];
+
+/// Returns whether an extension is built in.
+pub(crate) fn is_built_in(name: &str) -> bool {
+    EXTENSIONS.contains(&name)
+}
+
+impl Schema {
+    /// Checks CREATE EXTENSION and DROP EXTENSION, which then do nothing. Returns the command tag; `None` for
+    /// any other statement.
+    ///
+    /// # Errors
+    /// `0A000`: there is no such extension, or a built-in one would be dropped. `42710`: it exists and is
+    /// always there.
+    pub(crate) fn extension(
+        &self,
+        statement: &ast::Stmt,
+        source: &Source,
+    ) -> Result<Option<&'static str>, StatementError> {
+        let refused =
+            |node: &SyntaxNode, error| Err(source.error_at(node.text_range().start().into(), error));
+        match statement {
+            ast::Stmt::CreateExtension(create) => {
+                let node = create.syntax();
+                let name = create.extension().map(|own| ast::normalize_name_node(own.syntax()));
+                let name = name.unwrap_or_default();
+                if !is_built_in(&name) {
+                    let error = SqlError::new("0A000", format!("extension \"{name}\" is not available"));
+                    let hint =
+                        format!("The functions of these extensions are built in: {}.", EXTENSIONS.join(", "));
+                    return refused(node, error.with_hint(hint));
+                }
+                if name == "plpgsql" && create.if_not_exists().is_none() {
+                    return refused(node, SqlError::new("42710", "extension \"plpgsql\" already exists"));
+                }
+                Ok(Some("CREATE EXTENSION"))
+            }
+            ast::Stmt::DropExtension(drop) => {
+                let names = drop.extension_refs().map(|own| ast::normalize_name_node(own.syntax()));
+                for name in names {
+                    let error = match is_built_in(&name) {
+                        true => SqlError::new(
+                            "0A000",
+                            format!("extension \"{name}\" is built in and cannot be dropped"),
+                        ),
+                        false if drop.if_exists().is_some() => continue,
+                        false => SqlError::new("42704", format!("extension \"{name}\" does not exist")),
+                    };
+                    return refused(drop.syntax(), error);
+                }
+                Ok(Some("DROP EXTENSION"))
+            }
+            _ => Ok(None),
+        }
+    }
+}
