@@ -11,7 +11,7 @@ use crate::kept_text;
 use crate::schema::{Schema, refused, unsupported};
 use crate::source::Source;
 use crate::types::{in_schema_of, is_assignable, made_name, object_name, short};
-use catalog::{NewIndex, NewTable, Table, Type};
+use catalog::{NewIndex, NewTable, ScalarType, Table};
 use procedure::{CastContext, Effect, Expression, Rebuild, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -229,8 +229,7 @@ impl Schema {
                 Origin::Hidden => binder.bind_default(new, place, node)?,
                 Origin::Added(default) => binder.bind_default_text(default.as_deref(), column.ty, node)?,
                 Origin::Converted(own, using) => {
-                    let ty = Type::from(column.ty);
-                    let from = Type::from(old.columns[own].ty);
+                    let (ty, from) = (column.ty, old.columns[own].ty);
                     match using {
                         Some(using) => {
                             let bound = binder.over_row(old, old_registers, |own| own.bind(&using));
@@ -238,7 +237,7 @@ impl Schema {
                         }
                         None => {
                             let register = Expression::Register(Register(old_registers.0 + own as u32));
-                            if !is_assignable(from.element(), column.ty) {
+                            if !is_assignable(from, ty) {
                                 let message = format!(
                                     "column \"{}\" cannot be cast automatically to type {ty}",
                                     column.name
@@ -533,9 +532,7 @@ impl Alteration<'_> {
             }
             Option_::SetType(set) => {
                 let ty = self.builder.binder.part(set.ty(), node)?;
-                let Type::Scalar(ty) = self.builder.binder.bind_type(&ty)? else {
-                    return Err(self.builder.binder.unsupported(ty.syntax(), "a column of an array type"));
-                };
+                let ty = self.builder.binder.bind_type(&ty)?;
                 let Origin::Old(own) = self.origins[place] else {
                     return Err(self.builder.binder.unsupported(node, "changing a type twice"));
                 };
@@ -556,7 +553,7 @@ impl Alteration<'_> {
     fn add_identity(&mut self, place: usize, add: &ast::AddGenerated) -> Result<(), StatementError> {
         let (node, column) = (add.syntax(), &self.builder.table.columns[place]);
         let subject = format!("column \"{}\" of relation \"{}\"", column.name, self.builder.short_name());
-        let is_integer = column.ty.is_integer();
+        let is_integer = column.ty.scalar().is_some_and(ScalarType::is_integer);
         if is_integer && column.nullable {
             let message = format!("{subject} must be declared NOT NULL before identity can be added");
             return self.error(node, "55000", message);

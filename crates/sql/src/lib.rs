@@ -63,6 +63,7 @@ mod source;
 mod sql_body;
 mod statement;
 mod subject;
+mod subscripts;
 mod system;
 mod system_functions;
 mod times;

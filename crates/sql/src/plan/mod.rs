@@ -194,7 +194,7 @@ impl Queries {
 impl Relation {
     /// Returns a row of a table that registers hold.
     fn of_row(table: &Table, alias: String, registers: Register, is_plain: bool) -> Self {
-        let columns = table.visible().iter().map(|column| (column.name.clone(), column.ty.into())).collect();
+        let columns = table.visible().iter().map(|column| (column.name.clone(), column.ty)).collect();
         Self { alias, columns, rows: Rows::Row { registers }, is_plain }
     }
 
@@ -279,7 +279,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<usize, StatementError> {
         let mut columns: Vec<(String, Type)> =
-            table.visible().iter().map(|column| (column.name.clone(), column.ty.into())).collect();
+            table.visible().iter().map(|column| (column.name.clone(), column.ty)).collect();
         self.rename(&mut columns, names, &alias, node)?;
         let registers = self.row_registers(table);
         let rows = Rows::Table { table: Arc::clone(table), registers, used: Vec::new(), handle: None };

@@ -140,8 +140,7 @@ impl Schema {
                        place: usize,
                        name: &str,
                        ty: Type,
-                       not_null: bool,
-                       has_default: bool,
+                       (not_null, has_default, dimensions): (bool, bool, i64),
                        identity: &str| {
             let scalar = ty.element();
             let oid = type_oid(ty);
@@ -160,7 +159,7 @@ impl Schema {
                 identity.into(),
                 "".into(),
                 collation.into(),
-                0.into(),
+                dimensions.into(),
                 true.into(),
                 Cell::Int(-1),
                 "p".into(),
@@ -183,22 +182,22 @@ impl Schema {
                     table_oid(table),
                     place,
                     &column.name,
-                    column.ty.into(),
-                    !column.nullable,
-                    has_default,
+                    column.ty,
+                    (!column.nullable, has_default, i64::from(column.ty.is_array())),
                     identity,
                 );
             }
             for index in table.indexes.iter().skip(usize::from(table.hidden_key)) {
                 for (place, column) in index.columns.iter().enumerate() {
                     let column = &table.columns[*column];
-                    add(index_oid(index), place, &column.name, column.ty.into(), false, false, "");
+                    let dimensions = i64::from(column.ty.is_array());
+                    add(index_oid(index), place, &column.name, column.ty, (false, false, dimensions), "");
                 }
             }
         }
         for view in self.views() {
             for (place, (name, ty)) in self.view_columns(view).into_iter().enumerate() {
-                add(self.view_oid(view), place, &name, ty, false, false, "");
+                add(self.view_oid(view), place, &name, ty, (false, false, 0), "");
             }
         }
         SystemRelation::new(&columns, rows)
