@@ -10,7 +10,7 @@
 //! another.
 //! Held by: `equal_values_have_one_form`.
 
-use crate::{Arena, Datum, ScalarType};
+use crate::{Arena, Datum, ScalarType, Type};
 
 /// Types whose values have canonical forms that can be compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +53,13 @@ impl ScalarType {
             Self::Bytea => Family::Bytea,
             Self::Uuid => Family::Uuid,
         })
+    }
+}
+
+impl Type {
+    /// Returns the family of a type of one value; `None` for arrays.
+    pub fn family(self) -> Option<Family> {
+        self.scalar().and_then(ScalarType::family)
     }
 }
 

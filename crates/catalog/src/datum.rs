@@ -4,6 +4,7 @@
 //! released to an earlier mark.
 
 use crate::Decimal;
+use crate::elements::elements_length;
 
 /// A range of an arena.
 #[repr(C)]
@@ -158,6 +159,12 @@ impl Arena {
         Datum::Bytes(Span { start: position(start), length: position(self.bytes.len() - start) })
     }
 
+    /// Drops bytes that end the arena.
+    pub(crate) fn drop_last_bytes(&mut self, span: Span) {
+        debug_assert_eq!((span.start + span.length) as usize, self.bytes.len());
+        self.bytes.truncate(span.start as usize);
+    }
+
     /// Returns the bytes of a span.
     #[inline]
     pub fn bytes(&self, span: Span) -> &[u8] {
@@ -272,7 +279,10 @@ impl Arena {
 
     /// Returns the words that a column's value takes in a row's variable part.
     pub fn words_of(&self, datum: Datum) -> usize {
-        self.datum_bytes(datum).len().div_ceil(8)
+        match datum {
+            Datum::Array(span) => elements_length(span, self).div_ceil(8),
+            _ => self.datum_bytes(datum).len().div_ceil(8),
+        }
     }
 
     /// Returns the decimal that a datum holds; `scale` is the static scale of scaled integers.

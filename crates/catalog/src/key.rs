@@ -2,20 +2,41 @@
 //!
 //! Integers are big-endian with the sign bit flipped. Text ends with a zero byte, which PostgreSQL's text
 //! never contains; bytea escapes its zero bytes. A nullable column begins with a byte that sorts NULL last.
+//! Before each element of an array, which is as that of a nullable column, stands a byte above the one that
+//! ends the array.
 //! Invariant: encodings are prefix-free column by column, so a prefix of columns is a prefix of bytes.
 //! Held by: `bytes_compare_as_columns_do`.
 
-use crate::{Arena, Datum, ScalarType};
+use crate::{Arena, Datum, ScalarType, Type};
+
+/// Ends an array.
+const END: u8 = 0;
+/// Begins an element of an array.
+const ELEMENT: u8 = 1;
 
 /// Appends one column of a key.
 ///
 /// # Panics
 /// If the type cannot be indexed (NUMERIC of more than 18 digits or without a scale).
 #[inline]
-pub fn encode_datum(datum: Datum, ty: ScalarType, nullable: bool, arena: &Arena, key: &mut Vec<u8>) {
+pub fn encode_datum(datum: Datum, ty: Type, nullable: bool, arena: &Arena, key: &mut Vec<u8>) {
     if nullable {
         key.push(u8::from(datum.is_null()));
     }
+    match (datum, ty) {
+        (Datum::Array(span), _) => {
+            for element in arena.elements(span) {
+                key.push(ELEMENT);
+                encode_datum(*element, ty.element().into(), true, arena, key);
+            }
+            key.push(END);
+        }
+        _ => encode_scalar(datum, ty.element(), arena, key),
+    }
+}
+
+#[inline]
+fn encode_scalar(datum: Datum, ty: ScalarType, arena: &Arena, key: &mut Vec<u8>) {
     match datum {
         Datum::Null => {}
         Datum::Int(value) => match ty {
@@ -60,13 +81,28 @@ pub fn is_null(nullable: bool, key: &[u8]) -> bool {
 }
 
 /// Returns how many bytes the first column of a key takes; `None` when the key ends within it.
-pub fn datum_length(ty: ScalarType, nullable: bool, key: &[u8]) -> Option<usize> {
+pub fn datum_length(ty: Type, nullable: bool, key: &[u8]) -> Option<usize> {
     let flag = usize::from(nullable);
     if is_null(nullable, key) {
         return Some(flag);
     }
     let bytes = key.get(flag..)?;
     let length = match ty {
+        Type::Scalar(ty) => scalar_length(ty, bytes)?,
+        Type::Array(element) => {
+            let mut at = 0;
+            while *bytes.get(at)? == ELEMENT {
+                at += 1 + datum_length(element.into(), true, bytes.get(at + 1..)?)?;
+            }
+            at + 1
+        }
+    };
+    (bytes.len() >= length).then_some(flag + length)
+}
+
+/// Returns how many bytes a value takes, at least.
+fn scalar_length(ty: ScalarType, bytes: &[u8]) -> Option<usize> {
+    Some(match ty {
         ScalarType::Boolean => 1,
         ScalarType::SmallInt => 2,
         ScalarType::Integer | ScalarType::Date => 4,
@@ -83,16 +119,29 @@ pub fn datum_length(ty: ScalarType, nullable: bool, key: &[u8]) -> Option<usize>
         }
         ty if ty.is_bytes() => bytes.iter().position(|byte| *byte == 0)? + 1,
         _ => 8,
-    };
-    (bytes.len() >= length).then_some(flag + length)
+    })
 }
 
 /// Reads the first column of a key whose bytes are complete, as `datum_length` tells.
-pub fn decode_datum(ty: ScalarType, nullable: bool, key: &[u8], arena: &mut Arena) -> Datum {
+pub fn decode_datum(ty: Type, nullable: bool, key: &[u8], arena: &mut Arena) -> Datum {
     if is_null(nullable, key) {
         return Datum::Null;
     }
     let bytes = &key[usize::from(nullable)..];
+    let element = match ty {
+        Type::Scalar(ty) => return decode_scalar(ty, bytes, arena),
+        Type::Array(element) => Type::from(element),
+    };
+    let (start, mut at) = (arena.begin_array(), 0);
+    while bytes[at] == ELEMENT {
+        let own = decode_datum(element, true, &bytes[at + 1..], arena);
+        arena.push_element(own);
+        at += 1 + datum_length(element, true, &bytes[at + 1..]).expect("the bytes are complete");
+    }
+    arena.end_array(start)
+}
+
+fn decode_scalar(ty: ScalarType, bytes: &[u8], arena: &mut Arena) -> Datum {
     let word = |length: usize| bytes[..length].iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
     match ty {
         ScalarType::Boolean => Datum::Int(i64::from(bytes[0])),
@@ -135,7 +184,7 @@ pub fn successor(key: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn key(datum: Datum, ty: ScalarType, arena: &Arena) -> Vec<u8> {
+    fn key(datum: Datum, ty: Type, arena: &Arena) -> Vec<u8> {
         let mut key = Vec::new();
         encode_datum(datum, ty, true, arena, &mut key);
         key
@@ -149,11 +198,22 @@ mod tests {
         let texts = ["", "a", "a b", "aa", "b"].map(|text| arena.push_bytes(text.as_bytes()));
         let bytes: [&[u8]; 5] = [b"", b"\0", b"\0\0", b"\0\x01", b"\x01"];
         let bytes = bytes.map(|value| arena.push_bytes(value));
-        let columns: [(&[Datum], ScalarType); 4] = [
-            (&ints, ScalarType::BigInt),
-            (&doubles, ScalarType::Double),
-            (&texts, ScalarType::Text),
-            (&bytes, ScalarType::Bytea),
+        let lists: [&[Datum]; 7] = [
+            &[],
+            &texts[..1],
+            &[texts[0], texts[1]],
+            &texts[1..2],
+            &[texts[1], Datum::Null],
+            &texts[2..3],
+            &[Datum::Null],
+        ];
+        let lists = lists.map(|elements| arena.push_array(elements));
+        let columns: [(&[Datum], Type); 5] = [
+            (&ints, ScalarType::BigInt.into()),
+            (&doubles, ScalarType::Double.into()),
+            (&texts, ScalarType::Text.into()),
+            (&bytes, ScalarType::Bytea.into()),
+            (&lists, Type::Array(ScalarType::Text)),
         ];
         for (column, ty) in columns {
             for pair in column.windows(2) {
@@ -170,15 +230,22 @@ mod tests {
         let bytes: [&[u8]; 6] = [b"", b"\0", b"\0\0", b"a\0b", b"\0\xff", b"\xff\0"];
         let bytes = bytes.map(|value| arena.push_bytes(value));
         let uuid = [arena.push_bytes(&[7; 16])];
-        let columns: [(&[Datum], ScalarType); 8] = [
-            (&[Datum::Int(1), Datum::Int(0)], ScalarType::Boolean),
-            (&[Datum::Int(-3), Datum::Int(3)], ScalarType::SmallInt),
-            (&[Datum::Int(256), Datum::Int(-1)], ScalarType::Integer),
-            (&[Datum::Int(1 << 40), Datum::Int(i64::MIN)], ScalarType::BigInt),
-            (&[Datum::Double(0.5), Datum::Double(-1e9)], ScalarType::Double),
-            (&texts, ScalarType::Text),
-            (&bytes, ScalarType::Bytea),
-            (&uuid, ScalarType::Uuid),
+        let lists = [&[][..], &[Datum::Null], &texts, &[texts[0], Datum::Null, texts[2]]];
+        let lists = lists.map(|elements| arena.push_array(elements));
+        let strings = [&[][..], &bytes].map(|elements| arena.push_array(elements));
+        let numbers = [arena.push_array(&[Datum::Int(-1), Datum::Null, Datum::Int(0)])];
+        let columns: [(&[Datum], Type); 11] = [
+            (&[Datum::Int(1), Datum::Int(0)], ScalarType::Boolean.into()),
+            (&[Datum::Int(-3), Datum::Int(3)], ScalarType::SmallInt.into()),
+            (&[Datum::Int(256), Datum::Int(-1)], ScalarType::Integer.into()),
+            (&[Datum::Int(1 << 40), Datum::Int(i64::MIN)], ScalarType::BigInt.into()),
+            (&[Datum::Double(0.5), Datum::Double(-1e9)], ScalarType::Double.into()),
+            (&texts, ScalarType::Text.into()),
+            (&bytes, ScalarType::Bytea.into()),
+            (&uuid, ScalarType::Uuid.into()),
+            (&lists, Type::Array(ScalarType::Text)),
+            (&strings, Type::Array(ScalarType::Bytea)),
+            (&numbers, Type::Array(ScalarType::SmallInt)),
         ];
         for (values, ty) in columns {
             for value in values.iter().copied().chain([Datum::Null]) {
@@ -192,7 +259,7 @@ mod tests {
                     assert_eq!(datum_length(ty, nullable, &key[..length - 1]), None, "{ty:?} {value:?}");
                     for next in [Datum::Int(0), Datum::Int(-1)] {
                         key.truncate(length);
-                        encode_datum(next, ScalarType::BigInt, false, &arena, &mut key);
+                        encode_datum(next, ScalarType::BigInt.into(), false, &arena, &mut key);
                         assert_eq!(datum_length(ty, nullable, &key), Some(length), "{ty:?} {value:?}");
                         let decoded = decode_datum(ty, nullable, &key, &mut arena);
                         let mut again = Vec::new();

@@ -7,6 +7,7 @@ mod change;
 mod columns;
 mod datum;
 mod decimal;
+mod elements;
 mod encoding;
 mod enumeration;
 mod identifiers;
@@ -27,6 +28,7 @@ pub use canonical::{Family, normalized, write_canonical};
 pub use change::RowChange;
 pub use datum::{Arena, Datum, Mark, Span};
 pub use decimal::{Decimal, DecimalError};
+pub use elements::write_elements;
 pub use encoding::{DecodeError, Reader, decode_value, encode_value, put_varint, skip_value};
 pub use enumeration::{EnumLabel, EnumType, Enumeration, LabelPlace};
 pub use identifiers::{CommitOrder, Epoch, IndexId, ProcedureId, TableId};
@@ -52,7 +54,7 @@ pub use temporal::{
 pub use trigger::{Trigger, TriggerEvent, TriggerTiming};
 pub use types::{ScalarType, Type};
 pub use value::{
-    Value, ValueError, datum_from_value, exact_bounds, exact_datum, format_double, text_datum,
+    Value, ValueError, array_datum, datum_from_value, exact_bounds, exact_datum, format_double, text_datum,
     value_from_datum,
 };
 pub use written::{CHECKSUM_BITS, RowHash, Written};

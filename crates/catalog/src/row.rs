@@ -8,7 +8,8 @@
 //! Invariant: no column crosses a word, so a row can be read and written word by word with atomics.
 //! Held by: `columns_stay_inside_words`.
 
-use crate::{Arena, Datum, Decimal, ScalarType};
+use crate::elements::{read_elements, write_elements};
+use crate::{Arena, Datum, Decimal, ScalarType, Type};
 
 /// Variable data begins at multiples of this many bytes.
 pub const VARIABLE_ALIGNMENT: usize = 8;
@@ -32,10 +33,13 @@ pub enum ColumnKind {
     Wide,
     /// One word in the fixed part; the bytes are in the variable part.
     Variable,
+    /// The same; the bytes are an array's elements.
+    Array,
 }
 
 impl ColumnKind {
-    fn of(ty: ScalarType) -> Self {
+    fn of(ty: Type) -> Self {
+        let Type::Scalar(ty) = ty else { return Self::Array };
         match ty {
             ScalarType::Boolean => Self::Int8,
             ScalarType::SmallInt => Self::Int16,
@@ -64,12 +68,17 @@ impl ColumnKind {
         8 << (self as u8).min(Self::Int64 as u8)
     }
 
+    /// Returns whether values are bytes in the variable part.
+    pub fn is_variable(self) -> bool {
+        matches!(self, Self::Variable | Self::Array)
+    }
+
     fn width(self) -> usize {
         match self {
             Self::Int8 => 1,
             Self::Int16 => 2,
             Self::Int32 => 4,
-            Self::Int64 | Self::Double | Self::Variable => 8,
+            Self::Int64 | Self::Double | Self::Variable | Self::Array => 8,
             Self::Wide => 24,
         }
     }
@@ -145,7 +154,7 @@ pub struct RowLayout {
 
 impl RowLayout {
     /// Lays out columns given as (type, nullable).
-    pub fn new(columns: &[(ScalarType, bool)]) -> Self {
+    pub fn new(columns: &[(Type, bool)]) -> Self {
         let mut slots = vec![ColumnSlot { kind: ColumnKind::Int8, offset: 0, null_bit: None }; columns.len()];
         let mut order: Vec<usize> = (0..columns.len()).collect();
         order.sort_by_key(|index| std::cmp::Reverse(ColumnKind::of(columns[*index].0).width().min(8)));
@@ -163,7 +172,7 @@ impl RowLayout {
                 bit += 1;
             }
         }
-        let is_variable = |index: &usize| slots[*index].kind == ColumnKind::Variable;
+        let is_variable = |index: &usize| slots[*index].kind.is_variable();
         let variable = (0..slots.len()).filter(is_variable).collect();
         let leading_integers = slots.iter().take_while(|slot| slot.kind.is_integer()).count();
         Self { slots, fixed_words: bit.div_ceil(64), leading_integers, variable }
@@ -195,7 +204,7 @@ impl RowLayout {
             let variable = load(slot.word());
             (variable as u32 as usize + (variable >> 32) as usize).div_ceil(8)
         };
-        let variable = self.slots.iter().filter(|slot| slot.kind == ColumnKind::Variable);
+        let variable = self.slots.iter().filter(|slot| slot.kind.is_variable());
         variable.map(end).max().unwrap_or(0).max(self.fixed_words)
     }
 
@@ -220,7 +229,7 @@ impl RowLayout {
     #[inline]
     pub fn append_variable(&self, row: &[Datum], arena: &Arena, words: &mut Vec<u64>) {
         for column in &self.variable {
-            if let datum @ Datum::Bytes(_) = row[*column] {
+            if let datum @ (Datum::Bytes(_) | Datum::Array(_)) = row[*column] {
                 self.encode_column(self.slots[*column], datum, arena, words);
             }
         }
@@ -260,8 +269,14 @@ impl RowLayout {
                 words[word] = (words.len() * 8) as u64 | (bytes.len() as u64) << 32;
                 words.extend(words_of(bytes));
             }
+            (Datum::Array(span), _) => {
+                let mut bytes = Vec::new();
+                write_elements(span, arena, &mut bytes);
+                words[word] = (words.len() * 8) as u64 | (bytes.len() as u64) << 32;
+                words.extend(words_of(&bytes));
+            }
             // `encode` has written the integers.
-            (Datum::Int(_) | Datum::Wide(_) | Datum::Array(_), _) => {
+            (Datum::Int(_) | Datum::Wide(_), _) => {
                 unreachable!("not a column's value: {datum:?}")
             }
         }
@@ -287,11 +302,12 @@ impl RowLayout {
         let word = load(slot.word());
         match slot.kind {
             ColumnKind::Double => Datum::Double(f64::from_bits(word)),
-            ColumnKind::Variable => {
+            ColumnKind::Variable | ColumnKind::Array => {
                 let (start, length) = ((word as u32 as usize) / 8, (word >> 32) as usize);
                 let available = words.saturating_sub(start);
                 let length = length.min(available * 8);
-                arena.push_words((start..start + length.div_ceil(8)).map(load), length)
+                let bytes = arena.push_words((start..start + length.div_ceil(8)).map(load), length);
+                if slot.kind == ColumnKind::Array { read_elements(bytes, arena) } else { bytes }
             }
             ColumnKind::Wide => {
                 let high = load(slot.word() + 1);
@@ -318,6 +334,7 @@ pub fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value_from_datum;
 
     #[test]
     fn columns_stay_inside_words() {
@@ -330,7 +347,8 @@ mod tests {
             ScalarType::Numeric { precision: 12, scale: 2 },
             ScalarType::Double,
         ];
-        let columns: Vec<_> = types.iter().map(|ty| (*ty, true)).collect();
+        let mut columns: Vec<_> = types.iter().map(|ty| (Type::Scalar(*ty), true)).collect();
+        columns.push((Type::Array(ScalarType::Text), true));
         let layout = RowLayout::new(&columns);
         for slot in layout.slots() {
             let width = slot.kind.width().min(8);
@@ -339,6 +357,7 @@ mod tests {
         let mut arena = Arena::default();
         let wide = arena.push_decimal(Decimal::new(-(10i128.pow(30)), 7).unwrap());
         let text = arena.push_bytes("Überweisung über 10 €".as_bytes());
+        let array = arena.push_array(&[Datum::Null, text, wide, Datum::Int(-300), Datum::Double(0.25)]);
         let rows = [
             vec![
                 Datum::boolean(true),
@@ -348,8 +367,9 @@ mod tests {
                 Datum::Int(-70_000),
                 Datum::Int(-123_456),
                 Datum::Double(-0.5),
+                array,
             ],
-            vec![Datum::Null; 7],
+            vec![Datum::Null; 8],
         ];
         for row in rows {
             let mut words = Vec::new();
@@ -359,6 +379,11 @@ mod tests {
                 let read = RowLayout::decode(*slot, words.len(), |word| words[word], &mut back);
                 match expected {
                     Datum::Bytes(span) => assert_eq!(back.datum_bytes(read), arena.bytes(*span)),
+                    Datum::Array(_) => {
+                        let ty = Type::Array(ScalarType::Text);
+                        let shown = |array, arena| value_from_datum(array, ty, arena);
+                        assert_eq!(shown(read, &back), shown(*expected, &arena));
+                    }
                     Datum::Wide(_) => assert_eq!(back.decimal(read, 0), arena.decimal(*expected, 0)),
                     other => assert_eq!(read, *other),
                 }

@@ -6,7 +6,9 @@
 
 use crate::{Arena, Datum};
 use crate::{EnumType, Enumeration};
-use crate::{IndexId, RowLayout, ScalarType, Sequence, TableId, Trigger, encode_datum, write_canonical};
+use crate::{
+    IndexId, RowLayout, ScalarType, Sequence, TableId, Trigger, Type, encode_datum, write_canonical,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,7 +54,7 @@ pub struct Column {
     /// Its name, folded to lower case unless it was quoted.
     pub name: String,
     /// Its type.
-    pub ty: ScalarType,
+    pub ty: Type,
     /// Whether NULL is allowed.
     pub nullable: bool,
     /// DEFAULT, or the expression that generates the column's values, as SQL text.
@@ -71,7 +73,7 @@ pub struct Column {
 impl Default for Column {
     /// Returns a TEXT NOT NULL column without a name.
     fn default() -> Self {
-        let (name, ty) = (String::new(), ScalarType::Text);
+        let (name, ty) = (String::new(), ScalarType::Text.into());
         let (nullable, default, identity) = (false, None, None);
         Self { name, ty, nullable, default, generated: false, hidden: false, identity }
     }
@@ -303,7 +305,7 @@ impl Table {
     pub fn fixed_key_length(&self, index: &Index) -> Option<usize> {
         self.key_columns(index)
             .into_iter()
-            .map(|column| match self.columns[column].ty {
+            .map(|column| match self.columns[column].ty.scalar()? {
                 _ if self.columns[column].nullable => None,
                 ScalarType::Boolean => Some(1),
                 ScalarType::SmallInt => Some(2),
@@ -477,10 +479,10 @@ impl Catalog {
         }
         for column in &columns {
             let ty = table.columns[*column].ty;
-            if !ty.is_key() {
+            if !ty.element().is_key() {
                 let most = ScalarType::MACHINE_DIGITS;
                 let advice = format!(": use NUMERIC of at most {most} digits");
-                let advice = if ty.is_exact() { advice.as_str() } else { "" };
+                let advice = if ty.element().is_exact() { advice.as_str() } else { "" };
                 return Err(CatalogError::Unsupported(format!("type {ty} in an index{advice}")));
             }
         }
@@ -526,10 +528,10 @@ impl Catalog {
         self.enumerations.insert(new.definition().name.clone(), new);
         let mut changed = Vec::new();
         for table in self.tables.values_mut() {
-            if table.columns.iter().any(|own| own.ty == ScalarType::Enum(old)) {
+            if table.columns.iter().any(|own| own.ty.element() == ScalarType::Enum(old)) {
                 let of_type = Arc::make_mut(table).columns.iter_mut();
-                let of_type = of_type.filter(|own| own.ty == ScalarType::Enum(old));
-                of_type.for_each(|own| own.ty = ScalarType::Enum(new));
+                let of_type = of_type.filter(|own| own.ty.element() == ScalarType::Enum(old));
+                of_type.for_each(|own| own.ty = own.ty.with_element(ScalarType::Enum(new)));
                 changed.push(Arc::clone(table));
             }
         }

@@ -2,6 +2,7 @@
 //! Source: PostgreSQL 15, the output functions of the types, `BuildIndexValueDescription` and
 //! `ExecBuildSlotValueDescription`.
 
+use crate::value::array_text;
 use crate::{Arena, Datum, ScalarType, Table, Type, Value, format_timestamptz, value_from_datum};
 
 /// Most bytes of a value in the text of a row.
@@ -9,11 +10,20 @@ const LONGEST: usize = 64;
 
 /// Returns the text of a value that a client receives.
 pub fn output_text(value: Datum, ty: Type, arena: &Arena) -> String {
-    match (value_from_datum(value, ty, arena), ty.element()) {
+    shown(&value_from_datum(value, ty, arena), ty.element())
+}
+
+/// Returns the text of a value, or of an array of values, of a type.
+fn shown(value: &Value, ty: ScalarType) -> String {
+    match (value, ty) {
         (Value::Timestamp(us), ScalarType::Timestamptz | ScalarType::ShortTimestamp { zoned: true, .. }) => {
-            format_timestamptz(us)
+            format_timestamptz(*us)
         }
-        (value, _) => value.to_string(),
+        (Value::Array(elements), _) => {
+            let texts = elements.iter().map(|own| (*own != Value::Null).then(|| shown(own, ty)));
+            array_text(texts)
+        }
+        _ => value.to_string(),
     }
 }
 
@@ -21,7 +31,7 @@ impl Table {
     fn value_text(&self, column: usize, value: Datum, arena: &Arena) -> String {
         match value {
             Datum::Null => "null".into(),
-            value => output_text(value, self.columns[column].ty.into(), arena),
+            value => output_text(value, self.columns[column].ty, arena),
         }
     }
 
@@ -54,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_long_value_is_cut_between_characters() {
-        let column = |name: &str, ty| Column { name: name.into(), ty, ..Column::default() };
+        let column = |name: &str, ty| Column { name: name.into(), ty: Type::Scalar(ty), ..Column::default() };
         let index = NewIndex {
             name: "key".into(),
             columns: vec![0],

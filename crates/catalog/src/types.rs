@@ -58,12 +58,39 @@ pub enum ScalarType {
 }
 
 /// The type of a variable, parameter or column.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(from = "TypeImage", into = "TypeImage")]
 pub enum Type {
     /// One value.
     Scalar(ScalarType),
-    /// One-dimensional array; parameters and variables only.
+    /// One-dimensional array.
     Array(ScalarType),
+}
+
+/// A type as checkpoints store it: one value as its type, as before there were columns of arrays.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum TypeImage {
+    Scalar(ScalarType),
+    Array { elements: ScalarType },
+}
+
+impl From<TypeImage> for Type {
+    fn from(image: TypeImage) -> Self {
+        match image {
+            TypeImage::Scalar(scalar) => Self::Scalar(scalar),
+            TypeImage::Array { elements } => Self::Array(elements),
+        }
+    }
+}
+
+impl From<Type> for TypeImage {
+    fn from(ty: Type) -> Self {
+        match ty {
+            Type::Scalar(scalar) => Self::Scalar(scalar),
+            Type::Array(elements) => Self::Array { elements },
+        }
+    }
 }
 
 impl ScalarType {
@@ -223,6 +250,32 @@ impl Type {
             Self::Scalar(scalar) => Some(scalar),
             Self::Array(_) => None,
         }
+    }
+
+    /// Returns whether the type is an array.
+    pub fn is_array(self) -> bool {
+        matches!(self, Self::Array(_))
+    }
+
+    /// Returns the type with another type of value or elements.
+    #[must_use]
+    pub fn with_element(self, element: ScalarType) -> Self {
+        match self {
+            Self::Scalar(_) => Self::Scalar(element),
+            Self::Array(_) => Self::Array(element),
+        }
+    }
+
+    /// Returns the type without its modifier: what PostgreSQL's `pg_type` distinguishes.
+    #[must_use]
+    pub fn base(self) -> Self {
+        self.with_element(self.element().base())
+    }
+
+    /// Returns the scale that all values of the type share; `None` for arrays, and when they have none in
+    /// common.
+    pub fn fixed_scale(self) -> Option<u8> {
+        self.scalar().and_then(ScalarType::fixed_scale)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Owned values: a procedure's arguments and results.
 
-use crate::input::{NoInteger, boolean_of, bytea_of, double_of, integer_of, uuid_of};
+use crate::input::{NoInteger, array_elements, boolean_of, bytea_of, double_of, integer_of, uuid_of};
 use crate::{
     Arena, Datum, Decimal, DecimalError, Json, ScalarType, TemporalError, Type, check_json, checked_date,
     checked_timestamp, rounded_timestamp,
@@ -134,16 +134,28 @@ fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
-/// Writes an element of an array, with the quotes that PostgreSQL would write.
-fn write_element(value: &Value, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let text = value.to_string();
+/// Returns an array of texts, `None` for NULL, with the quotes that PostgreSQL would write.
+pub(crate) fn array_text(elements: impl Iterator<Item = Option<String>>) -> String {
     let is_special =
         |c: char| matches!(c, '{' | '}' | '"' | '\\' | ',') || c.is_ascii_whitespace() || c == '\x0b';
-    let is_quoted = text.is_empty() || text.contains(is_special) || text.eq_ignore_ascii_case("null");
-    if *value == Value::Null || !is_quoted {
-        return f.write_str(&text);
+    let mut out = String::from("{");
+    for (place, text) in elements.enumerate() {
+        out.push_str(if place > 0 { "," } else { "" });
+        let Some(text) = text else {
+            out.push_str("NULL");
+            continue;
+        };
+        let is_quoted = text.is_empty() || text.contains(is_special) || text.eq_ignore_ascii_case("null");
+        if !is_quoted {
+            out.push_str(&text);
+            continue;
+        }
+        out.push('"');
+        out.push_str(&text.replace('\\', "\\\\").replace('"', "\\\""));
+        out.push('"');
     }
-    write!(f, "\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+    out.push('}');
+    out
 }
 
 impl fmt::Display for Value {
@@ -171,14 +183,8 @@ impl fmt::Display for Value {
                 Ok(())
             }
             Self::Array(values) => {
-                f.write_str("{")?;
-                for (index, value) in values.iter().enumerate() {
-                    if index > 0 {
-                        f.write_str(",")?;
-                    }
-                    write_element(value, f)?;
-                }
-                f.write_str("}")
+                let texts = values.iter().map(|own| (*own != Self::Null).then(|| own.to_string()));
+                f.write_str(&array_text(texts))
             }
         }
     }
@@ -311,6 +317,20 @@ pub fn text_datum(text: &str, ty: ScalarType, arena: &mut Arena) -> Result<Datum
             exact_datum(decimal, ty, arena)
         }
     }
+}
+
+/// Reads a text as an array of elements of a type.
+///
+/// # Errors
+/// `22P02`: the text is no array. `0A000`: it has several dimensions. The errors of `text_datum`.
+pub fn array_datum(text: &str, element: ScalarType, arena: &mut Arena) -> Result<Datum, ValueError> {
+    // Elements are scalars, so making one adds no other element to the arena.
+    let start = arena.begin_array();
+    for own in array_elements(text)? {
+        let datum = own.map_or(Ok(Datum::Null), |text| text_datum(&text, element, arena))?;
+        arena.push_element(datum);
+    }
+    Ok(arena.end_array(start))
 }
 
 /// Copies a value into an arena as a datum of a type, checked and rounded as an assignment.

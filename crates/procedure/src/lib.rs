@@ -33,10 +33,9 @@ pub use execution::tape::{Part, Tapes, Whole, WitnessRecorder, WitnessValues};
 pub use execution::violations::Violated;
 pub use ir::added::added_columns;
 pub use ir::by_value::ByValueCause;
+pub use ir::compare::{CompareClass, CompareOperator, ElementClass};
 pub use ir::effect::{Effect, Rebuild, sequences_in};
-pub use ir::expression::{
-    ArithmeticOperator, CompareClass, CompareOperator, Evaluated, Expression, NumberClass, Register,
-};
+pub use ir::expression::{ArithmeticOperator, Evaluated, Expression, NumberClass, Register};
 pub use ir::function::Function;
 pub use ir::opaque::{Compiler, Cursor, Destination, Movement, Opaque};
 pub use ir::operation::{

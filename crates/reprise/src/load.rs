@@ -97,7 +97,7 @@ impl Loader {
         self.arena.clear();
         self.row.clear();
         for (column, value) in columns.iter().zip(values) {
-            let datum = datum_from_value(value, column.ty.into(), &mut self.arena).map_err(SqlError::from)?;
+            let datum = datum_from_value(value, column.ty, &mut self.arena).map_err(SqlError::from)?;
             self.row.push(datum);
         }
         let is_violated = |column: &usize| self.row[*column].is_null() && !columns[*column].nullable;

@@ -6,7 +6,7 @@ mod binary;
 
 use bytes::{BufMut, BytesMut};
 use catalog::{
-    array_elements, format_date, format_double, format_timestamp, format_timestamptz, text_datum, utf8_of,
+    array_datum, format_date, format_double, format_timestamp, format_timestamptz, text_datum, utf8_of,
 };
 use reprise::{Arena, Datum, Decimal, ScalarType, SqlError, Type};
 use sql::{SCALARS, type_length, type_modifier, type_oids};
@@ -313,14 +313,7 @@ pub(crate) fn datum_of(bytes: &[u8], ty: Type, format: Format, arena: &mut Arena
     let text = utf8_of(bytes)?;
     match ty {
         Type::Scalar(scalar) => Ok(text_datum(text, scalar, arena)?),
-        Type::Array(scalar) => {
-            let element = |element: Option<String>| match element {
-                None => Ok(Datum::Null),
-                Some(text) => text_datum(&text, scalar, arena),
-            };
-            let elements = array_elements(text)?.into_iter().map(element).collect::<Result<Vec<_>, _>>()?;
-            Ok(arena.push_array(&elements))
-        }
+        Type::Array(scalar) => Ok(array_datum(text, scalar, arena)?),
     }
 }
 

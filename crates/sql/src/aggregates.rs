@@ -16,7 +16,7 @@ use squawk_syntax::ast::{self, AstNode};
 struct Chosen {
     function: AggregateFunction,
     result: Type,
-    arguments: Vec<(Expression, ScalarType)>,
+    arguments: Vec<(Expression, Type)>,
 }
 
 impl Binder<'_> {
@@ -68,28 +68,23 @@ impl Binder<'_> {
                 (Typed::Known(value, Type::Scalar(own)), Kind::Of(Type::Scalar(to)))
                     if own.is_exact() && to.is_exact() || own.base() == *to =>
                 {
-                    (value, own)
+                    (value, own.into())
                 }
-                (argument, Kind::Of(ty)) => {
-                    (self.coerce(argument, *ty, CastContext::Implicit, node)?, ty.element())
-                }
+                (argument, Kind::Of(ty)) => (self.coerce(argument, *ty, CastContext::Implicit, node)?, *ty),
                 (argument, Kind::AnyAsJson) => {
                     function = function.over(is_structured(&argument));
-                    (self.as_json(argument, node)?, ScalarType::Json)
+                    (self.as_json(argument, node)?, ScalarType::Json.into())
                 }
-                (argument, _) => {
-                    let (value, ty) = self.settle(argument, None, node)?;
-                    (value, ty.element())
-                }
+                (argument, _) => self.settle(argument, None, node)?,
             });
         }
-        let own = values.first().map_or(ScalarType::BigInt, |(_, ty)| *ty);
+        let own = values.first().map_or(ScalarType::BigInt.into(), |(_, ty)| *ty);
         let result = match entry.result {
             // The least and the greatest value are values of the column.
-            _ if matches!(function, AggregateFunction::Min | AggregateFunction::Max) => own.into(),
+            _ if matches!(function, AggregateFunction::Min | AggregateFunction::Max) => own,
             Kind::Of(ty) => ty,
-            Kind::AnyElement => values.last().map_or(own, |(_, ty)| *ty).into(),
-            _ => Type::Array(own),
+            Kind::AnyElement => values.last().map_or(own, |(_, ty)| *ty),
+            _ => Type::Array(own.element()),
         };
         Ok(Chosen { function, result, arguments: values })
     }
@@ -126,7 +121,7 @@ impl Binder<'_> {
     fn sort_distinct(
         &self,
         order: &mut Vec<SortKey>,
-        argument: &Option<(Expression, ScalarType)>,
+        argument: &Option<(Expression, Type)>,
         second: Option<&Expression>,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
@@ -136,7 +131,7 @@ impl Binder<'_> {
             return Err(self.error(node, SqlError::new("42P10", message)));
         }
         if !order.iter().any(|key| key.value == *value) {
-            order.push(self.sort_key(value.clone(), (*ty).into(), (false, false)));
+            order.push(self.sort_key(value.clone(), *ty, (false, false)));
         }
         Ok(())
     }
@@ -175,15 +170,15 @@ impl Binder<'_> {
         }
         let distinct = matches!(list.all_or_distinct(), Some(ast::AllOrDistinct::Distinct(_)));
         if let (Some(sort), Some((value, ty))) = (&within, &argument) {
-            self.check_compared((*ty).into(), "ordering", node)?;
+            self.check_compared(*ty, "ordering", node)?;
             let direction = (sort.descending, sort.nulls_first);
-            order.push(self.sort_key(value.clone(), (*ty).into(), direction));
+            order.push(self.sort_key(value.clone(), *ty, direction));
         }
         if distinct && function.makes_json() {
             return Err(self.unsupported(node, "DISTINCT in an aggregate of JSON"));
         }
         if let (true, Some(ty)) = (distinct, ty) {
-            self.check_compared(ty.into(), "equality", node)?;
+            self.check_compared(ty, "equality", node)?;
             self.sort_distinct(&mut order, &argument, second.as_ref(), node)?;
         }
         if !function.is_list() {
@@ -191,8 +186,8 @@ impl Binder<'_> {
         }
         let aggregate = Aggregate {
             function,
-            scale: ty.and_then(ScalarType::fixed_scale).unwrap_or(0),
-            class: CompareClass::of(ty.unwrap_or(ScalarType::BigInt)),
+            scale: ty.and_then(Type::fixed_scale).unwrap_or(0),
+            class: CompareClass::of_type(ty.unwrap_or(ScalarType::BigInt.into())),
             argument: argument.map(|(expression, _)| expression),
             distinct,
             filter,

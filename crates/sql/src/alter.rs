@@ -11,7 +11,7 @@ use crate::index::{IndexDefinition, remove_unused};
 use crate::schema::{Schema, refused, unsupported};
 use crate::source::{At, Source};
 use crate::types::{in_schema_of, is_assignable, made_name, object_name, short};
-use catalog::{NewTable, Table, Type};
+use catalog::{NewTable, Table};
 use procedure::{CastContext, Effect, Expression, Rebuild, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -292,8 +292,7 @@ impl Schema {
                 Origin::Hidden => binder.bind_default(new, place, node)?,
                 Origin::Added(default) => binder.bind_default_text(default.as_deref(), column.ty, node)?,
                 Origin::Converted(own, using) => {
-                    let ty = Type::from(column.ty);
-                    let from = Type::from(old.columns[own].ty);
+                    let (ty, from) = (column.ty, old.columns[own].ty);
                     match using {
                         Some(using) => {
                             let bound = binder.over_row(old, old_registers, |own| own.bind(&using));
@@ -301,7 +300,7 @@ impl Schema {
                         }
                         None => {
                             let register = Expression::Register(Register(old_registers.0 + own as u32));
-                            if !is_assignable(from.element(), column.ty) {
+                            if !is_assignable(from, ty) {
                                 let message = format!(
                                     "column \"{}\" cannot be cast automatically to type {ty}",
                                     column.name

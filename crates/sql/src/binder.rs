@@ -73,8 +73,10 @@ impl Typed {
     /// Returns the name of the type, as error messages show it.
     pub(crate) fn shown_type(&self) -> String {
         match self.known_type() {
-            Some(Type::Scalar(ty)) => ty.base().to_string(),
-            Some(Type::Array(ty)) => Type::Array(ty.base()).to_string(),
+            // PostgreSQL writes `bpchar` only where it shows the length, too.
+            Some(Type::Scalar(ScalarType::Char(_))) => "character".into(),
+            Some(Type::Array(ScalarType::Char(_))) => "character[]".into(),
+            Some(ty) => ty.base().to_string(),
             None => "unknown".into(),
         }
     }
@@ -295,7 +297,7 @@ impl<'a> Binder<'a> {
     /// Adds registers for all columns of a table. Returns the first one.
     pub(crate) fn row_registers(&mut self, table: &Table) -> Register {
         let first = Register(self.registers.len() as u32);
-        self.registers.extend(table.columns.iter().map(|column| Type::Scalar(column.ty)));
+        self.registers.extend(table.columns.iter().map(|column| column.ty));
         first
     }
 

@@ -143,7 +143,7 @@ impl Binder<'_> {
             }
             ("greatest" | "least", [_, ..]) => {
                 let (items, ty) = self.unify(&name.to_uppercase(), arguments.to_vec(), node)?;
-                let class = CompareClass::of(ty.element());
+                let class = CompareClass::of_type(ty);
                 let function =
                     if name == "greatest" { Function::Greatest(class) } else { Function::Least(class) };
                 Typed::Known(fold(Expression::Function { function, arguments: items }), ty)

@@ -5,7 +5,7 @@ use crate::computed::Computed;
 use crate::error::StatementError;
 use crate::plan::{Applied, apply_all};
 use crate::source::Source;
-use catalog::{ScalarType, Table};
+use catalog::{Table, Type};
 use procedure::query::{Plan, RowRules};
 use procedure::{ByValueCause, CastContext, Check, Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -72,13 +72,13 @@ impl Binder<'_> {
     pub(crate) fn bind_default_text(
         &mut self,
         text: Option<&str>,
-        ty: ScalarType,
+        ty: Type,
         node: &SyntaxNode,
     ) -> Result<Expression, StatementError> {
         let Some(text) = text else { return Ok(Expression::NULL) };
         self.bind_definition(text, node, |binder, expression| {
             let bound = binder.bind(expression)?;
-            binder.coerce(bound, ty.into(), CastContext::Assignment, expression.syntax())
+            binder.coerce(bound, ty, CastContext::Assignment, expression.syntax())
         })
     }
 

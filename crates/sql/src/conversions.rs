@@ -64,6 +64,7 @@ impl Binder<'_> {
                     // A literal that is compared with a decimal or a timestamp keeps its digits.
                     Some(Type::Scalar(ScalarType::Numeric { .. })) => ScalarType::AnyNumeric.into(),
                     Some(Type::Scalar(scalar)) if scalar.is_timestamp() => scalar.unlimited().into(),
+                    Some(ty @ Type::Array(_)) => ty.base(),
                     Some(ty) => ty,
                     None => ScalarType::Text.into(),
                 };
@@ -90,6 +91,9 @@ impl Binder<'_> {
                     let operand = Box::new(Expression::text(&text));
                     Ok(Expression::Cast { cast: Cast::FromText(to), operand })
                 }
+                (Err(_), Type::Array(element)) if matches!(self.body, Some(Body::Plpgsql(_))) => {
+                    Ok(read_array(Expression::text(&text), element))
+                }
                 (Err(error), _) => Err(self.error(node, error.into())),
             },
             Typed::Known(array, from @ Type::Array(_))
@@ -97,6 +101,16 @@ impl Binder<'_> {
             {
                 let printed = self.printed_array(Typed::Known(array, from), node)?;
                 self.coerce(printed, to, context, node)
+            }
+            Typed::Known(text, Type::Scalar(from))
+                if from.is_text() && to.is_array() && context >= CastContext::Explicit =>
+            {
+                let (read, element) = (to.base(), to.element());
+                let array = read_array(text, read.element());
+                match element == element.base() {
+                    true => Ok(fold(array)),
+                    false => self.coerce(Typed::Known(array, read), to, context, node),
+                }
             }
             Typed::Known(expression, from) => {
                 let casts = match (from, to) {
@@ -128,8 +142,15 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Expression, StatementError> {
         let from = typed.known_type();
+        let is_allowed = |from, to| match (from, to) {
+            (Type::Scalar(from), Type::Scalar(to)) | (Type::Array(from), Type::Array(to)) => {
+                CastContext::Assignment.allows(from, to)
+            }
+            (Type::Array(_), Type::Scalar(to)) => to.is_text(),
+            (Type::Scalar(_), Type::Array(_)) => false,
+        };
         if let Some(from) = from
-            && !matches!(from, Type::Scalar(own) if CastContext::Assignment.allows(own, column.ty))
+            && !is_allowed(from, column.ty)
         {
             let own = typed.shown_type();
             let message = format!(
@@ -140,7 +161,7 @@ impl Binder<'_> {
             let hint = "You will need to rewrite or cast the expression.";
             return Err(self.error(node, SqlError::new("42804", message).with_hint(hint)));
         }
-        self.coerce(typed, column.ty.into(), CastContext::Assignment, node)
+        self.coerce(typed, column.ty, CastContext::Assignment, node)
     }
 
     fn no_cast(&self, from: Type, to: Type, context: CastContext, node: &SyntaxNode) -> StatementError {
@@ -204,11 +225,20 @@ fn casts(from: ScalarType, to: ScalarType, context: CastContext) -> Option<[Opti
     Some([Some(printed?), Some(read?)])
 }
 
+fn read_array(text: Expression, element: ScalarType) -> Expression {
+    Expression::Function { function: Function::ReadArray(element), arguments: vec![text] }
+}
+
 /// Returns a literal as a constant of a type.
 fn literal_as(text: String, to: Type, context: CastContext) -> Result<Expression, ValueError> {
     let value = match (to, context) {
-        (Type::Array(_), _) => array_literal(&text)?,
         // An explicit cast cuts a text that is too long.
+        (Type::Array(ScalarType::Varchar(n) | ScalarType::Char(n)), CastContext::Explicit) => {
+            let cut = |own: String| Value::Text(own.chars().take(n as usize).collect());
+            let elements = array_elements(&text)?;
+            Value::Array(elements.into_iter().map(|own| own.map_or(Value::Null, cut)).collect())
+        }
+        (Type::Array(_), _) => array_literal(&text)?,
         (Type::Scalar(ScalarType::Varchar(n) | ScalarType::Char(n)), CastContext::Explicit) => {
             Value::Text(text.chars().take(n as usize).collect())
         }

@@ -9,7 +9,6 @@ use crate::source::Source;
 use crate::types::{check_width, first_free, made_name, object_name, short};
 use catalog::{
     Column, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table, TableId,
-    Type,
 };
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
@@ -153,17 +152,12 @@ impl<'a> TableBuilder<'a> {
             _ => None,
         };
         let ty = match serial {
-            Some(ty) => ty,
-            None => match self.binder.bind_type(&ty)? {
-                Type::Scalar(ty) => ty,
-                Type::Array(_) => {
-                    return Err(self.binder.unsupported(ty.syntax(), "a column of an array type"));
-                }
-            },
+            Some(ty) => ty.into(),
+            None => self.binder.bind_type(&ty)?,
         };
         let column = Column { name, ty, nullable: true, ..Column::default() };
         self.table.insert_column(place, column);
-        if serial.is_some() {
+        if let Some(ty) = serial {
             self.count_by(place, sequence_of(ty), None);
         }
         Ok(place)
@@ -243,11 +237,11 @@ impl<'a> TableBuilder<'a> {
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let options: Vec<_> = options.into_iter().flat_map(|list| list.sequence_options()).collect();
-        let ty = self.table.columns[place].ty;
-        if !ty.is_integer() {
+        let ty = self.table.columns[place].ty.scalar().filter(|own| own.is_integer());
+        let Some(ty) = ty else {
             let message = "identity column type must be smallint, integer, or bigint";
             return Err(self.binder.error(node, SqlError::new("22023", message)));
-        }
+        };
         let name = sequence_name(&self.binder, &options)?;
         let sequence = sequence_options(&self.binder, options.into_iter(), ty, node)?;
         self.count_by(place, sequence, name);
@@ -481,7 +475,7 @@ impl<'a> TableBuilder<'a> {
             self.table.indexes.insert(0, of(own, columns));
         } else if self.table.indexes.is_empty() || self.primary_is_gone {
             let default = Some(ROW_IDENTITY.into());
-            let (ty, nullable) = (ScalarType::Uuid, false);
+            let (ty, nullable) = (ScalarType::Uuid.into(), false);
             self.table.columns.push(Column { ty, nullable, default, ..Column::default() });
             let columns = vec![self.table.columns.len() - 1];
             let name = format!("{}.(row)", self.table.name);
@@ -575,9 +569,11 @@ impl<'a> TableBuilder<'a> {
             }
             for (column, referenced) in key.columns.iter().zip(&key.parent_columns) {
                 let (from, to) = (own.columns[*column].ty, parent.columns[*referenced].ty);
+                let both =
+                    |is: fn(ScalarType) -> bool| [from, to].iter().all(|ty| ty.scalar().is_some_and(is));
                 let fits = from == to
-                    || from.is_integer() && to.is_integer()
-                    || [from, to].iter().all(|ty| ty.is_text() && !matches!(ty, ScalarType::Char(_)));
+                    || both(ScalarType::is_integer)
+                    || both(|ty| ty.is_text() && !matches!(ty, ScalarType::Char(_)));
                 if !fits {
                     let message = format!("foreign key constraint \"{}\" cannot be implemented", key.name);
                     let detail = format!(

@@ -200,7 +200,7 @@ impl Schema {
             };
             let ty = ScalarType::Enum(own);
             let user = self.catalog.tables().find_map(|table| {
-                let column = table.columns.iter().find(|own| own.ty == ty)?;
+                let column = table.columns.iter().find(|own| own.ty.element() == ty)?;
                 Some((column.name.as_str(), table.short_name()))
             });
             if let Some((column, table)) = user {

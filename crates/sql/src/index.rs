@@ -12,7 +12,7 @@ use crate::schema::{Schema, refused, unsupported};
 use crate::source::Source;
 use crate::subject::Subject;
 use crate::types::{first_free, in_schema_of, made_name, object_name, short};
-use catalog::{Column, IndexDetails, NewIndex, NewTable, ScalarType, Table, Type};
+use catalog::{Column, IndexDetails, NewIndex, NewTable, Table, Type};
 use procedure::{Effect, SqlError};
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -183,7 +183,7 @@ impl Reader<'_> {
     }
 
     /// Returns the type of an expression over the rows of the table.
-    fn type_of(&self, expression: &ast::Expr) -> Result<ScalarType, StatementError> {
+    fn type_of(&self, expression: &ast::Expr) -> Result<Type, StatementError> {
         let mut ty = None;
         let bind = |binder: &mut Binder<'_>| {
             ty = binder.bind(expression)?.known_type();
@@ -191,14 +191,11 @@ impl Reader<'_> {
         };
         let node = expression.syntax();
         self.binder.check_computed(&self.table, node, Computed::IndexExpression, bind)?;
-        match ty {
-            Some(Type::Scalar(ty)) => Ok(ty),
-            _ => Err(self.binder.unsupported(node, "an index on this expression")),
-        }
+        ty.ok_or_else(|| self.binder.unsupported(node, "an index on this expression"))
     }
 
     /// Returns the place of a hidden column; it is added if the table has none with the expression.
-    fn hide(&mut self, name: String, text: String, ty: ScalarType) -> usize {
+    fn hide(&mut self, name: String, text: String, ty: Type) -> usize {
         let is_meant = |own: &Column| own.hidden && own.default.as_ref() == Some(&text) && own.name == name;
         if let Some(known) = self.table.columns.iter().position(is_meant) {
             return known;

@@ -145,6 +145,9 @@ impl Binder<'_> {
         purpose: &str,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
+        if ty == Type::Array(ScalarType::Jsonb) && purpose == "equality" {
+            return Err(self.unsupported(node, "DISTINCT of arrays of JSONB"));
+        }
         if ty.element() != ScalarType::Json {
             return Ok(());
         }

@@ -67,6 +67,7 @@ mod source;
 mod sql_body;
 mod statement;
 mod subject;
+mod subscripts;
 mod symbols;
 mod system;
 mod system_functions;

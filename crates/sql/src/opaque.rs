@@ -165,7 +165,7 @@ impl Binder<'_> {
         let path = self.part(row.path_ref(), node)?;
         let table = self.table(&crate::types::object_name(&path), node)?;
         let columns: Columns =
-            table.visible().iter().map(|column| (column.name.clone(), column.ty.into())).collect();
+            table.visible().iter().map(|column| (column.name.clone(), column.ty)).collect();
         let fields = self.new_fields(&columns);
         for (_, field) in &fields {
             out.push(Statement::Assign { target: field.register, value: Expression::NULL });

@@ -7,8 +7,8 @@ use crate::error::StatementError;
 use crate::resolution::{Resolved, element_of, exact, resolve};
 use catalog::{Datum, ScalarType, Type};
 use procedure::{
-    ArithmeticOperator, CastContext, CompareClass, CompareOperator, Expression, Function, Kind, NumberClass,
-    Operator, OperatorForm, SqlError, built_ins_named, operators_named,
+    ArithmeticOperator, CastContext, CompareClass, CompareOperator, Expression, Kind, NumberClass, Operator,
+    OperatorForm, SqlError, built_ins_named, operators_named,
 };
 use squawk_syntax::SyntaxNode;
 
@@ -184,7 +184,7 @@ impl Binder<'_> {
     ) -> Result<(CompareClass, Box<[Expression; 2]>), StatementError> {
         let entry = self.chosen_operator("=", &[&left, &right], node)?;
         if entry.operands[0] == Kind::AnyArray {
-            return Err(self.unsupported(node, "this comparison of arrays"));
+            return self.compared_arrays(entry, left, right, node);
         }
         self.compared_as(entry, left, right, node)
     }
@@ -202,6 +202,8 @@ impl Binder<'_> {
                 Ok(own)
             }
             (Kind::Of(ty), _) => Ok(ty),
+            (Kind::AnyArray, Some(own @ Type::Array(_))) => Ok(own),
+            (Kind::AnyArray, None) if let Some(own @ Type::Array(_)) = right.known_type() => Ok(own),
             _ => Err(self.unsupported(node, "this comparison of arrays")),
         }
     }
@@ -258,15 +260,26 @@ impl Binder<'_> {
         right: Typed,
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
-        if entry.operands[0] != Kind::AnyArray {
-            let (class, operands) = self.compared_as(entry, left, right, node)?;
-            return Ok(boolean(fold(Expression::Compare { operator, class, operands })));
-        }
+        let (class, operands) = match entry.operands[0] {
+            Kind::AnyArray => self.compared_arrays(entry, left, right, node)?,
+            _ => self.compared_as(entry, left, right, node)?,
+        };
+        Ok(boolean(fold(Expression::Compare { operator, class, operands })))
+    }
+
+    /// Converts two arrays so that they can be compared.
+    fn compared_arrays(
+        &self,
+        entry: &Operator,
+        left: Typed,
+        right: Typed,
+        node: &SyntaxNode,
+    ) -> Result<(CompareClass, Box<[Expression; 2]>), StatementError> {
         let types = [left.known_type(), right.known_type()];
         let element = element_of(entry.operands, &types).unwrap_or(ScalarType::Text);
         let array = |typed| self.coerce(typed, Type::Array(element), CastContext::Implicit, node);
-        let function = Function::CompareArrays(operator, CompareClass::of(element));
-        Ok(boolean(Expression::Function { function, arguments: vec![array(left)?, array(right)?] }))
+        let operands = Box::new([array(left)?, array(right)?]);
+        Ok((CompareClass::of_arrays(element), operands))
     }
 }
 

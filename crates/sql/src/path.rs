@@ -44,10 +44,11 @@ impl Binder<'_> {
     pub(crate) fn key_value(
         &self,
         value: Typed,
-        ty: ScalarType,
+        ty: Type,
         operator: CompareOperator,
         node: &SyntaxNode,
     ) -> Result<Option<Expression>, StatementError> {
+        let Type::Scalar(ty) = ty else { return self.array_key(value, ty, node) };
         let (expression, from) = match value {
             Typed::Known(expression, Type::Scalar(from)) => (expression, from),
             Typed::Known(_, Type::Array(_)) => return Ok(None),
@@ -60,7 +61,7 @@ impl Binder<'_> {
                 return self.coerce(value, wide.into(), CastContext::Implicit, node).map(Some);
             }
             Typed::Parameter(place) => {
-                return self.key_value(self.parameter_as(place, ty.into()), ty, operator, node);
+                return self.key_value(self.parameter_as(place, ty.into()), ty.into(), operator, node);
             }
             Typed::Literal(_) if ty.is_timestamp() => {
                 return self.coerce(value, ty.unlimited().into(), CastContext::Implicit, node).map(Some);
@@ -111,6 +112,24 @@ impl Binder<'_> {
             return Ok(Cast::between(from, held, false).and_then(exact));
         }
         Ok(None)
+    }
+
+    /// Returns an array as a key; `None` if its elements have another representation.
+    fn array_key(
+        &self,
+        value: Typed,
+        ty: Type,
+        node: &SyntaxNode,
+    ) -> Result<Option<Expression>, StatementError> {
+        Ok(match value {
+            Typed::Known(expression, Type::Array(from)) => {
+                let to = ty.element();
+                (from == to || from.base() == to.base() && !to.is_exact()).then_some(expression)
+            }
+            Typed::Known(..) => None,
+            open => Some(self.coerce(open, ty.base(), CastContext::Implicit, node)?)
+                .filter(|_| !matches!(ty.element(), ScalarType::Numeric { .. })),
+        })
     }
 }
 

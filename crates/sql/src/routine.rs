@@ -290,9 +290,7 @@ impl Routine {
         };
         let table = path.and_then(|path| binder.schema.catalog().table(&object_name(&path)).ok());
         binder.returns = Some(match table {
-            Some(table) => {
-                table.visible().iter().map(|column| (column.name.clone(), column.ty.into())).collect()
-            }
+            Some(table) => table.visible().iter().map(|column| (column.name.clone(), column.ty)).collect(),
             None => vec![(self.name.clone(), binder.bind_function_type(ty)?)],
         });
         Ok(())

@@ -15,9 +15,7 @@ use crate::routine::Routine;
 use crate::source::{At, Source};
 use crate::subject::Subject;
 use crate::types::made_name;
-use catalog::{
-    Catalog, CatalogError, NewTable, ProcedureId, ReferenceAction, Table, Trigger, TriggerEvent, Type,
-};
+use catalog::{Catalog, CatalogError, NewTable, ProcedureId, ReferenceAction, Table, Trigger, TriggerEvent};
 use procedure::{CastContext, Effect, Expression, ForeignKeys, KeyChange, Procedure, Reference, SqlError};
 use serde::{Deserialize, Serialize};
 use squawk_syntax::SyntaxNode;
@@ -302,11 +300,11 @@ impl Schema {
         let row = binder.row_registers(table);
         let mut change = KeyChange::default();
         for (column, referenced) in columns.iter().zip(parent_columns) {
-            let from = Type::from(parent.columns[*referenced].ty);
+            let from = parent.columns[*referenced].ty;
             let value = Typed::Known(Expression::Register(binder.new_register(from)), from);
             change.values.push(binder.coerce(
                 value,
-                table.columns[*column].ty.into(),
+                table.columns[*column].ty,
                 CastContext::Assignment,
                 node,
             )?);

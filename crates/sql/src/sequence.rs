@@ -21,9 +21,9 @@ pub(crate) fn sequence_table(name: String, sequence: Sequence) -> NewTable {
     NewTable {
         name,
         columns: vec![
-            column("last_value", ScalarType::BigInt),
-            column("is_called", ScalarType::Boolean),
-            column("", ScalarType::Uuid),
+            column("last_value", ScalarType::BigInt.into()),
+            column("is_called", ScalarType::Boolean.into()),
+            column("", ScalarType::Uuid.into()),
         ],
         indexes: vec![key],
         hidden_key: true,

@@ -4,6 +4,7 @@ use crate::binder::{Binder, Name, Target, Typed, Variable};
 use crate::error::StatementError;
 use crate::exception::{STACKED, is_bare};
 use crate::query::BoundRows;
+use crate::subscripts::Subscripted;
 use catalog::{ScalarType, Type};
 use procedure::{
     CastContext, CompareOperator, Expression, Guarded, Label, Machine, Raise, Register, SqlError, Statement,
@@ -254,25 +255,31 @@ impl Binder<'_> {
         let name = ast::normalize_name_node(name.syntax());
         let mut accessors = target.accessors();
         let accessor = accessors.next();
+        let field = match &accessor {
+            Some(ast::Accessor::FieldAccessor(field)) => {
+                let text = field.syntax().text().to_string();
+                Some(text.trim_start_matches('.').trim().to_lowercase())
+            }
+            _ => None,
+        };
+        let accessor = if field.is_some() { accessors.next() } else { accessor };
         if let Some(second) = accessors.next() {
             return Err(self.unsupported(second.syntax(), "this target of an assignment"));
         }
         match accessor {
-            None if self.fields(&name).is_some() => return self.assign_record(&name, &value, out),
+            None if field.is_none() && self.fields(&name).is_some() => {
+                return self.assign_record(&name, &value, out);
+            }
             None => {
-                let variable = self.assignable(&name, None, target.syntax())?;
+                let variable = self.assignable(&name, field.as_deref(), target.syntax())?;
                 let value = self.bind_as(&value, variable.ty, CastContext::Variable)?;
                 out.push(Statement::Assign { target: variable.register, value });
             }
-            Some(ast::Accessor::FieldAccessor(field)) => {
-                let field_name = field.syntax().text().to_string();
-                let field_name = field_name.trim_start_matches('.').trim().to_lowercase();
-                let variable = self.assignable(&name, Some(&field_name), target.syntax())?;
-                let value = self.bind_as(&value, variable.ty, CastContext::Variable)?;
-                out.push(Statement::Assign { target: variable.register, value });
+            Some(other @ ast::Accessor::FieldAccessor(_)) => {
+                return Err(self.unsupported(other.syntax(), "this target of an assignment"));
             }
             Some(ast::Accessor::IndexAccessor(index)) => {
-                let variable = self.assignable(&name, None, target.syntax())?;
+                let variable = self.assignable(&name, field.as_deref(), target.syntax())?;
                 let Type::Array(element) = variable.ty else {
                     let message = format!("\"{name}\" is no array");
                     return Err(self.error(target.syntax(), SqlError::new("42804", message)));
@@ -282,8 +289,13 @@ impl Binder<'_> {
                 let value = self.bind_as(&value, element, CastContext::Variable)?;
                 out.push(Statement::AssignElement { array: variable.register, index, value });
             }
-            Some(other) => {
-                return Err(self.unsupported(other.syntax(), "this target of an assignment"));
+            Some(slice @ ast::Accessor::SliceAccessor(_)) => {
+                let variable = self.assignable(&name, field.as_deref(), target.syntax())?;
+                let old = Expression::Register(variable.register);
+                let own = Subscripted { name: &name, old, ty: variable.ty };
+                let value = self.bind(&value)?;
+                let value = self.bind_subscripted(own, [slice].into_iter(), Some(value), node)?;
+                out.push(Statement::Assign { target: variable.register, value });
             }
         }
         Ok(())

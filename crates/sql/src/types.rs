@@ -32,8 +32,13 @@ fn timestamp(is_zoned: bool, numbers: &[u32]) -> ScalarType {
 }
 
 /// Returns whether values of one type are converted to another type without USING.
-pub(crate) fn is_assignable(from: ScalarType, to: ScalarType) -> bool {
+pub(crate) fn is_assignable(from: Type, to: Type) -> bool {
     use ScalarType::{Date, Timestamp, Timestamptz};
+    let (from, to) = match (from, to) {
+        (Type::Scalar(from), Type::Scalar(to)) | (Type::Array(from), Type::Array(to)) => (from, to),
+        (Type::Array(_), Type::Scalar(to)) => return to.is_text(),
+        (Type::Scalar(_), Type::Array(_)) => return false,
+    };
     let is_time = |ty| matches!(ty, Date | Timestamp | Timestamptz);
     from.same_family(to) || to.is_text() || from.is_number() && to.is_number() || is_time(from) && is_time(to)
 }
@@ -180,7 +185,7 @@ impl Binder<'_> {
                     Some(table) => {
                         let table = self.table(&object_name(&table), table.syntax())?;
                         let place = self.column_of(&table, &column, path.syntax())?;
-                        Ok(table.columns[place].ty.into())
+                        Ok(table.columns[place].ty)
                     }
                     None => match self.variable(&column) {
                         Some(variable) => Ok(variable.ty),

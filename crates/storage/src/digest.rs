@@ -45,30 +45,8 @@ impl TableDigest {
     ) -> u128 {
         scratch.clear();
         for slot in table.layout.slots() {
-            match column(*slot, arena) {
-                Datum::Null => scratch.push(0),
-                Datum::Int(value) => {
-                    scratch.push(1);
-                    scratch.extend_from_slice(&value.to_le_bytes());
-                }
-                Datum::Double(value) => {
-                    scratch.push(2);
-                    scratch.extend_from_slice(&value.to_bits().to_le_bytes());
-                }
-                Datum::Bytes(span) => {
-                    scratch.push(3);
-                    scratch.extend_from_slice(&span.length.to_le_bytes());
-                    scratch.extend_from_slice(arena.bytes(span));
-                }
-                datum @ Datum::Wide(_) => {
-                    if let Some(decimal) = arena.decimal(datum, 0) {
-                        scratch.push(4);
-                        scratch.push(decimal.scale);
-                        scratch.extend_from_slice(&decimal.mantissa.to_le_bytes());
-                    }
-                }
-                Datum::Array(_) => unreachable!("no column holds an array"),
-            }
+            let value = column(*slot, arena);
+            write_value(value, arena, scratch);
         }
         xxh3_128_with_seed(scratch, table.columns.len() as u64)
     }
@@ -77,6 +55,38 @@ impl TableDigest {
     pub fn merge(&mut self, other: &Self) {
         self.rows += other.rows;
         self.hash = self.hash.wrapping_add(other.hash);
+    }
+}
+
+/// Appends the bytes of a value that are hashed.
+fn write_value(value: Datum, arena: &Arena, out: &mut Vec<u8>) {
+    match value {
+        Datum::Null => out.push(0),
+        Datum::Int(value) => {
+            out.push(1);
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        Datum::Double(value) => {
+            out.push(2);
+            out.extend_from_slice(&value.to_bits().to_le_bytes());
+        }
+        Datum::Bytes(span) => {
+            out.push(3);
+            out.extend_from_slice(&span.length.to_le_bytes());
+            out.extend_from_slice(arena.bytes(span));
+        }
+        Datum::Wide(_) => {
+            if let Some(decimal) = arena.decimal(value, 0) {
+                out.push(4);
+                out.push(decimal.scale);
+                out.extend_from_slice(&decimal.mantissa.to_le_bytes());
+            }
+        }
+        Datum::Array(span) => {
+            out.push(5);
+            out.extend_from_slice(&span.length.to_le_bytes());
+            arena.elements(span).iter().for_each(|element| write_value(*element, arena, out));
+        }
     }
 }
 

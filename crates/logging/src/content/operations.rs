@@ -60,7 +60,7 @@ pub type Image<'a> = (&'a [Datum], &'a Arena);
 
 fn put_columns(columns: impl Iterator<Item = usize>, table: &Table, image: Image<'_>, out: &mut Vec<u8>) {
     let (row, arena) = image;
-    columns.for_each(|column| encode_value(row[column], table.columns[column].ty.into(), arena, out));
+    columns.for_each(|column| encode_value(row[column], table.columns[column].ty, arena, out));
 }
 
 impl OperationsBuilder {
@@ -173,7 +173,7 @@ impl<'a> Operation<'a> {
         let mut reader = Reader::new(self.body);
         let mut value = |column: usize, arena: &mut Arena| {
             let ty = table.columns.get(column).ok_or(DecodeError)?.ty;
-            decode_value(ty.into(), &mut reader, arena)
+            decode_value(ty, &mut reader, arena)
         };
         match (self.change, self.images) {
             (RowChange::Update, Images::Columns) => {
@@ -184,8 +184,8 @@ impl<'a> Operation<'a> {
                 while reader.remaining() > 0 {
                     let column = usize::try_from(reader.varint()?).map_err(|_| DecodeError)?;
                     let ty = table.columns.get(column).ok_or(DecodeError)?.ty;
-                    let before = decode_value(ty.into(), &mut reader, arena)?;
-                    let after = decode_value(ty.into(), &mut reader, arena)?;
+                    let before = decode_value(ty, &mut reader, arena)?;
+                    let after = decode_value(ty, &mut reader, arena)?;
                     row[column] = if side == Side::Redo { after } else { before };
                     changed.push(column);
                 }

@@ -72,7 +72,7 @@ pub(super) fn read_key(
     key: &mut Vec<u8>,
 ) -> Result<(), DecodeError> {
     let columns = &table.primary().columns;
-    let ty = |column: usize| table.columns[column].ty.into();
+    let ty = |column: usize| table.columns[column].ty;
     if key_first {
         for column in columns {
             let value = decode_value(ty(*column), reader, arena)?;
@@ -159,7 +159,7 @@ impl WritesBuilder {
     ) {
         self.body.clear();
         let put = |column: usize, body: &mut Vec<u8>| {
-            encode_value(row[column], table.columns[column].ty.into(), arena, body);
+            encode_value(row[column], table.columns[column].ty, arena, body);
         };
         if change == RowChange::Insert {
             (0..row.len()).for_each(|column| put(column, &mut self.body));
@@ -302,19 +302,19 @@ impl<'a> Write<'a> {
         let mut reader = Reader::new(self.body);
         if self.change == RowChange::Insert {
             for column in &table.columns {
-                row.push(decode_value(column.ty.into(), &mut reader, arena)?);
+                row.push(decode_value(column.ty, &mut reader, arena)?);
             }
         } else {
             row.resize(table.columns.len(), Datum::Null);
             for column in &table.primary().columns {
-                row[*column] = decode_value(table.columns[*column].ty.into(), &mut reader, arena)?;
+                row[*column] = decode_value(table.columns[*column].ty, &mut reader, arena)?;
             }
         }
         if self.change == RowChange::Update {
             while reader.remaining() > 0 {
                 let column = usize::try_from(reader.varint()?).map_err(|_| DecodeError)?;
                 let ty = table.columns.get(column).ok_or(DecodeError)?.ty;
-                row[column] = decode_value(ty.into(), &mut reader, arena)?;
+                row[column] = decode_value(ty, &mut reader, arena)?;
                 changed.push(column);
             }
         }

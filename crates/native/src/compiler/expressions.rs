@@ -304,9 +304,10 @@ impl Compiler<'_, '_> {
                 let merged = self.arrive(merge);
                 self.int(merged.value)
             }
-            CompareClass::Bytes | CompareClass::Json | CompareClass::Decimal { .. } => {
-                self.apply(expression, &[left, right])
-            }
+            CompareClass::Bytes
+            | CompareClass::Json
+            | CompareClass::Decimal { .. }
+            | CompareClass::Array(_) => self.apply(expression, &[left, right]),
         }
     }
 

@@ -7,7 +7,7 @@
 use super::Compiler;
 use super::values::Val;
 use crate::calls::Call;
-use catalog::{ScalarType, Table};
+use catalog::{ScalarType, Table, Type};
 use cranelift_codegen::ir::{Block, InstBuilder, StackSlotData, StackSlotKind, Value, types};
 use procedure::{Expression, OperationId};
 
@@ -22,7 +22,8 @@ pub(super) struct KeyCode {
 }
 
 /// Returns the width of a column in keys, in bits; `None` if the host encodes it.
-fn fixed(ty: ScalarType) -> Option<u32> {
+fn fixed(ty: Type) -> Option<u32> {
+    let ty = ty.scalar()?;
     match ty {
         ScalarType::Boolean => Some(8),
         ScalarType::SmallInt => Some(16),

@@ -3,7 +3,7 @@
 
 use super::Compiler;
 use super::keys::{KeyCode, widths_of_key};
-use super::values::{BYTES, DOUBLE, INT, Val};
+use super::values::{ARRAY, BYTES, DOUBLE, INT, Val};
 use crate::calls::Call;
 use catalog::{ColumnKind, ColumnSlot, Table};
 use cranelift_codegen::ir::{Block, InstBuilder, types};
@@ -179,6 +179,7 @@ impl Compiler<'_, '_> {
                 ColumnKind::Int8 | ColumnKind::Int16 | ColumnKind::Int32 | ColumnKind::Int64 => INT,
                 ColumnKind::Double => DOUBLE,
                 ColumnKind::Variable => BYTES,
+                ColumnKind::Array => ARRAY,
                 ColumnKind::Wide => continue,
             };
             self.tags.insert(register, tag);
@@ -296,7 +297,7 @@ impl Compiler<'_, '_> {
         let is_indexed = |column: &usize| table.indexes.iter().any(|index| index.columns.contains(column));
         let is_made_here = |(column, _): &(usize, Val)| {
             let kind = table.layout.slots()[*column].kind;
-            !matches!(kind, ColumnKind::Wide | ColumnKind::Variable) && !is_indexed(column)
+            kind != ColumnKind::Wide && !kind.is_variable() && !is_indexed(column)
         };
         if key.words.is_empty() || !changes.iter().all(is_made_here) {
             self.try_call(Call::Update, &[number, key.place[0], key.place[1]]);

@@ -57,7 +57,7 @@ impl Compiler<'_, '_> {
                 self.add_to_word(bits, flag);
             }
         }
-        if slot.kind == ColumnKind::Variable {
+        if slot.kind.is_variable() {
             return;
         }
         let mut value = val.value;

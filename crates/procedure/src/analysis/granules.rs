@@ -27,7 +27,7 @@ use super::resolve::{Given, Resolved, Resolver};
 use crate::{
     Access, Cast, Expression, Machine, Operation, OperationId, OperationKind, Path, Reference, Register,
 };
-use catalog::{Datum, Family, ScalarType, Table, TableId, normalized, write_canonical};
+use catalog::{Datum, Family, Table, TableId, Type, normalized, write_canonical};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -157,7 +157,7 @@ pub struct CanonicalValue {
 impl CanonicalValue {
     /// Returns the canonical value of an expression of a column's type; `None` if the type has no canonical
     /// form.
-    fn of(resolved: Resolved, ty: ScalarType) -> Option<Self> {
+    fn of(resolved: Resolved, ty: Type) -> Option<Self> {
         let Resolved { expression: mut value, after } = resolved;
         let family = ty.family()?;
         let mut scale = ty.fixed_scale().unwrap_or(0);

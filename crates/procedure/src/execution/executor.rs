@@ -7,6 +7,7 @@ use super::host::ExecutionHost;
 use super::operations::load_outputs;
 use crate::execution::rows::{select_rows, write_key};
 use crate::execution::tape::{Part, Tapes, Whole};
+use crate::values::subscripts::with_element;
 use crate::{
     Conflict, DataAccess, Expression, Failure, Label, LookAhead, Machine, Notice, OperationId, OperationKind,
     Procedure, Raise, Register, Select, Severity, SqlError, Statement, Transaction,
@@ -166,7 +167,10 @@ impl<'a, D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'a, D, T, F>
     fn run_uncommon(&mut self, statement: &Statement, machine: &mut Machine) -> Result<Ended, Failure> {
         match statement {
             Statement::AssignElement { array, index, value } => {
-                assign_element(*array, index, value, machine)?;
+                machine.check_memory()?;
+                let (index, value) = (index.evaluate(machine)?, value.evaluate(machine)?);
+                let changed = with_element(machine.get(*array), index, value, machine)?;
+                machine.set(*array, changed);
                 Ok(Ended::Here)
             }
             Statement::ForRange { label, variable, from, to, step, reverse, ahead, body } => {
@@ -389,41 +393,6 @@ impl<'a, D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'a, D, T, F>
         }
         count
     }
-}
-
-fn assign_element(
-    array: Register,
-    index: &Expression,
-    value: &Expression,
-    machine: &mut Machine,
-) -> Result<(), Failure> {
-    machine.check_memory()?;
-    let (index, value) = (index.evaluate(machine)?, value.evaluate(machine)?);
-    let place = match index {
-        Datum::Int(index @ 1..=1_000_000) => index as usize - 1,
-        Datum::Null => {
-            return Err(SqlError::new("22004", "array subscript in assignment must not be null").into());
-        }
-        _ => {
-            let message = "array subscripts are supported from 1 to 1000000";
-            return Err(SqlError::new("2202E", message).into());
-        }
-    };
-    machine.ask_elements(place + 1)?;
-    let span = match machine.get(array) {
-        Datum::Array(span) if span.length > 0 => Some(span),
-        _ if place > 0 => {
-            let message =
-                format!("an array whose first element has the subscript {} is not supported", place + 1);
-            return Err(SqlError::new("0A000", message)
-                .with_hint("Assign the element with the subscript 1 first.")
-                .into());
-        }
-        _ => None,
-    };
-    let changed = machine.frame.arena.with_element(span, place, value);
-    machine.set(array, changed);
-    Ok(())
 }
 
 fn raised(raise: &Raise, machine: &mut Machine) -> Result<SqlError, Failure> {

@@ -1,7 +1,7 @@
 //! How operations reach their rows: key paths, filters, and the DISTINCT, ORDER BY, OFFSET and LIMIT of
 //! SELECT.
 
-use crate::ir::expression::compare;
+use crate::ir::compare::compare;
 use crate::query::write_distinct;
 use crate::values::aggregate::Accumulator;
 use crate::{

@@ -22,7 +22,7 @@ pub fn added_columns(
         let table = &access.table;
         let is_key = table.indexes.iter().any(|index| index.columns.contains(column));
         let Some(place) = access.columns.iter().position(|own| own == column) else { return false };
-        let bounds = exact_bounds(table.columns[*column].ty).filter(|_| !is_key);
+        let bounds = table.columns[*column].ty.scalar().and_then(exact_bounds).filter(|_| !is_key);
         let Some((least, most)) = bounds else { return false };
         let old = Register(access.registers.0 + place as u32);
         let Some(addend) = addend(value, old, least..=most) else { return false };

@@ -1,6 +1,7 @@
 //! Expressions over values of their operands that compiled code has computed.
 
-use super::expression::{are_distinct, arithmetic, compare};
+use super::compare::{are_distinct, compare};
+use super::expression::arithmetic;
 use crate::{Evaluated, Expression, Machine};
 use catalog::Datum;
 

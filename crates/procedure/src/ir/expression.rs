@@ -4,9 +4,9 @@
 //! evaluation needs, so it never looks at a type. NULL operands give NULL, except in AND, OR, IS NULL, CASE
 //! and similar expressions.
 
+use super::compare::{CompareClass, CompareOperator, are_distinct, compare};
 use crate::{Cast, Function, Machine, Quantifier, SqlError, Watched};
-use catalog::{Arena, Datum, Decimal, ScalarType, compare_jsonb, date_plus, is_finite_date};
-use std::cmp::Ordering;
+use catalog::{Arena, Datum, Decimal, date_plus, is_finite_date};
 use std::sync::Arc;
 
 /// A register of a procedure.
@@ -71,84 +71,6 @@ pub enum NumberClass {
     Date,
     /// Two dates: `date - date`.
     Days,
-}
-
-/// `= <> < <= > >=`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CompareOperator {
-    /// `=`
-    Equal,
-    /// `<>`
-    NotEqual,
-    /// `<`
-    Less,
-    /// `<=`
-    LessOrEqual,
-    /// `>`
-    Greater,
-    /// `>=`
-    GreaterOrEqual,
-}
-
-impl CompareOperator {
-    /// Returns how the operator is written.
-    pub const fn symbol(self) -> &'static str {
-        match self {
-            Self::Equal => "=",
-            Self::NotEqual => "<>",
-            Self::Less => "<",
-            Self::LessOrEqual => "<=",
-            Self::Greater => ">",
-            Self::GreaterOrEqual => ">=",
-        }
-    }
-
-    pub(crate) fn holds(self, order: Ordering) -> bool {
-        match self {
-            Self::Equal => order.is_eq(),
-            Self::NotEqual => order.is_ne(),
-            Self::Less => order.is_lt(),
-            Self::LessOrEqual => order.is_le(),
-            Self::Greater => order.is_gt(),
-            Self::GreaterOrEqual => order.is_ge(),
-        }
-    }
-}
-
-/// How operands of a comparison are represented.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CompareClass {
-    /// Integers of one scale.
-    Int,
-    /// Doubles.
-    Double,
-    /// Bytes, compared as unsigned bytes (the "C" collation).
-    Bytes,
-    /// JSON in its normal form.
-    Json,
-    /// Decimals, with the scales of operands that are scaled integers.
-    Decimal {
-        /// Of the left operand.
-        left_scale: u8,
-        /// Of the right operand.
-        right_scale: u8,
-    },
-}
-
-impl CompareClass {
-    /// Returns the class under which values of a type are compared.
-    pub fn of(ty: ScalarType) -> Self {
-        match ty {
-            ScalarType::Double => Self::Double,
-            ScalarType::Jsonb => Self::Json,
-            _ if ty.is_bytes() => Self::Bytes,
-            ScalarType::AnyNumeric => Self::Decimal { left_scale: 0, right_scale: 0 },
-            ScalarType::Numeric { scale, .. } if !ty.is_machine_numeric() => {
-                Self::Decimal { left_scale: scale, right_scale: scale }
-            }
-            _ => Self::Int,
-        }
-    }
 }
 
 /// The result of an expression. An expression reads no table, so it meets no conflict.
@@ -452,59 +374,6 @@ fn element(array: Datum, index: Datum, arena: &Arena) -> Datum {
             .and_then(|index| arena.elements(span).get(index).copied())
             .unwrap_or(Datum::Null),
         _ => Datum::Null,
-    }
-}
-
-/// Evaluates `left IS DISTINCT FROM right`.
-pub(super) fn are_distinct(class: CompareClass, left: Datum, right: Datum, arena: &Arena) -> bool {
-    match (left.is_null(), right.is_null()) {
-        (true, true) => false,
-        (false, false) => compare(class, left, right, arena).is_ne(),
-        _ => true,
-    }
-}
-
-/// Compares two values that are not NULL and lie in one arena.
-#[inline]
-pub(crate) fn compare(class: CompareClass, left: Datum, right: Datum, arena: &Arena) -> Ordering {
-    compare_across(class, (left, arena), (right, arena))
-}
-
-/// Compares two values that are not NULL, each with its arena.
-#[inline]
-pub(crate) fn compare_across(
-    class: CompareClass,
-    (left, left_arena): (Datum, &Arena),
-    (right, right_arena): (Datum, &Arena),
-) -> Ordering {
-    match (class, left, right) {
-        (CompareClass::Int, Datum::Int(a), Datum::Int(b)) => a.cmp(&b),
-        (CompareClass::Bytes, Datum::Bytes(a), Datum::Bytes(b)) => {
-            left_arena.bytes(a).cmp(right_arena.bytes(b))
-        }
-        (CompareClass::Json, Datum::Bytes(a), Datum::Bytes(b)) => {
-            compare_jsonb(left_arena.bytes(a), right_arena.bytes(b))
-        }
-        (CompareClass::Double, Datum::Double(a), Datum::Double(b)) => {
-            // NaN equals itself and is above all other values, as in PostgreSQL.
-            a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
-        }
-        (CompareClass::Decimal { left_scale, right_scale }, a, b) => {
-            match (left_arena.decimal(a, left_scale), right_arena.decimal(b, right_scale)) {
-                (Some(a), Some(b)) => a.compare(b),
-                _ => unreachable!("decimals are compared with decimals"),
-            }
-        }
-        // Of elements, NULL is the greatest.
-        (_, Datum::Array(a), Datum::Array(b)) => {
-            let (a, b) = (left_arena.elements(a), right_arena.elements(b));
-            let orders = a.iter().zip(b).map(|(a, b)| match (a.is_null(), b.is_null()) {
-                (false, false) => compare_across(class, (*a, left_arena), (*b, right_arena)),
-                (a, b) => a.cmp(&b),
-            });
-            orders.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
-        }
-        _ => unreachable!("{left:?} and {right:?} are not of class {class:?}"),
     }
 }
 

@@ -1,12 +1,13 @@
 //! Calls of functions in expressions: built-in functions by their entry in the table, and the forms that the
 //! IR itself knows.
 
-use super::expression::compare;
+use super::compare::compare;
 use crate::values::functions::{BuiltIn, Call, Form};
 use crate::values::recovery::RecoveryColumn;
+use crate::values::subscripts::{with_element, with_slice};
 use crate::values::times::{Interval, later, seconds_between};
-use crate::{Cast, CompareClass, CompareOperator, Draw, Evaluated, Expression, Machine};
-use catalog::{Datum, ScalarType, TableId, canonical_jsonb, push_json_string};
+use crate::{Cast, CompareClass, Draw, Evaluated, Expression, Machine};
+use catalog::{Datum, ScalarType, TableId, array_datum, canonical_jsonb, push_json_string};
 use std::cmp::Ordering;
 
 /// Maximum number of arguments that are evaluated only up to the first NULL. A function with more arguments
@@ -50,16 +51,25 @@ pub enum Function {
     Recovery(RecoveryColumn),
     /// ROW_COUNT of GET DIAGNOSTICS.
     RowCount,
-    /// A comparison of arrays.
-    CompareArrays(CompareOperator, CompareClass),
     /// The text that all equal values of a JSONB share.
     CanonicalJson,
     /// A row as JSON: alternating keys and values, which are JSON.
     RowJson,
     /// A cast of the elements of an array.
     CastElements(Cast),
+    /// A text as an array of elements of a type.
+    ReadArray(ScalarType),
     /// The elements of an array from one place up to another, or up to its end.
     Slice,
+    /// An array with another element: the array, the subscript, the element.
+    WithElement,
+    /// An array with another slice: the array, the subscripts that there are, the source.
+    WithSlice {
+        /// Whether the slice's first subscript is given.
+        has_from: bool,
+        /// Whether its last one is.
+        has_to: bool,
+    },
     /// `greatest(…)`; NULLs are left out.
     Greatest(CompareClass),
     /// `least(…)`; NULLs are left out.
@@ -112,7 +122,14 @@ impl Function {
     fn takes_null(self) -> bool {
         match self {
             Self::BuiltIn { built_in, .. } => built_in.takes_null,
-            _ => matches!(self, Self::Greatest(_) | Self::Least(_) | Self::RowJson),
+            _ => matches!(
+                self,
+                Self::Greatest(_)
+                    | Self::Least(_)
+                    | Self::RowJson
+                    | Self::WithElement
+                    | Self::WithSlice { .. }
+            ),
         }
     }
 
@@ -155,9 +172,6 @@ impl Function {
             },
             (Self::Greatest(class), _) => Ok(extreme(class, Ordering::Greater, values, machine)),
             (Self::Least(class), _) => Ok(extreme(class, Ordering::Less, values, machine)),
-            (Self::CompareArrays(operator, class), [a, b]) => {
-                Ok(Datum::boolean(operator.holds(compare_arrays(class, *a, *b, machine))))
-            }
             (Self::CanonicalJson, [json]) => {
                 let text = String::from_utf8_lossy(machine.frame.arena.datum_bytes(*json));
                 let text = canonical_jsonb(&text);
@@ -171,6 +185,11 @@ impl Function {
                 let elements = elements.collect::<Result<Vec<_>, _>>()?;
                 Ok(arena.push_array(&elements))
             }
+            (Self::ReadArray(element), [text]) => {
+                let arena = &mut machine.frame.arena;
+                let text = String::from_utf8_lossy(arena.datum_bytes(*text)).into_owned();
+                Ok(array_datum(&text, element, arena)?)
+            }
             (Self::Slice, [Datum::Array(span), Datum::Int(from), to @ ..]) => {
                 let arena = &mut machine.frame.arena;
                 let elements = arena.elements(*span);
@@ -178,6 +197,13 @@ impl Function {
                 let to = if let [Datum::Int(to)] = to { place(*to) } else { elements.len() };
                 let slice = elements.get(place(from.saturating_sub(1))..to).unwrap_or_default().to_vec();
                 Ok(arena.push_array(&slice))
+            }
+            (Self::WithElement, [array, index, value]) => with_element(*array, *index, *value, machine),
+            (Self::WithSlice { has_from, has_to }, [array, ends @ .., source]) => {
+                let mut ends = ends.iter().copied();
+                let from = has_from.then(|| ends.next()).flatten();
+                let to = has_to.then(|| ends.next()).flatten();
+                with_slice(*array, [from, to], *source, machine)
             }
             (Self::Nth(draw), [Datum::Int(words)]) => {
                 let mut behind = *words as u64;
@@ -228,19 +254,4 @@ fn extreme(class: CompareClass, wanted: Ordering, values: &[Datum], machine: &Ma
         }
     }
     best
-}
-
-/// Compares two arrays element by element. NULL comes last, and is the same as NULL.
-fn compare_arrays(class: CompareClass, a: Datum, b: Datum, machine: &Machine) -> Ordering {
-    let arena = &machine.frame.arena;
-    let elements = |array: Datum| match array {
-        Datum::Array(span) => arena.elements(span),
-        _ => &[],
-    };
-    let (a, b) = (elements(a), elements(b));
-    let compared = a.iter().zip(b).map(|(a, b)| match (a.is_null(), b.is_null()) {
-        (false, false) => compare(class, *a, *b, arena),
-        (a, b) => a.cmp(&b),
-    });
-    compared.into_iter().find(|order| order.is_ne()).unwrap_or(a.len().cmp(&b.len()))
 }

@@ -1,6 +1,6 @@
 //! ANY and ALL of an array: the comparison of a value with each element.
 
-use super::expression::compare;
+use super::compare::compare;
 use crate::{CompareClass, CompareOperator, Evaluated, Function, Machine};
 use catalog::Datum;
 

@@ -87,6 +87,14 @@ pub(crate) fn write_equal(
             out.extend_from_slice(&text.len().to_le_bytes());
             out.extend_from_slice(text.as_bytes());
         }
+        (CompareClass::Array(element), Datum::Array(span)) => {
+            out.extend_from_slice(&span.length.to_le_bytes());
+            for element_of in arena.elements(span) {
+                // NULL is equal to NULL.
+                out.push(u8::from(element_of.is_null()));
+                write_equal(*element_of, element.into(), is_left, arena, out);
+            }
+        }
         _ => write_distinct(datum, arena, out),
     }
     true

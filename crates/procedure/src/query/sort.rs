@@ -7,7 +7,7 @@ use super::buffer::Buffer;
 use super::run::{Sink, read_in, run};
 use super::{Plan, SortKey};
 use crate::execution::rows::{Flow, counts_of};
-use crate::ir::expression::compare_across;
+use crate::ir::compare::compare_across;
 use crate::{Expression, Failure, Machine, Register, SqlError, Transaction};
 use catalog::Datum;
 use std::cmp::Ordering;

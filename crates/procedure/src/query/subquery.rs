@@ -6,7 +6,7 @@ use super::run::{Sink, check_cancelled, read, run};
 use super::slots::Kept;
 use super::{JoinKey, Plan, Question, Recursive, Subquery};
 use crate::execution::rows::Flow;
-use crate::ir::expression::compare;
+use crate::ir::compare::compare;
 use crate::{Failure, Machine, Register, SqlError, Transaction};
 use catalog::Datum;
 use std::collections::HashSet;

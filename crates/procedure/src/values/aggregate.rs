@@ -2,7 +2,7 @@
 //!
 //! An accumulator copies the values that it needs, because the next row overwrites the registers.
 
-use crate::ir::expression::compare_across;
+use crate::ir::compare::compare_across;
 use crate::query::{Buffer, write_distinct, write_equal};
 use crate::values::ordered;
 use crate::values::statistics::{DoubleSums, Statistic, of_decimals};

@@ -14,4 +14,5 @@ pub(crate) mod operators;
 pub(crate) mod ordered;
 pub(crate) mod recovery;
 pub(crate) mod statistics;
+pub(crate) mod subscripts;
 pub(crate) mod times;

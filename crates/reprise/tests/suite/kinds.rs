@@ -160,3 +160,44 @@ fn generated_columns_come_back() {
         assert_eq!(by_index.rows.len(), session.query("SELECT id FROM t").unwrap().rows.len());
     }
 }
+
+/// Arrays of every type of elements, as keys and in indexes too; elements, slices and whole arrays change.
+#[test]
+fn arrays_come_back() {
+    let script =
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT[] NOT NULL DEFAULT '{}', t TEXT[], m NUMERIC(8,2)[],
+             x NUMERIC[], d DATE[], u UUID[], f DOUBLE PRECISION[], b BOOLEAN[], y BYTEA[], j JSONB[],
+             at TIMESTAMPTZ[], s SMALLINT[]);
+         CREATE INDEX t_a ON t (a, id);
+         CREATE TABLE of (k TEXT[], n INT, m NUMERIC(8,2)[], v INT NOT NULL, PRIMARY KEY (k, n), UNIQUE (m));
+         CREATE PROCEDURE put(p INT) LANGUAGE plpgsql AS $$
+         DECLARE own TEXT[] := ARRAY[(p % 4)::text, NULL, 'n']; found INT[]; total NUMERIC(8,2)[];
+         BEGIN
+             INSERT INTO t (id, a, t, m, x, d, u, f, b, y, j, at, s)
+                 VALUES (p, ARRAY[p, NULL, p % 3], CASE WHEN p % 5 > 0 THEN own END,
+                 ARRAY[p / 4.0], ARRAY[p * 1.250, NULL], ARRAY[DATE '2024-01-01' + p],
+                 ARRAY[('00000000-0000-0000-0000-0000000000' || lpad((p % 100)::text, 2, '0'))::uuid],
+                 ARRAY[p / 8.0, 'NaN'::double precision], ARRAY[p % 2 = 0, NULL],
+                 ARRAY[decode(lpad(to_hex(p), 4, '0'), 'hex')], ARRAY[to_jsonb(p), NULL], ARRAY[now()], '{}');
+             SELECT a INTO found FROM t WHERE id = p - 1;
+             UPDATE t SET a = found || p, t[2] = 'set', x = x || NULL WHERE id = p - 2 AND t IS NOT NULL;
+             UPDATE t SET a[2:3] = ARRAY[p, 7], m[1] = m[1] + 1, d = '{}' WHERE id BETWEEN p - 4 AND p - 3;
+             UPDATE t SET s = array_append(s, 1::smallint) WHERE a > ARRAY[p - 5] AND a <= ARRAY[p, 1];
+             INSERT INTO of VALUES (own, p % 7, ARRAY[p, NULL], 1)
+                 ON CONFLICT (k, n) DO UPDATE SET v = of.v + 1, m[2] = of.v RETURNING m INTO total;
+             DELETE FROM of WHERE k = own AND n = (p + 3) % 7 AND total[1] > 30;
+             DELETE FROM t WHERE id = found[1] - 20 AND 'n' = ANY (t);
+         END $$;";
+    let layouts: &[&str] = &[
+        "ALTER TABLE t ADD COLUMN more TEXT[] NOT NULL DEFAULT '{a,NULL}'",
+        "ALTER TABLE t ALTER COLUMN s TYPE BIGINT[]; ALTER TABLE t ADD CHECK (more[1] = 'a')",
+        "ALTER TABLE t ALTER COLUMN x TYPE NUMERIC(12,3)[]; ALTER TABLE t ALTER COLUMN at TYPE TIMESTAMP[]",
+    ];
+    let indexes: &[&str] = &["CREATE INDEX t_t ON t (t)", "CREATE UNIQUE INDEX t_x ON t (d, m, id)"];
+    for (shadows, rounds) in [(&[][..], layouts), (&SHADOWS, indexes)] {
+        let folder = tempfile::tempdir().unwrap();
+        let live = played(folder.path(), shadows, script, rounds);
+        assert_eq!(recovered_digest(folder.path()), live);
+        assert_eq!(open(folder.path()).digest().unwrap(), live);
+    }
+}

@@ -5,7 +5,7 @@ use crate::error::StatementError;
 use crate::index::remove_unused;
 use crate::kept_text;
 use crate::quoted::quoted;
-use catalog::{Column, NewIndex, Type};
+use catalog::{Column, NewIndex, ScalarType};
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -129,7 +129,7 @@ impl Alteration<'_> {
     fn add_identity(&mut self, place: usize, add: &ast::AddGenerated) -> Result<(), StatementError> {
         let (node, column) = (add.syntax(), &self.builder.table.columns[place]);
         let subject = format!("column \"{}\" of relation \"{}\"", column.name, self.builder.short_name());
-        let is_integer = column.ty.is_integer();
+        let is_integer = column.ty.scalar().is_some_and(ScalarType::is_integer);
         if is_integer && column.nullable {
             let message = format!("{subject} must be declared NOT NULL before identity can be added");
             return self.error(node, "55000", message);
@@ -146,9 +146,7 @@ impl Alteration<'_> {
     fn set_type(&mut self, place: usize, set: &ast::SetType) -> Result<(), StatementError> {
         let node = set.syntax();
         let ty = self.builder.binder.part(set.ty(), node)?;
-        let Type::Scalar(ty) = self.builder.binder.bind_type(&ty)? else {
-            return Err(self.builder.binder.unsupported(ty.syntax(), "a column of an array type"));
-        };
+        let ty = self.builder.binder.bind_type(&ty)?;
         let Origin::Old(own) = self.origins[place] else {
             return Err(self.builder.binder.unsupported(node, "changing a type twice"));
         };

@@ -305,20 +305,15 @@ impl Binder<'_> {
         }
         let arguments = self.plain_arguments(call.arg_list())?;
         let arguments = self.without_results(&name, arguments);
-        let bind = |binder: &mut Self| {
-            let mut bound = Vec::new();
-            for argument in &arguments {
-                let typed = binder.bind(argument)?;
-                bound.push(binder.settle(typed, None, argument.syntax())?);
-            }
-            Ok(bound)
-        };
-        let ((mut bound, applied), references) = self.referring(|binder| binder.applying(bind))?;
+        let bind = |binder: &mut Self| arguments.iter().map(|own| binder.bind(own)).collect();
+        let ((bound, applied), references) = self.referring(|binder| binder.applying(bind))?;
         if let Some(procedure) = own {
-            let arguments = bound.into_iter().map(|(value, ty)| Typed::Known(value, ty)).collect();
-            let arguments = self.by_place(&procedure, arguments, node)?;
+            let arguments = self.by_place(&procedure, bound, node)?;
             return self.add_call(procedure, arguments, applied, references, item);
         }
+        let bound: Vec<Typed> = bound;
+        let settle = |(typed, own): (Typed, &ast::Expr)| self.settle(typed, None, own.syntax());
+        let mut bound: Vec<_> = bound.into_iter().zip(&arguments).map(settle).collect::<Result<_, _>>()?;
         let (function, types): (_, Vec<SetColumn>) = match name.as_str() {
             name if returns_set(name) => self.set_function(name, &mut bound, node)?,
             // No table is partitioned.

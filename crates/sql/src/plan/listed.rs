@@ -126,10 +126,10 @@ impl Binder<'_> {
         }
         let columns = columns.into_iter().map(|(column, class)| {
             let (own, place) = self.table_column(&column)?;
-            let ty = self.table_of(relation)?.columns[place].ty;
+            let ty = self.table_of(relation)?.columns[place].ty.scalar()?;
             let ty = match class {
                 _ if own != relation => return None,
-                CompareClass::Decimal { .. } | CompareClass::Json => return None,
+                CompareClass::Decimal { .. } | CompareClass::Json | CompareClass::Array(_) => return None,
                 _ if ty.is_integer() => ScalarType::BigInt,
                 _ if ty.is_machine_numeric() => ty,
                 _ => ty.unlimited(),

@@ -198,7 +198,7 @@ impl Queries {
 impl Relation {
     /// Returns a row of a table that registers hold.
     fn of_row(table: &Table, alias: String, registers: Register, is_plain: bool) -> Self {
-        let columns = table.visible().iter().map(|column| (column.name.clone(), column.ty.into())).collect();
+        let columns = table.visible().iter().map(|column| (column.name.clone(), column.ty)).collect();
         Self { alias, columns, rows: Rows::Row { registers }, is_plain }
     }
 
@@ -283,7 +283,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<usize, StatementError> {
         let mut columns: Vec<(String, Type)> =
-            table.visible().iter().map(|column| (column.name.clone(), column.ty.into())).collect();
+            table.visible().iter().map(|column| (column.name.clone(), column.ty)).collect();
         self.rename(&mut columns, names, &alias, node)?;
         let registers = self.row_registers(table);
         let indexed = self.indexed(table, node)?;

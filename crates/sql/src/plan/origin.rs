@@ -50,7 +50,7 @@ impl Origins {
     /// Notes that consecutive registers hold the columns of a relation.
     pub(super) fn note_row(&mut self, first: Register, oid: i64, columns: &[Column]) {
         for (place, column) in columns.iter().enumerate() {
-            self.note_column(Register(first.0 + place as u32), oid, place, column.ty.into());
+            self.note_column(Register(first.0 + place as u32), oid, place, column.ty);
         }
     }
 

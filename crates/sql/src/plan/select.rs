@@ -136,7 +136,7 @@ impl Binder<'_> {
         ty: Type,
         (descending, nulls_first): (bool, bool),
     ) -> SortKey {
-        SortKey { value, class: CompareClass::of(ty.element()), descending, nulls_first }
+        SortKey { value, class: CompareClass::of_type(ty), descending, nulls_first }
     }
 
     /// Binds a SELECT as a new level.

@@ -6,6 +6,7 @@ use super::{Binder, Bound, Relation, Rows, apply_ahead, apply_all, compute};
 use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::oids::table_oid;
+use crate::subscripts::Subscripted;
 use crate::trigger::WrittenRow;
 use crate::types::{object_name, short};
 use catalog::{Identity, ScalarType, Table, TriggerEvent};
@@ -21,6 +22,12 @@ type Assignments = Vec<(usize, Expression)>;
 /// Returns the error of a value for a generated column.
 fn of_generated(error: SqlError, column: &str) -> SqlError {
     error.with_detail(format!("Column \"{column}\" is a generated column."))
+}
+
+/// Returns the error of an UPDATE that gives a generated column a value.
+fn not_updated(column: &str) -> SqlError {
+    let message = format!("column \"{column}\" can only be updated to DEFAULT");
+    of_generated(SqlError::new("428C9", message), column)
 }
 
 fn is_default(expression: &ast::Expr) -> bool {
@@ -93,6 +100,9 @@ impl Binder<'_> {
             if columns.contains(&column) {
                 let message = format!("column \"{}\" specified more than once", table.columns[column].name);
                 return Err(self.error(name.syntax(), SqlError::new("42701", message)));
+            }
+            if let Some(accessor) = target.accessors().next() {
+                return Err(self.unsupported(accessor.syntax(), "an INSERT into an element of an array"));
             }
             columns.push(column);
         }
@@ -341,6 +351,8 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Assignments, StatementError> {
         let mut assignments: Assignments = Vec::new();
+        // The columns of which elements or slices are assigned.
+        let mut parts = Vec::new();
         let list = clause.and_then(|clause| clause.set_column_list());
         for column in list.into_iter().flat_map(|list| list.set_columns()) {
             let own = column.syntax().clone();
@@ -374,24 +386,45 @@ impl Binder<'_> {
             for (target, value) in targets.into_iter().zip(values) {
                 let name = self.part(target.name(), &own)?;
                 let name = ast::normalize_name_node(name.syntax());
-                let place = self.column_of(table, &name, target.syntax())?;
-                if assignments.iter().any(|(assigned, _)| *assigned == place) {
+                let target_node = target.syntax();
+                let place = self.column_of(table, &name, target_node)?;
+                let mut accessors = target.accessors().peekable();
+                let is_part = accessors.peek().is_some();
+                let before = assignments.iter().position(|(assigned, _)| *assigned == place);
+                if before.is_some_and(|_| !is_part || !parts.contains(&place)) {
                     let message = format!("multiple assignments to same column \"{name}\"");
-                    return Err(self.error(target.syntax(), SqlError::new("42601", message)));
+                    return Err(self.error(target_node, SqlError::new("42601", message)));
                 }
+                let definition = &table.columns[place];
                 let value = match value {
-                    Some(_) if table.columns[place].generated => {
-                        let message = format!("column \"{name}\" can only be updated to DEFAULT");
-                        let error = of_generated(SqlError::new("428C9", message), &name);
-                        return Err(self.error(target.syntax(), error));
+                    Some(_) if definition.generated => {
+                        return Err(self.error(target_node, not_updated(&name)));
                     }
-                    Some(value) => self.coerce_to_column(value, &table.columns[place], &own)?,
+                    value if is_part => {
+                        parts.push(place);
+                        let old = match before {
+                            Some(before) => assignments.remove(before).1,
+                            None => self.target_column(place),
+                        };
+                        let target = Subscripted { name: &name, old, ty: definition.ty };
+                        self.bind_subscripted(target, accessors, value, target_node)?
+                    }
+                    Some(value) => self.coerce_to_column(value, definition, &own)?,
                     None => self.bind_default(table, place, node)?,
                 };
                 assignments.push((place, value));
             }
         }
         Ok(assignments)
+    }
+
+    /// Returns a column of the row that a statement changes, as it is before.
+    fn target_column(&mut self, place: usize) -> Expression {
+        let level = self.queries.levels.len() - 1;
+        match self.column_of_relation(level, 0, place) {
+            Typed::Known(value, _) => value,
+            _ => unreachable!("a column has a type"),
+        }
     }
 
     /// Binds the rows that a statement changes: the target, the relations that it is joined with, and the

@@ -103,10 +103,12 @@ impl Schema {
             let is_array = oid != i64::from(type_oids(scalar).0);
             let number = |value: u32| Cell::Int(i64::from(value));
             let length = match scalar {
+                _ if is_array => Cell::Null,
                 ScalarType::Char(limit) | ScalarType::Varchar(limit) if limit < u32::MAX => number(limit),
                 _ => Cell::Null,
             };
             let (precision, scale) = match scalar {
+                _ if is_array => (Cell::Null, Cell::Null),
                 ScalarType::Numeric { precision, scale } => (number(precision.into()), number(scale.into())),
                 ScalarType::SmallInt => (number(16), number(0)),
                 ScalarType::Integer => (number(32), number(0)),
@@ -133,6 +135,7 @@ impl Schema {
                 precision,
                 scale,
                 match scalar {
+                    _ if is_array => Cell::Null,
                     ScalarType::Date => number(0),
                     _ => scalar.timestamp_precision().map_or(Cell::Null, |digits| number(digits.into())),
                 },
@@ -145,15 +148,7 @@ impl Schema {
             for (place, column) in table.visible().iter().enumerate() {
                 let default = column.default.as_ref();
                 let default = default.filter(|_| column.identity.is_none() && !column.generated);
-                add(
-                    &table.name,
-                    place,
-                    &column.name,
-                    column.ty.into(),
-                    default,
-                    column.nullable,
-                    column.identity,
-                );
+                add(&table.name, place, &column.name, column.ty, default, column.nullable, column.identity);
             }
         }
         for view in self.views() {

@@ -140,8 +140,7 @@ impl Schema {
                        place: usize,
                        name: &str,
                        ty: Type,
-                       not_null: bool,
-                       has_default: bool,
+                       (not_null, has_default, dimensions): (bool, bool, i64),
                        identity: &str,
                        generated: &str| {
             let scalar = ty.element();
@@ -161,7 +160,7 @@ impl Schema {
                 identity.into(),
                 generated.into(),
                 collation.into(),
-                0.into(),
+                dimensions.into(),
                 true.into(),
                 Cell::Int(-1),
                 "p".into(),
@@ -184,9 +183,8 @@ impl Schema {
                     table_oid(table),
                     place,
                     &column.name,
-                    column.ty.into(),
-                    !column.nullable,
-                    has_default,
+                    column.ty,
+                    (!column.nullable, has_default, i64::from(column.ty.is_array())),
                     identity,
                     if column.generated { "s" } else { "" },
                 );
@@ -194,13 +192,14 @@ impl Schema {
             for index in table.indexes.iter().skip(usize::from(table.hidden_key)) {
                 for (place, column) in index.columns.iter().enumerate() {
                     let (name, ty) = (index_column_name(table, *column), table.columns[*column].ty);
-                    add(index_oid(index), place, &name, ty.into(), false, false, "", "");
+                    let dimensions = i64::from(ty.is_array());
+                    add(index_oid(index), place, &name, ty, (false, false, dimensions), "", "");
                 }
             }
         }
         for view in self.views() {
             for (place, (name, ty)) in self.view_columns(view).into_iter().enumerate() {
-                add(self.view_oid(view), place, &name, ty, false, false, "", "");
+                add(self.view_oid(view), place, &name, ty, (false, false, 0), "", "");
             }
         }
         SystemRelation::new(&columns, rows)

@@ -10,9 +10,7 @@ use crate::oids::table_oid;
 use crate::routine::Routine;
 use crate::schema::{CompiledTrigger, Schema, unsupported};
 use crate::source::Source;
-use catalog::{
-    Datum, ForeignKey, ReferenceAction, ScalarType, Table, Trigger, TriggerEvent, TriggerTiming, Type,
-};
+use catalog::{Datum, ForeignKey, ReferenceAction, ScalarType, Table, Trigger, TriggerEvent, TriggerTiming};
 use procedure::query::{Plan, Query};
 use procedure::{
     CastContext, Expression, Mode, OperationKind, Parameter, Procedure, Raise, Register, Role, SqlError,
@@ -226,7 +224,7 @@ impl Binder<'_> {
     fn declare_record(&mut self, record: &str, table: &Table) -> Vec<Variable> {
         let mut fields = Vec::new();
         for column in table.visible() {
-            let ty = Type::from(column.ty);
+            let ty = column.ty;
             let variable = Variable { register: self.new_register(ty), ty, constant: false };
             fields.push((column.name.clone(), variable));
         }

@@ -173,7 +173,7 @@ fn what_is_not_supported_is_refused_with_line_and_column() {
         (body("EXIT;"), 3, "42601"),
         (body("LISTEN news;"), 3, "0A000"),
         (body("SELEC 1;"), 3, "42601"),
-        ("CREATE TABLE u (a INT PRIMARY KEY, b INT[])".into(), 1, "0A000"),
+        ("CREATE TABLE u (a INT PRIMARY KEY, b INT[][])".into(), 1, "0A000"),
         ("CREATE TABLE u (a INT PRIMARY KEY,\n b FOO)".into(), 2, "0A000"),
         ("CREATE TABLE t (a INT PRIMARY KEY)".into(), 1, "42P07"),
         ("CREATE TABLE u (a INT PRIMARY KEY CHECK (z > 1))".into(), 1, "42703"),

@@ -74,7 +74,9 @@ impl KeyParts {
                 ColumnKind::Int16 => 16,
                 ColumnKind::Int32 => 32,
                 ColumnKind::Int64 => 64,
-                ColumnKind::Double | ColumnKind::Wide | ColumnKind::Variable => return None,
+                ColumnKind::Double | ColumnKind::Wide | ColumnKind::Variable | ColumnKind::Array => {
+                    return None;
+                }
             };
             // The key has the highest bits first.
             let mut left = bits;

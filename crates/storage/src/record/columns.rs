@@ -42,20 +42,34 @@ fn set_null(row: RowWords<'_>, slot: ColumnSlot, null: bool) {
     }
 }
 
+/// Writes bytes in place; returns false when they need more room than the old ones.
+fn write_bytes_in_place(row: RowWords<'_>, word: usize, bytes: &[u8]) -> bool {
+    let old = row.load(word);
+    let (start, old_length) = (old as u32 as usize / 8, (old >> 32) as usize);
+    if bytes.len().div_ceil(8) > old_length.div_ceil(8) {
+        return false;
+    }
+    row.store(word, old & 0xffff_ffff | (bytes.len() as u64) << 32);
+    for (index, word) in catalog::words_of(bytes).enumerate() {
+        row.store(start + index, word);
+    }
+    true
+}
+
 /// Writes one column in place; returns false when its bytes need more room than the old ones.
 fn write_in_place(row: RowWords<'_>, slot: ColumnSlot, datum: Datum, arena: &Arena) -> bool {
     let word = slot.word();
     match datum {
         Datum::Bytes(span) => {
-            let bytes = arena.bytes(span);
-            let old = row.load(word);
-            let (start, old_length) = (old as u32 as usize / 8, (old >> 32) as usize);
-            if bytes.len().div_ceil(8) > old_length.div_ceil(8) {
+            if !write_bytes_in_place(row, word, arena.bytes(span)) {
                 return false;
             }
-            row.store(word, old & 0xffff_ffff | (bytes.len() as u64) << 32);
-            for (index, word) in catalog::words_of(bytes).enumerate() {
-                row.store(start + index, word);
+        }
+        Datum::Array(span) => {
+            let mut bytes = Vec::new();
+            catalog::write_elements(span, arena, &mut bytes);
+            if !write_bytes_in_place(row, word, &bytes) {
+                return false;
             }
         }
         Datum::Double(value) => row.store(word, value.to_bits()),
@@ -67,7 +81,7 @@ fn write_in_place(row: RowWords<'_>, slot: ColumnSlot, datum: Datum, arena: &Are
             }
         }
         Datum::Int(value) => row.store(word, slot.deposit(row.load(word), value)),
-        Datum::Null | Datum::Wide(_) | Datum::Array(_) => {}
+        Datum::Null | Datum::Wide(_) => {}
     }
     set_null(row, slot, datum.is_null());
     true

@@ -13,8 +13,11 @@ fn readers_see_whole_versions() {
     let epochs = Arc::new(Epochs::new(Epoch(1), 3));
     let memory = Arc::new(Memory::new(1 << 30));
     let make = || Worker::new(Arc::clone(&epochs), Arc::clone(&memory)).unwrap();
-    let layout =
-        RowLayout::new(&[(ScalarType::BigInt, false), (ScalarType::Text, true), (ScalarType::Integer, true)]);
+    let layout = RowLayout::new(&[
+        (ScalarType::BigInt.into(), false),
+        (ScalarType::Text.into(), true),
+        (ScalarType::Integer.into(), true),
+    ]);
     let (mut writer, mut reader) = (make(), make());
     let guard = writer.enter();
     let mut arena = Arena::default();

@@ -51,7 +51,7 @@ impl Workspace {
                 let Datum::Int(now) = row.column(slot, &mut arena) else { return None };
                 let sum = now.checked_add(sum.checked_sub(added_to)?)?;
                 let column = table.layout.column_at(slot)?;
-                let (least, most) = exact_bounds(table.columns[column].ty)?;
+                let (least, most) = table.columns[column].ty.scalar().and_then(exact_bounds)?;
                 (least..=most).contains(&sum).then_some(sum)
             });
             if !has_moved.ok_or(Conflict::Write)? {

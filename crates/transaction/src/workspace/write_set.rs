@@ -390,7 +390,7 @@ mod tests {
     }
 
     fn slot() -> ColumnSlot {
-        catalog::RowLayout::new(&[(catalog::ScalarType::BigInt, true)]).slots()[0]
+        catalog::RowLayout::new(&[(catalog::ScalarType::BigInt.into(), true)]).slots()[0]
     }
 
     fn state(set: &WriteSet) -> State {

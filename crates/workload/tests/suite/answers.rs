@@ -5,9 +5,9 @@
 //! only Reprise is asked.
 
 use crate::server::Server;
-use catalog::format_timestamptz;
+use catalog::{Arena, datum_from_value, output_text};
 use postgres::{Client as Postgres, SimpleQueryMessage};
-use reprise::{Column, Compile, Config, Database, Error, ScalarType, Session, Value, params};
+use reprise::{Column, Compile, Config, Database, Error, Session, Value, params};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner, default_column_validator, default_validator};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -74,10 +74,11 @@ impl DB for Reprise {
         let columns = statement.columns();
         let value = |(value, column): (&Value, &Column)| match value {
             Value::Null => text(None),
-            Value::Timestamp(us) if column.ty == ScalarType::Timestamptz.into() => {
-                text(Some(&format_timestamptz(*us)))
+            value => {
+                let mut arena = Arena::default();
+                let value = datum_from_value(value, column.ty, &mut arena).unwrap();
+                text(Some(&output_text(value, column.ty, &arena)))
             }
-            value => text(Some(&value.to_string())),
         };
         let rows =
             answer.rows.iter().map(|row| row.values().iter().zip(columns).map(value).collect()).collect();

@@ -37,7 +37,7 @@ fn copy_text(tables: &Recovered, name: &str) -> String {
             let (_, values) = record.read_at(order, |row| {
                 arena.clear();
                 let column = |(slot, column): (_, &catalog::Column)| {
-                    value_from_datum(row.column(slot, &mut arena), column.ty.into(), &arena)
+                    value_from_datum(row.column(slot, &mut arena), column.ty, &arena)
                 };
                 let slots = definition.layout.slots().iter().copied();
                 slots.zip(&definition.columns).map(column).collect::<Vec<_>>()

@@ -1,7 +1,7 @@
 //! The frame of a row: which rows of its partition a window function sees.
 
 use super::{Exclusion, Frame, FrameBound, FrameMode, FrameOffset};
-use crate::ir::expression::compare_across;
+use crate::ir::compare::compare_across;
 use crate::query::buffer::Buffer;
 use crate::query::compare_keys;
 use crate::query::sort::Sorted;

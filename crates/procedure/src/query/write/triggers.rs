@@ -28,6 +28,10 @@ fn is_same(old: Datum, new: Datum, arena: &Arena) -> bool {
             let digits = |value| arena.decimal(value, 0).map(|own| (own.mantissa, own.scale));
             digits(old) == digits(new)
         }
+        (Datum::Array(old), Datum::Array(new)) => {
+            let (old, new) = (arena.elements(old), arena.elements(new));
+            old.len() == new.len() && old.iter().zip(new).all(|(old, new)| is_same(*old, *new, arena))
+        }
         (Datum::Int(_) | Datum::Null, _) => old == new,
         _ => false,
     }

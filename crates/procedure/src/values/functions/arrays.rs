@@ -2,10 +2,10 @@
 //! Source: PostgreSQL 15's documentation, "Array Functions and Operators".
 
 use super::{BuiltIn, Call, Form, Kind};
-use crate::ir::expression::compare;
+use crate::ir::compare::compare;
 use crate::query::TableFunction;
 use crate::{CompareClass, Evaluated, SqlError};
-use catalog::{Datum, Type, value_from_datum};
+use catalog::{Datum, Type, output_text};
 use std::cmp::Ordering;
 
 const TEXT: Kind = Kind::TEXT;
@@ -31,8 +31,8 @@ pub(super) static ARRAYS: &[BuiltIn] = &[
     }),
     BuiltIn::of("array_out", &[ANY_ARRAY], TEXT, |call| {
         let ty = Type::Array(call.element);
-        let value = value_from_datum(call.values[0], ty, &call.machine.frame.arena);
-        call.made(value.to_string())
+        let text = output_text(call.values[0], ty, &call.machine.frame.arena);
+        call.made(text)
     })
     .stable(),
     BuiltIn::of("array_position", &[ARRAY, ELEMENT], INT4, position).taking_null(),

@@ -322,7 +322,7 @@ fn values_of(store: &TableStore, record: Record<'_>) -> String {
     let definition = store.definition();
     for (column, slot) in definition.columns.iter().zip(definition.layout.slots()) {
         let datum = record.row().column(*slot, &mut arena);
-        values.push(value_from_datum(datum, column.ty.into(), &arena).to_string());
+        values.push(value_from_datum(datum, column.ty, &arena).to_string());
     }
     values.join(", ")
 }

@@ -178,7 +178,7 @@ fn of_type(random: &mut SmallRng, names: &Names, ty: Ty, depth: u32) -> String {
             1 => format!("upper({})", own(random, ty)),
             2 => format!("({})[{}]", own(random, Ty::Texts), own(random, Ty::Int)),
             3 => {
-                let of = TYPES[random.random_range(0..TYPES.len() - 2)];
+                let of = TYPES[random.random_range(0..TYPES.len())];
                 format!("({})::text", own(random, of))
             }
             _ => format!("({} || {})", own(random, ty), own(random, ty)),
@@ -197,19 +197,28 @@ fn of_type(random: &mut SmallRng, names: &Names, ty: Ty, depth: u32) -> String {
             _ => format!("to_jsonb({})", own(random, Ty::Text)),
         },
         Ty::Boolean => condition(random, names, depth),
-        Ty::Ints => match random.random_range(0..2) {
+        Ty::Ints => match random.random_range(0..5) {
+            1 => format!("({} || {})", own(random, ty), own(random, ty)),
+            2 => format!("({})[{}:{}]", own(random, ty), own(random, Ty::Int), own(random, Ty::Int)),
+            3 => format!("array_remove({}, {})", own(random, ty), own(random, Ty::Int)),
             0 => format!("array_append({}, {})", own(random, ty), own(random, Ty::Int)),
             _ => format!("ARRAY[{}, {}]", own(random, Ty::Int), own(random, Ty::Int)),
         },
-        Ty::Texts => format!("ARRAY[{}, {}]", own(random, Ty::Text), own(random, Ty::Text)),
+        Ty::Texts => match random.random_range(0..3) {
+            0 => format!("({} || {})", own(random, ty), own(random, ty)),
+            1 => format!("({})::text[]", own(random, Ty::Ints)),
+            _ => format!("ARRAY[{}, {}]", own(random, Ty::Text), own(random, Ty::Text)),
+        },
     }
 }
 
 /// A random condition.
 fn condition(random: &mut SmallRng, names: &Names, depth: u32) -> String {
     let own = |random: &mut SmallRng, ty: Ty| expression(random, names, ty, depth);
-    let ty = TYPES[random.random_range(0..TYPES.len() - 3)];
-    match random.random_range(0..10) {
+    let ty = TYPES[random.random_range(0..TYPES.len())];
+    match random.random_range(0..12) {
+        8 => format!("({} && {})", own(random, Ty::Ints), own(random, Ty::Ints)),
+        9 => format!("({} @> {})", own(random, Ty::Texts), own(random, Ty::Texts)),
         7 => format!("({} @> {})", own(random, Ty::Jsonb), own(random, Ty::Jsonb)),
         0 => format!("({} AND {})", own(random, Ty::Boolean), own(random, Ty::Boolean)),
         1 => format!("({} OR {})", own(random, Ty::Boolean), own(random, Ty::Boolean)),

@@ -10,11 +10,17 @@ use std::fmt::Write;
 pub const TABLES: &str = "
     DROP PROCEDURE IF EXISTS p;
     DROP TABLE IF EXISTS child; DROP TABLE IF EXISTS parent; DROP TABLE IF EXISTS wide;
-    CREATE TABLE parent (id INTEGER PRIMARY KEY, v INTEGER NOT NULL CHECK (v < 1000), w TEXT, d DATE);
+    DROP TABLE IF EXISTS listed;
+    CREATE TABLE parent (id INTEGER PRIMARY KEY, v INTEGER NOT NULL CHECK (v < 1000), w TEXT, d DATE,
+        ns INTEGER[], ts TEXT[] NOT NULL DEFAULT '{}');
     CREATE TABLE child (a SMALLINT, b VARCHAR(8), c BIGINT NOT NULL, m NUMERIC(8,2),
         p INTEGER REFERENCES parent, f DOUBLE PRECISION, g BOOLEAN NOT NULL, PRIMARY KEY (a, b), UNIQUE (c));
     CREATE TABLE wide (k TIMESTAMP, l NUMERIC(4,4), n NUMERIC, t CHAR(4) NOT NULL, PRIMARY KEY (k, l));
-    INSERT INTO parent VALUES (1, 10, 'one', DATE '2024-01-01'), (2, 20, NULL, NULL), (7, 70, 'seven', NULL);
+    CREATE TABLE listed (k INTEGER[] PRIMARY KEY, n INTEGER[], v INTEGER NOT NULL CHECK (cardinality(k) < 9));
+    CREATE INDEX listed_n ON listed (n, v);
+    INSERT INTO parent VALUES (1, 10, 'one', DATE '2024-01-01', '{1,NULL}'), (2, 20, NULL, NULL, NULL),
+        (7, 70, 'seven', NULL, '{}');
+    INSERT INTO listed VALUES ('{1,2,3}', '{1}', 1), ('{}', NULL, 2), ('{NULL,5}', '{2,1}', 3);
     INSERT INTO child VALUES (1, 'a', 1, 1.25, 1, 0.5, true), (3, 'abc', 2, NULL, NULL, NULL, false);
     CREATE OR REPLACE PROCEDURE helper(x INTEGER, y TEXT, OUT r INTEGER, OUT s TEXT) LANGUAGE plpgsql AS $$
     BEGIN r := x + 1; s := y || '!'; IF x > 5 THEN RETURN; END IF; r := x / (x - 2); END $$;
@@ -128,7 +134,9 @@ impl<'r> Generator<'r> {
             }
             12 => {
                 let (index, value) = (self.of(Ty::Int), self.of(Ty::Int));
-                self.line(&format!("v12[abs({index}) % 3 + 1] := {value};"));
+                let slice = self.of(Ty::Ints);
+                self.line(&format!("v13[abs({index}) % 3 + 1] := {value};"));
+                self.line(&format!("v13[1:abs({index}) % 3] := {slice};"));
             }
             13 => {
                 let (x, y) = (self.of(Ty::Int), self.of(Ty::Text));
@@ -196,7 +204,7 @@ impl<'r> Generator<'r> {
     /// Writes an access to a table.
     fn access(&mut self) {
         let (x, y) = (self.of(Ty::Int), self.of(Ty::Int));
-        let line = match self.below(12) {
+        let line = match self.below(17) {
             0 => format!("SELECT v, w, d INTO v1, v7, v9 FROM parent WHERE id = {x};"),
             1 => {
                 let filter = self.of(Ty::Boolean);
@@ -225,7 +233,7 @@ impl<'r> Generator<'r> {
             7 => {
                 let b = self.of(Ty::Text);
                 format!(
-                    "SELECT CASE WHEN {x} = 1 THEN m WHEN {y} > 2 THEN m ELSE m END, g INTO v3, v11 FROM child
+                    "SELECT CASE WHEN {x} = 1 THEN m WHEN {y} > 2 THEN m ELSE m END, g INTO v3, v12 FROM child
                     WHERE a = 1 AND b = {b};"
                 )
             }
@@ -234,6 +242,25 @@ impl<'r> Generator<'r> {
                 let (k, l, n) = (self.of(Ty::Timestamp), self.of(Ty::Rate), self.of(Ty::Wide));
                 format!("INSERT INTO wide VALUES ({k}, {l}, {n}, {});", self.of(Ty::Char))
             }
+            11 => {
+                let (k, n) = (self.of(Ty::Ints), self.of(Ty::Ints));
+                format!(
+                    "INSERT INTO listed VALUES ({k}, {n}, {x}) ON CONFLICT (k) DO UPDATE SET n = listed.n;"
+                )
+            }
+            12 => {
+                let k = self.of(Ty::Ints);
+                format!(
+                    "UPDATE listed SET n[abs({y}) % 3 + 1] = {x}, v = v + 1 WHERE k = {k}
+                    RETURNING n, v INTO v13, v1;"
+                )
+            }
+            13 => format!("SELECT n, v INTO v13, v1 FROM listed WHERE k = {};", self.of(Ty::Ints)),
+            14 => {
+                let (ns, ts) = (self.of(Ty::Ints), self.of(Ty::Texts));
+                format!("UPDATE parent SET ns = coalesce(ns, '{{}}') || {ns}, ts = {ts} WHERE id = {x} % 3;")
+            }
+            15 => format!("SELECT ns, ts INTO v13, v14 FROM parent WHERE id = {x} % 9;"),
             10 => {
                 let (k, l) = (self.of(Ty::Timestamp), self.of(Ty::Rate));
                 format!("UPDATE wide SET n = n * 2 + l WHERE k = {k} AND l = {l} RETURNING n, t INTO v5, v8;")

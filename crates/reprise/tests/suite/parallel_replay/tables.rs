@@ -29,6 +29,7 @@ pub enum Ty {
     Timestamp,
     Boolean,
     Double,
+    List,
 }
 
 /// What makes two types comparable without an explicit cast.
@@ -61,6 +62,7 @@ impl Ty {
             1 => Just(Self::Timestamp),
             1 => Just(Self::Boolean),
             1 => Just(Self::Double),
+            1 => Just(Self::List),
         ]
     }
 
@@ -86,6 +88,7 @@ impl Ty {
             Self::Timestamp => "TIMESTAMP",
             Self::Boolean => "BOOLEAN",
             Self::Double => "DOUBLE PRECISION",
+            Self::List => "INT[]",
         }
     }
 
@@ -115,6 +118,7 @@ impl Ty {
             Self::Timestamp => format!("(DATE '2024-01-01' + ({integer})::int)::timestamp"),
             Self::Boolean => format!("({integer} % 2 = 1)"),
             Self::Double => format!("({integer})::double precision"),
+            Self::List => format!("ARRAY[({integer})::int, NULL, 7]"),
         }
     }
 
@@ -139,6 +143,7 @@ impl Ty {
             Self::Timestamp => Value::Timestamp(i64::from(FIRST_DAY + integer) * MICROSECONDS_PER_DAY),
             Self::Boolean => Value::Boolean(integer % 2 == 1),
             Self::Double => Value::Double(integer.into()),
+            Self::List => Value::Array(vec![Value::Int(integer.into()), Value::Null, Value::Int(7)]),
         }
     }
 }
@@ -152,14 +157,21 @@ enum Key {
     None,
 }
 
+/// The type of w.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Note {
+    Text,
+    Document,
+    List,
+}
+
 /// A table.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub a: Ty,
     pub b: Ty,
     v: Ty,
-    /// Whether w is a JSONB, and no text.
-    is_document: bool,
+    w: Note,
     /// Whether there is a generated column, an index of it, and a unique index of some rows.
     derives: [bool; 3],
     /// Whether a, b and v may be NULL, where the key admits it.
@@ -185,13 +197,13 @@ impl Shape {
             1 => Just(Key::Unique(&["b"])),
             2 => Just(Key::Index(&["b"])),
         ];
-        let (documents, derived) = (proptest::bool::weighted(0.25), proptest::bool::weighted(0.3));
-        let partial = proptest::bool::weighted(0.2);
-        let options = (documents, (derived, any::<bool>(), partial), any::<[bool; 3]>());
+        let notes = prop_oneof![2 => Just(Note::Text), 1 => Just(Note::Document), 1 => Just(Note::List)];
+        let (derived, partial) = (proptest::bool::weighted(0.3), proptest::bool::weighted(0.2));
+        let options = (notes, (derived, any::<bool>(), partial), any::<[bool; 3]>());
         let shape = (Ty::any(), Ty::any(), Ty::amount(), options, first, second);
-        shape.prop_map(|(a, b, v, (is_document, (derived, indexed, partial), nullable), first, second)| {
+        shape.prop_map(|(a, b, v, (w, (derived, indexed, partial), nullable), first, second)| {
             let derives = [derived, derived && indexed, partial && a != Ty::Boolean];
-            Self { a, b, v, is_document, derives, nullable, keys: [first, second] }.with_room()
+            Self { a, b, v, w, derives, nullable, keys: [first, second] }.with_room()
         })
     }
 
@@ -216,14 +228,19 @@ impl Shape {
 
     /// The value of w that is a text.
     pub fn note(&self, text: &str) -> String {
-        if self.is_document { format!("to_jsonb({text})") } else { text.into() }
+        match self.w {
+            Note::Text => text.into(),
+            Note::Document => format!("to_jsonb({text})"),
+            Note::List => format!("ARRAY[{text}, NULL]"),
+        }
     }
 
     /// The value of w after it takes note of an expression.
     pub fn noted(&self, expression: &str) -> String {
-        match self.is_document {
-            true => self.note(&format!("left(coalesce(w #>> '{{}}', '') || {expression}, 12)")),
-            false => format!("left(coalesce(w, '') || {expression}, 12)"),
+        match self.w {
+            Note::Text => format!("left(coalesce(w, '') || {expression}, 12)"),
+            Note::Document => self.note(&format!("left(coalesce(w #>> '{{}}', '') || {expression}, 12)")),
+            Note::List => format!("(({expression})::text || w)[:4]"),
         }
     }
 
@@ -243,7 +260,11 @@ impl Shape {
             not_null(1),
             self.v.name(),
             not_null(2),
-            if self.is_document { "JSONB" } else { "TEXT" }
+            match self.w {
+                Note::Text => "TEXT",
+                Note::Document => "JSONB",
+                Note::List => "TEXT[]",
+            }
         );
         let mut indexes = String::new();
         if self.derives[0] {

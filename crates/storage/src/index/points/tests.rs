@@ -21,7 +21,7 @@ fn workers(count: usize) -> Vec<Worker> {
 
 /// Returns a table with a primary key of these types, between other columns.
 fn table(key: &[ScalarType]) -> Arc<Table> {
-    let column = |ty: &ScalarType, name: String| Column { name, ty: *ty, ..Column::default() };
+    let column = |ty: &ScalarType, name: String| Column { name, ty: (*ty).into(), ..Column::default() };
     let mut columns = vec![column(&ScalarType::SmallInt, "first".into())];
     columns.extend(key.iter().enumerate().map(|(at, ty)| column(ty, format!("key{at}"))));
     columns.push(column(&ScalarType::Text, "last".into()));
@@ -39,7 +39,7 @@ fn table(key: &[ScalarType]) -> Arc<Table> {
 /// Returns the row of a number, whose key columns differ in their high and low bits and in their sign.
 fn row(table: &Table, n: i64, arena: &mut Arena) -> Vec<Datum> {
     let last = table.columns.len() - 1;
-    let value = |at: usize| match table.columns[at].ty {
+    let value = |at: usize| match table.columns[at].ty.element() {
         _ if at == 0 => Datum::Int(n % 7),
         // The last column of the key, which comes first, tells rows apart.
         ScalarType::SmallInt => Datum::Int(if at + 1 == last { n - ROWS / 2 } else { n % 3 - 1 }),

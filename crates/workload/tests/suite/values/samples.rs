@@ -1,6 +1,5 @@
 //! Types, and values at and beyond their limits.
 
-use super::ways::Way;
 use postgres::types::Type;
 
 /// A type with what is sent for it.
@@ -14,29 +13,8 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    pub(super) fn is_array(&self) -> bool {
-        self.name.ends_with("[]")
-    }
-
     pub(super) fn is_temporal(&self) -> bool {
         self.name.starts_with("date") || self.name.starts_with("timestamp")
-    }
-
-    /// The ways in that there are for the type.
-    pub(super) fn ways(&self) -> Vec<Way> {
-        if self.is_array() {
-            return vec![Way::TextValue, Way::BinaryValue];
-        }
-        vec![
-            Way::Literal,
-            Way::Cast,
-            Way::TextCast,
-            Way::TextParameter,
-            Way::BinaryParameter,
-            Way::CopyText,
-            Way::CopyCsv,
-            Way::CopyBinary,
-        ]
     }
 
     pub(super) fn samples(&self, is_binary: bool) -> Vec<Vec<u8>> {
@@ -65,6 +43,8 @@ impl Kind {
             "int4[]" => Type::INT4_ARRAY,
             "text[]" => Type::TEXT_ARRAY,
             "date[]" => Type::DATE_ARRAY,
+            "numeric(6,2)[]" => Type::NUMERIC_ARRAY,
+            "varchar(3)[]" => Type::VARCHAR_ARRAY,
             _ => Type::NUMERIC,
         }
     }
@@ -395,6 +375,21 @@ pub(super) const KINDS: &[Kind] = &[
         alphabet: JSON_LETTERS,
     },
     Kind { name: "int4[]", texts: ARRAYS, binaries: INT_ARRAY_BYTES, alphabet: b"{},\"\\ 0129NUL[]=:" },
+    Kind {
+        name: "numeric(6,2)[]",
+        texts: &[b"{1.005,NULL,-9999.99}", b"{10000}", b"{1e3}", b"{}", b"{NaN,x}"],
+        binaries: &[b"\0\0\0\0\0\0\0\0\0\0\x06\xa4"],
+        alphabet: b"{},-. 0129NUL",
+    },
+    Kind {
+        name: "varchar(3)[]",
+        texts: &[b"{abc,NULL,\"\"}", b"{abcd}", b"{\"abc  \"}", b"{a,b"],
+        binaries: &[
+            b"\0\0\0\x01\0\0\0\0\0\0\x04\x13\0\0\0\x01\0\0\0\x01\0\0\0\x03abc",
+            b"\0\0\0\x01\0\0\0\0\0\0\x04\x13\0\0\0\x01\0\0\0\x01\0\0\0\x04abcd",
+        ],
+        alphabet: b"{},\"\\ abNUL",
+    },
     Kind { name: "text[]", texts: ARRAYS, binaries: TEXT_ARRAY_BYTES, alphabet: b"{},\"\\ abNUL[]=:" },
     Kind {
         name: "date[]",

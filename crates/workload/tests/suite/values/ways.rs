@@ -24,15 +24,22 @@ pub(super) enum Way {
     CopyText,
     CopyCsv,
     CopyBinary,
-    /// A parameter in text form that no column takes.
-    TextValue,
-    /// A parameter in binary form that no column takes.
-    BinaryValue,
 }
 
 impl Way {
+    pub(super) const ALL: [Self; 8] = [
+        Self::Literal,
+        Self::Cast,
+        Self::TextCast,
+        Self::TextParameter,
+        Self::BinaryParameter,
+        Self::CopyText,
+        Self::CopyCsv,
+        Self::CopyBinary,
+    ];
+
     pub(super) fn is_binary(self) -> bool {
-        matches!(self, Self::BinaryParameter | Self::CopyBinary | Self::BinaryValue)
+        matches!(self, Self::BinaryParameter | Self::CopyBinary)
     }
 }
 
@@ -112,7 +119,7 @@ impl Side {
 
     fn at(address: String, running: Option<(tokio::runtime::Runtime, tempfile::TempDir)>) -> Self {
         let mut client = Client::connect(&address, NoTls).unwrap();
-        for kind in super::KINDS.iter().filter(|kind| !kind.is_array()) {
+        for kind in super::KINDS {
             client.batch_execute(&format!("CREATE TABLE {} (v {})", table_of(kind), kind.name)).unwrap();
         }
         Self { client, address, _running: running }
@@ -125,7 +132,6 @@ impl Side {
         let quoted = text.map(|text| format!("'{}'", text.replace('\'', "''")));
         let sent = Sent { bytes: value, is_binary: way.is_binary() };
         let insert = format!("INSERT INTO {table} VALUES ($1)");
-        let select = format!("SELECT $1::{}", kind.name);
         let done = match way {
             Way::Literal => self.client.batch_execute(&format!("INSERT INTO {table} VALUES ({})", quoted?)),
             Way::Cast => {
@@ -149,7 +155,6 @@ impl Side {
                 let data = [&header[..], &length, value, b"\xff\xff"].concat();
                 self.copy(&format!("COPY {table} FROM STDIN (FORMAT binary)"), &data)
             }
-            Way::TextValue | Way::BinaryValue => return Some(self.value(&select, kind, &sent)),
         };
         let outcome = match done {
             Ok(()) => self.rows(&table),
@@ -175,17 +180,6 @@ impl Side {
         // What is wrong is told at the end.
         let _ = writer.write_all(data);
         writer.finish().map(|_| ())
-    }
-
-    fn value(&mut self, sql: &str, kind: &Kind, sent: &Sent<'_>) -> Outcome {
-        let asked = self
-            .client
-            .prepare_typed(sql, &[kind.parameter()])
-            .and_then(|statement| self.client.query(&statement, &[sent]));
-        match asked {
-            Ok(rows) => Ok((Vec::new(), rows.iter().map(|row| row.get::<_, Received>(0).0).collect())),
-            Err(error) => Err(self.sqlstate(&error)),
-        }
     }
 
     fn rows(&mut self, table: &str) -> Outcome {
