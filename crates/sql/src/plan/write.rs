@@ -343,6 +343,38 @@ impl Binder<'_> {
         Ok(ConflictUpdate { old, condition, assignments: with_registers, triggers })
     }
 
+    /// Binds one part of SET: its columns, and a value for each; `None` is the default.
+    fn bind_set_column(
+        &mut self,
+        column: ast::SetColumn,
+    ) -> Result<(Vec<ast::ColumnTarget>, Vec<Option<Typed>>), StatementError> {
+        let own = column.syntax().clone();
+        match column {
+            ast::SetColumn::SetSingleColumn(single) => {
+                let target = self.part(single.column_target(), &own)?;
+                let value = self.part(single.set_expr(), &own)?.expr();
+                let value = value.map(|value| self.bind(&value)).transpose()?;
+                Ok((vec![target], vec![value]))
+            }
+            ast::SetColumn::SetMultipleColumns(several) => {
+                let targets = several.column_target_list();
+                let targets = targets.into_iter().flat_map(|list| list.column_targets()).collect();
+                let values = match several.paren_select().and_then(|paren| paren.select()) {
+                    Some(query) => self.bind_row_query(&query, &own)?.into_iter().map(Some).collect(),
+                    None => {
+                        let list = self.part(several.set_expr_list(), &own)?;
+                        let mut values = Vec::new();
+                        for value in list.set_exprs() {
+                            values.push(value.expr().map(|value| self.bind(&value)).transpose()?);
+                        }
+                        values
+                    }
+                };
+                Ok((targets, values))
+            }
+        }
+    }
+
     /// Binds SET.
     fn bind_assignments(
         &mut self,
@@ -356,30 +388,7 @@ impl Binder<'_> {
         let list = clause.and_then(|clause| clause.set_column_list());
         for column in list.into_iter().flat_map(|list| list.set_columns()) {
             let own = column.syntax().clone();
-            let (targets, values): (Vec<ast::ColumnTarget>, Vec<Option<Typed>>) = match column {
-                ast::SetColumn::SetSingleColumn(single) => {
-                    let target = self.part(single.column_target(), &own)?;
-                    let value = self.part(single.set_expr(), &own)?.expr();
-                    let value = value.map(|value| self.bind(&value)).transpose()?;
-                    (vec![target], vec![value])
-                }
-                ast::SetColumn::SetMultipleColumns(several) => {
-                    let targets = several.column_target_list();
-                    let targets = targets.into_iter().flat_map(|list| list.column_targets()).collect();
-                    let values = match several.paren_select().and_then(|paren| paren.select()) {
-                        Some(query) => self.bind_row_query(&query, &own)?.into_iter().map(Some).collect(),
-                        None => {
-                            let list = self.part(several.set_expr_list(), &own)?;
-                            let mut values = Vec::new();
-                            for value in list.set_exprs() {
-                                values.push(value.expr().map(|value| self.bind(&value)).transpose()?);
-                            }
-                            values
-                        }
-                    };
-                    (targets, values)
-                }
-            };
+            let (targets, values) = self.bind_set_column(column)?;
             if targets.len() != values.len() {
                 return Err(self.syntax(&own, "number of columns does not match number of values"));
             }
