@@ -13,17 +13,17 @@ use std::sync::Arc;
 
 /// Serves an authenticated client until it disconnects or the server stops.
 pub(crate) async fn run(greeted: Greeted, server: Arc<Server>) -> io::Result<()> {
-    let Greeted { mut link, registered, user, database, settings, admitted: _admitted } = greeted;
+    let Greeted { mut link, registered, user, settings, admitted: _admitted } = greeted;
     link.output.answers_of(&server);
-    let mut client =
-        Client::new(Arc::clone(&server), registered, link.output.clone(), (user, database), settings);
+    let attended = Arc::clone(&registered.attended);
+    let mut client = Client::new(Arc::clone(&server), registered, link.output.clone(), &user, settings);
     let result = answer(&mut link, &mut client).await;
     if let Err(error) = &result
         && error.kind() == io::ErrorKind::InvalidData
     {
         link.output.farewell(&SqlError::new("08P01", format!("protocol violation: {error}"))).await;
     }
-    if result.is_ok() && server.is_stopping() {
+    if result.is_ok() && (server.is_stopping() || attended.is_ended()) {
         let message = "terminating connection due to administrator command";
         // `farewell` waits until the answers before it are durable.
         link.output.farewell(&SqlError::new("57P01", message)).await;

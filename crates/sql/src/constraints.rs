@@ -27,7 +27,7 @@ impl Binder<'_> {
             |binder: &mut Binder<'_>| binder.over_row(table, registers, |own| own.bind_condition(condition));
         let (_, applied) = binder.applying(bind)?;
         binder.refuse_subqueries(&applied, what, condition.syntax())?;
-        let draws = matches!(binder.by_value, Some(ByValueCause::Sequence));
+        let draws = matches!(binder.by_value, Some(ByValueCause::Sequence | ByValueCause::Moment));
         Ok(binder.uses_seed || binder.uses_timestamp || binder.writes || draws)
     }
 

@@ -2,9 +2,7 @@
 
 /// Returns a name as SQL text, in quotes if it needs them.
 pub(crate) fn quoted(name: &str) -> String {
-    let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if is_plain { name.into() } else { always_quoted(name) }
+    procedure::quoted_name(name)
 }
 
 /// Returns a name as SQL text in quotes: for texts that are read again, where a plain name may be a keyword.

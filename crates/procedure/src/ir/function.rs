@@ -3,7 +3,7 @@
 
 use super::expression::compare;
 use crate::values::functions::{BuiltIn, Call, Form};
-use crate::values::recovery::RecoveryColumn;
+use crate::values::live::{LiveFunction, LiveValue};
 use crate::values::times::{Interval, later, seconds_between};
 use crate::{Cast, CompareClass, CompareOperator, Draw, Evaluated, Expression, Machine};
 use catalog::{Datum, ScalarType, TableId, canonical_jsonb, push_json_string};
@@ -46,8 +46,8 @@ pub enum Function {
     LastValue(TableId),
     /// `is_called` of a sequence.
     IsCalled(TableId),
-    /// A column of `reprise_recovery`, at this moment.
-    Recovery(RecoveryColumn),
+    /// A function of the moment.
+    Live(LiveFunction),
     /// ROW_COUNT of GET DIAGNOSTICS.
     RowCount,
     /// A comparison of arrays.
@@ -98,7 +98,7 @@ impl Function {
                 | Self::LastNumber
                 | Self::LastValue(_)
                 | Self::IsCalled(_)
-                | Self::Recovery(_)
+                | Self::Live(_)
                 | Self::RowCount
                 | Self::SetNumber(_)
         )
@@ -112,7 +112,11 @@ impl Function {
     fn takes_null(self) -> bool {
         match self {
             Self::BuiltIn { built_in, .. } => built_in.takes_null,
-            _ => matches!(self, Self::Greatest(_) | Self::Least(_) | Self::RowJson),
+            _ => {
+                let takes = |function| matches!(function, LiveFunction::SetConfig);
+                matches!(self, Self::Greatest(_) | Self::Least(_) | Self::RowJson)
+                    || matches!(self, Self::Live(function) if takes(function))
+            }
         }
     }
 
@@ -189,6 +193,11 @@ impl Function {
             (Self::SetNumber(sequence), [Datum::Int(number), called]) => {
                 Ok(machine.services.set_number(sequence, *number, called.is_true())?)
             }
+            (Self::Live(function), values) => {
+                let arena = &mut machine.frame.arena;
+                let values: Vec<_> = values.iter().map(|value| LiveValue::of(*value, arena)).collect();
+                Ok(machine.services.live_value(function, &values)?.datum(arena))
+            }
             (Self::Later(by), [Datum::Int(us)]) => Ok(Datum::Int(later(*us, by, None)?)),
             (Self::Later(by), [Datum::Int(us), Datum::Int(times)]) => {
                 Ok(Datum::Int(later(*us, by, Some(*times))?))
@@ -207,10 +216,6 @@ impl Function {
             Self::LastNumber => machine.services.current_number(None)?,
             Self::LastValue(sequence) => Datum::Int(machine.services.sequence_place(sequence)?.number),
             Self::IsCalled(sequence) => Datum::boolean(machine.services.sequence_place(sequence)?.is_given),
-            Self::Recovery(column) => match machine.services.recovery_progress() {
-                Some(now) => column.value(&now, &mut machine.frame.arena),
-                None => Datum::Null,
-            },
             Self::RowCount => Datum::Int(machine.frame.row_count),
             Self::Next(draw) => draw.value(machine, |machine| machine.frame.next_random()),
             Self::Now => Datum::Int(machine.frame.timestamp_us),

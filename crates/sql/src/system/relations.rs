@@ -1,12 +1,18 @@
 //! The relations of `pg_catalog` that describe tables and views, with their columns, indexes and constraints.
 
 use super::objects::{action_code, places};
-use super::types::{TYPES, type_modifier, type_oid};
+use super::qualified::Named;
+use super::types::{TYPES, storage_of, type_modifier, type_oid};
 use super::{BOOL, Cell, INT, INTS, OWNER, SystemRelation, TEXT, TEXTS};
 use crate::oids::{index_oid, table_oid};
 use crate::schema::Schema;
 use crate::types::short;
-use catalog::{Identity, ScalarType, Type};
+use catalog::{Identity, ScalarType, Table, Type};
+
+/// Returns the number of the default of a column.
+pub(super) fn default_oid(table: &Table, place: usize) -> i64 {
+    6_000_000 + table_oid(table) * 100 + place as i64
+}
 
 impl Schema {
     /// Returns a relation of `pg_catalog` that describes relations; `None` for any other name.
@@ -21,7 +27,6 @@ impl Schema {
             "pg_tables" => self.pg_tables(),
             "pg_views" => self.pg_views(),
             "pg_indexes" => self.pg_indexes(),
-            "pg_depend" => self.pg_depend(),
             _ => return None,
         })
     }
@@ -147,6 +152,8 @@ impl Schema {
             let oid = type_oid(ty);
             let length = TYPES.iter().find(|own| own.0 == oid).map_or(-1, |own| i64::from(own.3));
             let collation = if scalar.is_text() { 100 } else { 0 };
+            let is_enumeration = matches!(ty, Type::Scalar(own) if own.enumeration().is_some());
+            let (storage, _) = storage_of(oid);
             rows.push(vec![
                 relation.into(),
                 name.into(),
@@ -163,7 +170,7 @@ impl Schema {
                 0.into(),
                 true.into(),
                 Cell::Int(-1),
-                "p".into(),
+                if is_enumeration { "p" } else { storage }.into(),
                 "".into(),
                 Cell::Null,
                 Cell::Null,
@@ -210,17 +217,18 @@ impl Schema {
         for table in self.catalog().tables() {
             for (place, column) in table.visible().iter().enumerate() {
                 if let Some(default) = column.default.as_ref().filter(|_| column.identity.is_none()) {
-                    let text = match default.strip_prefix("nextval('").and_then(|own| own.strip_suffix("')"))
-                    {
-                        Some(sequence) => format!("nextval('{sequence}'::regclass)"),
-                        None => default.clone(),
+                    let write = |is_qualified: bool| {
+                        let own = if is_qualified { self.qualified(default, false) } else { default.clone() };
+                        match own.strip_prefix("nextval('").and_then(|own| own.strip_suffix("')")) {
+                            Some(sequence) => format!("nextval('{sequence}'::regclass)"),
+                            None => own,
+                        }
                     };
-                    let oid = 6_000_000 + table_oid(table) * 100 + place as i64;
                     rows.push(vec![
-                        oid.into(),
+                        default_oid(table, place).into(),
                         table_oid(table).into(),
                         (place as i64 + 1).into(),
-                        text.into(),
+                        Cell::Named(Named::of(write)),
                     ]);
                 }
             }
@@ -422,36 +430,6 @@ impl Schema {
                     definition,
                 ]);
             }
-        }
-        SystemRelation::new(&columns, rows)
-    }
-
-    fn pg_depend(&self) -> SystemRelation {
-        let columns = [
-            ("classid", INT),
-            ("objid", INT),
-            ("objsubid", INT),
-            ("refclassid", INT),
-            ("refobjid", INT),
-            ("refobjsubid", INT),
-            ("deptype", TEXT),
-        ];
-        let mut rows = Vec::new();
-        for table in self.catalog().tables() {
-            let Some((owner, column)) = table.sequence.as_ref().and_then(|own| own.owner.as_ref()) else {
-                continue;
-            };
-            let Ok(owner) = self.catalog().table(owner) else { continue };
-            let place = owner.column(column).map_or(0, |place| place as i64 + 1);
-            rows.push(vec![
-                1259.into(),
-                table_oid(table).into(),
-                0.into(),
-                1259.into(),
-                table_oid(owner).into(),
-                place.into(),
-                "a".into(),
-            ]);
         }
         SystemRelation::new(&columns, rows)
     }

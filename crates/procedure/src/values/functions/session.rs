@@ -3,7 +3,7 @@
 
 use super::SequenceFunction::{CurrVal, LastVal, NextVal, SetVal};
 use super::{BuiltIn, Form, Kind};
-use crate::Draw;
+use crate::{Draw, LiveFunction};
 use catalog::Datum;
 
 const BOOL: Kind = Kind::BOOL;
@@ -12,17 +12,30 @@ const INT8: Kind = Kind::INT8;
 const OID: Kind = Kind::Oid;
 const RELATION: Kind = Kind::Relation;
 const TEXT: Kind = Kind::TEXT;
+const TIME: Kind = Kind::TIMESTAMPTZ;
 const UUID: Kind = Kind::UUID;
 
 const fn session(name: &'static str, arguments: &'static [Kind], result: Kind) -> BuiltIn {
     BuiltIn::new(name, arguments, result, Form::Session).taking_null()
 }
 
+const fn live(
+    name: &'static str,
+    arguments: &'static [Kind],
+    result: Kind,
+    function: LiveFunction,
+) -> BuiltIn {
+    BuiltIn::new(name, arguments, result, Form::Live(function))
+}
+
 pub(super) static SESSION: &[BuiltIn] = &[
+    session("acldefault", &[TEXT, OID], Kind::TEXTS),
     session("col_description", &[OID, INT4], TEXT),
     session("current_database", &[], TEXT),
     session("current_schema", &[], TEXT),
     session("current_schemas", &[BOOL], Kind::TEXTS),
+    live("current_setting", &[TEXT], TEXT, LiveFunction::CurrentSetting),
+    live("current_setting", &[TEXT, BOOL], TEXT, LiveFunction::CurrentSetting),
     session("current_user", &[], TEXT),
     BuiltIn::new("currval", &[RELATION], INT8, Form::Sequence(CurrVal)),
     BuiltIn::of("format_type", &[OID, INT4], TEXT, |call| match call.values {
@@ -35,6 +48,7 @@ pub(super) static SESSION: &[BuiltIn] = &[
     .taking_null(),
     BuiltIn::new("gen_random_uuid", &[], UUID, Form::Draw(Draw::Uuid)),
     BuiltIn::new("gen_row_identity", &[], UUID, Form::Draw(Draw::RowIdentity)),
+    session("getdatabaseencoding", &[], TEXT),
     session("has_any_column_privilege", &[TEXT, TEXT], BOOL),
     session("has_any_column_privilege", &[TEXT, TEXT, TEXT], BOOL),
     session("has_column_privilege", &[TEXT, TEXT, TEXT], BOOL),
@@ -43,32 +57,57 @@ pub(super) static SESSION: &[BuiltIn] = &[
     session("has_database_privilege", &[TEXT, TEXT, TEXT], BOOL),
     session("has_function_privilege", &[TEXT, TEXT], BOOL),
     session("has_function_privilege", &[TEXT, TEXT, TEXT], BOOL),
+    session("has_language_privilege", &[TEXT, TEXT], BOOL),
+    session("has_language_privilege", &[TEXT, TEXT, TEXT], BOOL),
     session("has_schema_privilege", &[TEXT, TEXT], BOOL),
     session("has_schema_privilege", &[TEXT, TEXT, TEXT], BOOL),
     session("has_sequence_privilege", &[TEXT, TEXT], BOOL),
     session("has_sequence_privilege", &[TEXT, TEXT, TEXT], BOOL),
     session("has_table_privilege", &[TEXT, TEXT], BOOL),
     session("has_table_privilege", &[TEXT, TEXT, TEXT], BOOL),
+    session("has_tablespace_privilege", &[TEXT, TEXT], BOOL),
+    session("has_tablespace_privilege", &[TEXT, TEXT, TEXT], BOOL),
+    session("has_type_privilege", &[TEXT, TEXT], BOOL),
+    session("has_type_privilege", &[TEXT, TEXT, TEXT], BOOL),
+    live("inet_client_addr", &[], TEXT, LiveFunction::ClientAddress),
+    live("inet_client_port", &[], INT4, LiveFunction::ClientPort),
+    live("inet_server_addr", &[], TEXT, LiveFunction::ServerAddress),
+    live("inet_server_port", &[], INT4, LiveFunction::ServerPort),
     BuiltIn::new("lastval", &[], INT8, Form::Sequence(LastVal)),
     BuiltIn::new("nextval", &[RELATION], INT8, Form::Sequence(NextVal)),
     session("obj_description", &[OID], TEXT),
     session("obj_description", &[OID, TEXT], TEXT),
-    BuiltIn::new("pg_backend_pid", &[], INT4, Form::Unrepeatable),
+    live("pg_backend_pid", &[], INT4, LiveFunction::BackendPid),
+    live("pg_cancel_backend", &[INT4], BOOL, LiveFunction::CancelBackend),
+    session("pg_char_to_encoding", &[TEXT], INT4),
     session("pg_client_encoding", &[], TEXT),
-    session("pg_database_size", &[OID], INT8),
+    session("pg_collation_is_visible", &[OID], BOOL),
+    live("pg_conf_load_time", &[], TIME, LiveFunction::StartTime),
+    session("pg_conversion_is_visible", &[OID], BOOL),
+    live("pg_current_xact_id", &[], INT8, LiveFunction::CurrentTransaction),
+    live("pg_database_size", &[OID], INT8, LiveFunction::DatabaseSize),
+    live("pg_database_size", &[TEXT], INT8, LiveFunction::DatabaseSize),
+    session("pg_encoding_max_length", &[INT4], INT4),
     session("pg_encoding_to_char", &[INT4], TEXT),
     session("pg_function_is_visible", &[OID], BOOL),
     session("pg_get_constraintdef", &[OID], TEXT),
     session("pg_get_constraintdef", &[OID, BOOL], TEXT),
     session("pg_get_expr", &[TEXT, OID], TEXT),
     session("pg_get_expr", &[TEXT, OID, BOOL], TEXT),
+    session("pg_get_function_arg_default", &[OID, INT4], TEXT),
     session("pg_get_function_arguments", &[OID], TEXT),
     session("pg_get_function_identity_arguments", &[OID], TEXT),
     session("pg_get_function_result", &[OID], TEXT),
+    session("pg_get_function_sqlbody", &[OID], TEXT),
+    session("pg_get_functiondef", &[OID], TEXT),
     session("pg_get_indexdef", &[OID], TEXT),
     session("pg_get_indexdef", &[OID, INT4, BOOL], TEXT),
+    session("pg_get_partition_constraintdef", &[OID], TEXT),
     session("pg_get_partkeydef", &[OID], TEXT),
+    session("pg_get_ruledef", &[OID], TEXT),
+    session("pg_get_ruledef", &[OID, BOOL], TEXT),
     session("pg_get_serial_sequence", &[TEXT, TEXT], TEXT),
+    session("pg_get_statisticsobjdef", &[OID], TEXT),
     session("pg_get_statisticsobjdef_columns", &[OID], TEXT),
     session("pg_get_triggerdef", &[OID], TEXT),
     session("pg_get_triggerdef", &[OID, BOOL], TEXT),
@@ -77,24 +116,44 @@ pub(super) static SESSION: &[BuiltIn] = &[
     session("pg_get_viewdef", &[OID, BOOL], TEXT),
     session("pg_has_role", &[TEXT, TEXT], BOOL),
     session("pg_has_role", &[TEXT, TEXT, TEXT], BOOL),
-    session("pg_indexes_size", &[RELATION], INT8),
+    live("pg_indexes_size", &[RELATION], INT8, LiveFunction::IndexSize),
     session("pg_is_in_recovery", &[], BOOL),
+    session("pg_is_other_temp_schema", &[OID], BOOL),
+    session("pg_my_temp_schema", &[], OID),
+    session("pg_opclass_is_visible", &[OID], BOOL),
+    session("pg_operator_is_visible", &[OID], BOOL),
+    session("pg_opfamily_is_visible", &[OID], BOOL),
     session("pg_partition_ancestors", &[RELATION], RELATION),
+    live("pg_postmaster_start_time", &[], TIME, LiveFunction::StartTime),
     session("pg_relation_is_publishable", &[RELATION], BOOL),
-    session("pg_relation_size", &[RELATION], INT8),
-    session("pg_relation_size", &[RELATION, TEXT], INT8),
+    live("pg_relation_size", &[RELATION], INT8, LiveFunction::TableSize),
+    live("pg_relation_size", &[RELATION, TEXT], INT8, LiveFunction::TableSize),
+    session("pg_statistics_obj_is_visible", &[OID], BOOL),
     session("pg_table_is_visible", &[OID], BOOL),
-    session("pg_table_size", &[RELATION], INT8),
+    live("pg_table_size", &[RELATION], INT8, LiveFunction::TableSize),
     session("pg_tablespace_location", &[OID], TEXT),
-    session("pg_total_relation_size", &[RELATION], INT8),
+    live("pg_terminate_backend", &[INT4], BOOL, LiveFunction::TerminateBackend),
+    live("pg_terminate_backend", &[INT4, INT8], BOOL, LiveFunction::TerminateBackend),
+    live("pg_total_relation_size", &[RELATION], INT8, LiveFunction::IndexSize),
+    session("pg_ts_config_is_visible", &[OID], BOOL),
+    session("pg_ts_dict_is_visible", &[OID], BOOL),
+    session("pg_ts_parser_is_visible", &[OID], BOOL),
+    session("pg_ts_template_is_visible", &[OID], BOOL),
     session("pg_type_is_visible", &[OID], BOOL),
     session("pg_typeof", &[Kind::Any], TEXT),
+    session("row_security_active", &[RELATION], BOOL),
     session("session_user", &[], TEXT),
-    session("set_config", &[TEXT, TEXT, BOOL], TEXT),
+    live("set_config", &[TEXT, TEXT, BOOL], TEXT, LiveFunction::SetConfig).taking_null(),
     BuiltIn::new("setval", &[RELATION, INT8], INT8, Form::Sequence(SetVal)),
     BuiltIn::new("setval", &[RELATION, INT8, BOOL], INT8, Form::Sequence(SetVal)),
     session("shobj_description", &[OID, TEXT], TEXT),
-    BuiltIn::new("txid_current", &[], INT8, Form::Unrepeatable),
+    session("to_regclass", &[TEXT], TEXT),
+    session("to_regnamespace", &[TEXT], TEXT),
+    session("to_regproc", &[TEXT], TEXT),
+    session("to_regprocedure", &[TEXT], TEXT),
+    session("to_regrole", &[TEXT], TEXT),
+    session("to_regtype", &[TEXT], TEXT),
+    live("txid_current", &[], INT8, LiveFunction::CurrentTransaction),
     session("version", &[], TEXT),
 ];
 
