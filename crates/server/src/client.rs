@@ -272,6 +272,11 @@ impl Client {
         self.settings.limits().idle
     }
 
+    /// Returns whether another connection ends this one.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.registered.attended.is_ended()
+    }
+
     pub(crate) fn is_copying(&self) -> bool {
         self.copying.is_some()
     }
@@ -321,7 +326,6 @@ impl Client {
             self.has_lost_session = was_open;
         })?;
         session.swap_current_numbers(&mut self.numbers);
-        self.take_settings(result.is_err());
         if !self.settings.acknowledges_early() {
             self.output.shows(session.must_be_durable());
         }

@@ -50,6 +50,10 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
     // After an error of an extended query, messages are skipped until SYNC.
     let mut skips = false;
     while let Some(message) = next(link, client).await? {
+        // A message that comes after another connection has ended this one is not answered.
+        if client.is_ended() {
+            return Ok(());
+        }
         client.await_session().await;
         let refusal = link.take_refusal();
         if client.is_copying() {

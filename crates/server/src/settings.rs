@@ -72,6 +72,10 @@ const INITIAL: [(&str, &str); 7] = [
     ("timezone", "UTC"),
 ];
 
+/// The settings whose values at the begin of a connection are those of the server's configuration.
+const CONFIGURED: [&str; 5] =
+    ["idle_in_transaction_session_timeout", "max_connections", "ssl", "statement_timeout", "work_mem"];
+
 /// The settings of which a client is told when they change, in the spelling of the protocol.
 const REPORTED: [&str; 13] = [
     "application_name",
@@ -371,7 +375,9 @@ impl Settings {
                 None => return Ok(false),
             }
         }
-        self.set(&name, &unquoted(value)).map(|()| true)
+        // As in PostgreSQL, a list of one empty name is shown with its quotes.
+        let value = if name == "search_path" && value == "''" { "\"\"".into() } else { unquoted(value) };
+        self.set(&name, &value).map(|()| true)
     }
 
     /// Changes one setting; `default` restores it.
@@ -524,8 +530,9 @@ impl Settings {
             |value: Option<&String>| value.map_or_else(|| own.first.into(), |value| own.counted(value));
         let source = match () {
             () if value != initial => "session",
-            () if initial.is_some_and(|value| *value != own.first_shown()) => "configuration file",
-            () => "default",
+            () if initial.is_none_or(|value| *value == own.first_shown()) => "default",
+            () if CONFIGURED.contains(&name) => "configuration file",
+            () => "client",
         };
         let values = own.values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
         vec![

@@ -266,7 +266,11 @@ impl Binder<'_> {
             }
             Some(ast::Accessor::FieldAccessor(field)) => {
                 let field_name = field.syntax().text().to_string();
-                let field_name = field_name.trim_start_matches('.').trim().to_lowercase();
+                let field_name = field_name.trim_start_matches('.').trim();
+                let field_name = match field_name.strip_prefix('"').and_then(|own| own.strip_suffix('"')) {
+                    Some(quoted) => quoted.replace("\"\"", "\""),
+                    None => field_name.to_lowercase(),
+                };
                 let variable = self.assignable(&name, Some(&field_name), target.syntax())?;
                 let value = self.bind_as(&value, variable.ty, CastContext::Variable)?;
                 out.push(Statement::Assign { target: variable.register, value });

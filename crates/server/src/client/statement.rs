@@ -331,6 +331,7 @@ impl Client {
                 Ok(Attempt::Busy(busy)) => busy,
                 ended => {
                     self.notices(&notices);
+                    self.take_settings(ended.is_err());
                     statement.took = Some(begun.elapsed());
                     let Attempt::Done(completion) = ended? else { unreachable!("it is not busy") };
                     break completion;

@@ -5,6 +5,7 @@
 use super::catalogs::catalog_oid;
 use super::qualified::Named;
 use super::relations::default_oid;
+use super::routine_text::RoutineText;
 use super::{Cell, INT, SystemRelation, TEXT};
 use crate::binder::Binder;
 use crate::oids::{index_oid, key_oid, routine_oid, table_oid};
@@ -157,6 +158,11 @@ impl Schema {
         }
         for own in self.procedures() {
             let object = whole("pg_proc", routine_oid(own));
+            // A function of the rows of a table is written after the table.
+            let of_rows = RoutineText::of(own, self).row_type;
+            if let Some(table) = of_rows.and_then(|name| self.catalog().table(&name).ok()) {
+                all.add(object, whole("pg_class", table_oid(table)), "n");
+            }
             for ty in own.parameters.iter().map(|own| own.ty).chain(own.result.map(|own| own.1)) {
                 if let Some(own) = ty.element().enumeration() {
                     all.add(object, whole("pg_type", own.oid.into()), "n");
@@ -258,7 +264,8 @@ impl Schema {
         }
         // A query that is grouped by a primary key may have columns that only the key decides.
         for key in binder.queries.grouped_by {
-            let constraint = self.constraints().into_iter().find(|own| own.index == key_oid(key));
+            let mut constraints = self.constraints().into_iter();
+            let constraint = constraints.find(|own| own.kind == "p" && own.index == key_oid(key));
             constraint.inspect(|own| all.add(rule, whole("pg_constraint", own.oid), "n"));
         }
     }

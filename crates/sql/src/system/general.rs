@@ -5,6 +5,7 @@ use super::catalogs::catalog_oid;
 use super::types::{SCALARS, TYPES, storage_of, text_function, type_oids};
 use super::{BOOL, Cell, INT, OWNER, PUBLIC, SYSTEM, SystemRelation, SystemRows, TEXT, TEXTS};
 use crate::schema::Schema;
+use crate::types::{in_schema_of, short};
 use catalog::{EnumType, ScalarType, Type};
 use procedure::LiveRelation;
 
@@ -99,8 +100,10 @@ impl Schema {
         ];
         let mut rows = Vec::new();
         let mut add =
-            |oid: i64, name: &str, kind: &str, length: i64, category: &str, element: i64, array: i64| {
-                let namespace = if oid < i64::from(u16::MAX) { SYSTEM } else { PUBLIC };
+            |oid: i64, path: &str, kind: &str, length: i64, category: &str, element: i64, array: i64| {
+                let is_own = oid >= i64::from(u16::MAX);
+                let namespace = if is_own { self.namespace_oid(path) } else { SYSTEM };
+                let name = short(path);
                 let collation = if category == "S" { 100 } else { 0 };
                 let (storage, alignment) = storage_of(oid);
                 rows.push(vec![
@@ -139,9 +142,10 @@ impl Schema {
             add(array.into(), &format!("_{name}"), "b", -1, "A", *oid, 0);
         }
         for own in self.catalog.enumerations().map(EnumType::definition) {
-            let (oid, name) = (i64::from(own.oid), own.short_name());
-            add(oid, name, "e", 4, "E", 0, oid + 1);
-            add(oid + 1, &format!("_{name}"), "b", -1, "A", oid, 0);
+            let oid = i64::from(own.oid);
+            add(oid, &own.name, "e", 4, "E", 0, oid + 1);
+            let array = in_schema_of(&own.name, format!("_{}", own.short_name()));
+            add(oid + 1, &array, "b", -1, "A", oid, 0);
         }
         SystemRelation::new(&columns, rows)
     }

@@ -50,6 +50,8 @@ impl Schema {
             }
             "regnamespace" => self.namespace_names().into_iter().map(same).collect(),
             "regrole" => vec![(10, Named::same(OWNER.into()))],
+            // No object of these kinds has a name here.
+            "regoper" | "regoperator" | "regcollation" | "regconfig" | "regdictionary" => Vec::new(),
             "regproc" => {
                 let own = self.procedures().map(|own| {
                     (routine_oid(own), Named::of(|is_qualified| path_text(&own.name, is_qualified)))

@@ -24,7 +24,7 @@ fn index_columns_of(table: &Table, index: &Index) -> String {
 }
 
 /// Returns a condition in parentheses, which it may have already.
-fn in_parentheses(text: String) -> String {
+pub(super) fn in_parentheses(text: String) -> String {
     let mut depth = 0_usize;
     let closes_early = text.char_indices().any(|(at, c)| {
         match c {

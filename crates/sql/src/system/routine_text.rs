@@ -34,7 +34,7 @@ pub(super) struct RoutineText {
     returns_table: bool,
     returns_set: bool,
     /// The table of SETOF a table.
-    row_type: Option<String>,
+    pub(super) row_type: Option<String>,
     /// The texts of the defaults, by position.
     defaults: Vec<Option<String>>,
 }

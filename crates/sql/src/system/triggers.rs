@@ -1,6 +1,7 @@
 //! The system relations that describe triggers.
 
 use super::information_schema::DATABASE;
+use super::objects::in_parentheses;
 use super::qualified::{Named, path_text};
 use super::{BOOL, Cell, INT, INTS, SystemRelation, TEXT};
 use crate::oids::{routine_oid, table_oid};
@@ -39,8 +40,8 @@ fn definition(
     let condition =
         condition.map(|text| if is_qualified { schema.qualified(text, false) } else { text.clone() });
     let when = match condition {
-        Some(text) if is_short => format!(" WHEN ({text})"),
-        Some(text) => format!(" WHEN (({text}))"),
+        Some(text) if is_short => format!(" WHEN {}", in_parentheses(text)),
+        Some(text) => format!(" WHEN ({})", in_parentheses(text)),
         None => String::new(),
     };
     let arguments = trigger.arguments.iter().map(|own| format!("'{}'", own.replace('\'', "''")));

@@ -19,6 +19,7 @@ mod json_made;
 mod kind;
 mod patterns;
 mod session;
+mod sizes;
 mod texts;
 mod times;
 mod windows;
@@ -186,6 +187,7 @@ static FAMILIES: &[&[BuiltIn]] = &[
     aggregates::AGGREGATES,
     windows::WINDOWS,
     session::SESSION,
+    sizes::SIZES,
 ];
 
 /// Returns all entries.

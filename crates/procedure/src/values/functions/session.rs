@@ -132,6 +132,8 @@ pub(super) static SESSION: &[BuiltIn] = &[
     session("pg_table_is_visible", &[OID], BOOL),
     live("pg_table_size", &[RELATION], INT8, LiveFunction::TableSize),
     session("pg_tablespace_location", &[OID], TEXT),
+    live("pg_tablespace_size", &[OID], INT8, LiveFunction::DatabaseSize),
+    live("pg_tablespace_size", &[TEXT], INT8, LiveFunction::DatabaseSize),
     live("pg_terminate_backend", &[INT4], BOOL, LiveFunction::TerminateBackend),
     live("pg_terminate_backend", &[INT4, INT8], BOOL, LiveFunction::TerminateBackend),
     live("pg_total_relation_size", &[RELATION], INT8, LiveFunction::IndexSize),
