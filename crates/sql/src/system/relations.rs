@@ -9,6 +9,10 @@ use crate::schema::Schema;
 use crate::types::short;
 use catalog::{Identity, ScalarType, Table, Type};
 
+/// The columns that a sequence shows.
+const OF_SEQUENCE: [(&str, ScalarType); 3] =
+    [("last_value", ScalarType::BigInt), ("log_cnt", ScalarType::BigInt), ("is_called", ScalarType::Boolean)];
+
 /// Returns the number of the default of a column.
 pub(super) fn default_oid(table: &Table, place: usize) -> i64 {
     6_000_000 + table_oid(table) * 100 + place as i64
@@ -66,6 +70,8 @@ impl Schema {
         let mut rows = Vec::new();
         let mut add =
             |oid: i64, name: &str, kind: &str, columns: usize, checks: usize, keys: bool, am: i64| {
+                let table = self.catalog().table(name).ok().filter(|_| kind == "r");
+                let has_index = table.is_some_and(|own| own.indexes.len() > usize::from(own.hidden_key));
                 let namespace = self.namespace_oid(name);
                 rows.push(vec![
                     oid.into(),
@@ -75,7 +81,7 @@ impl Schema {
                     10.into(),
                     am.into(),
                     "p".into(),
-                    (kind == "r").into(),
+                    has_index.into(),
                     (checks as i64).into(),
                     (columns as i64).into(),
                     Cell::Int(-1),
@@ -105,7 +111,8 @@ impl Schema {
                 || !table.triggers.is_empty()
                 || self.catalog().references_to(&table.name).next().is_some();
             let am = if kind == "r" { 2 } else { 0 };
-            add(table_oid(table), &table.name, kind, table.visible().len(), table.checks.len(), keys, am);
+            let columns = if kind == "S" { OF_SEQUENCE.len() } else { table.visible().len() };
+            add(table_oid(table), &table.name, kind, columns, table.checks.len(), keys, am);
             for index in table.indexes.iter().skip(usize::from(table.hidden_key)) {
                 add(index_oid(index), &index.name, "i", index.columns.len(), 0, false, 403);
             }
@@ -179,6 +186,12 @@ impl Schema {
             ]);
         };
         for table in self.catalog().tables() {
+            if table.sequence.is_some() {
+                for (place, (name, ty)) in OF_SEQUENCE.into_iter().enumerate() {
+                    add(table_oid(table), place, name, ty.into(), true, false, "");
+                }
+                continue;
+            }
             for (place, column) in table.visible().iter().enumerate() {
                 let identity = match column.identity {
                     None => "",
