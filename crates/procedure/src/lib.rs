@@ -52,9 +52,12 @@ pub use ir::watched::{CompiledExpression, ExpressionCompiler, Watched};
 pub use values::cast::Cast;
 pub use values::cast_context::{CASTS, CastContext};
 pub use values::draw::Draw;
-pub use values::functions::{BuiltIn, Form, Kind, SequenceFunction, Volatility, built_ins, built_ins_named};
+pub use values::functions::{
+    BuiltIn, Form, Kind, SequenceFunction, Volatility, built_ins, built_ins_named, quoted_name,
+};
+pub use values::live::{LiveColumn, LiveFunction, LiveRelation, LiveValue, Surroundings};
 pub use values::operators::{Operator, OperatorForm, operators, operators_named};
-pub use values::recovery::{RecoveryColumn, RecoveryProgress, RecoverySource};
+pub use values::recovery::RecoveryProgress;
 pub use values::statistics::Statistic;
 pub use values::times::Interval;
 

@@ -15,7 +15,7 @@ use catalog::CommitOrder;
 use logging::Commit as CommitPoint;
 use logging::{Content, LogStatistics};
 use native::Compiler;
-use procedure::{RecoveryProgress, RecoverySource};
+use procedure::RecoveryProgress;
 use recovery::{Progress, RecoveryReport};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -37,6 +37,7 @@ mod error;
 mod inner;
 mod load;
 mod maintenance;
+mod moment;
 mod opening;
 mod recovering;
 mod rows;

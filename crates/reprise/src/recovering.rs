@@ -3,7 +3,7 @@
 //! Seen in `reprise_recovery`, by `Database::recovery_progress`, and in the log once all rows are recovered.
 
 use logging::{Commit, LogSet};
-use procedure::{RecoveryProgress, RecoverySource};
+use procedure::RecoveryProgress;
 use recovery::{Pending, RecoveryReport};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -147,8 +147,9 @@ impl Recovering {
     }
 }
 
-impl RecoverySource for Recovering {
-    fn progress(&self) -> RecoveryProgress {
+impl Recovering {
+    /// Returns what the recovery has done so far.
+    pub(crate) fn progress(&self) -> RecoveryProgress {
         if !self.has_pending_rows() {
             // Where no thread drains, no other one says so.
             self.ended();

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 /// A connection.
-type Owner = i32;
+pub(crate) type Owner = i32;
 
 /// The key of a lock: one number, or two. The two kinds do not meet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -104,7 +104,44 @@ pub(crate) struct AdvisoryLocks {
     released: Notify,
 }
 
+/// A lock that a connection holds or waits for.
+pub(crate) struct Shown {
+    pub(crate) key: Key,
+    pub(crate) owner: Owner,
+    pub(crate) is_shared: bool,
+    pub(crate) is_granted: bool,
+}
+
+impl Key {
+    /// Returns the key as `pg_locks` shows it: two halves, and 1 for one number or 2 for two.
+    pub(crate) fn parts(self) -> (i64, i64, i64) {
+        match self {
+            Self::One(key) => ((key >> 32) & 0xffff_ffff, key & 0xffff_ffff, 1),
+            Self::Two(class, object) => (i64::from(class as u32), i64::from(object as u32), 2),
+        }
+    }
+}
+
 impl AdvisoryLocks {
+    /// Returns the locks that connections hold and wait for.
+    pub(crate) fn shown(&self) -> Vec<Shown> {
+        let state = hold(&self.state);
+        let mut all = Vec::new();
+        for (key, holders) in &state.locks {
+            for (owner, holds) in holders {
+                for is_shared in [false, true] {
+                    if holds.any(is_shared) {
+                        all.push(Shown { key: *key, owner: *owner, is_shared, is_granted: true });
+                    }
+                }
+            }
+        }
+        for (owner, (key, mode)) in &state.waits {
+            all.push(Shown { key: *key, owner: *owner, is_shared: mode.is_shared, is_granted: false });
+        }
+        all
+    }
+
     /// Returns a future that ends when a lock is released after this call.
     pub(crate) fn released(&self) -> Notified<'_> {
         self.released.notified()

@@ -7,6 +7,7 @@
 //! Held by: `cli/tests/suite/memory.rs`.
 
 use crate::Server;
+use crate::presence::Presence;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{Shutdown, shutdown};
 use std::os::fd::OwnedFd;
@@ -31,6 +32,10 @@ const BEGUN: u64 = 1;
 pub(crate) struct Attended {
     /// Ends the statement that runs.
     pub(crate) cancel: Cancel,
+    /// What `pg_stat_activity` shows.
+    pub(crate) presence: Presence,
+    /// Whether another connection ends this one.
+    is_ended: AtomicBool,
     /// A copy of the connection's socket; `None` if the system had no free descriptor.
     socket: Option<OwnedFd>,
     /// The time of the next poll, in milliseconds since `origin`; or `IDLE`; or `BEGUN`.
@@ -75,9 +80,21 @@ impl Cancel {
 pub(crate) struct Running(Arc<Attended>);
 
 impl Attended {
-    pub(crate) fn new(socket: Option<OwnedFd>) -> Self {
+    pub(crate) fn new(socket: Option<OwnedFd>, presence: Presence) -> Self {
         let (due, interval) = (AtomicU64::new(IDLE), AtomicU64::new(0));
-        Self { cancel: Cancel::default(), socket, due, interval, origin: Instant::now() }
+        let (cancel, is_ended) = (Cancel::default(), AtomicBool::new(false));
+        Self { cancel, presence, is_ended, socket, due, interval, origin: Instant::now() }
+    }
+
+    /// Ends the connection: after its statement, it finds the end of its input.
+    pub(crate) fn end(&self) {
+        self.is_ended.store(true, Ordering::SeqCst);
+        self.hang_up();
+    }
+
+    /// Returns whether another connection ends this one.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.is_ended.load(Ordering::SeqCst)
     }
 
     /// Shuts the socket down for reading: the connection finds the end of its input.

@@ -17,8 +17,10 @@ use crate::advisory::OwnLocks;
 use crate::attendance::Running;
 use crate::copy::CopyIn;
 use crate::link::Output;
+use crate::presence::Doing;
 use crate::settings::{Mark, Settings};
 use crate::startup::Registered;
+use crate::surroundings::OwnSession;
 use crate::wire::Format;
 use crate::{Server, refused};
 use bytes::BytesMut;
@@ -26,6 +28,7 @@ use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::response::{
     CommandComplete, EmptyQueryResponse, ErrorResponse, ReadyForQuery, TransactionStatus,
 };
+use pgwire::messages::startup::ParameterStatus;
 use procedure::Interrupts;
 use reprise::{
     Arena, CurrentNumbers, Error, Notice, Parameters, Session, Severity, SqlError, Statement,
@@ -148,6 +151,13 @@ pub(crate) struct Client {
     /// The last numbers of sequences, for `currval`.
     numbers: CurrentNumbers,
     settings: Settings,
+    /// What its statements see of it.
+    own: Arc<OwnSession>,
+    /// `Settings::changes` when the settings were lent to statements, and when the client was told of them.
+    lent: u64,
+    told: u64,
+    /// The settings of which the client was told, with the values.
+    reported: HashMap<&'static str, String>,
     savepoints: Vec<Savepoint>,
     /// Whether the open transaction ends with SYNC, or at the end of a query of several statements.
     is_implicit: bool,
@@ -164,20 +174,22 @@ impl Client {
         server: Arc<Server>,
         registered: Registered,
         output: Output,
-        (user, database): (String, String),
+        user: &str,
         asked: Vec<(String, String)>,
     ) -> Self {
-        let mut settings =
-            Settings::new(&user, &database, &server.options, server.pool().database().statement_bytes());
+        let bytes = server.pool().database().statement_bytes();
+        let mut settings = Settings::new(user, &server.options, bytes);
         let mut refused = Vec::new();
         for (name, value) in asked {
             // A setting that the server does not support is a warning, not an error, so that the client can
             // connect.
-            let refusal = settings.set(&name.to_lowercase(), &value).err();
+            let refusal = settings.begin_with(&name.to_lowercase(), &value).err();
             refused.extend(refusal.map(|content| Notice { severity: Severity::Warning, content }));
         }
+        let own = OwnSession::new(&server, registered.asking.clone());
+        let told = settings.changes();
         let advisory = OwnLocks::new(Arc::clone(server.advisory()), registered.pid());
-        let client = Self {
+        let mut client = Self {
             server,
             registered,
             output,
@@ -190,6 +202,10 @@ impl Client {
             portals: HashMap::new(),
             numbers: CurrentNumbers::default(),
             settings,
+            own,
+            lent: 0,
+            told,
+            reported: HashMap::new(),
             savepoints: Vec::new(),
             is_implicit: false,
             delayed: None,
@@ -198,7 +214,50 @@ impl Client {
             advisory,
         };
         client.notices(&refused);
+        client.name_application();
+        let reported = client.settings.reported();
+        client.reported = reported.map(|(name, value)| (name, value.to_owned())).collect();
         client
+    }
+
+    /// Says how the client calls itself.
+    fn name_application(&self) {
+        let name = self.settings.show("application_name").unwrap_or_default();
+        self.registered.attended.presence.calls_itself(&name);
+    }
+
+    /// Lends the settings to the next statement.
+    fn lend(&mut self) {
+        if self.lent != self.settings.changes() {
+            self.lent = self.settings.changes();
+            self.own.lend(&self.settings);
+        }
+    }
+
+    /// Takes over the settings that a statement has changed, if it succeeded.
+    fn take_settings(&mut self, has_failed: bool) {
+        let Some(changed) = self.own.take_changed() else { return };
+        // The next statement sees the settings of the client again.
+        self.lent = 0;
+        if let Some(changed) = changed.filter(|_| !has_failed) {
+            self.settings.take_over(changed);
+        }
+    }
+
+    /// Tells the client of settings that have changed, before it is ready for the next query.
+    fn tell_settings(&mut self) {
+        if std::mem::replace(&mut self.told, self.settings.changes()) == self.settings.changes() {
+            return;
+        }
+        self.name_application();
+        for (name, value) in self.settings.reported() {
+            let known = self.reported.get(name).is_some_and(|known| known == value);
+            if !known {
+                self.reported.insert(name, value.to_owned());
+                let status = ParameterStatus::new(name.into(), value.into());
+                self.output.put(Message::ParameterStatus(status));
+            }
+        }
     }
 
     pub(crate) fn transaction_state(&self) -> TransactionState {
@@ -213,16 +272,23 @@ impl Client {
         self.settings.limits().idle
     }
 
+    /// Returns whether another connection ends this one.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.registered.attended.is_ended()
+    }
+
     pub(crate) fn is_copying(&self) -> bool {
         self.copying.is_some()
     }
 
-    fn ready(&self) {
-        let status = match self.transaction_state() {
-            TransactionState::None => TransactionStatus::Idle,
-            TransactionState::Open => TransactionStatus::Transaction,
-            TransactionState::Failed => TransactionStatus::Error,
+    fn ready(&mut self) {
+        let (status, doing) = match self.transaction_state() {
+            TransactionState::None => (TransactionStatus::Idle, Doing::Nothing),
+            TransactionState::Open => (TransactionStatus::Transaction, Doing::Transaction),
+            TransactionState::Failed => (TransactionStatus::Error, Doing::FailedTransaction),
         };
+        self.registered.attended.presence.is(doing);
+        self.tell_settings();
         self.output.put(Message::ReadyForQuery(ReadyForQuery::new(status)));
     }
 
@@ -233,6 +299,7 @@ impl Client {
             Some(session) => session,
             None => {
                 let mut session = self.server.pool().take()?;
+                session.client_is(Some(Arc::clone(&self.own) as _));
                 session.cancelled_by(self.registered.attended.cancel.flag());
                 session
             }
@@ -244,6 +311,8 @@ impl Client {
         session.set_access(self.settings.access());
         session.check_bodies(self.settings.checks_bodies());
         let was_open = session.transaction_state() != TransactionState::None;
+        self.lend();
+        self.own.begins(was_open);
         session.swap_current_numbers(&mut self.numbers);
         // A statement that begins while definitions change waits for them.
         let result = match self.server.pool().database().changes_definitions() {
@@ -265,6 +334,7 @@ impl Client {
         if in_transaction || session.is_waiting() {
             self.session = Some(session);
         } else {
+            session.client_is(None);
             self.server.pool().give_back(session);
         }
         if !in_transaction {
@@ -367,6 +437,7 @@ impl Client {
     pub(crate) async fn query(&mut self, text: &str) -> io::Result<()> {
         self.portals.remove("");
         self.begin_message();
+        self.registered.attended.presence.begins(text);
         if let Err((error, text)) = self.statements_of(text).await {
             self.fail(&error, &text);
         }

@@ -13,17 +13,17 @@ use std::sync::Arc;
 
 /// Serves an authenticated client until it disconnects or the server stops.
 pub(crate) async fn run(greeted: Greeted, server: Arc<Server>) -> io::Result<()> {
-    let Greeted { mut link, registered, user, database, settings, admitted: _admitted } = greeted;
+    let Greeted { mut link, registered, user, settings, admitted: _admitted } = greeted;
     link.output.answers_of(&server);
-    let mut client =
-        Client::new(Arc::clone(&server), registered, link.output.clone(), (user, database), settings);
+    let attended = Arc::clone(&registered.attended);
+    let mut client = Client::new(Arc::clone(&server), registered, link.output.clone(), &user, settings);
     let result = answer(&mut link, &mut client).await;
     if let Err(error) = &result
         && error.kind() == io::ErrorKind::InvalidData
     {
         link.output.farewell(&SqlError::new("08P01", format!("protocol violation: {error}"))).await;
     }
-    if result.is_ok() && server.is_stopping() {
+    if result.is_ok() && (server.is_stopping() || attended.is_ended()) {
         let message = "terminating connection due to administrator command";
         // `farewell` waits until the answers before it are durable.
         link.output.farewell(&SqlError::new("57P01", message)).await;
@@ -50,6 +50,10 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
     // After an error of an extended query, messages are skipped until SYNC.
     let mut skips = false;
     while let Some(message) = next(link, client).await? {
+        // A message that comes after another connection has ended this one is not answered.
+        if client.is_ended() {
+            return Ok(());
+        }
         client.await_session().await;
         let refusal = link.take_refusal();
         if client.is_copying() {

@@ -15,9 +15,11 @@ mod metrics;
 mod password;
 mod plans;
 mod pool;
+mod presence;
 mod settings;
 mod shape;
 mod startup;
+mod surroundings;
 mod tls;
 mod wire;
 
@@ -98,6 +100,8 @@ pub struct Server {
     /// Whether the thread of `attendance` runs.
     attendance: Once,
     is_stopping: AtomicBool,
+    /// When the server was started, in microseconds.
+    pub(crate) started_us: i64,
 }
 
 impl std::fmt::Debug for Server {
@@ -123,6 +127,7 @@ impl Server {
             advisory: Arc::default(),
             attendance: Once::new(),
             is_stopping: AtomicBool::new(false),
+            started_us: catalog::now_us(),
             options,
             recovering: Box::new(recovering),
             connections: Connections::default(),

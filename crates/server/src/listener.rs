@@ -27,6 +27,17 @@ pub(crate) enum Connection {
     Unix(UnixStream),
 }
 
+/// The ends of a connection.
+#[derive(Default)]
+pub(crate) struct Peer {
+    /// A copy of the descriptor; `None` if the system has no free one.
+    pub(crate) descriptor: Option<OwnedFd>,
+    /// The client's address; `None` at a Unix domain socket.
+    pub(crate) client: Option<SocketAddr>,
+    /// The address at which the client has connected.
+    pub(crate) server: Option<SocketAddr>,
+}
+
 /// The file of a Unix domain socket, which is removed when this is dropped.
 #[derive(Debug)]
 pub struct SocketFile(PathBuf);
@@ -89,13 +100,12 @@ impl Connection {
         }
     }
 
-    /// Returns a copy of the descriptor; `None` if the system has no free one.
-    pub(crate) fn descriptor(&self) -> Option<OwnedFd> {
-        let descriptor = match self {
-            Self::Tcp(stream, _) => stream.as_fd(),
-            Self::Unix(stream) => stream.as_fd(),
+    pub(crate) fn peer(&self) -> Peer {
+        let (descriptor, client, server) = match self {
+            Self::Tcp(stream, client) => (stream.as_fd(), Some(*client), stream.local_addr().ok()),
+            Self::Unix(stream) => (stream.as_fd(), None, None),
         };
-        descriptor.try_clone_to_owned().ok()
+        Peer { descriptor: descriptor.try_clone_to_owned().ok(), client, server }
     }
 }
 

@@ -1,10 +1,17 @@
 //! SET and SHOW: the settings of a connection. Most settings have no effect and are only stored. A value that
 //! would change answers in an unsupported way is refused.
+//!
+//! Not here: what PostgreSQL's settings are (`known`), what statements ask (`surroundings`).
 
+mod known;
+mod values;
+
+use self::known::{Known, all_known, boolean_of, is_custom, known};
+use self::values::{duration_of, memory_of, memory_text, time_text};
 use crate::Options;
+use procedure::LiveValue;
 use reprise::{Access, Severity, SqlError};
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +28,8 @@ pub(crate) struct Settings {
     before: Option<(Values, Vec<String>)>,
     /// The settings that each statement needs, decoded.
     limits: Limits,
+    /// Counts the changes.
+    changes: u64,
 }
 
 /// The settings at a savepoint.
@@ -52,48 +61,41 @@ pub(crate) struct Limits {
     checks_bodies: bool,
 }
 
-/// The range of `work_mem` in kilobytes, as in PostgreSQL.
-const WORK_MEMORY: RangeInclusive<usize> = 64..=2_147_483_647;
-
-/// The settings at the begin of a connection.
-const INITIAL: [(&str, &str); 31] = [
-    ("application_name", ""),
-    (CHECK_BODIES, "on"),
+/// The settings that `pg_settings` does not list, or that have another value here at the begin of a connection.
+const INITIAL: [(&str, &str); 7] = [
     ("client_connection_check_interval", "1s"),
-    ("client_encoding", "UTF8"),
-    ("bytea_output", "hex"),
-    (LEAST_SEVERITY, "notice"),
-    ("datestyle", "ISO, MDY"),
-    ("default_transaction_deferrable", "off"),
-    ("default_transaction_isolation", "serializable"),
-    ("default_transaction_read_only", "off"),
-    ("extra_float_digits", "1"),
-    ("idle_in_transaction_session_timeout", "0"),
-    ("in_hot_standby", "off"),
-    ("integer_datetimes", "on"),
-    ("intervalstyle", "postgres"),
     ("is_superuser", "on"),
-    ("lc_collate", "C"),
-    ("lc_ctype", "C"),
-    ("lock_timeout", "0"),
-    ("max_identifier_length", "63"),
-    ("search_path", "\"$user\", public"),
-    ("server_encoding", "UTF8"),
+    ("role", "none"),
     ("server_version", crate::VERSION),
     ("server_version_num", "150000"),
-    ("standard_conforming_strings", "on"),
-    ("statement_timeout", "0"),
     ("synchronous_commit", "on"),
     ("timezone", "UTC"),
-    ("transaction_deferrable", "off"),
-    ("transaction_isolation", "serializable"),
-    ("work_mem", "4MB"),
+];
+
+/// The settings whose values at the begin of a connection are those of the server's configuration.
+const CONFIGURED: [&str; 5] =
+    ["idle_in_transaction_session_timeout", "max_connections", "ssl", "statement_timeout", "work_mem"];
+
+/// The settings of which a client is told when they change, in the spelling of the protocol.
+const REPORTED: [&str; 13] = [
+    "application_name",
+    "client_encoding",
+    "DateStyle",
+    "default_transaction_read_only",
+    "in_hot_standby",
+    "integer_datetimes",
+    "IntervalStyle",
+    "is_superuser",
+    "server_encoding",
+    "server_version",
+    "session_authorization",
+    "standard_conforming_strings",
+    "TimeZone",
 ];
 
 /// The settings of which only some values have their meaning here: the values, and a hint for any other one.
-const FIXED: [(&str, &[&str], &str); 10] = [
+const FIXED: [(&str, &[&str], &str); 9] = [
     ("client_encoding", &["utf8", "utf-8", "unicode"], "The only encoding is UTF8."),
-    ("names", &["utf8", "utf-8", "unicode"], "The only encoding is UTF8."),
     ("timezone", &["utc", "gmt", "etc/utc", "z", "etc/gmt", "+00", "0"], "The only time zone is UTC."),
     ("standard_conforming_strings", &["on", "true"], "The only value is on."),
     ("bytea_output", &["hex"], "The only format is hex."),
@@ -117,41 +119,26 @@ const CHECK_BODIES: &str = "check_function_bodies";
 /// The setting of the least severity of notices.
 const LEAST_SEVERITY: &str = "client_min_messages";
 
-/// Reads a truth value of a setting.
-fn boolean_of(text: &str) -> Option<bool> {
-    match text.to_lowercase().as_str() {
-        "on" | "true" | "yes" | "1" | "t" | "y" => Some(true),
-        "off" | "false" | "no" | "0" | "f" | "n" => Some(false),
-        _ => None,
-    }
-}
-
 impl Default for Settings {
     fn default() -> Self {
         let values: Arc<BTreeMap<_, _>> =
-            Arc::new(INITIAL.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect());
-        let mut settings =
-            Self { initial: Arc::clone(&values), values, before: None, limits: Limits::default() };
+            Arc::new(all_known().map(|(name, own)| (name.to_owned(), own.first_shown())).collect());
+        let mut settings = Self {
+            initial: Arc::clone(&values),
+            values,
+            before: None,
+            limits: Limits::default(),
+            changes: 0,
+        };
+        for (name, value) in INITIAL {
+            settings.values_mut().insert(name.into(), value.into());
+        }
+        // Only an open transaction has it.
+        settings.values_mut().remove(TRANSACTION_READ_ONLY);
+        settings.initial = Arc::clone(&settings.values);
         settings.read_limits();
         settings
     }
-}
-
-/// Reads a time in the form of PostgreSQL's settings: milliseconds, or a number with a unit. 0 is no limit.
-fn duration_of(text: &str) -> Option<Option<Duration>> {
-    let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = text[..end].parse().ok()?;
-    let milliseconds = match text[end..].trim() {
-        "" | "ms" => number,
-        "us" => number.div_ceil(1000),
-        "s" => number.checked_mul(1000)?,
-        "min" => number.checked_mul(60_000)?,
-        "h" => number.checked_mul(3_600_000)?,
-        "d" => number.checked_mul(86_400_000)?,
-        _ => return None,
-    };
-    Some((milliseconds > 0).then(|| Duration::from_millis(milliseconds)))
 }
 
 /// Reads a value of `client_min_messages`; after `error` the client wants no notices.
@@ -167,52 +154,8 @@ fn severity_of(text: &str) -> Option<Severity> {
     })
 }
 
-/// Reads an amount of memory in the form of PostgreSQL's settings: kilobytes, or a number with a unit.
-/// Returns bytes.
-fn memory_of(text: &str) -> Option<usize> {
-    let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let number: usize = text[..end].parse().ok()?;
-    let shift = match text[end..].trim() {
-        "B" => 0,
-        "" | "kB" => 10,
-        "MB" => 20,
-        "GB" => 30,
-        "TB" => 40,
-        _ => return None,
-    };
-    number.checked_mul(1 << shift)
-}
-
-/// Returns an amount of memory in the form of SHOW: in the largest unit in which it is a whole number.
-fn memory_text(bytes: usize) -> String {
-    let kilobytes = bytes >> 10;
-    let units = [(30, "TB"), (20, "GB"), (10, "MB")];
-    match units.iter().find(|(shift, _)| kilobytes > 0 && kilobytes.is_multiple_of(1 << shift)) {
-        Some((shift, unit)) => format!("{}{unit}", kilobytes >> shift),
-        None => format!("{kilobytes}kB"),
-    }
-}
-
-/// Returns the stored form of a value of `work_mem`.
-///
-/// # Errors
-/// `22023`: the value is no amount of memory, or out of range.
-fn work_memory(value: &str) -> Result<String, SqlError> {
-    let Some(bytes) = memory_of(value) else {
-        let message = format!("invalid value for parameter \"work_mem\": \"{value}\"");
-        let hint = "Valid units for this parameter are \"B\", \"kB\", \"MB\", \"GB\", and \"TB\".";
-        return Err(SqlError::new("22023", message).with_hint(hint));
-    };
-    let kilobytes = bytes >> 10;
-    if !WORK_MEMORY.contains(&kilobytes) {
-        let (least, most) = (WORK_MEMORY.start(), WORK_MEMORY.end());
-        let message = format!(
-            "{kilobytes} kB is outside the valid range for parameter \"work_mem\" ({least} .. {most})"
-        );
-        return Err(SqlError::new("22023", message));
-    }
-    Ok(memory_text(bytes))
+fn unrecognized(name: &str) -> SqlError {
+    SqlError::new("42704", format!("unrecognized configuration parameter \"{name}\""))
 }
 
 /// Returns whether a path of schemas finds the names of `public`, or none.
@@ -231,17 +174,17 @@ fn unquoted(text: &str) -> String {
 
 impl Settings {
     /// Returns the settings of a new connection.
-    pub(crate) fn new(user: &str, database: &str, options: &Options, statement_bytes: usize) -> Self {
+    pub(crate) fn new(user: &str, options: &Options, statement_bytes: usize) -> Self {
         let mut settings = Self::default();
-        let milliseconds = |limit: Option<Duration>| limit.map_or(0, |limit| limit.as_millis()).to_string();
+        let milliseconds =
+            |limit: Option<Duration>| time_text(limit.map_or(0, |limit| limit.as_micros() as u64));
         for (name, value) in [
             ("statement_timeout", milliseconds(options.statement_timeout)),
             ("idle_in_transaction_session_timeout", milliseconds(options.idle_in_transaction_timeout)),
             ("max_connections", options.max_connections.to_string()),
             ("session_authorization", user.into()),
-            ("role", "none".into()),
-            ("work_mem", memory_text(statement_bytes)),
-            ("current_database", database.into()),
+            ("work_mem", memory_text(statement_bytes as u64)),
+            ("ssl", if options.tls.is_some() { "on" } else { "off" }.into()),
         ] {
             settings.values_mut().insert(name.into(), value);
         }
@@ -255,13 +198,30 @@ impl Settings {
         self.limits
     }
 
+    /// Returns a number that is another one after each change.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Takes over the settings that a statement has changed.
+    pub(crate) fn take_over(&mut self, changed: Self) {
+        let changes = self.changes;
+        *self = changed;
+        self.changes = changes + 1;
+    }
+
     /// Decodes the limits after a setting has changed.
     fn read_limits(&mut self) {
+        self.changes += 1;
         self.limits = Limits {
             timeout: self.duration("statement_timeout"),
             lock_timeout: self.duration("lock_timeout"),
             check_interval: self.duration("client_connection_check_interval"),
-            bytes: self.values.get("work_mem").and_then(|text| memory_of(text)),
+            bytes: self
+                .values
+                .get("work_mem")
+                .and_then(|text| memory_of(text, 1 << 10))
+                .map(|own| own as usize),
             idle: self.duration("idle_in_transaction_session_timeout"),
             access: self.access_of("default_transaction_read_only"),
             acknowledges_early: self.values.get("synchronous_commit").is_some_and(|value| value == "off"),
@@ -277,7 +237,8 @@ impl Settings {
 
     /// Reads a limit of time; `None` is no limit.
     fn duration(&self, name: &str) -> Option<Duration> {
-        self.values.get(name).and_then(|text| duration_of(text)).flatten()
+        let time = self.values.get(name).and_then(|text| duration_of(text, 1_000));
+        time.filter(|time| *time > 0).map(Duration::from_micros)
     }
 
     /// Returns whether commits are acknowledged before they are durable.
@@ -359,10 +320,7 @@ impl Settings {
             "transaction isolation level" => "transaction_isolation",
             name => name,
         };
-        self.values
-            .get(name)
-            .cloned()
-            .ok_or_else(|| SqlError::new("42704", format!("unrecognized configuration parameter \"{name}\"")))
+        self.values.get(name).cloned().ok_or_else(|| unrecognized(name))
     }
 
     /// Executes the text of a SET, RESET or DISCARD. Returns false for a SET LOCAL outside of a transaction,
@@ -384,13 +342,12 @@ impl Settings {
             return Ok(true);
         }
         if verb == "reset" {
-            let name = body.to_lowercase();
-            if let Some(value) = self.initial.get(&name) {
-                let value = value.clone();
-                self.values_mut().insert(name, value);
-                self.read_limits();
-            }
-            return Ok(true);
+            let name = match body.to_lowercase().as_str() {
+                "time zone" => "timezone".to_owned(),
+                "session authorization" => return Ok(true),
+                name => name.to_owned(),
+            };
+            return self.set(&name, "default").map(|()| true);
         }
         let lower = body.to_lowercase();
         let is_local = lower.starts_with("local ");
@@ -418,80 +375,193 @@ impl Settings {
                 None => return Ok(false),
             }
         }
-        self.set(&name, &unquoted(value)).map(|()| true)
+        // As in PostgreSQL, a list of one empty name is shown with its quotes.
+        let value = if name == "search_path" && value == "''" { "\"\"".into() } else { unquoted(value) };
+        self.set(&name, &value).map(|()| true)
     }
 
-    /// Changes one setting.
+    /// Changes one setting; `default` restores it.
     ///
     /// # Errors
     /// `0A000`: the value would change answers in an unsupported way. `22023`: the value is malformed.
-    /// `55P02`: the setting cannot be changed.
+    /// `42704`: there is no such setting. `55P02`: the setting cannot be changed.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
-        let refused = |hint: &str| {
-            let message = format!("value \"{value}\" of parameter \"{name}\" is not supported");
-            Err(SqlError::new("0A000", message).with_hint(hint))
-        };
-        if let Some((_, values, hint)) = FIXED.iter().find(|(own, ..)| *own == name)
-            && !value.eq_ignore_ascii_case("default")
-            && !values.iter().any(|own| own.eq_ignore_ascii_case(value))
-        {
-            return refused(hint);
+        self.set_at(name, value, false)
+    }
+
+    /// Changes one setting that the client gives when it connects.
+    ///
+    /// # Errors
+    /// As `set`.
+    pub(crate) fn begin_with(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
+        self.set_at(name, value, true)?;
+        self.initial = Arc::clone(&self.values);
+        Ok(())
+    }
+
+    fn set_at(&mut self, name: &str, value: &str, is_starting: bool) -> Result<(), SqlError> {
+        let name = if name == "names" { "client_encoding" } else { name };
+        let is_default = value.eq_ignore_ascii_case("default");
+        self.check_supported(name, value, is_default)?;
+        let own = known(name);
+        let is_special = self.initial.contains_key(name) || name == "session authorization";
+        match own {
+            Some(own) => own.check_changeable(is_starting)?,
+            None if ["is_superuser", "session_authorization"].contains(&name) => {
+                return Err(SqlError::new("55P02", format!("parameter \"{name}\" cannot be changed")));
+            }
+            None if !is_special && !is_custom(name) => return Err(unrecognized(name)),
+            None => {}
         }
-        match name {
-            "datestyle" if !value.to_lowercase().contains("iso") && value != "default" => {
-                return refused("The only style of dates is ISO.");
+        let value = match (self.initial.get(name), own) {
+            // Every transaction is serializable.
+            _ if matches!(name, "transaction_isolation" | "default_transaction_isolation") => return Ok(()),
+            _ if name == "session authorization" => return Ok(()),
+            (Some(initial), _) if is_default => initial.clone(),
+            (None, _) if is_default => {
+                // As in PostgreSQL, a setting that a client has invented stays, without a value.
+                if !self.values.contains_key(name) {
+                    return Ok(());
+                }
+                String::new()
             }
-            "search_path" if !is_public(value) => {
-                return refused(
-                    "Names without a schema are those of public. Write the schema before the name.",
-                );
-            }
-            "role" | "session authorization"
-                if !["none", "default"].contains(&value.to_lowercase().as_str()) && !self.is_user(value) =>
-            {
-                return refused("A session keeps the user of its connection.");
-            }
-            "server_version" | "server_version_num" => {
-                let message = format!("parameter \"{name}\" cannot be changed");
-                return Err(SqlError::new("55P02", message));
-            }
-            LEAST_SEVERITY if severity_of(value).is_none() => {
-                let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
-                let hint =
-                    "Available values: debug5, debug4, debug3, debug2, debug1, log, notice, warning, error.";
-                return Err(SqlError::new("22023", message).with_hint(hint));
-            }
-            "statement_timeout"
-            | "idle_in_transaction_session_timeout"
-            | "lock_timeout"
-            | "client_connection_check_interval"
-                if value != "default" && duration_of(value).is_none() =>
-            {
-                let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
-                return Err(SqlError::new("22023", message));
-            }
-            "transaction_isolation" | "default_transaction_isolation" => return Ok(()),
-            "default_transaction_read_only" | TRANSACTION_READ_ONLY
-                if !value.eq_ignore_ascii_case("default") =>
-            {
-                let message = || format!("parameter \"{name}\" requires a Boolean value");
-                let is_on = boolean_of(value).ok_or_else(|| SqlError::new("22023", message()))?;
-                self.values_mut().insert(name.into(), if is_on { "on" } else { "off" }.into());
-                self.read_limits();
-                return Ok(());
-            }
-            _ => {}
-        }
-        let value = match value {
-            _ if value.eq_ignore_ascii_case("default") => self.initial.get(name).cloned().unwrap_or_default(),
-            "false" if name == "synchronous_commit" => "off".into(),
-            value if name == "work_mem" => work_memory(value)?,
-            value => value.into(),
+            _ if name == "datestyle" => style_of(value),
+            _ if name == LEAST_SEVERITY && severity_of(value).is_some() => value.to_lowercase(),
+            (_, Some(own)) => own.stored(value)?,
+            (_, None) => value.into(),
         };
         self.values_mut().insert(name.into(), value);
         self.read_limits();
         Ok(())
     }
+
+    /// Refuses a value that would change answers in an unsupported way.
+    fn check_supported(&self, name: &str, value: &str, is_default: bool) -> Result<(), SqlError> {
+        let refused = |hint: &str| {
+            let message = format!("value \"{value}\" of parameter \"{name}\" is not supported");
+            Err(SqlError::new("0A000", message).with_hint(hint))
+        };
+        if is_default {
+            return Ok(());
+        }
+        if let Some((_, values, hint)) = FIXED.iter().find(|(own, ..)| *own == name)
+            && !values.iter().any(|own| own.eq_ignore_ascii_case(value))
+        {
+            return refused(hint);
+        }
+        match name {
+            "datestyle" if !value.to_lowercase().contains("iso") => {
+                refused("The only style of dates is ISO.")
+            }
+            "search_path" if !is_public(value) => {
+                refused("Names without a schema are those of public. Write the schema before the name.")
+            }
+            "role" | "session authorization" if value.eq_ignore_ascii_case("none") || self.is_user(value) => {
+                Ok(())
+            }
+            "role" | "session authorization" => refused("A session keeps the user of its connection."),
+            _ => Ok(()),
+        }
+    }
+
+    /// Executes `set_config`. Returns the new value.
+    ///
+    /// # Errors
+    /// As `set`.
+    pub(crate) fn set_config(
+        &mut self,
+        name: &str,
+        value: Option<&str>,
+        is_local: bool,
+        in_transaction: bool,
+    ) -> Result<String, SqlError> {
+        let name = name.to_lowercase();
+        if in_transaction && self.before.is_none() {
+            self.before = Some((Arc::clone(&self.values), Vec::new()));
+        }
+        self.set(&name, value.unwrap_or("default"))?;
+        if let Some((_, local)) = self.before.as_mut().filter(|_| is_local) {
+            local.push(name.clone());
+        }
+        Ok(self.values.get(&name).cloned().unwrap_or_default())
+    }
+
+    /// Returns whether the path of schemas does not have `public`.
+    pub(crate) fn hides_public(&self) -> bool {
+        let path = self.values.get("search_path").map(String::as_str).unwrap_or_default();
+        !path.split(',').any(|name| name.trim().trim_matches(['"', '\'']) == "public")
+    }
+
+    /// Returns the settings of which a client is told, with their values.
+    pub(crate) fn reported(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let of = |name: &'static str| Some((name, self.values.get(&name.to_lowercase())?.as_str()));
+        REPORTED.into_iter().filter_map(of)
+    }
+
+    /// Returns the lines of SHOW ALL: name, value and description.
+    pub(crate) fn all(&self) -> Vec<[String; 3]> {
+        let line = |(name, own): (&str, &'static Known)| {
+            let value = self.values.get(name).cloned().unwrap_or_else(|| own.first_shown());
+            [own.name.into(), value, own.description.into()]
+        };
+        all_known().map(line).collect()
+    }
+
+    /// Returns the rows of `pg_settings`.
+    pub(crate) fn rows(&self) -> Vec<Vec<LiveValue>> {
+        let described = all_known().map(|(name, own)| self.row(name, own));
+        let is_invented = |name: &&String| known(name).is_none() && is_custom(name);
+        let invented = self.values.keys().filter(is_invented).map(|name| {
+            let value = || self.values.get(name).cloned().unwrap_or_default();
+            let category = "Customized Options";
+            let mut row: Vec<LiveValue> = vec![name.as_str().into(), value().into(), LiveValue::Null];
+            row.extend([category.into(), "".into(), LiveValue::Null, "user".into(), "string".into()]);
+            row.extend(["session".into(), LiveValue::Null, LiveValue::Null, LiveValue::Null]);
+            row.extend([LiveValue::Null, LiveValue::Null, LiveValue::Null, LiveValue::Null, false.into()]);
+            row
+        });
+        described.chain(invented).collect()
+    }
+
+    fn row(&self, name: &str, own: &'static Known) -> Vec<LiveValue> {
+        let optional = |text: &'static str| Some(text).filter(|text| !text.is_empty()).into();
+        let (value, initial) = (self.values.get(name), self.initial.get(name));
+        let counted =
+            |value: Option<&String>| value.map_or_else(|| own.first.into(), |value| own.counted(value));
+        let source = match () {
+            () if value != initial => "session",
+            () if initial.is_none_or(|value| *value == own.first_shown()) => "default",
+            () if CONFIGURED.contains(&name) => "configuration file",
+            () => "client",
+        };
+        let values = own.values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
+        vec![
+            own.name.into(),
+            counted(value).into(),
+            optional(own.unit),
+            own.category.into(),
+            own.description.into(),
+            LiveValue::Null,
+            own.context.into(),
+            own.kind.into(),
+            source.into(),
+            optional(own.least),
+            optional(own.most),
+            if values.is_empty() { LiveValue::Null } else { LiveValue::Texts(values) },
+            own.first.into(),
+            counted(initial).into(),
+            LiveValue::Null,
+            LiveValue::Null,
+            false.into(),
+        ]
+    }
+}
+
+/// Returns the stored form of a style of dates. The order of day and month is that of the input, which has the
+/// year first here.
+fn style_of(style: &str) -> String {
+    let order = if style.to_lowercase().contains("dmy") { "DMY" } else { "MDY" };
+    format!("ISO, {order}")
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use crate::admission::{Admitted, Stranger};
 use crate::attendance::Attended;
 use crate::hold;
 use crate::link::Link;
-use crate::listener::Connection;
+use crate::listener::{Connection, Peer};
+use crate::presence::Presence;
 use crate::shape::{is_encryption_request, is_sasl_initial};
 use crate::tls::Tls;
 use crate::{Server, fatal, told};
@@ -23,7 +24,7 @@ use rand::rngs::OsRng;
 use reprise::{Notice, Severity, SqlError};
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -71,6 +72,11 @@ impl Connections {
         }
     }
 
+    /// Returns a connection.
+    pub(crate) fn attended(&self, pid: i32) -> Option<Arc<Attended>> {
+        hold(&self.0).get(&pid).map(|connection| Arc::clone(&connection.attended))
+    }
+
     /// Cancels the statements of all connections, and ends the connections.
     pub(crate) fn end_all(&self) {
         for connection in hold(&self.0).values() {
@@ -88,19 +94,30 @@ impl Connections {
 /// A connection that a cancel request can name, until this is dropped.
 pub(crate) struct Registered {
     pid: i32,
+    pub(crate) asking: Asking,
     secret: i32,
     server: Arc<Server>,
     /// Cancels the connection's statements.
     pub(crate) attended: Arc<Attended>,
 }
 
+/// Who asks: the connection and its addresses.
+#[derive(Clone, Default)]
+pub(crate) struct Asking {
+    pub(crate) pid: i32,
+    pub(crate) user: String,
+    /// The client's address; `None` at a Unix domain socket.
+    pub(crate) client: Option<SocketAddr>,
+    /// The address at which the client has connected.
+    pub(crate) server: Option<SocketAddr>,
+}
+
 impl Registered {
     /// # Errors
     /// The operating system has no randomness.
-    fn new(server: &Arc<Server>, socket: Option<OwnedFd>) -> io::Result<Self> {
+    fn new(server: &Arc<Server>, peer: Peer, user: &str) -> io::Result<Self> {
         let random = || OsRng.try_next_u32().map_err(io::Error::other);
         let secret = random()? as i32;
-        let attended = Arc::new(Attended::new(socket));
         let mut all = hold(&server.connections.0);
         let pid = loop {
             let pid = (random()? >> 1) as i32;
@@ -108,9 +125,13 @@ impl Registered {
                 break pid;
             }
         };
+        let Peer { descriptor, client, server: own } = peer;
+        let presence = Presence::new(pid, user.into(), client);
+        let attended = Arc::new(Attended::new(descriptor, presence));
+        let asking = Asking { pid, user: user.into(), client, server: own };
         let guesses = (0, Instant::now());
         all.insert(pid, Cancellable { secret, attended: Arc::clone(&attended), guesses });
-        Ok(Self { pid, secret, server: Arc::clone(server), attended })
+        Ok(Self { pid, secret, server: Arc::clone(server), attended, asking })
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -129,7 +150,6 @@ pub(crate) struct Greeted {
     pub(crate) link: Link,
     pub(crate) registered: Registered,
     pub(crate) user: String,
-    pub(crate) database: String,
     /// Settings in the startup message.
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) admitted: Admitted,
@@ -149,7 +169,7 @@ pub(crate) async fn greet(
     server: &Arc<Server>,
     stranger: &Stranger,
 ) -> io::Result<Option<Greeted>> {
-    let (is_of_this_machine, copy) = (connection.is_of_this_machine(), connection.descriptor());
+    let (is_of_this_machine, peer) = (connection.is_of_this_machine(), connection.peer());
     let Some(mut link) = linked(connection, server).await? else { return Ok(None) };
     let is_secure = link.is_secure;
     match link.next().await? {
@@ -164,7 +184,7 @@ pub(crate) async fn greet(
                 let message = "connections from other machines must be encrypted with TLS";
                 return refuse(&link, "28000", message).await;
             }
-            let greeted = welcome(link, startup, (is_secure, copy), (server, stranger)).await?;
+            let greeted = welcome(link, startup, (is_secure, peer), (server, stranger)).await?;
             Ok(Some(greeted))
         }
         Some(_) => Err(protocol_violation("expected a startup message")),
@@ -218,7 +238,7 @@ async fn refuse_with<T>(link: &Link, error: &SqlError) -> io::Result<T> {
 async fn welcome(
     mut link: Link,
     startup: Startup,
-    (is_secure, copy): (bool, Option<OwnedFd>),
+    (is_secure, peer): (bool, Peer),
     (server, stranger): (&Arc<Server>, &Stranger),
 ) -> io::Result<Greeted> {
     if startup.protocol_number_major != 3 {
@@ -235,7 +255,8 @@ async fn welcome(
         link.output.put(Message::NegotiateProtocolVersion(NegotiateProtocolVersion::new(0, unknown)));
     }
     let user = parameters.remove("user").unwrap_or_default();
-    let database = parameters.remove("database").unwrap_or_else(|| user.clone());
+    // There is one database, whatever name a client gives.
+    parameters.remove("database");
     if user.is_empty() {
         return refuse(&link, "28000", "no PostgreSQL user name specified in startup packet").await;
     }
@@ -253,7 +274,7 @@ async fn welcome(
     };
     link.started(LARGEST);
     link.output.put(Message::Authentication(Authentication::Ok));
-    let registered = Registered::new(server, copy)?;
+    let registered = Registered::new(server, peer, &user)?;
     let application = parameters.get("application_name").cloned().unwrap_or_default();
     for (name, value) in [
         ("application_name", application.as_str()),
@@ -282,7 +303,7 @@ async fn welcome(
     let options = options_of(&parameters.remove("options").unwrap_or_default());
     // Later settings win, so parameters of the startup message follow the options.
     let settings = options.into_iter().chain(parameters).filter(|(name, _)| name != "replication").collect();
-    Ok(Greeted { link, registered, user, database, settings, admitted })
+    Ok(Greeted { link, registered, user, settings, admitted })
 }
 
 /// Returns the settings in the options of a startup message, in the form of PGOPTIONS: `-c name=value` or

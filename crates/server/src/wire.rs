@@ -109,6 +109,18 @@ pub(crate) fn put_value(value: Datum, ty: Type, arena: &Arena, format: Format, o
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
 }
 
+/// Writes an array of integers as `int2vector` and `oidvector` are shown: with blanks between them.
+pub(crate) fn put_vector(value: Datum, arena: &Arena, out: &mut BytesMut) {
+    let Datum::Array(span) = value else { return out.put_i32(-1) };
+    let numbers = arena.elements(span).iter().map(|own| match own {
+        Datum::Int(number) => number.to_string(),
+        _ => String::new(),
+    });
+    let text = numbers.collect::<Vec<_>>().join(" ");
+    out.put_i32(i32::try_from(text.len()).unwrap_or(i32::MAX));
+    out.put_slice(text.as_bytes());
+}
+
 /// Returns the most bytes of a value, in any format.
 pub(crate) fn most_bytes(value: Datum, ty: Type, arena: &Arena) -> usize {
     /// Bytes of the longest number, date or time.

@@ -176,6 +176,13 @@ impl Binder<'_> {
                 let kinds = (0..arguments.len()).filter_map(|place| entry.argument(place));
                 self.call_values(entry, &kinds.collect::<Vec<_>>(), arguments, node)
             }
+            Form::Live(function) => {
+                self.log_by_value(ByValueCause::Moment);
+                let kinds: Vec<_> = entry.arguments.to_vec();
+                let (arguments, ty) = self.arguments_of_entry(entry, &kinds, arguments, node)?;
+                let function = Function::Live(function);
+                Ok(Typed::Known(Expression::Function { function, arguments }, ty))
+            }
             Form::Now => Ok(self.now(ScalarType::Timestamptz)),
             Form::Draw(draw) => Ok(self.draw(draw)),
             Form::Operator(_) => {
@@ -242,6 +249,13 @@ impl Binder<'_> {
                 values.push(self.padded(value.clone(), *length, node)?);
                 continue;
             }
+            let argument = match (*kind, argument) {
+                (Kind::Relation, Typed::Literal(name)) => {
+                    let number = self.object_number("regclass", &name, node)?;
+                    Typed::Known(Expression::Constant(Datum::Int(number)), ScalarType::BigInt.into())
+                }
+                (_, argument) => argument,
+            };
             values.push(match type_of(*kind, element) {
                 Some(ty) => self.coerce(argument, ty, CastContext::Implicit, node)?,
                 None if *kind == Kind::AnyNonArray => {

@@ -27,7 +27,7 @@ impl Binder<'_> {
         let registers = binder.row_registers(table);
         let ((), applied) = binder.applying(|binder| binder.over_row(table, registers, bind))?;
         binder.refuse_subqueries(&applied, what, node)?;
-        let draws = matches!(binder.by_value, Some(ByValueCause::Sequence));
+        let draws = matches!(binder.by_value, Some(ByValueCause::Sequence | ByValueCause::Moment));
         Ok(binder.uses_seed || binder.uses_timestamp || binder.writes || draws)
     }
 

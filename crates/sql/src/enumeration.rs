@@ -9,6 +9,7 @@ use crate::error::StatementError;
 use crate::schema::{Schema, unsupported};
 use crate::source::Source;
 use crate::subject::Subject;
+use crate::system::{Named, path_text};
 use crate::types::{in_schema_of, made_name, object_name};
 use catalog::{EnumType, Enumeration, LabelPlace, ScalarType};
 use procedure::{Effect, SqlError};
@@ -67,10 +68,11 @@ impl Schema {
     }
 
     /// Returns the numbers of all enumerations and of the types of their arrays, with their names.
-    pub(crate) fn enumeration_names(&self) -> Vec<(i64, String)> {
+    pub(crate) fn enumeration_names(&self) -> Vec<(i64, Named)> {
         let names = |own: EnumType| {
-            let (oid, name) = (i64::from(own.definition().oid), own.definition().short_name());
-            [(oid, name.to_owned()), (oid + 1, format!("{name}[]"))]
+            let (oid, name) = (i64::from(own.definition().oid), &own.definition().name);
+            let array = |is_qualified| path_text(name, is_qualified) + "[]";
+            [(oid, Named::of(|own| path_text(name, own))), (oid + 1, Named::of(array))]
         };
         self.catalog().enumerations().flat_map(names).collect()
     }

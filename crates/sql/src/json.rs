@@ -3,7 +3,7 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
-use catalog::{ScalarType, Type};
+use catalog::{Datum, ScalarType, Type};
 use procedure::{CastContext, Expression, Function, Kind, SqlError, built_ins_named};
 use squawk_syntax::SyntaxKind;
 use squawk_syntax::SyntaxNode;
@@ -108,12 +108,27 @@ impl Binder<'_> {
         if bound.known_type() == Some(ScalarType::Jsonb.into()) {
             return self.json_subscript(bound, &place);
         }
+        if let Typed::Known(Expression::Register(register), _) = &bound
+            && self.queries.catalog_names.contains(register)
+        {
+            return self.character_of_name(bound, &place);
+        }
         let Typed::Known(array, Type::Array(element)) = bound else {
             let error = SqlError::new("42804", "only an array has elements");
             return Err(self.error(base.syntax(), error));
         };
         let place = self.bind_as(&place, ScalarType::Integer, CastContext::Assignment)?;
         Ok(Typed::Known(Expression::Element(Box::new([array, place])), element.into()))
+    }
+
+    /// Binds a character of a name of the catalog. The first one is at 0.
+    fn character_of_name(&mut self, name: Typed, place: &ast::Expr) -> Result<Typed, StatementError> {
+        let node = place.syntax();
+        let integer =
+            |value| Typed::Known(Expression::Constant(Datum::Int(value)), ScalarType::Integer.into());
+        let place = self.bind(place)?;
+        let place = self.operator("+", vec![place, integer(1)], node)?;
+        self.call_built_in("substr", vec![name, place, integer(1)], node)
     }
 
     /// Binds `value['key']` and `value[0]` of a JSONB.

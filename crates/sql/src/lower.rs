@@ -74,12 +74,14 @@ pub(crate) fn varies(expression: &Expression) -> bool {
 
 /// Returns whether an expression may be evaluated several times: it has one value, and no effect.
 fn is_repeatable(expression: &Expression) -> bool {
-    use Function::{CurrentNumber, LastNumber, Next, NextNumber, SetNumber};
+    use Function::{CurrentNumber, LastNumber, Live, Next, NextNumber, SetNumber};
     let mut is_repeatable = true;
     expression.walk(&mut |part| {
         if let Expression::Function { function, .. } = part {
-            is_repeatable &=
-                !matches!(function, Next(_) | NextNumber(_) | SetNumber(_) | CurrentNumber(_) | LastNumber);
+            is_repeatable &= !matches!(
+                function,
+                Live(_) | Next(_) | NextNumber(_) | SetNumber(_) | CurrentNumber(_) | LastNumber
+            );
         }
     });
     is_repeatable

@@ -27,9 +27,35 @@ impl Binder<'_> {
         equal: bool,
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
-        let (class, operands) = self.comparable(left, right, node)?;
-        let distinct = Expression::Distinct { class, operands };
+        let distinct = match (&left, &right) {
+            (Typed::Known(_, Type::Array(_)), _) | (_, Typed::Known(_, Type::Array(_))) => {
+                self.distinct_arrays(left, right, node)?
+            }
+            _ => {
+                let (class, operands) = self.comparable(left, right, node)?;
+                Expression::Distinct { class, operands }
+            }
+        };
         Ok(boolean(if equal { Expression::Not(Box::new(distinct)) } else { distinct }))
+    }
+
+    fn distinct_arrays(
+        &mut self,
+        left: Typed,
+        right: Typed,
+        node: &SyntaxNode,
+    ) -> Result<Expression, StatementError> {
+        let is_null = |binder: &Self, own: &Typed| {
+            let (value, _) = binder.settle(own.clone(), None, node)?;
+            Ok::<_, StatementError>(Expression::IsNull(Box::new(value)))
+        };
+        let (no_left, no_right) = (is_null(self, &left)?, is_null(self, &right)?);
+        let Typed::Known(differs, _) = self.operator("<>", vec![left, right], node)? else {
+            unreachable!("a comparison has a type")
+        };
+        let has_right = Expression::Not(Box::new(no_right.clone()));
+        let branches = vec![(no_left, has_right), (no_right, Expression::boolean(true))];
+        Ok(Expression::Case { branches, otherwise: Box::new(differs) })
     }
 
     /// Returns the fields of a record that an expression names: `NEW` or `NEW.*`.

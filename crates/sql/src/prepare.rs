@@ -263,6 +263,7 @@ impl Schema {
                 let kind = Kind::Backup(self.backup_name(call, source)?);
                 return Ok(Prepared { columns, ..Prepared::plain(kind, "CALL") });
             }
+            ast::Stmt::Lock(lock) => (Kind::Run(self.lock(lock, source)?), "LOCK TABLE"),
             ast::Stmt::Vacuum(_) => (Kind::Nothing, "VACUUM"),
             ast::Stmt::Analyze(_) => (Kind::Nothing, "ANALYZE"),
             ast::Stmt::Copy(copy) => (Kind::Copy(self.copy(copy, source)?), "COPY"),
@@ -326,7 +327,10 @@ impl Schema {
             }
             ast::Stmt::Show(_) => {
                 let name = text()[4..].trim().to_lowercase();
-                let columns = vec![text_column(&name)];
+                let columns = match name.as_str() {
+                    "all" => ["name", "setting", "description"].map(text_column).to_vec(),
+                    name => vec![text_column(name)],
+                };
                 return Ok(Prepared { columns, ..Prepared::plain(Kind::Show(name), "SHOW") });
             }
             ast::Stmt::Explain(explain) => {

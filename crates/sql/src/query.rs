@@ -64,7 +64,9 @@ impl Binder<'_> {
         let aggregates = self.aggregates.take();
         let bound = bind(self);
         let slots = self.queries.slots();
+        let mut grouped_by = std::mem::take(&mut self.queries.grouped_by);
         (self.queries, self.lifted, self.aggregates) = (outer, lifted, aggregates);
+        self.queries.grouped_by.append(&mut grouped_by);
         Ok((bound?, slots))
     }
 

@@ -258,7 +258,11 @@ impl Binder<'_> {
         let field = match &accessor {
             Some(ast::Accessor::FieldAccessor(field)) => {
                 let text = field.syntax().text().to_string();
-                Some(text.trim_start_matches('.').trim().to_lowercase())
+                let text = text.trim_start_matches('.').trim();
+                Some(match text.strip_prefix('"').and_then(|own| own.strip_suffix('"')) {
+                    Some(quoted) => quoted.replace("\"\"", "\""),
+                    None => text.to_lowercase(),
+                })
             }
             _ => None,
         };

@@ -3,9 +3,12 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
-use crate::system::{OWNER, PG_CLASS, TYPES, class_oid};
+use crate::system::{Named, OWNER, PG_CLASS, acl_default, catalog_oid};
 use catalog::{ScalarType, Type};
-use procedure::{ArithmeticOperator, CastContext, CompareClass, CompareOperator, Expression, NumberClass};
+use procedure::{
+    ArithmeticOperator, ByValueCause, CastContext, CompareClass, CompareOperator, Expression, Function,
+    LiveFunction, NumberClass,
+};
 use squawk_syntax::SyntaxNode;
 use std::sync::Arc;
 
@@ -33,7 +36,7 @@ fn integer(value: i64, ty: ScalarType) -> Typed {
     Typed::Known(Expression::Constant(catalog::Datum::Int(value)), ty.into())
 }
 
-/// Returns an expression for the name of an object by its number.
+/// Returns an expression for the value of an object by its number.
 fn looked_up(number: Expression, names: Vec<(i64, String)>, otherwise: Expression) -> Expression {
     let branch = |(own, name): (i64, String)| {
         let operands = Box::new([number.clone(), Expression::Constant(catalog::Datum::Int(own))]);
@@ -48,6 +51,54 @@ fn looked_up(number: Expression, names: Vec<(i64, String)>, otherwise: Expressio
 }
 
 impl Binder<'_> {
+    /// Returns a value that has the schema before each name where the path does not have `public`.
+    pub(crate) fn by_path(&mut self, plain: Expression, qualified: Expression) -> Expression {
+        if plain == qualified {
+            return plain;
+        }
+        self.log_by_value(ByValueCause::Moment);
+        let hides = Function::Live(LiveFunction::HidesPublic);
+        let hides = Expression::Function { function: hides, arguments: Vec::new() };
+        Expression::Case { branches: vec![(hides, qualified)], otherwise: Box::new(plain) }
+    }
+
+    /// Returns the name of an object by its number.
+    fn name_of(&mut self, number: Expression, names: Vec<(i64, Named)>, otherwise: Expression) -> Expression {
+        let form = |qualified: bool| {
+            let text = |own: &Named| if qualified { own.qualified.clone() } else { own.plain.clone() };
+            names.iter().map(|(oid, own)| (*oid, text(own))).collect()
+        };
+        let plain = looked_up(number.clone(), form(false), otherwise.clone());
+        let qualified = looked_up(number, form(true), otherwise);
+        self.by_path(plain, qualified)
+    }
+
+    /// Returns the number of an object by its name in a literal, as a cast to a type such as `regclass` gives
+    /// it.
+    ///
+    /// # Errors
+    /// The object does not exist.
+    pub(crate) fn object_number(
+        &self,
+        ty: &str,
+        name: &str,
+        node: &SyntaxNode,
+    ) -> Result<i64, StatementError> {
+        if let Ok(number) = name.parse() {
+            return Ok(number);
+        }
+        self.schema.object_named(ty, name).ok_or_else(|| {
+            let (code, message) = match ty {
+                "regclass" => ("42P01", format!("relation \"{name}\" does not exist")),
+                "regtype" => ("42704", format!("type \"{name}\" does not exist")),
+                "regnamespace" => ("3F000", format!("schema \"{name}\" does not exist")),
+                "regrole" => ("42704", format!("role \"{name}\" does not exist")),
+                _ => ("42883", format!("function \"{name}\" does not exist")),
+            };
+            self.error(node, procedure::SqlError::new(code, message))
+        })
+    }
+
     /// Binds a cast to a type of catalog objects, such as `regclass`; `None` for any other type. A literal
     /// becomes the object's number, and a number becomes the object's name.
     pub(crate) fn bind_object_cast(
@@ -56,49 +107,19 @@ impl Binder<'_> {
         operand: Typed,
         node: &SyntaxNode,
     ) -> Result<Option<Typed>, StatementError> {
-        let names = match ty {
-            "regclass" => self.schema.relation_names(),
-            "regtype" => {
-                let known = TYPES.iter().map(|own| (own.0, own.2.to_owned()));
-                known.chain(self.schema.enumeration_names()).collect()
-            }
-            "regnamespace" => self.schema.namespace_names(),
-            "regproc" | "regprocedure" => Vec::new(),
-            _ => return Ok(None),
-        };
+        let Some(names) = self.schema.object_names(ty) else { return Ok(None) };
         if let Typed::Literal(name) = &operand {
-            if let Ok(number) = name.parse() {
-                return Ok(Some(integer(number, ScalarType::Integer)));
-            }
-            let plain = name.strip_prefix("pg_catalog.").unwrap_or(name);
-            let found = match ty {
-                "regclass" => self.schema.relation_oid(name),
-                "regtype" => {
-                    let known = TYPES.iter().find(|own| own.1 == plain || own.2 == plain);
-                    known.map(|own| own.0).or_else(|| {
-                        self.schema.catalog().enumeration(plain).map(|own| own.definition().oid.into())
-                    })
-                }
-                _ => names.into_iter().find(|(_, own)| own == name).map(|(oid, _)| oid),
-            };
-            if let Some(number) = found {
-                return Ok(Some(integer(number, ScalarType::Integer)));
-            }
-            // A system relation has a placeholder number, because no row refers to it.
-            if ty == "regclass" && self.schema.system_relation(name).is_some() {
-                return Ok(Some(integer(class_oid(plain).unwrap_or(PG_CLASS), ScalarType::Integer)));
-            }
-            let message = format!("relation \"{name}\" does not exist");
-            return Err(self.error(node, procedure::SqlError::new("42P01", message)));
+            let number = self.object_number(ty, name, node)?;
+            return Ok(Some(integer(number, ScalarType::Integer)));
         }
         let number = self.coerce(operand.clone(), ScalarType::BigInt.into(), CastContext::Explicit, node)?;
         let shown = self.coerce(operand, ScalarType::Text.into(), CastContext::Explicit, node)?;
-        Ok(Some(Typed::Known(looked_up(number, names, shown), ScalarType::Text.into())))
+        Ok(Some(Typed::Known(self.name_of(number, names, shown), ScalarType::Text.into())))
     }
 
     /// Returns the name of a type by its number, which may be that of an enumeration.
     pub(crate) fn format_type(
-        &self,
+        &mut self,
         number: Typed,
         otherwise: Typed,
         node: &SyntaxNode,
@@ -106,7 +127,7 @@ impl Binder<'_> {
         let text = ScalarType::Text.into();
         let number = self.coerce(number, ScalarType::BigInt.into(), CastContext::Explicit, node)?;
         let otherwise = self.coerce(otherwise, text, CastContext::Explicit, node)?;
-        Ok(Typed::Known(looked_up(number, self.schema.enumeration_names(), otherwise), text))
+        Ok(Typed::Known(self.name_of(number, self.schema.enumeration_names(), otherwise), text))
     }
 
     /// Returns one number for an object and the position of a column in it.
@@ -143,14 +164,32 @@ impl Binder<'_> {
             let found = looked_up(number(binder)?, names, Expression::NULL);
             Ok::<_, StatementError>(Typed::Known(found, ScalarType::Text.into()))
         };
-        if let Some(value) = session_value(name) {
+        let named = |binder: &mut Self, names: Vec<(i64, Named)>| {
+            let number = number(binder)?;
+            let found = binder.name_of(number, names, Expression::NULL);
+            Ok::<_, StatementError>(Typed::Known(found, ScalarType::Text.into()))
+        };
+        if let Some(value) = session_value(name).filter(|_| name != "current_schema") {
             return Ok(value);
         }
         Ok(match name {
             "version" => text(VERSION),
             "current_schemas" => {
-                let names = ["pg_catalog", "public"].map(Expression::text);
-                Typed::Known(Expression::Array(names.to_vec()), Type::Array(ScalarType::Text))
+                let all = |names: &[&str]| {
+                    Expression::Array(names.iter().map(|name| Expression::text(name)).collect())
+                };
+                let mut form =
+                    |system: &[&str]| self.by_path(all(&[system, &["public"]].concat()), all(system));
+                let (without, with) = (form(&[]), form(&["pg_catalog"]));
+                let first = arguments.first().cloned().unwrap_or(Typed::Null);
+                let implicit = self.coerce(first, ScalarType::Boolean.into(), CastContext::Implicit, node)?;
+                let value =
+                    Expression::Case { branches: vec![(implicit, with)], otherwise: Box::new(without) };
+                Typed::Known(value, Type::Array(ScalarType::Text))
+            }
+            "current_schema" => {
+                let value = self.by_path(Expression::text("public"), Expression::NULL);
+                Typed::Known(value, ScalarType::Text.into())
             }
             "pg_get_userbyid" => text(OWNER),
             "pg_typeof" => text(&arguments[0].shown_type()),
@@ -159,9 +198,22 @@ impl Binder<'_> {
             "pg_is_in_recovery" | "pg_relation_is_publishable" => {
                 Typed::Known(Expression::boolean(false), ScalarType::Boolean.into())
             }
-            "pg_table_is_visible"
+            "pg_collation_is_visible"
+            | "pg_conversion_is_visible"
             | "pg_function_is_visible"
+            | "pg_opclass_is_visible"
+            | "pg_operator_is_visible"
+            | "pg_opfamily_is_visible"
+            | "pg_statistics_obj_is_visible"
+            | "pg_table_is_visible"
+            | "pg_ts_config_is_visible"
+            | "pg_ts_dict_is_visible"
+            | "pg_ts_parser_is_visible"
+            | "pg_ts_template_is_visible"
             | "pg_type_is_visible"
+            | "has_language_privilege"
+            | "has_tablespace_privilege"
+            | "has_type_privilege"
             | "has_table_privilege"
             | "has_schema_privilege"
             | "has_database_privilege"
@@ -172,7 +224,7 @@ impl Binder<'_> {
             | "pg_has_role" => Typed::Known(Expression::boolean(true), ScalarType::Boolean.into()),
             "obj_description" => {
                 let class = match arguments.get(1) {
-                    Some(Typed::Literal(name)) => class_oid(name),
+                    Some(Typed::Literal(name)) => catalog_oid(name),
                     _ => None,
                 };
                 let all = self.schema.descriptions().into_iter().filter(|own| own.column == 0);
@@ -188,12 +240,9 @@ impl Binder<'_> {
             "shobj_description"
             | "pg_get_statisticsobjdef_columns"
             | "pg_get_partkeydef"
+            | "pg_get_partition_constraintdef"
+            | "pg_get_statisticsobjdef"
             | "pg_tablespace_location" => null(ScalarType::Text),
-            "pg_relation_size"
-            | "pg_total_relation_size"
-            | "pg_table_size"
-            | "pg_indexes_size"
-            | "pg_database_size" => integer(0, ScalarType::BigInt),
             "pg_get_expr" => {
                 let first = arguments.first().cloned().unwrap_or(Typed::Null);
                 Typed::Known(
@@ -203,37 +252,43 @@ impl Binder<'_> {
             }
             "pg_get_constraintdef" => {
                 let all = self.schema.constraints().into_iter();
-                lookup(self, all.map(|own| (own.oid, own.definition)).collect())?
+                named(self, all.map(|own| (own.oid, own.definition)).collect())?
             }
             "pg_get_indexdef" if arguments.len() == 3 => {
                 // The definition of one column, or of the whole index.
-                let whole = self.schema.index_definitions().into_iter().map(|(oid, text)| ((oid, 0), text));
+                let whole = self.schema.index_definitions().into_iter();
+                let whole = whole.map(|(oid, text)| ((oid, 0), text.qualified));
                 let names = whole.chain(self.schema.index_columns());
                 let names = names.map(|((oid, place), text)| (oid * MOST_COLUMNS + place, text)).collect();
                 let key = self.column_key(number(self)?, arguments[1].clone(), node)?;
                 Typed::Known(looked_up(key, names, Expression::NULL), ScalarType::Text.into())
             }
-            // `pg_dump` writes it. All names that it writes have a schema.
-            "set_config" => match arguments {
-                [Typed::Literal(name), Typed::Literal(path), _]
-                    if name.eq_ignore_ascii_case("search_path")
-                        && ["", "public", "pg_catalog"].contains(&path.as_str()) =>
-                {
-                    arguments[1].clone()
-                }
-                _ => return Err(self.unsupported(node, "set_config of more than an empty search_path")),
-            },
             "pg_partition_ancestors" => null(ScalarType::Integer),
-            "pg_get_indexdef" => lookup(self, self.schema.index_definitions())?,
-            "pg_get_triggerdef" => lookup(self, self.schema.trigger_definitions(arguments.len() > 1))?,
-            "pg_get_viewdef" => lookup(self, self.schema.view_definitions())?,
-            "pg_get_function_result" => {
-                let all = self.schema.routine_texts().into_iter();
-                lookup(self, all.filter(|own| !own.1.is_empty()).map(|own| (own.0, own.1)).collect())?
+            "pg_get_indexdef" => named(self, self.schema.index_definitions())?,
+            "pg_get_triggerdef" => {
+                let is_short = matches!(arguments.get(1), Some(Typed::Known(value, _)) if *value == Expression::boolean(true));
+                named(self, self.schema.trigger_definitions(is_short))?
             }
-            "pg_get_function_arguments" | "pg_get_function_identity_arguments" => {
-                let all = self.schema.routine_texts().into_iter();
-                lookup(self, all.map(|own| (own.0, own.2)).collect())?
+            "pg_get_viewdef" => named(self, self.schema.view_definitions())?,
+            "pg_get_function_result" => {
+                let all = self.schema.routine_results().into_iter();
+                named(self, all.filter(|own| !own.1.plain.is_empty()).collect())?
+            }
+            "pg_get_function_arguments" => named(self, self.schema.routine_arguments(true))?,
+            "pg_get_function_identity_arguments" => named(self, self.schema.routine_arguments(false))?,
+            "pg_get_functiondef" => named(self, self.schema.routine_definitions())?,
+            // A body without quotes is shown as a text.
+            "pg_get_function_sqlbody" | "pg_get_function_arg_default" => null(ScalarType::Text),
+            "pg_get_ruledef" => named(self, self.schema.rule_definitions())?,
+            "to_regclass" | "to_regtype" | "to_regproc" | "to_regprocedure" | "to_regnamespace"
+            | "to_regrole" => self.looked_up_object(&name[3..], arguments, node)?,
+            "acldefault" => self.acl_default(arguments, node)?,
+            "pg_my_temp_schema" => integer(0, ScalarType::Integer),
+            "pg_encoding_max_length" => integer(4, ScalarType::Integer),
+            "pg_char_to_encoding" => integer(6, ScalarType::Integer),
+            "getdatabaseencoding" => text("UTF8"),
+            "row_security_active" | "pg_is_other_temp_schema" => {
+                Typed::Known(Expression::boolean(false), ScalarType::Boolean.into())
             }
             "pg_get_serial_sequence" => {
                 let [table, column] = [0, 1].map(|place| match &arguments[place] {
@@ -253,5 +308,43 @@ impl Binder<'_> {
             }
             _ => return Err(self.no_function(name, arguments, node)),
         })
+    }
+
+    /// Binds `to_regclass` and similar functions: the name of an object, or NULL if there is none.
+    fn looked_up_object(
+        &mut self,
+        ty: &str,
+        arguments: &[Typed],
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let Some(Typed::Literal(name)) = arguments.first() else {
+            return Err(self.unsupported(node, &format!("to_{ty} of anything but a literal")));
+        };
+        let names = self.schema.object_names(ty).unwrap_or_default();
+        let found = self.schema.object_named(ty, name);
+        let own = found.and_then(|oid| names.into_iter().find(|(own, _)| *own == oid));
+        Ok(match own {
+            Some((_, Named { plain, qualified })) => {
+                let value = self.by_path(Expression::text(&plain), Expression::text(&qualified));
+                Typed::Known(value, ScalarType::Text.into())
+            }
+            None => Typed::Known(Expression::NULL, ScalarType::Text.into()),
+        })
+    }
+
+    /// Binds `acldefault`: the privileges on an object of a kind that has none given. All objects have one
+    /// owner.
+    fn acl_default(&mut self, arguments: &[Typed], node: &SyntaxNode) -> Result<Typed, StatementError> {
+        let kind = arguments.first().cloned().unwrap_or(Typed::Null);
+        let kind = self.coerce(kind, ScalarType::Text.into(), CastContext::Explicit, node)?;
+        let branch = |(letter, items): (&str, Vec<String>)| {
+            let operands = Box::new([kind.clone(), Expression::text(letter)]);
+            let (operator, class) = (CompareOperator::Equal, CompareClass::Bytes);
+            let items = items.iter().map(|own| Expression::text(own)).collect();
+            (Expression::Compare { operator, class, operands }, Expression::Array(items))
+        };
+        let branches = acl_default().into_iter().map(branch).collect();
+        let value = Expression::Case { branches, otherwise: Box::new(Expression::NULL) };
+        Ok(Typed::Known(value, Type::Array(ScalarType::Text)))
     }
 }

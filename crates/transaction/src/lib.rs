@@ -4,6 +4,7 @@
 //! Not here: what makes a commit durable (`logging`), how commits come back (`recovery`).
 
 mod aborts;
+mod census;
 mod commit;
 mod concurrency;
 mod digest;
@@ -19,6 +20,7 @@ mod testing;
 mod workspace;
 
 pub use aborts::{AbortCounters, AbortReason, Aborts};
+pub use census::TableCensus;
 pub use commit::{CommitError, CommitPipeline, Committed, LoggedBy, Outcome};
 pub use concurrency::{Concurrency, Optimistic, Reader, Scheme, TwoPhase};
 pub use gate::{BlocksBy, Gate, Passed};

@@ -5,7 +5,7 @@ mod grants;
 use crate::execution::frame::Frame;
 use crate::execution::services::{Handle, Output, RowSink, Sequences, Services};
 use crate::query::Measured;
-use crate::{Compiler, ExpressionCompiler, Interrupts, RecoverySource, Register, SqlError};
+use crate::{Compiler, ExpressionCompiler, Interrupts, Register, SqlError, Surroundings};
 use catalog::{Arena, Datum, Written};
 use memory::CREDIT;
 use std::sync::Arc;
@@ -112,9 +112,14 @@ impl Machine {
         self.services.sequences = Some(Handle(sequences));
     }
 
-    /// Says who knows the recovery of the database.
-    pub fn recovered_by(&mut self, recovery: Arc<dyn RecoverySource>) {
-        self.services.recovery = Some(Handle(recovery));
+    /// Sets what knows the values of the moment that belong to the database.
+    pub fn database_is(&mut self, database: Arc<dyn Surroundings>) {
+        self.services.surroundings[1] = Some(Handle(database));
+    }
+
+    /// Sets what knows the values of the moment that belong to the client's session.
+    pub fn client_is(&mut self, client: Option<Arc<dyn Surroundings>>) {
+        self.services.surroundings[0] = client.map(Handle);
     }
 
     /// Sets the compiler of the texts of EXECUTE.

@@ -5,7 +5,7 @@
 
 use crate::ir::opaque::Compiler;
 use crate::query::Measured;
-use crate::values::recovery::{RecoveryProgress, RecoverySource};
+use crate::values::live::{LiveFunction, LiveRelation, LiveValue, Surroundings};
 use crate::{ExpressionCompiler, Interrupts, Notice, SqlError};
 use catalog::{Arena, CommitOrder, Datum, SequencePlace, TableId};
 use memory::Grant;
@@ -30,8 +30,8 @@ pub struct Services {
     pub notices: Vec<Notice>,
     /// Gives numbers of sequences; `None` where sequences are not available.
     pub(super) sequences: Option<Handle<dyn Sequences>>,
-    /// Knows the recovery of the database; `None` where a statement runs in none.
-    pub(super) recovery: Option<Handle<dyn RecoverySource>>,
+    /// Knows values of the moment: the client's session, then the database. `None` where there is none.
+    pub(super) surroundings: [Option<Handle<dyn Surroundings>>; 2],
     /// Whether the transaction is READ ONLY.
     pub(super) is_read_only: bool,
     /// Compiles the texts of EXECUTE; `None` where EXECUTE is not available.
@@ -193,8 +193,23 @@ impl Services {
         self.sequences()?.place(sequence)
     }
 
-    pub(crate) fn recovery_progress(&self) -> Option<RecoveryProgress> {
-        self.recovery.as_ref().map(|own| own.0.progress())
+    /// Returns the rows of a relation of the moment; none where no side knows them.
+    pub(crate) fn live_rows(&self, relation: LiveRelation) -> Vec<Vec<LiveValue>> {
+        let known = self.surroundings.iter().flatten().find_map(|own| own.0.rows(relation));
+        known.unwrap_or_default()
+    }
+
+    /// Returns the value of a function of the moment; NULL where no side knows it.
+    ///
+    /// # Errors
+    /// What the function refuses.
+    pub(crate) fn live_value(
+        &self,
+        function: LiveFunction,
+        arguments: &[LiveValue],
+    ) -> Result<LiveValue, SqlError> {
+        let mut known = self.surroundings.iter().flatten();
+        known.find_map(|own| own.0.value(function, arguments)).unwrap_or(Ok(LiveValue::Null))
     }
 
     pub(crate) fn set_number(

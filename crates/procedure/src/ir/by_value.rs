@@ -22,8 +22,8 @@ pub enum ByValueCause {
     RowCount,
     /// It uses a sequence, whose numbers do not depend on the rows of tables.
     Sequence,
-    /// It looks at the recovery of the database.
-    Recovery,
+    /// It asks for values of the moment, such as a setting of the session.
+    Moment,
     /// It calls this routine, whose calls are logged by value.
     Callee(String),
     /// It is a statement of a client, or a block of a DO.
@@ -42,7 +42,7 @@ impl fmt::Display for ByValueCause {
             Self::EndOfTransaction => "uses COMMIT or ROLLBACK",
             Self::RowCount => "uses ROW_COUNT",
             Self::Sequence => "uses sequences",
-            Self::Recovery => "reads reprise_recovery",
+            Self::Moment => "asks for values of the moment",
             Self::Callee(name) => return write!(f, "calls \"{name}\", which is logged by value"),
             Self::Statement => "is a statement of a client",
         })

@@ -3,7 +3,7 @@
 
 use super::compare::compare;
 use crate::values::functions::{BuiltIn, Call, Form};
-use crate::values::recovery::RecoveryColumn;
+use crate::values::live::{LiveFunction, LiveValue};
 use crate::values::subscripts::{with_element, with_slice};
 use crate::values::times::{Interval, later, seconds_between};
 use crate::{Cast, CompareClass, Draw, Evaluated, Expression, Machine};
@@ -47,8 +47,8 @@ pub enum Function {
     LastValue(TableId),
     /// `is_called` of a sequence.
     IsCalled(TableId),
-    /// A column of `reprise_recovery`, at this moment.
-    Recovery(RecoveryColumn),
+    /// A function of the moment.
+    Live(LiveFunction),
     /// ROW_COUNT of GET DIAGNOSTICS.
     RowCount,
     /// The text that all equal values of a JSONB share.
@@ -108,7 +108,7 @@ impl Function {
                 | Self::LastNumber
                 | Self::LastValue(_)
                 | Self::IsCalled(_)
-                | Self::Recovery(_)
+                | Self::Live(_)
                 | Self::RowCount
                 | Self::SetNumber(_)
         )
@@ -129,6 +129,7 @@ impl Function {
                     | Self::RowJson
                     | Self::WithElement
                     | Self::WithSlice { .. }
+                    | Self::Live(LiveFunction::SetConfig)
             ),
         }
     }
@@ -215,6 +216,11 @@ impl Function {
             (Self::SetNumber(sequence), [Datum::Int(number), called]) => {
                 Ok(machine.services.set_number(sequence, *number, called.is_true())?)
             }
+            (Self::Live(function), values) => {
+                let arena = &mut machine.frame.arena;
+                let values: Vec<_> = values.iter().map(|value| LiveValue::of(*value, arena)).collect();
+                Ok(machine.services.live_value(function, &values)?.datum(arena))
+            }
             (Self::Later(by), [Datum::Int(us)]) => Ok(Datum::Int(later(*us, by, None)?)),
             (Self::Later(by), [Datum::Int(us), Datum::Int(times)]) => {
                 Ok(Datum::Int(later(*us, by, Some(*times))?))
@@ -233,10 +239,6 @@ impl Function {
             Self::LastNumber => machine.services.current_number(None)?,
             Self::LastValue(sequence) => Datum::Int(machine.services.sequence_place(sequence)?.number),
             Self::IsCalled(sequence) => Datum::boolean(machine.services.sequence_place(sequence)?.is_given),
-            Self::Recovery(column) => match machine.services.recovery_progress() {
-                Some(now) => column.value(&now, &mut machine.frame.arena),
-                None => Datum::Null,
-            },
             Self::RowCount => Datum::Int(machine.frame.row_count),
             Self::Next(draw) => draw.value(machine, |machine| machine.frame.next_random()),
             Self::Now => Datum::Int(machine.frame.timestamp_us),

@@ -239,6 +239,9 @@ fn describe(plan: &Plan) -> Option<Explained> {
         Plan::Function { function: TableFunction::Unnest, .. } => node("Function Scan", "Unnest"),
         Plan::Function { function: TableFunction::Series, .. } => node("Function Scan", "Series"),
         Plan::Function { function: TableFunction::Json(_), .. } => node("Function Scan", "JSON"),
+        Plan::Function { function: TableFunction::Live(own), .. } => {
+            node("Function Scan", format!("Moment {own:?}"))
+        }
         Plan::Filter { .. } => node("Result", "Filter"),
         Plan::Hold { .. } => node("LockRows", "Lock rows"),
         Plan::Apply { subquery, .. } => describe_subquery(subquery),

@@ -43,6 +43,7 @@ pub use window::{
 pub use write::{ConflictUpdate, Delete, Insert, OnConflict, RowRules, Triggers, Update};
 
 use crate::ForeignKeys;
+use crate::LiveRelation;
 use crate::{
     Access, Aggregate, CompareClass, CompareOperator, Expression, Path, Procedure, Register, SortKey,
 };
@@ -110,6 +111,8 @@ pub enum TableFunction {
     Series,
     /// Parts of a JSON value.
     Json(JsonRows),
+    /// A relation of the moment.
+    Live(LiveRelation),
 }
 
 /// A set operation on two queries.

@@ -351,6 +351,15 @@ fn table_function<D: Transaction>(
                 }
             }
         }
+        TableFunction::Live(relation) => {
+            for row in machine.services.live_rows(relation) {
+                let arena = &mut machine.frame.arena;
+                let row: Vec<_> = row.iter().map(|value| value.datum(arena)).collect();
+                if emit(&row, machine, data)? == Flow::Stop {
+                    return Ok(Flow::Stop);
+                }
+            }
+        }
         TableFunction::Series => {
             let Some((mut at, end, step)) = bounds_of_series(&values)? else {
                 return Ok(Flow::Continue);

@@ -9,6 +9,7 @@ pub(crate) mod decimals;
 pub(crate) mod doubles;
 pub(crate) mod draw;
 pub(crate) mod functions;
+pub(crate) mod live;
 pub(crate) mod numbers;
 pub(crate) mod operators;
 pub(crate) mod ordered;

@@ -1,6 +1,6 @@
-//! The recovery of the database that a statement runs in: the columns of `reprise_recovery`.
+//! The recovery of the database that a statement runs in: the row of `reprise_recovery`.
 
-use catalog::{Arena, Datum, ScalarType};
+use super::live::LiveValue;
 
 /// What the recovery at the opening of a database has done, and what it has still to do. Times count from the
 /// begin of the opening, in seconds.
@@ -24,56 +24,20 @@ pub struct RecoveryProgress {
     pub served: u64,
 }
 
-/// Knows the recovery of a database.
-pub trait RecoverySource: Send + Sync {
-    /// Returns what it has done so far.
-    fn progress(&self) -> RecoveryProgress;
-}
-
-/// A column of `reprise_recovery`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs)]
-pub enum RecoveryColumn {
-    State,
-    Method,
-    Transactions,
-    Bytes,
-    BytesLeft,
-    OpenSeconds,
-    FirstCommitSeconds,
-    RecoveredSeconds,
-    Served,
-}
-
-impl RecoveryColumn {
-    /// All columns, with their names and types.
-    pub const ALL: [(&str, ScalarType, Self); 9] = [
-        ("state", ScalarType::Text, Self::State),
-        ("method", ScalarType::Text, Self::Method),
-        ("transactions", ScalarType::BigInt, Self::Transactions),
-        ("bytes", ScalarType::BigInt, Self::Bytes),
-        ("bytes_left", ScalarType::BigInt, Self::BytesLeft),
-        ("open_s", ScalarType::Double, Self::OpenSeconds),
-        ("first_commit_s", ScalarType::Double, Self::FirstCommitSeconds),
-        ("recovered_s", ScalarType::Double, Self::RecoveredSeconds),
-        ("served", ScalarType::BigInt, Self::Served),
-    ];
-
-    /// Returns the value at a moment.
-    pub(crate) fn value(self, now: &RecoveryProgress, arena: &mut Arena) -> Datum {
-        let seconds = |seconds: Option<f64>| seconds.map_or(Datum::Null, Datum::Double);
-        let text = match self {
-            Self::State if now.recovered_s.is_some() => "recovered",
-            Self::State => "recovering",
-            Self::Method => &now.method,
-            Self::Transactions => return Datum::Int(now.transactions as i64),
-            Self::Bytes => return Datum::Int(now.bytes as i64),
-            Self::BytesLeft => return Datum::Int(now.bytes_left as i64),
-            Self::OpenSeconds => return Datum::Double(now.open_s),
-            Self::FirstCommitSeconds => return seconds(now.first_commit_s),
-            Self::RecoveredSeconds => return seconds(now.recovered_s),
-            Self::Served => return Datum::Int(now.served as i64),
-        };
-        arena.push_bytes(text.as_bytes())
+impl RecoveryProgress {
+    /// Returns the row of `reprise_recovery`.
+    pub fn row(self) -> Vec<LiveValue> {
+        let state = if self.recovered_s.is_some() { "recovered" } else { "recovering" };
+        vec![
+            state.into(),
+            self.method.into(),
+            self.transactions.into(),
+            self.bytes.into(),
+            self.bytes_left.into(),
+            self.open_s.into(),
+            self.first_commit_s.into(),
+            self.recovered_s.into(),
+            self.served.into(),
+        ]
     }
 }

@@ -10,7 +10,7 @@ use crate::worker::{Busy, Recorded};
 use catalog::{Arena, Datum, Reader, decode_value, encode_value, now_us};
 use logging::Commit as CommitPoint;
 use procedure::query::Explained;
-use procedure::{CurrentNumbers, Notice, Nowhere, Procedure, Register, RowSink, SqlError};
+use procedure::{CurrentNumbers, Notice, Nowhere, Procedure, Register, RowSink, SqlError, Surroundings};
 use sql::{Analyzed, Arguments, Kind, ResultColumn, interruptible};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -440,6 +440,11 @@ impl Session {
     /// ```
     pub fn blocks_by(&mut self, blocks_by: BlocksBy) {
         self.worker.pipeline.blocks_by = blocks_by;
+    }
+
+    /// Sets what knows the client's session, for the next statements.
+    pub fn client_is(&mut self, client: Option<Arc<dyn Surroundings>>) {
+        self.worker.machine.client_is(client);
     }
 
     /// Exchanges the last numbers of sequences, which `currval` returns, for those of another client.

@@ -105,7 +105,7 @@ impl Worker {
                 .beside_batches(inner.gate.clone());
         let workspace = Workspace::new(version.tables.clone(), worker);
         let mut machine = Machine::default();
-        machine.recovered_by(Arc::clone(&inner.recovering) as _);
+        machine.database_is(Arc::clone(&inner) as _);
         machine.count_by(Arc::new(Source::new(Arc::clone(&inner), version.tables.clone())));
         machine.compile_by(Some(Arc::new(texts::Texts::new(&version))));
         machine.compile_expressions_by(Arc::new(inner.definitions.compiler().clone()));

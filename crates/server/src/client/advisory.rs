@@ -4,6 +4,7 @@ use super::statement::{canceled, until};
 use super::{Client, Ran};
 use crate::advisory::{Key, Mode};
 use crate::link::Output;
+use crate::presence::Waiting;
 use crate::wire::{Format, put_value};
 use reprise::{Arena, Datum, Error, Parameters, ScalarType, TransactionState};
 use sql::{AdvisoryAction, AdvisoryCall};
@@ -73,12 +74,14 @@ impl Client {
                 return Ok(());
             }
             self.advisory.wait_for(key, mode)?;
+            self.registered.attended.presence.waits(Some(Waiting::Advisory));
             let refused = tokio::select! {
                 () = released => None,
                 () = self.registered.attended.cancel.raised() => Some(("57014", "user request")),
                 () = until(self.deadline) => Some(("57014", "statement timeout")),
                 () = until(limit) => Some(("55P03", "lock timeout")),
             };
+            self.registered.attended.presence.waits(None);
             self.advisory.stop_waiting();
             if let Some((sqlstate, reason)) = refused {
                 return Err(canceled(sqlstate, reason));

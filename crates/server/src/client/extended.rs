@@ -238,6 +238,8 @@ impl Client {
         }
         let statement = Arc::clone(&self.portal(name)?.statement);
         let mut named = hold(&statement).clone();
+        let text = named.prepared.as_ref().map_or("", Statement::text);
+        self.registered.attended.presence.begins(text);
         let is_of_transaction = named.prepared.as_ref().is_some_and(|known| {
             use Kind::{Analyze, Call, Copy, Declare, Definition, Execute, Run};
             matches!(

@@ -3,7 +3,7 @@
 use crate::copy::CopyOut;
 use crate::hold;
 use crate::link::Output;
-use crate::wire::{Format, described, most_bytes, put_value};
+use crate::wire::{Format, described, most_bytes, put_value, put_vector};
 use bytes::BytesMut;
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::data::{FieldDescription, RowDescription};
@@ -21,6 +21,8 @@ const LONG: usize = 1 << 20;
 #[derive(Clone)]
 pub(super) struct Rows {
     pub(super) types: Vec<Type>,
+    /// The columns whose values are shown with blanks between their numbers.
+    pub(super) vectors: Vec<usize>,
     pub(super) formats: Vec<Format>,
     pub(super) to: RowsTo,
     /// Offset of the first row in the output, to which a repeated attempt goes back.
@@ -80,7 +82,10 @@ impl RowSink for Rows {
         let put = |bytes: &mut BytesMut| {
             let start = Output::begin_row(bytes, values.len());
             for (index, (value, ty)) in values.clone().enumerate() {
-                put_value(value, ty, arena, format_at(&self.formats, index), bytes);
+                match format_at(&self.formats, index) {
+                    Format::Text if self.vectors.contains(&index) => put_vector(value, arena, bytes),
+                    format => put_value(value, ty, arena, format, bytes),
+                }
             }
             Output::end_row(bytes, start);
         };
@@ -135,9 +140,15 @@ pub(super) fn format_at(formats: &[Format], index: usize) -> Format {
     }
 }
 
+/// Returns the type of a column whose values are shown with blanks between their numbers.
+pub(super) fn vector_of(column: &Column) -> Option<u32> {
+    column.origin.and_then(sql::vector_oid)
+}
+
 pub(super) fn row_description(columns: &[Column], formats: &[Format]) -> Message {
     let field = |(index, column): (usize, &Column)| {
         let (oid, size, modifier) = described(column.ty);
+        let oid = vector_of(column).unwrap_or(oid);
         let format = format_at(formats, index).code();
         let (relation, position) =
             column.origin.map_or((0, 0), |origin| (origin.relation as i32, origin.column as i16));

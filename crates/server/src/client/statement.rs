@@ -1,9 +1,10 @@
 //! The execution of one statement, of a simple or an extended query.
 
-use super::rows::{Rows, RowsTo, row_description, whole_rows};
+use super::rows::{Rows, RowsTo, row_description, vector_of, whole_rows};
 use super::{Asked, Client, NamedStatement, OpenTransaction, Portal, Ran, SHORT};
 use crate::hold;
 use crate::link::Output;
+use crate::presence::Waiting;
 use crate::told;
 use crate::wire::{Format, put_value};
 use bytes::{Buf, BytesMut};
@@ -53,12 +54,20 @@ impl Client {
     }
 
     pub(super) fn put_texts(&self, lines: &[String]) {
+        let lines: Vec<_> = lines.iter().map(|line| [line.clone()]).collect();
+        self.put_lines(&lines);
+    }
+
+    /// Sends rows of texts.
+    fn put_lines<const COLUMNS: usize>(&self, lines: &[[String; COLUMNS]]) {
         let mut bytes = self.output.lock();
         for line in lines {
-            let start = Output::begin_row(&mut bytes, 1);
+            let start = Output::begin_row(&mut bytes, COLUMNS);
             let mut arena = Arena::default();
-            let value = arena.push_bytes(line.as_bytes());
-            put_value(value, ScalarType::Text.into(), &arena, Format::Text, &mut bytes);
+            for text in line {
+                let value = arena.push_bytes(text.as_bytes());
+                put_value(value, ScalarType::Text.into(), &arena, Format::Text, &mut bytes);
+            }
             Output::end_row(&mut bytes, start);
         }
     }
@@ -87,6 +96,9 @@ impl Client {
         let is_end = matches!(plan.kind, Kind::Commit { .. } | Kind::Rollback { .. } | Kind::RollbackTo(_));
         if state == TransactionState::Failed && !is_end {
             return Err(failed_transaction());
+        }
+        if tag == "LOCK TABLE" {
+            self.require_block(tag)?;
         }
         let complete = |tag: &str| Ok(Ran::Complete(tag.into()));
         let kind = match &plan.kind {
@@ -117,6 +129,10 @@ impl Client {
                     self.advisory.release_all();
                 }
                 self.take_over_modes()?;
+                complete(tag)
+            }
+            Kind::Show(name) if name == "all" => {
+                self.put_lines(&self.settings.all());
                 complete(tag)
             }
             Kind::Show(name) => {
@@ -274,6 +290,10 @@ impl Client {
     pub(super) fn rows(&self, prepared: &Statement, formats: &[Format], to: RowsTo) -> Rows {
         Rows {
             types: prepared.columns().iter().map(|column| column.ty).collect(),
+            vectors: {
+                let columns = prepared.columns().iter().enumerate();
+                columns.filter(|(_, column)| vector_of(column).is_some()).map(|(place, _)| place).collect()
+            },
             formats: formats.to_vec(),
             to,
             begun_at: self.output.lock().len(),
@@ -311,6 +331,7 @@ impl Client {
                 Ok(Attempt::Busy(busy)) => busy,
                 ended => {
                     self.notices(&notices);
+                    self.take_settings(ended.is_err());
                     statement.took = Some(begun.elapsed());
                     let Attempt::Done(completion) = ended? else { unreachable!("it is not busy") };
                     break completion;
@@ -327,17 +348,21 @@ impl Client {
                 // A waiting statement keeps its session, so it counts as an open transaction.
                 counted = OpenTransaction::new(&self.server).ok();
             }
-            if self.open.is_some() || counted.is_some() {
-                self.wait_until(limit, Some(&busy)).await?;
+            let presence = &self.registered.attended.presence;
+            presence.waits(Some(Waiting::Row));
+            let waited = if self.open.is_some() || counted.is_some() {
+                self.wait_until(limit, Some(&busy)).await
             } else {
                 // At the limit of open transactions the statement waits without a session.
                 self.stop_waiting()?;
-                self.wait_until(limit, None).await?;
-            }
+                self.wait_until(limit, None).await
+            };
+            self.registered.attended.presence.waits(None);
+            waited?;
         };
         let tag = prepared.tag();
         let tag = match &prepared.plan().kind {
-            Kind::Run(_) if tag != "DO" => format!("{tag} {}", completion.affected),
+            Kind::Run(_) if !["DO", "LOCK TABLE"].contains(&tag) => format!("{tag} {}", completion.affected),
             Kind::Call(..) if tag == "SELECT" => format!("{tag} {}", completion.affected),
             _ => tag.into(),
         };

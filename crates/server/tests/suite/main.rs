@@ -8,6 +8,7 @@ mod clients;
 mod copies;
 mod described;
 mod limits;
+mod moment;
 mod notices;
 mod sockets;
 mod strangers;

@@ -183,7 +183,7 @@ fn settings_of_the_startup_message_count() {
     let mut client = config.options(options).connect(NoTls).unwrap();
     assert_eq!(outcome(&mut client, "INSERT INTO t VALUES (99, 1)"), "25006");
     let shown: String = client.query_one("SHOW lock_timeout", &[]).unwrap().get(0);
-    assert_eq!(shown, "123");
+    assert_eq!(shown, "123ms");
 }
 
 /// Modes of transactions are enforced, and shown.

@@ -173,7 +173,7 @@ impl Binder<'_> {
             let names = columns.iter().map(|column| (column.name.clone(), column.ty)).collect();
             let registers: Vec<_> = columns.iter().map(|column| column.register).collect();
             let rows = Rows::Plan { plan: None, registers: registers.clone(), lateral: 0, outer: false };
-            let relation = Relation { alias: String::new(), columns: names, rows, is_plain: true };
+            let relation = Relation { alias: String::new(), columns: names, rows, is_plain: true, hidden: 0 };
             self.queries.levels.push(Level { relations: vec![relation], ..Level::default() });
             let keys: Result<Vec<_>, StatementError> = sorts
                 .iter()

@@ -138,7 +138,7 @@ impl Binder<'_> {
             ast::FromItem::FunctionFromItem(function) => self.bind_table_function(function)?,
             _ => return Err(self.unsupported(node, "this kind of FROM")),
         };
-        let columns = self.level().relations[place].columns.len();
+        let columns = self.level().relations[place].shown();
         let star = (0..columns).map(|column| (place, column)).collect();
         Ok(Sources { sources: vec![Source::Relation(place)], conjuncts: Vec::new(), star })
     }
@@ -169,7 +169,7 @@ impl Binder<'_> {
         let mut columns: Vec<_> = bound.columns.into_iter().map(|column| (column.name, column.ty)).collect();
         self.rename(&mut columns, names, &alias, node)?;
         let rows = Rows::Plan { plan: Some(Box::new(bound.plan)), registers, lateral, outer };
-        self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
+        self.add_relation(Relation { alias, columns, rows, is_plain: true, hidden: 0 }, node)
     }
 
     /// Adds a function of the schema: its rows, or one row with its result.
@@ -204,7 +204,7 @@ impl Binder<'_> {
             let rows = Plan::Rows { procedure, arguments, registers: own, ordinality };
             let plan = Some(Box::new(super::apply_ahead(applied, rows)));
             let rows = Rows::Plan { plan, registers, lateral: references.own, outer: references.outer };
-            return self.add_relation(Relation { alias, columns, rows, is_plain: true }, node);
+            return self.add_relation(Relation { alias, columns, rows, is_plain: true, hidden: 0 }, node);
         }
         if item.with_ordinality().is_some() {
             return Err(self.unsupported(node, "WITH ORDINALITY of this function"));
@@ -219,7 +219,7 @@ impl Binder<'_> {
         let plan = Some(Box::new(super::apply_ahead(applied, call)));
         let rows =
             Rows::Plan { plan, registers: vec![target], lateral: references.own, outer: references.outer };
-        self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
+        self.add_relation(Relation { alias, columns, rows, is_plain: true, hidden: 0 }, node)
     }
 
     /// Returns a function of the parts of a JSON value, with its columns. Converts its argument.
@@ -317,6 +317,14 @@ impl Binder<'_> {
         let (function, types): (_, Vec<SetColumn>) = match name.as_str() {
             name if returns_set(name) => self.set_function(name, &mut bound, node)?,
             // No table is partitioned.
+            // No object has options.
+            "pg_options_to_table" => {
+                let text = ScalarType::Text;
+                let none = || (Expression::Array(Vec::new()), Type::Array(text));
+                bound = vec![none(), none()];
+                let columns = ["option_name", "option_value"].map(|name| (Some(name), text.into()));
+                (TableFunction::Unnest, columns.to_vec())
+            }
             "pg_partition_ancestors" | "pg_partition_tree" => {
                 bound = vec![(Expression::Array(Vec::new()), Type::Array(ScalarType::Integer))];
                 (TableFunction::Unnest, vec![(None, ScalarType::Integer.into())])
@@ -346,7 +354,7 @@ impl Binder<'_> {
             lateral: references.own,
             outer: references.outer,
         };
-        self.add_function(Relation { alias, columns, rows, is_plain: true }, node)
+        self.add_function(Relation { alias, columns, rows, is_plain: true, hidden: 0 }, node)
     }
 
     /// Adds the rows of a function. The name of one with one column stands for the column, too.
@@ -485,7 +493,7 @@ impl Binder<'_> {
             if relations & 1 << place == 0 {
                 continue;
             }
-            for (name, _) in &relation.columns {
+            for (name, _) in &relation.columns[..relation.shown()] {
                 if !names.contains(name) {
                     names.push(name.clone());
                 }

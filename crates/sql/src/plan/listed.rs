@@ -231,7 +231,13 @@ impl Binder<'_> {
         let plan = Plan::Sort { input, keys, registers: kept, wanted: [None, None] };
         let rows = Rows::Plan { plan: Some(Box::new(plan)), registers, lateral: 0, outer: refers.outer };
         let names = columns.iter().map(|own| (String::new(), Type::Scalar(own.ty))).collect();
-        self.level().relations.push(Relation { alias: String::new(), columns: names, rows, is_plain: false });
+        self.level().relations.push(Relation {
+            alias: String::new(),
+            columns: names,
+            rows,
+            is_plain: false,
+            hidden: 0,
+        });
         let place = self.level().relations.len() - 1;
         let own = |relation: usize| References { own: 1 << relation as Relations, outer: false };
         let node = self.source.file.syntax().clone();

@@ -28,7 +28,7 @@ use crate::error::StatementError;
 use crate::oids::table_oid;
 pub(crate) use applied::{Applied, apply_all};
 use applied::{apply_ahead, compute};
-use catalog::{ScalarType, Table, Type};
+use catalog::{IndexId, ScalarType, Table, Type};
 use grouping::Grouping;
 use indexed::{Indexed, Loaded};
 pub(crate) use origin::Origins;
@@ -37,7 +37,7 @@ use procedure::query::{OutputColumn, Plan, SlotId};
 use procedure::{Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Maximum number of relations of a FROM.
@@ -85,6 +85,8 @@ pub(crate) struct Relation {
     pub(crate) rows: Rows,
     /// Whether names without a qualifier may refer to its columns.
     pub(crate) is_plain: bool,
+    /// The number of columns at the end that are not part of `*`.
+    pub(crate) hidden: usize,
 }
 
 /// A column that USING has merged from two columns.
@@ -181,6 +183,10 @@ pub(crate) struct Queries {
     grouping: Grouping,
     /// Whether window functions may be called, and those of the current SELECT.
     pub(crate) windows: windows::WindowScope,
+    /// The primary keys on which columns of groups depend.
+    pub(crate) grouped_by: Vec<IndexId>,
+    /// The registers with names of catalog objects, whose characters have subscripts.
+    pub(crate) catalog_names: HashSet<Register>,
 }
 
 impl Queries {
@@ -199,7 +205,12 @@ impl Relation {
     /// Returns a row of a table that registers hold.
     fn of_row(table: &Table, alias: String, registers: Register, is_plain: bool) -> Self {
         let columns = table.visible().iter().map(|column| (column.name.clone(), column.ty)).collect();
-        Self { alias, columns, rows: Rows::Row { registers }, is_plain }
+        Self { alias, columns, rows: Rows::Row { registers }, is_plain, hidden: 0 }
+    }
+
+    /// Returns the number of columns that are part of `*`.
+    pub(super) fn shown(&self) -> usize {
+        self.columns.len() - self.hidden
     }
 
     fn place_of(&self, name: &str) -> Option<usize> {
@@ -289,7 +300,7 @@ impl Binder<'_> {
         let indexed = self.indexed(table, node)?;
         let rows =
             Rows::Table { table: Arc::clone(table), registers, used: Vec::new(), handle: None, indexed };
-        self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
+        self.add_relation(Relation { alias, columns, rows, is_plain: true, hidden: 0 }, node)
     }
 
     /// Renames columns by the column list of an alias.

@@ -3,9 +3,9 @@
 use super::{Binder, Bound, Named, Relation, Rows};
 use crate::error::StatementError;
 use crate::schema::View;
-use crate::system::{Cell, SystemRelation};
+use crate::system::{Cell, SystemRelation, SystemRows, system_view};
 use catalog::{Datum, ScalarType, TableId};
-use procedure::query::{OutputColumn, Plan};
+use procedure::query::{OutputColumn, Plan, TableFunction};
 use procedure::{ByValueCause, Expression, Function, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -25,6 +25,10 @@ impl Binder<'_> {
             let is_own = self.schema.catalog().table(name).is_ok();
             if let Some(system) = self.schema.system_relation(name).filter(|_| !is_own) {
                 return self.add_system(system, (alias, names), node);
+            }
+            if let Some(view) = system_view(name).filter(|_| !is_own) {
+                let bound = self.bind_view(&view, node)?;
+                return self.add_bound(bound, (Some(alias), names), (0, false), node);
             }
             let table = self.table(name, node)?;
             if table.sequence.is_some() {
@@ -77,30 +81,57 @@ impl Binder<'_> {
         let (mut columns, mut registers) = (Vec::new(), Vec::new());
         for (name, ty) in system.columns {
             let register = self.new_register(ty);
+            if name.ends_with("name") {
+                self.queries.catalog_names.insert(register);
+            }
             registers.push(register);
             columns.push(OutputColumn { name: name.into(), ty, register });
         }
+        if let Some(oid) = system.oid {
+            for (place, column) in columns.iter().enumerate() {
+                self.origins.note_column(column.register, oid, place, column.ty);
+            }
+        }
+        // Every row has the number of its table, which is no part of `*`.
+        let hidden = usize::from(system.oid.is_some());
+        if system.oid.is_some() {
+            let (ty, register) = (ScalarType::Integer.into(), self.new_register(ScalarType::Integer));
+            registers.push(register);
+            columns.push(OutputColumn { name: "tableoid".into(), ty, register });
+        }
         let constant = |number: i64| Expression::Constant(Datum::Int(number));
-        let value = |(cell, column): (Cell, &OutputColumn)| match cell {
+        let mut value = |(cell, column): (Cell, &OutputColumn)| match cell {
             Cell::Null => Expression::NULL,
             Cell::Bool(value) => Expression::boolean(value),
             Cell::Int(value) if column.ty == ScalarType::Double.into() => {
                 Expression::Constant(Datum::Double(value as f64))
             }
             Cell::Int(value) => constant(value),
+            Cell::Double(value) => Expression::Constant(Datum::Double(value)),
             Cell::Text(text) => Expression::text(&text),
-            Cell::Recovery(column) => {
-                Expression::Function { function: Function::Recovery(column), arguments: Vec::new() }
-            }
+            Cell::Named(own) => self.by_path(Expression::text(&own.plain), Expression::text(&own.qualified)),
+            Cell::Texts(all) => Expression::Array(all.iter().map(|own| Expression::text(own)).collect()),
             Cell::Ints(all) => Expression::Array(all.into_iter().map(constant).collect()),
         };
-        if system.rows.iter().flatten().any(|cell| matches!(cell, Cell::Recovery(_))) {
-            self.log_by_value(ByValueCause::Recovery);
-        }
-        let row = |cells: Vec<Cell>| cells.into_iter().zip(&columns).map(value).collect();
-        let rows = system.rows.into_iter().map(row).collect();
-        let bound = Bound { plan: Plan::Values { registers, rows }, columns, ..Bound::default() };
-        self.add_bound(bound, (Some(names.0), names.1), (0, false), node)
+        let mut row = |cells: Vec<Cell>| {
+            let oid = system.oid.map(Cell::Int);
+            cells.into_iter().chain(oid).zip(&columns).map(&mut value).collect()
+        };
+        let plan = match system.rows {
+            SystemRows::Known(rows) => {
+                let rows = rows.into_iter().map(&mut row).collect();
+                Plan::Values { registers, rows }
+            }
+            SystemRows::Live(relation) => {
+                self.log_by_value(ByValueCause::Moment);
+                let (function, arguments) = (TableFunction::Live(relation), Vec::new());
+                Plan::Function { function, arguments, registers, ordinality: None }
+            }
+        };
+        let bound = Bound { plan, columns, ..Bound::default() };
+        let place = self.add_bound(bound, (Some(names.0), names.1), (0, false), node)?;
+        self.level().relations[place].hidden = hidden;
+        Ok(place)
     }
 
     /// Binds the query of a view. It cannot refer to the query around it.
@@ -122,6 +153,9 @@ impl Binder<'_> {
         self.uses_seed |= inner.uses_seed;
         self.uses_timestamp |= inner.uses_timestamp;
         self.callees.append(&mut inner.callees);
+        if let Some(cause @ (ByValueCause::Moment | ByValueCause::Sequence)) = inner.by_value {
+            self.log_by_value(cause);
+        }
         bound.map_err(|error| self.error(node, error.error))
     }
 
@@ -141,6 +175,6 @@ impl Binder<'_> {
         self.rename(&mut columns, names, &alias, node)?;
         let plan = Some(Box::new(Plan::Named { slot, name, registers: registers.clone() }));
         let rows = Rows::Plan { plan, registers, lateral: 0, outer: lowest.is_some() };
-        self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
+        self.add_relation(Relation { alias, columns, rows, is_plain: true, hidden: 0 }, node)
     }
 }

@@ -250,7 +250,8 @@ impl Binder<'_> {
 
     /// Adds the columns of a table whose primary key is part of the group keys, because they depend on it.
     fn add_dependent_keys(&mut self, keys: &mut Vec<(Register, Expression)>) {
-        for relation in &self.level().relations {
+        let Some(level) = self.queries.levels.last() else { return };
+        for relation in &level.relations {
             let Rows::Table { table, registers, used, .. } = &relation.rows else { continue };
             let register = |place: usize| Register(registers.0 + place as u32);
             let is_key = |column: &usize| {
@@ -262,6 +263,7 @@ impl Binder<'_> {
             }
             for place in 0..used.len() {
                 if !keys.iter().any(|(own, _)| *own == register(place)) {
+                    self.queries.grouped_by.push(table.primary().id);
                     keys.push((register(place), Expression::Register(register(place))));
                 }
             }

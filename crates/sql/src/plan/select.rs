@@ -424,7 +424,7 @@ impl Binder<'_> {
                 // every column of a later relation.
                 found.extend(star.take().into_iter().flatten().map(|at| of_column(*at)));
             } else if is_meant {
-                found.extend((0..own.columns.len()).map(|column| of_column((relation, column))));
+                found.extend((0..own.shown()).map(|column| of_column((relation, column))));
             }
         }
         if found.is_empty() {

@@ -1,6 +1,6 @@
 //! `pg_description`: the comments, by the numbers of their objects.
 
-use super::{INT, SystemRelation, TEXT};
+use super::{INT, PUBLIC, SystemRelation, TEXT};
 use crate::oids::{routine_oid, table_oid};
 use crate::schema::Schema;
 use crate::subject::Subject;
@@ -24,26 +24,22 @@ pub(crate) struct Described {
     pub(crate) text: String,
 }
 
-/// Returns the number of a system relation whose objects have comments.
-pub(crate) fn class_oid(name: &str) -> Option<i64> {
-    Some(match name {
-        "pg_class" => PG_CLASS,
-        "pg_proc" => PG_PROC,
-        "pg_constraint" => PG_CONSTRAINT,
-        "pg_namespace" => PG_NAMESPACE,
-        "pg_trigger" => PG_TRIGGER,
-        "pg_type" => PG_TYPE,
-        _ => return None,
-    })
-}
-
 impl Schema {
     pub(crate) fn descriptions(&self) -> Vec<Described> {
         let described = |(subject, text): (&Subject, &String)| {
             let (class, object, column) = self.number_of(subject)?;
             Some(Described { object, class, column, text: text.clone() })
         };
-        self.comments.iter().filter_map(described).collect()
+        let own: Vec<_> = self.comments.iter().filter_map(described).collect();
+        let public = (PUBLIC, PG_NAMESPACE);
+        let has_own = own.iter().any(|own| (own.object, own.class) == public);
+        let standard = (!has_own).then(|| Described {
+            object: PUBLIC,
+            class: PG_NAMESPACE,
+            column: 0,
+            text: "standard public schema".into(),
+        });
+        own.into_iter().chain(standard).collect()
     }
 
     /// Returns the class, the number and the column of what a comment is about.

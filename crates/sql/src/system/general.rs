@@ -1,76 +1,61 @@
 //! The relations of `pg_catalog` that do not describe relations: types, schemas, and relations that are
 //! always empty.
 
-use super::types::{SCALARS, TYPES, type_oids};
-use super::{BOOL, Cell, INT, INTS, OWNER, PUBLIC, SYSTEM, SystemRelation, TEXT, TEXTS};
+use super::catalogs::catalog_oid;
+use super::types::{SCALARS, TYPES, storage_of, text_function, type_oids};
+use super::{BOOL, Cell, INT, OWNER, PUBLIC, SYSTEM, SystemRelation, SystemRows, TEXT, TEXTS};
 use crate::schema::Schema;
+use crate::types::{in_schema_of, short};
 use catalog::{EnumType, ScalarType, Type};
-use procedure::RecoveryColumn;
+use procedure::LiveRelation;
+
+/// The number of the role `pg_database_owner`.
+const OWNER_OF_PUBLIC: i64 = 6171;
 
 /// The number of the first label of an enumeration.
 const FIRST_LABEL: i64 = 6_000_000;
 
-/// Relations without rows, because their objects are not supported.
-const EMPTY: &[(&str, &[(&str, Type)])] = &[
-    ("pg_shdescription", &[("objoid", INT), ("classoid", INT), ("objsubid", INT), ("description", TEXT)]),
-    ("pg_inherits", &[("inhrelid", INT), ("inhparent", INT), ("inhseqno", INT), ("inhdetachpending", BOOL)]),
-    (
-        "pg_policy",
-        &[
-            ("oid", INT),
-            ("polname", TEXT),
-            ("polrelid", INT),
-            ("polcmd", TEXT),
-            ("polpermissive", BOOL),
-            ("polroles", INTS),
-            ("polqual", TEXT),
-            ("polwithcheck", TEXT),
-        ],
-    ),
-    (
-        "pg_statistic_ext",
-        &[
-            ("oid", INT),
-            ("stxrelid", INT),
-            ("stxname", TEXT),
-            ("stxnamespace", INT),
-            ("stxkind", TEXTS),
-            ("stxstattarget", INT),
-        ],
-    ),
-    ("pg_publication", &[("oid", INT), ("pubname", TEXT), ("puballtables", BOOL)]),
-    ("pg_publication_namespace", &[("oid", INT), ("pnpubid", INT), ("pnnspid", INT)]),
-    (
-        "pg_publication_rel",
-        &[("oid", INT), ("prpubid", INT), ("prrelid", INT), ("prqual", TEXT), ("prattrs", INTS)],
-    ),
-    ("pg_auth_members", &[("roleid", INT), ("member", INT), ("admin_option", BOOL)]),
-    ("pg_range", &[("rngtypid", INT), ("rngsubtype", INT)]),
-    ("pg_extension", &[("oid", INT), ("extname", TEXT), ("extnamespace", INT), ("extversion", TEXT)]),
-    ("pg_rewrite", &[("oid", INT), ("rulename", TEXT), ("ev_class", INT), ("ev_type", TEXT)]),
-    ("pg_partitioned_table", &[("partrelid", INT), ("partstrat", TEXT)]),
-    ("pg_foreign_table", &[("ftrelid", INT), ("ftserver", INT)]),
-    ("pg_foreign_server", &[("oid", INT), ("srvname", TEXT)]),
-];
+/// Returns the privileges on the schema `public`, which it has from the beginning.
+fn privileges_of_public() -> Cell {
+    let items = ["pg_database_owner=UC/pg_database_owner", "=U/pg_database_owner"];
+    Cell::Texts(items.map(str::to_owned).to_vec())
+}
+
+/// Returns `pg_init_privs`: the privileges from the beginning that the owners of their objects would not have.
+fn pg_init_privs() -> SystemRelation {
+    let columns =
+        [("objoid", INT), ("classoid", INT), ("objsubid", INT), ("privtype", TEXT), ("initprivs", TEXTS)];
+    let class = catalog_oid("pg_namespace").unwrap_or(0);
+    let row = vec![PUBLIC.into(), class.into(), 0.into(), "i".into(), privileges_of_public()];
+    SystemRelation::new(&columns, vec![row])
+}
 
 impl Schema {
     /// Returns a relation of `pg_catalog` that does not describe relations; `None` for any other name.
     pub(super) fn other_catalog(&self, name: &str) -> Option<SystemRelation> {
-        if let Some((_, columns)) = EMPTY.iter().find(|(own, _)| *own == name) {
-            return Some(SystemRelation::new(columns, Vec::new()));
-        }
         Some(match name {
             "pg_namespace" => self.pg_namespace(),
             "pg_type" => self.pg_type(),
             "pg_enum" => self.pg_enum(),
-            "reprise_recovery" => reprise_recovery(),
+            "pg_locks" => SystemRelation::live(LiveRelation::Locks),
+            "pg_stat_activity" => SystemRelation::live(LiveRelation::Activity),
+            "reprise_checkpoints" => SystemRelation::live(LiveRelation::Checkpoints),
+            "reprise_counts" => SystemRelation::live(LiveRelation::Counts),
+            "reprise_log" => SystemRelation::live(LiveRelation::Log),
+            "reprise_recovery" => SystemRelation::live(LiveRelation::Recovery),
+            "reprise_tables" => SystemRelation::live(LiveRelation::Tables),
             "pg_description" => self.pg_description(),
-            "pg_settings" => self.pg_settings(),
+            "pg_settings" => SystemRelation::live(LiveRelation::Settings),
             "pg_trigger" => self.pg_trigger(),
             "pg_am" => self.pg_am(),
+            "pg_init_privs" => pg_init_privs(),
             "pg_collation" => self.pg_collation(),
             "pg_database" => self.pg_database(),
-            "pg_roles" | "pg_user" | "pg_authid" => self.pg_roles(),
+            "pg_roles" => self.pg_roles(),
+            "pg_authid" => self.pg_authid(),
+            "pg_user" | "pg_shadow" => self.pg_user(),
+            "pg_rewrite" => self.pg_rewrite(),
+            "pg_depend" => self.pg_depend(),
             "pg_tablespace" => self.pg_tablespace(),
             _ => return None,
         })
@@ -80,7 +65,9 @@ impl Schema {
         let columns = [("oid", INT), ("nspname", TEXT), ("nspowner", INT), ("nspacl", TEXTS)];
         let mut rows = Vec::new();
         for (oid, name) in self.namespace_names() {
-            rows.push(vec![oid.into(), name.into(), 10.into(), Cell::Null]);
+            let owner = if oid == PUBLIC { OWNER_OF_PUBLIC } else { 10 };
+            let privileges = if oid == PUBLIC { privileges_of_public() } else { Cell::Null };
+            rows.push(vec![oid.into(), name.into(), owner.into(), privileges]);
         }
         SystemRelation::new(&columns, rows)
     }
@@ -102,15 +89,23 @@ impl Schema {
             ("typcollation", INT),
             ("typdelim", TEXT),
             ("typinput", TEXT),
+            ("typoutput", TEXT),
+            ("typstorage", TEXT),
+            ("typalign", TEXT),
+            ("typbyval", BOOL),
+            ("typispreferred", BOOL),
             ("typowner", INT),
             ("typisdefined", BOOL),
             ("typdefault", TEXT),
         ];
         let mut rows = Vec::new();
         let mut add =
-            |oid: i64, name: &str, kind: &str, length: i64, category: &str, element: i64, array: i64| {
-                let namespace = if oid < i64::from(u16::MAX) { SYSTEM } else { PUBLIC };
+            |oid: i64, path: &str, kind: &str, length: i64, category: &str, element: i64, array: i64| {
+                let is_own = oid >= i64::from(u16::MAX);
+                let namespace = if is_own { self.namespace_oid(path) } else { SYSTEM };
+                let name = short(path);
                 let collation = if category == "S" { 100 } else { 0 };
+                let (storage, alignment) = storage_of(oid);
                 rows.push(vec![
                     oid.into(),
                     name.into(),
@@ -126,7 +121,12 @@ impl Schema {
                     false.into(),
                     collation.into(),
                     ",".into(),
-                    "".into(),
+                    text_function(name, kind, "in").into(),
+                    text_function(name, kind, "out").into(),
+                    if kind == "e" { "p" } else { storage }.into(),
+                    alignment.into(),
+                    (1..=8).contains(&length).into(),
+                    matches!(oid, 16 | 25 | 701 | 1184).into(),
                     10.into(),
                     true.into(),
                     Cell::Null,
@@ -142,9 +142,10 @@ impl Schema {
             add(array.into(), &format!("_{name}"), "b", -1, "A", *oid, 0);
         }
         for own in self.catalog.enumerations().map(EnumType::definition) {
-            let (oid, name) = (i64::from(own.oid), own.short_name());
-            add(oid, name, "e", 4, "E", 0, oid + 1);
-            add(oid + 1, &format!("_{name}"), "b", -1, "A", oid, 0);
+            let oid = i64::from(own.oid);
+            add(oid, &own.name, "e", 4, "E", 0, oid + 1);
+            let array = in_schema_of(&own.name, format!("_{}", own.short_name()));
+            add(oid + 1, &array, "b", -1, "A", oid, 0);
         }
         SystemRelation::new(&columns, rows)
     }
@@ -168,27 +169,43 @@ impl Schema {
         SystemRelation::new(&columns, rows)
     }
 
-    fn pg_settings(&self) -> SystemRelation {
-        let columns = [("name", TEXT), ("setting", TEXT), ("context", TEXT), ("vartype", TEXT)];
-        let mut rows = Vec::new();
-        let known = [("max_identifier_length", "63"), ("max_index_keys", "32"), ("block_size", "8192")];
-        for (name, setting) in known {
-            rows.push(vec![name.into(), setting.into(), "internal".into(), "integer".into()]);
-        }
-        SystemRelation::new(&columns, rows)
-    }
-
     fn pg_am(&self) -> SystemRelation {
-        let columns = [("oid", INT), ("amname", TEXT), ("amtype", TEXT)];
-        let rows =
-            vec![vec![2.into(), "heap".into(), "t".into()], vec![403.into(), "btree".into(), "i".into()]];
-        SystemRelation::new(&columns, rows)
+        let columns = [("oid", INT), ("amname", TEXT), ("amhandler", INT), ("amtype", TEXT)];
+        let row = |(oid, name, handler, kind): (i64, &str, i64, &str)| {
+            vec![oid.into(), name.into(), handler.into(), kind.into()]
+        };
+        let rows = [(2, "heap", 3, "t"), (403, "btree", 330, "i")].map(row);
+        SystemRelation::new(&columns, rows.to_vec())
     }
 
     fn pg_collation(&self) -> SystemRelation {
-        let columns = [("oid", INT), ("collname", TEXT), ("collnamespace", INT), ("collprovider", TEXT)];
-        let rows = vec![vec![100.into(), "default".into(), SYSTEM.into(), "d".into()]];
-        SystemRelation::new(&columns, rows)
+        let columns = [
+            ("oid", INT),
+            ("collname", TEXT),
+            ("collnamespace", INT),
+            ("collowner", INT),
+            ("collprovider", TEXT),
+            ("collisdeterministic", BOOL),
+            ("collencoding", INT),
+            ("collcollate", TEXT),
+            ("collctype", TEXT),
+        ];
+        let row = |(oid, name, provider): (i64, &str, &str)| {
+            let locale = || if oid == 100 { Cell::Null } else { name.into() };
+            vec![
+                oid.into(),
+                name.into(),
+                SYSTEM.into(),
+                10.into(),
+                provider.into(),
+                true.into(),
+                Cell::Int(-1),
+                locale(),
+                locale(),
+            ]
+        };
+        let rows = [(100, "default", "d"), (950, "C", "c"), (951, "POSIX", "c")].map(row);
+        SystemRelation::new(&columns, rows.to_vec())
     }
 
     fn pg_database(&self) -> SystemRelation {
@@ -225,9 +242,9 @@ impl Schema {
         SystemRelation::new(&columns, rows)
     }
 
+    /// `pg_authid` and `pg_roles`: the owner of all objects, and the role that owns the schema `public`.
     fn pg_roles(&self) -> SystemRelation {
         let columns = [
-            ("oid", INT),
             ("rolname", TEXT),
             ("rolsuper", BOOL),
             ("rolinherit", BOOL),
@@ -236,27 +253,72 @@ impl Schema {
             ("rolcanlogin", BOOL),
             ("rolreplication", BOOL),
             ("rolconnlimit", INT),
+            ("rolpassword", TEXT),
             ("rolvaliduntil", Type::Scalar(ScalarType::Timestamptz)),
             ("rolbypassrls", BOOL),
+            ("rolconfig", TEXTS),
+            ("oid", INT),
+        ];
+        let row = |(oid, name, is_super): (i64, &str, bool)| {
+            vec![
+                name.into(),
+                is_super.into(),
+                true.into(),
+                is_super.into(),
+                is_super.into(),
+                is_super.into(),
+                is_super.into(),
+                Cell::Int(-1),
+                "********".into(),
+                Cell::Null,
+                is_super.into(),
+                Cell::Null,
+                oid.into(),
+            ]
+        };
+        let rows = [(10, OWNER, true), (OWNER_OF_PUBLIC, "pg_database_owner", false)].map(row);
+        SystemRelation::new(&columns, rows.to_vec())
+    }
+
+    fn pg_authid(&self) -> SystemRelation {
+        let mut all = self.pg_roles();
+        let is_own = |name: &str| name != "rolconfig";
+        let SystemRows::Known(rows) = &mut all.rows else { return all };
+        for row in rows.iter_mut() {
+            // A password is shown to no client.
+            row[8] = Cell::Null;
+            let cells = std::mem::take(row).into_iter().zip(&all.columns);
+            *row = cells.filter(|(_, (name, _))| is_own(name)).map(|(cell, _)| cell).collect();
+        }
+        all.columns.retain(|(name, _)| is_own(name));
+        all
+    }
+
+    fn pg_user(&self) -> SystemRelation {
+        let columns = [
             ("usename", TEXT),
             ("usesysid", INT),
+            ("usecreatedb", BOOL),
+            ("usesuper", BOOL),
+            ("userepl", BOOL),
+            ("usebypassrls", BOOL),
+            ("passwd", TEXT),
+            ("valuntil", Type::Scalar(ScalarType::Timestamptz)),
+            ("useconfig", TEXTS),
         ];
-        let rows = vec![vec![
-            10.into(),
+        let yes = || Cell::Bool(true);
+        let row = vec![
             OWNER.into(),
-            true.into(),
-            true.into(),
-            true.into(),
-            true.into(),
-            true.into(),
-            true.into(),
-            Cell::Int(-1),
+            10.into(),
+            yes(),
+            yes(),
+            yes(),
+            yes(),
+            "********".into(),
             Cell::Null,
-            true.into(),
-            OWNER.into(),
-            10.into(),
-        ]];
-        SystemRelation::new(&columns, rows)
+            Cell::Null,
+        ];
+        SystemRelation::new(&columns, vec![row])
     }
 
     fn pg_tablespace(&self) -> SystemRelation {
@@ -264,11 +326,4 @@ impl Schema {
         let rows = vec![vec![1663.into(), "pg_default".into()]];
         SystemRelation::new(&columns, rows)
     }
-}
-
-/// The recovery of the database, as one row.
-fn reprise_recovery() -> SystemRelation {
-    let columns = RecoveryColumn::ALL.map(|(name, ty, _)| (name, ty.into()));
-    let row = RecoveryColumn::ALL.map(|(.., column)| Cell::Recovery(column));
-    SystemRelation::new(&columns, vec![row.to_vec()])
 }

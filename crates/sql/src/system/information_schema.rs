@@ -6,7 +6,8 @@ use crate::schema::Schema;
 use crate::types::short;
 use catalog::{Identity, ScalarType, Type};
 
-pub(super) const DATABASE: &str = "postgres";
+/// The name of the database, whatever a client calls it.
+pub const DATABASE: &str = "postgres";
 
 impl Schema {
     /// Returns a relation of `information_schema`; `None` for any other name.

@@ -2,26 +2,38 @@
 //! Source: PostgreSQL 15's documentation of the system catalogs. Columns that no known client reads are left
 //! out.
 //!
-//! Each relation is a list of rows, generated when a query names it. `reprise_recovery` has values of the
-//! moment at which the query runs. Numbers of objects (OIDs) follow from the numbers of the catalog, so an
+//! Each relation is a list of rows, generated when a query names it. Live relations have values of the moment
+//! at which the query runs. Numbers of objects (OIDs) follow from the numbers of the catalog, so an
 //! object keeps its OID.
 
+mod catalogs;
 mod comments;
+mod dependencies;
 mod general;
 mod information_schema;
+mod numbered;
 mod objects;
+mod qualified;
 mod relations;
+mod routine_text;
 mod routines;
 mod triggers;
 mod types;
+mod views;
 
 use crate::schema::Schema;
 use catalog::{ScalarType, Type};
-use procedure::RecoveryColumn;
+use procedure::LiveRelation;
 
-pub(crate) use comments::{PG_CLASS, class_oid};
+pub use catalogs::vector_oid;
+pub(crate) use catalogs::{catalog_names, catalog_oid};
+pub(crate) use comments::PG_CLASS;
+pub use information_schema::DATABASE;
+pub(crate) use numbered::acl_default;
+pub(crate) use qualified::{Named, path_text};
 pub use types::{SCALARS, type_length, type_modifier, type_oids};
 pub(crate) use types::{TYPES, type_name, type_named};
+pub(crate) use views::system_view;
 
 /// A value of a system relation.
 #[derive(Clone, Debug)]
@@ -29,21 +41,37 @@ pub(crate) enum Cell {
     Null,
     Bool(bool),
     Int(i64),
+    Double(f64),
     Text(String),
+    /// A text whose names have their schema where the path does not have `public`.
+    Named(Named),
     Ints(Vec<i64>),
-    /// A value that is asked for when the query runs.
-    Recovery(RecoveryColumn),
+    Texts(Vec<String>),
 }
 
 /// A system relation: its columns, and its rows.
 pub(crate) struct SystemRelation {
     pub(crate) columns: Vec<(&'static str, Type)>,
-    pub(crate) rows: Vec<Vec<Cell>>,
+    pub(crate) rows: SystemRows,
+    /// The number of the table, where PostgreSQL's is one.
+    pub(crate) oid: Option<i64>,
+}
+
+/// The rows of a system relation.
+pub(crate) enum SystemRows {
+    /// They follow from the definitions.
+    Known(Vec<Vec<Cell>>),
+    /// They are asked for when the query runs.
+    Live(LiveRelation),
 }
 
 impl SystemRelation {
     fn new(columns: &[(&'static str, Type)], rows: Vec<Vec<Cell>>) -> Self {
-        Self { columns: columns.to_vec(), rows }
+        Self { columns: columns.to_vec(), rows: SystemRows::Known(rows), oid: None }
+    }
+
+    fn live(relation: LiveRelation) -> Self {
+        Self { columns: relation.columns().to_vec(), rows: SystemRows::Live(relation), oid: None }
     }
 }
 
@@ -56,6 +84,12 @@ impl From<&str> for Cell {
 impl From<String> for Cell {
     fn from(text: String) -> Self {
         Self::Text(text)
+    }
+}
+
+impl From<Named> for Cell {
+    fn from(text: Named) -> Self {
+        Self::Named(text)
     }
 }
 
@@ -91,7 +125,8 @@ impl Schema {
             None => {
                 let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
                 let described = self.relations_catalog(name).or_else(|| self.routines_catalog(name));
-                described.or_else(|| self.other_catalog(name))
+                let known = described.or_else(|| self.other_catalog(name)).or_else(|| views::empty(name));
+                catalogs::completed(name, known)
             }
         }
     }

@@ -1,14 +1,14 @@
 //! The objects of the definitions, with their numbers and texts in the system catalogs.
 
-use super::{Cell, INFORMATION, PUBLIC, SYSTEM};
+use super::qualified::{Named, path_text};
+use super::{Cell, INFORMATION, PUBLIC, SYSTEM, catalog_names};
 use crate::index::name_of_expression;
 use crate::kept_text;
-use crate::oids::{index_oid, routine_oid, table_oid};
-use crate::quoted::{quoted, quoted_path};
+use crate::oids::{index_oid, table_oid};
+use crate::quoted::quoted;
 use crate::schema::{Schema, View};
 use crate::types::short;
-use catalog::{Index, ReferenceAction, Table, Type};
-use procedure::{Mode, Procedure};
+use catalog::{Index, ReferenceAction, Table};
 use std::sync::Arc;
 
 pub(super) fn columns_of(table: &Table, columns: &[usize]) -> String {
@@ -66,6 +66,20 @@ fn index_columns_of(table: &Table, index: &Index) -> String {
     index.columns.iter().enumerate().map(column).collect::<Vec<_>>().join(", ")
 }
 
+/// Returns a condition in parentheses, which it may have already.
+pub(super) fn in_parentheses(text: String) -> String {
+    let mut depth = 0_usize;
+    let closes_early = text.char_indices().any(|(at, c)| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && at + 1 < text.len()
+    });
+    if text.starts_with('(') && !closes_early { text } else { format!("({text})") }
+}
+
 pub(super) fn places(columns: &[usize]) -> Cell {
     Cell::Ints(columns.iter().map(|column| *column as i64 + 1).collect())
 }
@@ -76,7 +90,7 @@ pub(crate) struct Constraint<'a> {
     pub(crate) name: &'a str,
     pub(crate) kind: &'static str,
     pub(crate) table: &'a Arc<Table>,
-    pub(crate) definition: String,
+    pub(crate) definition: Named,
     pub(super) index: i64,
     pub(super) columns: Vec<usize>,
     pub(super) parent: Option<(i64, Vec<usize>, [ReferenceAction; 2])>,
@@ -116,39 +130,44 @@ impl Schema {
     }
 
     /// Returns the relations: the OID of each, and its name as SQL text.
-    pub(crate) fn relation_names(&self) -> Vec<(i64, String)> {
-        let tables = self.catalog().tables().map(|own| (table_oid(own), quoted_path(&own.name)));
+    pub(crate) fn relation_names(&self) -> Vec<(i64, Named)> {
+        let named = |oid: i64, name: &str| (oid, Named::of(|is_qualified| path_text(name, is_qualified)));
+        let tables = self.catalog().tables().map(|own| named(table_oid(own), &own.name));
         let indexes = self.catalog().tables().flat_map(|table| {
             let visible = table.indexes.iter().skip(usize::from(table.hidden_key));
-            visible.map(|index| (index_oid(index), quoted_path(&index.name)))
+            visible.map(|index| named(index_oid(index), &index.name))
         });
-        let views = self.views().map(|own| (self.view_oid(own), quoted_path(&own.name)));
-        tables.chain(indexes).chain(views).collect()
+        let views = self.views().map(|own| named(self.view_oid(own), &own.name));
+        let system = catalog_names().map(|(oid, name)| (oid, Named::same(name)));
+        tables.chain(indexes).chain(views).chain(system).collect()
     }
 
     /// Returns the CREATE INDEX statements of all indexes, by OID.
-    pub(crate) fn index_definitions(&self) -> Vec<(i64, String)> {
+    pub(crate) fn index_definitions(&self) -> Vec<(i64, Named)> {
         let of = |table: &Arc<Table>| {
             let visible = table.indexes.iter().skip(usize::from(table.hidden_key));
-            let define = |index: &catalog::Index| {
-                let unique = if index.unique { "UNIQUE " } else { "" };
-                let columns = index_columns_of(table, index);
-                let (name, on) = (
-                    quoted(short(&index.name)),
-                    quoted_path(&format!("{}.{}", self.namespace_of(&table.name), table.short_name())),
-                );
-                let start = format!("CREATE {unique}INDEX {name} ON {on} USING btree ({columns})");
-                let include = match &index.details.included[..] {
-                    [] => String::new(),
-                    included => format!(" INCLUDE ({})", columns_of(table, included)),
-                };
-                let condition = index.details.condition.as_ref();
-                let condition = condition.map(|text| format!(" WHERE ({text})")).unwrap_or_default();
-                (index_oid(index), start + &include + &condition)
-            };
-            visible.map(define).collect::<Vec<_>>()
+            visible.map(|index| (index_oid(index), self.index_definition(table, index))).collect::<Vec<_>>()
         };
         self.catalog().tables().flat_map(of).collect()
+    }
+
+    fn index_definition(&self, table: &Table, index: &Index) -> Named {
+        let unique = if index.unique { "UNIQUE " } else { "" };
+        let columns = index_columns_of(table, index);
+        let (name, on) = (quoted(short(&index.name)), path_text(&table.name, true));
+        let start = format!("CREATE {unique}INDEX {name} ON {on} USING btree ({columns})");
+        let include = match &index.details.included[..] {
+            [] => String::new(),
+            included => format!(" INCLUDE ({})", columns_of(table, included)),
+        };
+        Named::of(|is_qualified| {
+            let condition = index.details.condition.as_ref();
+            let condition =
+                condition.map(|text| if is_qualified { self.qualified(text, false) } else { text.clone() });
+            let condition =
+                condition.map(|text| format!(" WHERE {}", in_parentheses(text))).unwrap_or_default();
+            format!("{start}{include}{condition}")
+        })
     }
 
     /// Returns the columns of indexes, by the number of the index and the position in it, from 1.
@@ -176,7 +195,7 @@ impl Schema {
                     name: short(&index.name),
                     kind: if is_primary { "p" } else { "u" },
                     table,
-                    definition: format!("{word} ({})", columns_of(table, &index.columns)),
+                    definition: Named::same(format!("{word} ({})", columns_of(table, &index.columns))),
                     index: index_oid(index),
                     columns: index.columns.clone(),
                     parent: None,
@@ -188,7 +207,10 @@ impl Schema {
                     name,
                     kind: "c",
                     table,
-                    definition: format!("CHECK ({text})"),
+                    definition: Named {
+                        plain: format!("CHECK ({text})"),
+                        qualified: format!("CHECK ({})", self.qualified(text, false)),
+                    },
                     index: 0,
                     columns: Vec::new(),
                     parent: None,
@@ -196,17 +218,20 @@ impl Schema {
             }
             for key in &table.foreign_keys {
                 let Ok(parent) = self.catalog().table(&key.parent) else { continue };
-                let mut definition = format!(
-                    "FOREIGN KEY ({}) REFERENCES {}({})",
-                    columns_of(table, &key.columns),
-                    quoted_path(&parent.name),
-                    columns_of(parent, &key.parent_columns)
-                );
-                for (event, action) in [("UPDATE", key.on_update), ("DELETE", key.on_delete)] {
-                    if let Some(word) = action_word(action) {
-                        definition += &format!(" ON {event} {word}");
+                let definition = Named::of(|is_qualified| {
+                    let mut definition = format!(
+                        "FOREIGN KEY ({}) REFERENCES {}({})",
+                        columns_of(table, &key.columns),
+                        path_text(&parent.name, is_qualified),
+                        columns_of(parent, &key.parent_columns)
+                    );
+                    for (event, action) in [("UPDATE", key.on_update), ("DELETE", key.on_delete)] {
+                        if let Some(word) = action_word(action) {
+                            definition += &format!(" ON {event} {word}");
+                        }
                     }
-                }
+                    definition
+                });
                 let actions = [key.on_update, key.on_delete];
                 let index = parent.unique_index_of(&key.parent_columns);
                 all.push(Constraint {
@@ -224,37 +249,24 @@ impl Schema {
         all
     }
 
-    /// Returns, for each routine, its OID and the texts of its result and its arguments.
-    pub(crate) fn routine_texts(&self) -> Vec<(i64, String, String)> {
-        let texts = |own: &Arc<Procedure>| {
-            let arguments = own.parameters.iter().map(|parameter| {
-                let mode = match parameter.mode {
-                    Mode::In if !own.is_function => "IN ",
-                    Mode::In => "",
-                    Mode::Out => "OUT ",
-                    Mode::InOut => "INOUT ",
-                };
-                let name =
-                    if parameter.name.is_empty() { String::new() } else { quoted(&parameter.name) + " " };
-                let ty = match parameter.ty {
-                    Type::Scalar(scalar) => Type::Scalar(scalar.unlimited()),
-                    Type::Array(scalar) => Type::Array(scalar.unlimited()),
-                };
-                format!("{mode}{name}{ty}")
-            });
-            let result = match own.result {
-                _ if own.is_void => "void".into(),
-                _ if own.is_trigger => "trigger".into(),
-                Some((_, ty)) => ty.to_string(),
-                None => String::new(),
+    pub(crate) fn view_definitions(&self) -> Vec<(i64, Named)> {
+        let of = |own: &Arc<View>| {
+            let text = own.query.trim().trim_end_matches(';').to_owned();
+            let names = |text: String| match own.names.as_slice() {
+                [] => text,
+                // The query does not have the names that CREATE VIEW gave to its columns.
+                names => {
+                    let names: Vec<_> = names.iter().map(|name| quoted(name)).collect();
+                    format!("SELECT * FROM ({text}) AS {} ({})", quoted(short(&own.name)), names.join(", "))
+                }
             };
-            (routine_oid(own), result, arguments.collect::<Vec<_>>().join(", "))
+            let write = |is_qualified: bool| {
+                let text = if is_qualified { self.qualified(&text, true) } else { text.clone() };
+                format!(" {};", names(text))
+            };
+            (self.view_oid(own), Named::of(write))
         };
-        self.procedures().map(texts).collect()
-    }
-
-    pub(crate) fn view_definitions(&self) -> Vec<(i64, String)> {
-        self.views().map(|own| (self.view_oid(own), format!("{};", own.query.trim()))).collect()
+        self.views().map(of).collect()
     }
 
     pub(crate) fn namespace_names(&self) -> Vec<(i64, String)> {
@@ -267,8 +279,8 @@ impl Schema {
     /// Returns the OID of a relation by name, for a literal of type `regclass`.
     pub(crate) fn relation_oid(&self, name: &str) -> Option<i64> {
         let plain = name.strip_prefix("public.").unwrap_or(name);
-        let own =
-            self.relation_names().into_iter().find(|(_, own)| own == plain || own.replace('"', "") == plain);
-        own.map(|(oid, _)| oid)
+        let plain = plain.strip_prefix("pg_catalog.").unwrap_or(plain);
+        let is_it = |own: &Named| own.plain == plain || own.plain.replace('"', "") == plain;
+        self.relation_names().into_iter().find(|(_, own)| is_it(own)).map(|(oid, _)| oid)
     }
 }

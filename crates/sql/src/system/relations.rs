@@ -1,12 +1,22 @@
 //! The relations of `pg_catalog` that describe tables and views, with their columns, indexes and constraints.
 
 use super::objects::{action_code, index_column_name, index_expressions, index_places, places};
-use super::types::{TYPES, type_modifier, type_oid};
+use super::qualified::Named;
+use super::types::{TYPES, storage_of, type_modifier, type_oid};
 use super::{BOOL, Cell, INT, INTS, OWNER, SystemRelation, TEXT, TEXTS};
 use crate::oids::{index_oid, table_oid};
 use crate::schema::Schema;
 use crate::types::short;
-use catalog::{Identity, ScalarType, Type};
+use catalog::{Identity, ScalarType, Table, Type};
+
+/// The columns that a sequence shows.
+const OF_SEQUENCE: [(&str, ScalarType); 3] =
+    [("last_value", ScalarType::BigInt), ("log_cnt", ScalarType::BigInt), ("is_called", ScalarType::Boolean)];
+
+/// Returns the number of the default of a column.
+pub(super) fn default_oid(table: &Table, place: usize) -> i64 {
+    6_000_000 + table_oid(table) * 100 + place as i64
+}
 
 impl Schema {
     /// Returns a relation of `pg_catalog` that describes relations; `None` for any other name.
@@ -21,7 +31,6 @@ impl Schema {
             "pg_tables" => self.pg_tables(),
             "pg_views" => self.pg_views(),
             "pg_indexes" => self.pg_indexes(),
-            "pg_depend" => self.pg_depend(),
             _ => return None,
         })
     }
@@ -61,6 +70,8 @@ impl Schema {
         let mut rows = Vec::new();
         let mut add =
             |oid: i64, name: &str, kind: &str, columns: usize, checks: usize, keys: bool, am: i64| {
+                let table = self.catalog().table(name).ok().filter(|_| kind == "r");
+                let has_index = table.is_some_and(|own| own.indexes.len() > usize::from(own.hidden_key));
                 let namespace = self.namespace_oid(name);
                 rows.push(vec![
                     oid.into(),
@@ -70,7 +81,7 @@ impl Schema {
                     10.into(),
                     am.into(),
                     "p".into(),
-                    (kind == "r").into(),
+                    has_index.into(),
                     (checks as i64).into(),
                     (columns as i64).into(),
                     Cell::Int(-1),
@@ -100,7 +111,8 @@ impl Schema {
                 || !table.triggers.is_empty()
                 || self.catalog().references_to(&table.name).next().is_some();
             let am = if kind == "r" { 2 } else { 0 };
-            add(table_oid(table), &table.name, kind, table.visible().len(), table.checks.len(), keys, am);
+            let columns = if kind == "S" { OF_SEQUENCE.len() } else { table.visible().len() };
+            add(table_oid(table), &table.name, kind, columns, table.checks.len(), keys, am);
             for index in table.indexes.iter().skip(usize::from(table.hidden_key)) {
                 add(index_oid(index), &index.name, "i", index.columns.len(), 0, false, 403);
             }
@@ -147,6 +159,8 @@ impl Schema {
             let oid = type_oid(ty);
             let length = TYPES.iter().find(|own| own.0 == oid).map_or(-1, |own| i64::from(own.3));
             let collation = if scalar.is_text() { 100 } else { 0 };
+            let is_enumeration = matches!(ty, Type::Scalar(own) if own.enumeration().is_some());
+            let (storage, _) = storage_of(oid);
             rows.push(vec![
                 relation.into(),
                 name.into(),
@@ -163,7 +177,7 @@ impl Schema {
                 dimensions.into(),
                 true.into(),
                 Cell::Int(-1),
-                "p".into(),
+                if is_enumeration { "p" } else { storage }.into(),
                 "".into(),
                 Cell::Null,
                 Cell::Null,
@@ -172,6 +186,12 @@ impl Schema {
             ]);
         };
         for table in self.catalog().tables() {
+            if table.sequence.is_some() {
+                for (place, (name, ty)) in OF_SEQUENCE.into_iter().enumerate() {
+                    add(table_oid(table), place, name, ty.into(), (true, false, 0), "", "");
+                }
+                continue;
+            }
             for (place, column) in table.visible().iter().enumerate() {
                 let identity = match column.identity {
                     None => "",
@@ -211,17 +231,18 @@ impl Schema {
         for table in self.catalog().tables() {
             for (place, column) in table.visible().iter().enumerate() {
                 if let Some(default) = column.default.as_ref().filter(|_| column.identity.is_none()) {
-                    let text = match default.strip_prefix("nextval('").and_then(|own| own.strip_suffix("')"))
-                    {
-                        Some(sequence) => format!("nextval('{sequence}'::regclass)"),
-                        None => default.clone(),
+                    let write = |is_qualified: bool| {
+                        let own = if is_qualified { self.qualified(default, false) } else { default.clone() };
+                        match own.strip_prefix("nextval('").and_then(|own| own.strip_suffix("')")) {
+                            Some(sequence) => format!("nextval('{sequence}'::regclass)"),
+                            None => own,
+                        }
                     };
-                    let oid = 6_000_000 + table_oid(table) * 100 + place as i64;
                     rows.push(vec![
-                        oid.into(),
+                        default_oid(table, place).into(),
                         table_oid(table).into(),
                         (place as i64 + 1).into(),
-                        text.into(),
+                        Cell::Named(Named::of(write)),
                     ]);
                 }
             }
@@ -423,36 +444,6 @@ impl Schema {
                     definition,
                 ]);
             }
-        }
-        SystemRelation::new(&columns, rows)
-    }
-
-    fn pg_depend(&self) -> SystemRelation {
-        let columns = [
-            ("classid", INT),
-            ("objid", INT),
-            ("objsubid", INT),
-            ("refclassid", INT),
-            ("refobjid", INT),
-            ("refobjsubid", INT),
-            ("deptype", TEXT),
-        ];
-        let mut rows = Vec::new();
-        for table in self.catalog().tables() {
-            let Some((owner, column)) = table.sequence.as_ref().and_then(|own| own.owner.as_ref()) else {
-                continue;
-            };
-            let Ok(owner) = self.catalog().table(owner) else { continue };
-            let place = owner.column(column).map_or(0, |place| place as i64 + 1);
-            rows.push(vec![
-                1259.into(),
-                table_oid(table).into(),
-                0.into(),
-                1259.into(),
-                table_oid(owner).into(),
-                place.into(),
-                "a".into(),
-            ]);
         }
         SystemRelation::new(&columns, rows)
     }

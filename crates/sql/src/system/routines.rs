@@ -1,16 +1,20 @@
 //! The relations of `pg_catalog` that describe functions, operators and casts: the built-in ones from their
 //! tables, and the routines of the schema.
 
+use super::qualified::Named;
+use super::routine_text::RoutineText;
 use super::types::{type_oid, type_oids};
 use super::{BOOL, Cell, INT, INTS, PUBLIC, SYSTEM, SystemRelation, TEXT, TEXTS};
 use crate::oids::routine_oid;
 use crate::schema::Schema;
+use catalog::{ScalarType, Type};
 use procedure::{
-    BuiltIn, CASTS, CastContext, Form, Kind, OperatorForm, Procedure, Volatility, built_ins, operators,
+    BuiltIn, CASTS, CastContext, Form, Kind, Mode, OperatorForm, Procedure, Volatility, built_ins, operators,
 };
+use std::sync::Arc;
 
 /// The OID of the first built-in function; the next ones follow.
-const FIRST_FUNCTION: i64 = 1_000;
+pub(super) const FIRST_FUNCTION: i64 = 1_000;
 /// The OID of the first operator; the next ones follow.
 const FIRST_OPERATOR: i64 = 6_000;
 /// The OID of the first cast; the next ones follow.
@@ -18,8 +22,14 @@ const FIRST_CAST: i64 = 10_000;
 /// The OIDs of the languages: the one in which built-in functions are written, and PL/pgSQL.
 const INTERNAL: i64 = 12;
 const PLPGSQL: i64 = 13_500;
-/// The OID of the pseudo-type of a trigger function.
+/// The languages: OID, name, whether every user may use it.
+const LANGUAGES: [(i64, &str, bool); 3] =
+    [(INTERNAL, "internal", false), (14, "sql", true), (PLPGSQL, "plpgsql", true)];
+/// The OIDs of the pseudo-types of a trigger function, of a row, and of no value.
 const TRIGGER: i64 = 2279;
+const RECORD: i64 = 2249;
+const VOID: i64 = 2278;
+const FLOAT: Type = Type::Scalar(ScalarType::Double);
 
 impl Schema {
     /// Returns a relation that describes routines, operators or casts; `None` for any other name.
@@ -58,10 +68,97 @@ impl Schema {
             ("proargmodes", TEXTS),
             ("prosrc", TEXT),
             ("proacl", TEXTS),
+            ("procost", FLOAT),
+            ("prorows", FLOAT),
+            ("proconfig", TEXTS),
         ];
-        let mut rows: Vec<_> = numbered(FIRST_FUNCTION, built_ins()).map(built_in_row).collect();
-        rows.extend(self.procedures().map(|own| routine_row(own)));
+        let built_in = |(oid, own): (i64, &BuiltIn)| built_in_row((oid, own));
+        let mut rows: Vec<_> = numbered(FIRST_FUNCTION, built_ins()).map(built_in).collect();
+        rows.extend(self.procedures().map(|own| self.routine_row(own)));
         SystemRelation::new(&columns, rows)
+    }
+
+    /// Returns the results of the functions, by OID; empty for a procedure.
+    pub(crate) fn routine_results(&self) -> Vec<(i64, Named)> {
+        let of = |own: &Arc<Procedure>| {
+            let text = RoutineText::of(own, self);
+            (routine_oid(own), Named::of(|is_qualified| text.result(own, is_qualified)))
+        };
+        self.procedures().map(of).collect()
+    }
+
+    /// Returns the parameters of the routines, by OID.
+    pub(crate) fn routine_arguments(&self, with_defaults: bool) -> Vec<(i64, Named)> {
+        let of = |own: &Arc<Procedure>| {
+            let text = RoutineText::of(own, self);
+            let write = |is_qualified| text.arguments(own, with_defaults, is_qualified);
+            (routine_oid(own), Named::of(write))
+        };
+        self.procedures().map(of).collect()
+    }
+
+    /// Returns the CREATE OR REPLACE statements of the routines, by OID.
+    pub(crate) fn routine_definitions(&self) -> Vec<(i64, Named)> {
+        let of = |own: &Arc<Procedure>| {
+            let text = RoutineText::of(own, self);
+            (routine_oid(own), Named::of(|is_qualified| text.definition(own, is_qualified)))
+        };
+        self.procedures().map(of).collect()
+    }
+
+    fn routine_row(&self, own: &Procedure) -> Vec<Cell> {
+        let text = RoutineText::of(own, self);
+        let types: Vec<i64> = own.inputs().map(|(_, parameter)| type_oid(parameter.ty)).collect();
+        let defaults = own.parameters.iter().filter(|own| own.default.is_some()).count() as i64;
+        let columns = text.columns(own);
+        let all = own.parameters.iter().map(|own| type_oid(own.ty));
+        let all = all.chain(columns.iter().map(|(_, ty)| type_oid(*ty)));
+        let modes = own.parameters.iter().map(|own| match own.mode {
+            Mode::In => "i",
+            Mode::Out => "o",
+            Mode::InOut => "b",
+        });
+        let modes = modes.chain(columns.iter().map(|_| "t")).map(str::to_owned);
+        let names = own.parameters.iter().map(|own| &own.name);
+        let names: Vec<String> = names.chain(columns.iter().map(|(name, _)| name)).cloned().collect();
+        let only_inputs = columns.is_empty() && own.parameters.iter().all(|own| !own.is_output());
+        let result = match (own.result, &own.rows) {
+            (Some((_, ty)), _) if !own.is_void => type_oid(ty),
+            _ if own.is_trigger => TRIGGER,
+            (_, Some(columns)) => match columns.as_slice() {
+                [(_, ty)] => type_oid(*ty),
+                _ => RECORD,
+            },
+            (None, None) if own.parameters.iter().any(|own| own.is_output()) => RECORD,
+            _ => VOID,
+        };
+        vec![
+            routine_oid(own).into(),
+            own.name.as_str().into(),
+            PUBLIC.into(),
+            10.into(),
+            LANGUAGES.iter().find(|known| known.1 == text.language).map_or(PLPGSQL, |known| known.0).into(),
+            if own.is_function { "f" } else { "p" }.into(),
+            text.is_definer.into(),
+            text.is_leakproof.into(),
+            text.is_strict.into(),
+            text.returns_rows().into(),
+            text.volatility.into(),
+            text.parallel.into(),
+            (types.len() as i64).into(),
+            defaults.into(),
+            0.into(),
+            result.into(),
+            Cell::Ints(types),
+            if only_inputs { Cell::Null } else { Cell::Ints(all.collect()) },
+            if names.iter().all(String::is_empty) { Cell::Null } else { Cell::Texts(names) },
+            if only_inputs { Cell::Null } else { Cell::Texts(modes.collect()) },
+            text.body.clone().into(),
+            Cell::Null,
+            Cell::Double(text.cost),
+            Cell::Double(text.rows),
+            if text.settings.is_empty() { Cell::Null } else { Cell::Texts(text.settings.clone()) },
+        ]
     }
 }
 
@@ -111,40 +208,8 @@ fn built_in_row((oid, own): (i64, &BuiltIn)) -> Vec<Cell> {
         Cell::Null,
         own.name.into(),
         Cell::Null,
-    ]
-}
-
-fn routine_row(own: &Procedure) -> Vec<Cell> {
-    let types: Vec<i64> = own.inputs().map(|(_, parameter)| type_oid(parameter.ty)).collect();
-    let defaults = own.parameters.iter().filter(|own| own.default.is_some()).count() as i64;
-    vec![
-        routine_oid(own).into(),
-        own.name.as_str().into(),
-        PUBLIC.into(),
-        10.into(),
-        PLPGSQL.into(),
-        if own.is_function { "f" } else { "p" }.into(),
-        false.into(),
-        false.into(),
-        false.into(),
-        own.rows.is_some().into(),
-        "v".into(),
-        "u".into(),
-        (types.len() as i64).into(),
-        defaults.into(),
-        0.into(),
-        match (own.result, &own.rows) {
-            (Some((_, ty)), _) if !own.is_void => type_oid(ty),
-            _ if own.is_trigger => TRIGGER,
-            (_, Some(_)) => 2249,
-            _ => 2278,
-        }
-        .into(),
-        Cell::Ints(types),
-        Cell::Null,
-        Cell::Null,
-        Cell::Null,
-        own.source.to_string().into(),
+        Cell::Double(1.0),
+        Cell::Double(if matches!(own.form, Form::Rows(_)) { 1000.0 } else { 0.0 }),
         Cell::Null,
     ]
 }
@@ -162,12 +227,12 @@ fn pg_aggregate() -> SystemRelation {
 }
 
 fn pg_language() -> SystemRelation {
-    let columns = [("oid", INT), ("lanname", TEXT), ("lanispl", BOOL), ("lanpltrusted", BOOL)];
-    let rows = vec![
-        vec![INTERNAL.into(), "internal".into(), false.into(), false.into()],
-        vec![PLPGSQL.into(), "plpgsql".into(), true.into(), true.into()],
-    ];
-    SystemRelation::new(&columns, rows)
+    let columns =
+        [("oid", INT), ("lanname", TEXT), ("lanowner", INT), ("lanispl", BOOL), ("lanpltrusted", BOOL)];
+    let row = |(oid, name, is_trusted): (i64, &str, bool)| {
+        vec![oid.into(), name.into(), 10.into(), (oid == PLPGSQL).into(), is_trusted.into()]
+    };
+    SystemRelation::new(&columns, LANGUAGES.map(row).to_vec())
 }
 
 fn pg_operator() -> SystemRelation {
@@ -180,7 +245,7 @@ fn pg_operator() -> SystemRelation {
         ("oprleft", INT),
         ("oprright", INT),
         ("oprresult", INT),
-        ("oprcode", TEXT),
+        ("oprcode", INT),
     ];
     let row = |(oid, own): (i64, &procedure::Operator)| {
         let (left, right) = match own.operands {
@@ -189,8 +254,10 @@ fn pg_operator() -> SystemRelation {
             [] => (0, 0),
         };
         let code = match own.form {
-            OperatorForm::Function(name) => name,
-            _ => "",
+            OperatorForm::Function(name) => {
+                numbered(FIRST_FUNCTION, built_ins()).find(|(_, own)| own.name == name).map_or(0, |own| own.0)
+            }
+            _ => 0,
         };
         vec![
             oid.into(),

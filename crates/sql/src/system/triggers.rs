@@ -1,9 +1,11 @@
 //! The system relations that describe triggers.
 
 use super::information_schema::DATABASE;
+use super::objects::in_parentheses;
+use super::qualified::{Named, path_text};
 use super::{BOOL, Cell, INT, INTS, SystemRelation, TEXT};
 use crate::oids::{routine_oid, table_oid};
-use crate::quoted::{quoted, quoted_path};
+use crate::quoted::quoted;
 use crate::schema::Schema;
 use catalog::{Table, Trigger, TriggerEvent, TriggerTiming};
 use std::sync::Arc;
@@ -23,22 +25,29 @@ fn event_text(trigger: &Trigger, event: TriggerEvent) -> String {
 }
 
 /// Returns a trigger's CREATE statement. A short one has the table without its schema, as for psql.
-fn definition(table: &Table, trigger: &Trigger, is_short: bool) -> String {
+fn definition(
+    schema: &Schema,
+    table: &Table,
+    trigger: &Trigger,
+    is_short: bool,
+    is_qualified: bool,
+) -> String {
     let events = EVENTS.into_iter().filter(|(event, _)| trigger.events.contains(event));
     let events: Vec<_> = events.map(|(event, _)| event_text(trigger, event)).collect();
-    let on = match is_short || table.name.contains('.') {
-        true => quoted_path(&table.name),
-        false => format!("public.{}", quoted(&table.name)),
-    };
+    let on = path_text(&table.name, !is_short || is_qualified);
     let level = if trigger.for_each_row { "ROW" } else { "STATEMENT" };
-    let when = match &trigger.condition {
-        Some(text) if is_short => format!(" WHEN ({text})"),
-        Some(text) => format!(" WHEN (({text}))"),
+    let condition = trigger.condition.as_ref();
+    let condition =
+        condition.map(|text| if is_qualified { schema.qualified(text, false) } else { text.clone() });
+    let when = match condition {
+        Some(text) if is_short => format!(" WHEN {}", in_parentheses(text)),
+        Some(text) => format!(" WHEN ({})", in_parentheses(text)),
         None => String::new(),
     };
     let arguments = trigger.arguments.iter().map(|own| format!("'{}'", own.replace('\'', "''")));
     let arguments = arguments.collect::<Vec<_>>().join(", ");
-    let (name, timing, function) = (quoted(&trigger.name), trigger.timing, quoted(&trigger.function));
+    let (name, timing) = (quoted(&trigger.name), trigger.timing);
+    let function = path_text(&trigger.function, is_qualified);
     format!(
         "CREATE TRIGGER {name} {timing} {} ON {on} FOR EACH {level}{when} EXECUTE FUNCTION \
          {function}({arguments})",
@@ -55,8 +64,11 @@ impl Schema {
     }
 
     /// Returns the CREATE TRIGGER statements of all triggers, by OID.
-    pub(crate) fn trigger_definitions(&self, are_short: bool) -> Vec<(i64, String)> {
-        self.all_triggers().map(|(oid, table, own)| (oid, definition(table, own, are_short))).collect()
+    pub(crate) fn trigger_definitions(&self, are_short: bool) -> Vec<(i64, Named)> {
+        let write = |table: &Arc<Table>, own: &Trigger| {
+            Named::of(|is_qualified| definition(self, table, own, are_short, is_qualified))
+        };
+        self.all_triggers().map(|(oid, table, own)| (oid, write(table, own))).collect()
     }
 
     pub(super) fn pg_trigger(&self) -> SystemRelation {

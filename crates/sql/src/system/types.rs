@@ -100,6 +100,31 @@ pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 16] = [
     (3802, "jsonb", "jsonb", -1, "U"),
 ];
 
+/// Returns how PostgreSQL would store values of a type: storage and alignment, by their letters. They are kept
+/// in memory here, so nothing else can be chosen.
+pub(super) fn storage_of(oid: i64) -> (&'static str, &'static str) {
+    match oid {
+        16 | 2950 => ("p", "c"),
+        21 => ("p", "s"),
+        20 | 701 | 1114 | 1184 => ("p", "d"),
+        23 | 1082 => ("p", "i"),
+        1700 => ("m", "i"),
+        _ => ("x", "i"),
+    }
+}
+
+/// Returns the name of the function that reads or writes (`in`, `out`) the text of a type.
+pub(super) fn text_function(name: &str, kind: &str, direction: &str) -> String {
+    match (kind, name) {
+        ("e", _) => format!("enum_{direction}"),
+        (_, array) if array.starts_with('_') => format!("array_{direction}"),
+        (_, "bool" | "bytea" | "int2" | "int4" | "int8" | "text" | "float8" | "bpchar" | "varchar") => {
+            format!("{name}{direction}")
+        }
+        _ => format!("{name}_{direction}"),
+    }
+}
+
 pub(super) fn type_oid(ty: Type) -> i64 {
     let (own, array) = type_oids(ty.element());
     i64::from(if matches!(ty, Type::Array(_)) { array } else { own })

@@ -29,7 +29,7 @@ pub(super) static FORMATTING: &[BuiltIn] = &[
 ];
 
 /// Returns a name as it is written in SQL, in quotes if it needs them.
-fn quoted_name(name: &str) -> String {
+pub fn quoted_name(name: &str) -> String {
     let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     match is_plain && !is_reserved(name) {

@@ -19,17 +19,19 @@ mod json_made;
 mod kind;
 mod patterns;
 mod session;
+mod sizes;
 mod texts;
 mod times;
 mod windows;
 
 pub use call::Call;
+pub use format::quoted_name;
 pub(crate) use json::wrong_kind;
 pub(crate) use json_made::json_key;
 pub use kind::Kind;
 
 use crate::query::{TableFunction, WindowFunction};
-use crate::{AggregateFunction, Draw, Evaluated};
+use crate::{AggregateFunction, Draw, Evaluated, LiveFunction};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::LazyLock;
@@ -74,6 +76,8 @@ pub enum Form {
     Operator(&'static str),
     /// What the binder knows about the session and the catalog.
     Session,
+    /// A value of the moment, which the database or the client's session knows.
+    Live(LiveFunction),
     /// Another value at every call, so that a call that uses it could not be replayed. It is refused.
     Unrepeatable,
 }
@@ -133,7 +137,7 @@ impl BuiltIn {
             Form::Values(_) | Form::Aggregate(_) | Form::Window(_) | Form::Rows(_) | Form::Operator(_) => {
                 Volatility::Immutable
             }
-            Form::Now | Form::Session => Volatility::Stable,
+            Form::Now | Form::Session | Form::Live(_) => Volatility::Stable,
             Form::Draw(_) | Form::Sequence(_) | Form::Unrepeatable => Volatility::Volatile,
         }
     }
@@ -183,6 +187,7 @@ static FAMILIES: &[&[BuiltIn]] = &[
     aggregates::AGGREGATES,
     windows::WINDOWS,
     session::SESSION,
+    sizes::SIZES,
 ];
 
 /// Returns all entries.

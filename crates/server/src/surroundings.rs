@@ -1,0 +1,190 @@
+//! What a statement of a client asks about its session and the server: settings, sessions, locks.
+//!
+//! A client lends its settings to the statement that runs, and takes them back if the statement has changed
+//! them (`set_config`). Sessions are seen as they are at the moment of the question.
+//! Held by: `crates/server/tests/suite/moment.rs`.
+
+use crate::settings::Settings;
+use crate::startup::Asking;
+use crate::{Server, hold};
+use procedure::{LiveFunction, LiveRelation, LiveValue, Surroundings};
+use reprise::SqlError;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+/// The number of the database in `pg_database`.
+const DATABASE: i64 = 5;
+
+/// The last number that a transaction was given. Numbers follow the clock, so none is given again after a
+/// restart.
+static LAST_TRANSACTION: AtomicI64 = AtomicI64::new(0);
+
+/// What a client lends to its statement.
+#[derive(Default)]
+struct Lent {
+    settings: Settings,
+    in_transaction: bool,
+    /// The number of the transaction; `None` until it is asked for.
+    transaction: Option<i64>,
+    /// Whether a change lasts longer than the statement.
+    keeps: bool,
+}
+
+/// The client's session, as its statements see it.
+pub(crate) struct OwnSession {
+    server: Weak<Server>,
+    asking: Asking,
+    lent: Mutex<Lent>,
+    /// Whether a statement has changed the settings.
+    has_changed: AtomicBool,
+}
+
+impl OwnSession {
+    pub(crate) fn new(server: &Arc<Server>, asking: Asking) -> Arc<Self> {
+        let (server, lent) = (Arc::downgrade(server), Mutex::default());
+        Arc::new(Self { server, asking, lent, has_changed: AtomicBool::new(false) })
+    }
+
+    /// Lends settings that have changed since the last time.
+    pub(crate) fn lend(&self, settings: &Settings) {
+        hold(&self.lent).settings = settings.clone();
+    }
+
+    /// Begins a statement of a transaction of several statements, or of its own.
+    pub(crate) fn begins(&self, in_transaction: bool) {
+        let mut lent = hold(&self.lent);
+        if !(in_transaction && lent.in_transaction) {
+            lent.transaction = None;
+        }
+        lent.in_transaction = in_transaction;
+    }
+
+    /// Returns the settings that a statement has changed: `Some(None)` if only for itself.
+    pub(crate) fn take_changed(&self) -> Option<Option<Settings>> {
+        // Only this connection's statements set it, so a relaxed load sees them.
+        if !self.has_changed.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.has_changed.store(false, Ordering::Relaxed);
+        let mut lent = hold(&self.lent);
+        Some(std::mem::take(&mut lent.keeps).then(|| lent.settings.clone()))
+    }
+
+    fn setting(&self, arguments: &[LiveValue]) -> Result<LiveValue, SqlError> {
+        let [LiveValue::Text(name), rest @ ..] = arguments else { return Ok(LiveValue::Null) };
+        match hold(&self.lent).settings.show(&name.to_lowercase()) {
+            Ok(value) => Ok(value.into()),
+            Err(_) if matches!(rest, [LiveValue::Int(1)]) => Ok(LiveValue::Null),
+            Err(_) => Err(SqlError::new("42704", format!("unrecognized configuration parameter \"{name}\""))),
+        }
+    }
+
+    fn set_config(&self, arguments: &[LiveValue]) -> Result<LiveValue, SqlError> {
+        let [LiveValue::Text(name), value, is_local] = arguments else {
+            return Err(SqlError::new("22004", "SET requires parameter name"));
+        };
+        let value = if let LiveValue::Text(value) = value { Some(value.as_str()) } else { None };
+        let mut lent = hold(&self.lent);
+        let (is_local, in_transaction) = (*is_local == LiveValue::Int(1), lent.in_transaction);
+        let value = lent.settings.set_config(name, value, is_local, in_transaction)?;
+        // Outside of a transaction, a local change ends with the statement.
+        lent.keeps |= in_transaction || !is_local;
+        self.has_changed.store(true, Ordering::Relaxed);
+        Ok(value.into())
+    }
+
+    fn transaction(&self) -> i64 {
+        let next = |last: i64| Some(catalog::now_us().max(last + 1));
+        *hold(&self.lent).transaction.get_or_insert_with(|| {
+            let last = LAST_TRANSACTION.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+            next(last.unwrap_or_default()).unwrap_or_default()
+        })
+    }
+
+    /// Cancels the statement of a session of the same user, or ends the session. Returns whether there is one.
+    fn signal(&self, arguments: &[LiveValue], ends: bool) -> Result<LiveValue, SqlError> {
+        let [LiveValue::Int(pid), ..] = arguments else { return Ok(LiveValue::Null) };
+        let Some(server) = self.server.upgrade() else { return Ok(false.into()) };
+        let Some(other) = i32::try_from(*pid).ok().and_then(|pid| server.connections.attended(pid)) else {
+            return Ok(false.into());
+        };
+        if other.presence.user() != self.asking.user {
+            let verb = if ends { "terminated" } else { "canceled" };
+            let message = format!(
+                "must be a member of the role whose process is being {verb} or member of pg_signal_backend"
+            );
+            return Err(SqlError::new("42501", message));
+        }
+        if ends {
+            other.end();
+        }
+        other.cancel.raise();
+        Ok(true.into())
+    }
+
+    fn locks(&self, server: &Server) -> Vec<Vec<LiveValue>> {
+        let row = |lock: crate::advisory::Shown| {
+            let null = || LiveValue::Null;
+            let mode = if lock.is_shared { "ShareLock" } else { "ExclusiveLock" };
+            let (class, object, kind) = lock.key.parts();
+            vec![
+                "advisory".into(),
+                DATABASE.into(),
+                null(),
+                null(),
+                null(),
+                null(),
+                null(),
+                class.into(),
+                object.into(),
+                kind.into(),
+                null(),
+                i64::from(lock.owner).into(),
+                mode.into(),
+                lock.is_granted.into(),
+                false.into(),
+                null(),
+            ]
+        };
+        server.advisory().shown().into_iter().map(row).collect()
+    }
+}
+
+impl Surroundings for OwnSession {
+    fn rows(&self, relation: LiveRelation) -> Option<Vec<Vec<LiveValue>>> {
+        match relation {
+            LiveRelation::Settings => Some(hold(&self.lent).settings.rows()),
+            LiveRelation::Activity => {
+                let all = self.server.upgrade().map(|server| server.connections.all()).unwrap_or_default();
+                Some(all.iter().map(|own| own.presence.row(DATABASE)).collect())
+            }
+            LiveRelation::Locks => {
+                Some(self.server.upgrade().map(|own| self.locks(&own)).unwrap_or_default())
+            }
+            _ => None,
+        }
+    }
+
+    fn value(&self, function: LiveFunction, arguments: &[LiveValue]) -> Option<Result<LiveValue, SqlError>> {
+        let asking = &self.asking;
+        Some(Ok(match function {
+            LiveFunction::CurrentSetting => return Some(self.setting(arguments)),
+            LiveFunction::SetConfig => return Some(self.set_config(arguments)),
+            LiveFunction::CancelBackend => return Some(self.signal(arguments, false)),
+            LiveFunction::TerminateBackend => return Some(self.signal(arguments, true)),
+            LiveFunction::HidesPublic => hold(&self.lent).settings.hides_public().into(),
+            LiveFunction::BackendPid => i64::from(asking.pid).into(),
+            LiveFunction::CurrentTransaction => self.transaction().into(),
+            LiveFunction::StartTime => self.server.upgrade().map(|own| own.started_us).into(),
+            LiveFunction::ClientAddress => {
+                asking.client.map(|own| own.ip().to_canonical().to_string()).into()
+            }
+            LiveFunction::ClientPort => asking.client.map(|own| i64::from(own.port())).into(),
+            LiveFunction::ServerAddress => {
+                asking.server.map(|own| own.ip().to_canonical().to_string()).into()
+            }
+            LiveFunction::ServerPort => asking.server.map(|own| i64::from(own.port())).into(),
+            _ => return None,
+        }))
+    }
+}

@@ -1,0 +1,105 @@
+//! The texts of definitions with the schema before each name, as a dump needs them: it sets an empty
+//! `search_path`, and the names in the text of a definition are those that its author wrote.
+//! Source: PostgreSQL writes a definition with the schema before every name that the path does not find.
+//!
+//! Held by: `dumps` in `crates/server/tests/suite`.
+
+use crate::schema::Schema;
+use crate::source::Source;
+use crate::types::last_name;
+use catalog::{ScalarType, Type};
+use squawk_syntax::ast::{self, AstNode};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The schema of names without one.
+const PUBLIC: &str = "public.";
+
+/// A text of a definition, in two forms.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Named {
+    /// As it is shown where the path has `public`.
+    pub(crate) plain: String,
+    /// With the schema before each name.
+    pub(crate) qualified: String,
+}
+
+impl Named {
+    /// Returns a text that has no names.
+    pub(crate) fn same(text: String) -> Self {
+        Self { qualified: text.clone(), plain: text }
+    }
+
+    /// Returns a text in both forms.
+    pub(crate) fn of(write: impl Fn(bool) -> String) -> Self {
+        Self { plain: write(false), qualified: write(true) }
+    }
+}
+
+/// Returns the name of an object as SQL text; `is_qualified`: with the schema, also where that is `public`.
+pub(crate) fn path_text(name: &str, is_qualified: bool) -> String {
+    let path = crate::quoted::quoted_path(name);
+    if is_qualified && !name.contains('.') { format!("{PUBLIC}{path}") } else { path }
+}
+
+/// Returns the name of a type.
+pub(super) fn type_text(ty: Type, is_qualified: bool) -> String {
+    let scalar = match ty.element() {
+        ScalarType::Enum(own) => path_text(&own.definition().name, is_qualified),
+        scalar => scalar.to_string(),
+    };
+    if matches!(ty, Type::Array(_)) { scalar + "[]" } else { scalar }
+}
+
+impl Schema {
+    /// Returns an expression or a query with the schema before each name of an object of `public`. A text that
+    /// cannot be read stays.
+    pub(super) fn qualified(&self, text: &str, is_query: bool) -> String {
+        let before = if is_query { "" } else { "SELECT " };
+        let Ok(source) = Source::parse(&format!("{before}{text}")) else { return text.into() };
+        let tree = source.file.syntax();
+        let named: BTreeSet<String> = tree
+            .descendants()
+            .filter_map(ast::WithTable::cast)
+            .filter_map(|own| own.name())
+            .map(|name| ast::normalize_name_node(name.syntax()))
+            .collect();
+        // By offset, so that a place gets one schema.
+        let mut places = BTreeMap::new();
+        let mut add = |offset: usize| places.insert(offset - before.len(), PUBLIC);
+        for node in tree.descendants() {
+            let start = usize::from(node.text_range().start());
+            if let Some(path) = ast::RelationNameRef::cast(node.clone()).and_then(|own| own.path_ref()) {
+                let name = last_name(&path);
+                let is_stored = self.catalog().table(&name).is_ok() || self.view(&name).is_some();
+                if path.qualifier().is_none() && is_stored && !named.contains(&name) {
+                    add(start);
+                }
+            } else if let Some(call) = ast::CallExpr::cast(node.clone()) {
+                let Some(ast::Expr::NameRef(name)) = call.expr() else { continue };
+                if self.procedure(&name.text()).is_some() {
+                    add(start);
+                } else if matches!(name.text().as_str(), "nextval" | "currval" | "setval") {
+                    let list = call.arg_list();
+                    let first = list.and_then(|list| list.args().next()).and_then(|own| own.expr());
+                    let literal = first
+                        .as_ref()
+                        .and_then(|own| own.syntax().descendants().find_map(ast::Literal::cast));
+                    let own = literal.filter(|own| own.string_value().is_some_and(|own| !own.contains('.')));
+                    if let Some(literal) = own {
+                        add(usize::from(literal.syntax().text_range().start()) + 1);
+                    }
+                }
+            } else if let Some(path) = ast::PathType::cast(node).and_then(|own| own.path_ref())
+                && path.qualifier().is_none()
+                && self.catalog().enumeration(&last_name(&path)).is_some()
+            {
+                add(usize::from(path.syntax().text_range().start()));
+            }
+        }
+        let mut changed = text.to_owned();
+        for (offset, schema) in places.into_iter().rev() {
+            changed.insert_str(offset, schema);
+        }
+        changed
+    }
+}
