@@ -1,6 +1,7 @@
 //! What a statement asks about the database at the moment at which it runs.
 //!
-//! Rows and bytes of tables are counted when they are asked for (`Tables::census`). The bytes of one index are
+//! Rows and bytes of tables are counted when they are asked for (`Tables::census`). The bytes of one index
+//! are
 //! not known.
 
 use crate::inner::Inner;

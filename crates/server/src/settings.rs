@@ -4,12 +4,12 @@
 //! Not here: what PostgreSQL's settings are (`known`), what statements ask (`surroundings`).
 
 mod known;
+mod shown;
 mod values;
 
-use self::known::{Known, all_known, boolean_of, is_custom, known};
+use self::known::{all_known, boolean_of, is_custom, known};
 use self::values::{duration_of, memory_of, memory_text, time_text};
 use crate::Options;
-use procedure::LiveValue;
 use reprise::{Access, Severity, SqlError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,7 +61,8 @@ pub(crate) struct Limits {
     checks_bodies: bool,
 }
 
-/// The settings that `pg_settings` does not list, or that have another value here at the begin of a connection.
+/// The settings that `pg_settings` does not list, or that have another value here at the begin of a
+/// connection.
 const INITIAL: [(&str, &str); 7] = [
     ("client_connection_check_interval", "1s"),
     ("is_superuser", "on"),
@@ -71,10 +72,6 @@ const INITIAL: [(&str, &str); 7] = [
     ("synchronous_commit", "on"),
     ("timezone", "UTC"),
 ];
-
-/// The settings whose values at the begin of a connection are those of the server's configuration.
-const CONFIGURED: [&str; 5] =
-    ["idle_in_transaction_session_timeout", "max_connections", "ssl", "statement_timeout", "work_mem"];
 
 /// The settings of which a client is told when they change, in the spelling of the protocol.
 const REPORTED: [&str; 13] = [
@@ -497,67 +494,10 @@ impl Settings {
         let of = |name: &'static str| Some((name, self.values.get(&name.to_lowercase())?.as_str()));
         REPORTED.into_iter().filter_map(of)
     }
-
-    /// Returns the lines of SHOW ALL: name, value and description.
-    pub(crate) fn all(&self) -> Vec<[String; 3]> {
-        let line = |(name, own): (&str, &'static Known)| {
-            let value = self.values.get(name).cloned().unwrap_or_else(|| own.first_shown());
-            [own.name.into(), value, own.description.into()]
-        };
-        all_known().map(line).collect()
-    }
-
-    /// Returns the rows of `pg_settings`.
-    pub(crate) fn rows(&self) -> Vec<Vec<LiveValue>> {
-        let described = all_known().map(|(name, own)| self.row(name, own));
-        let is_invented = |name: &&String| known(name).is_none() && is_custom(name);
-        let invented = self.values.keys().filter(is_invented).map(|name| {
-            let value = || self.values.get(name).cloned().unwrap_or_default();
-            let category = "Customized Options";
-            let mut row: Vec<LiveValue> = vec![name.as_str().into(), value().into(), LiveValue::Null];
-            row.extend([category.into(), "".into(), LiveValue::Null, "user".into(), "string".into()]);
-            row.extend(["session".into(), LiveValue::Null, LiveValue::Null, LiveValue::Null]);
-            row.extend([LiveValue::Null, LiveValue::Null, LiveValue::Null, LiveValue::Null, false.into()]);
-            row
-        });
-        described.chain(invented).collect()
-    }
-
-    fn row(&self, name: &str, own: &'static Known) -> Vec<LiveValue> {
-        let optional = |text: &'static str| Some(text).filter(|text| !text.is_empty()).into();
-        let (value, initial) = (self.values.get(name), self.initial.get(name));
-        let counted =
-            |value: Option<&String>| value.map_or_else(|| own.first.into(), |value| own.counted(value));
-        let source = match () {
-            () if value != initial => "session",
-            () if initial.is_none_or(|value| *value == own.first_shown()) => "default",
-            () if CONFIGURED.contains(&name) => "configuration file",
-            () => "client",
-        };
-        let values = own.values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
-        vec![
-            own.name.into(),
-            counted(value).into(),
-            optional(own.unit),
-            own.category.into(),
-            own.description.into(),
-            LiveValue::Null,
-            own.context.into(),
-            own.kind.into(),
-            source.into(),
-            optional(own.least),
-            optional(own.most),
-            if values.is_empty() { LiveValue::Null } else { LiveValue::Texts(values) },
-            own.first.into(),
-            counted(initial).into(),
-            LiveValue::Null,
-            LiveValue::Null,
-            false.into(),
-        ]
-    }
 }
 
-/// Returns the stored form of a style of dates. The order of day and month is that of the input, which has the
+/// Returns the stored form of a style of dates. The order of day and month is that of the input, which has
+/// the
 /// year first here.
 fn style_of(style: &str) -> String {
     let order = if style.to_lowercase().contains("dmy") { "DMY" } else { "MDY" };

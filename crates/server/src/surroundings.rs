@@ -101,7 +101,8 @@ impl OwnSession {
         })
     }
 
-    /// Cancels the statement of a session of the same user, or ends the session. Returns whether there is one.
+    /// Cancels the statement of a session of the same user, or ends the session. Returns whether there is
+    /// one.
     fn signal(&self, arguments: &[LiveValue], ends: bool) -> Result<LiveValue, SqlError> {
         let [LiveValue::Int(pid), ..] = arguments else { return Ok(LiveValue::Null) };
         let Some(server) = self.server.upgrade() else { return Ok(false.into()) };

@@ -117,7 +117,17 @@ impl Binder<'_> {
             let error = SqlError::new("42804", "only an array has elements");
             return Err(self.error(base.syntax(), error));
         };
-        let place = self.bind_as(&place, ScalarType::Integer, CastContext::Assignment)?;
+        let mut place = self.bind_as(&place, ScalarType::Integer, CastContext::Assignment)?;
+        if let Expression::Register(register) = array
+            && self.origins.is_vector(register)
+        {
+            let one = Typed::Known(Expression::Constant(Datum::Int(1)), ScalarType::Integer.into());
+            let own = Typed::Known(place, ScalarType::Integer.into());
+            place = match self.operator("+", vec![own, one], node)? {
+                Typed::Known(next, _) => next,
+                _ => unreachable!("a sum has a type"),
+            };
+        }
         Ok(Typed::Known(Expression::Element(Box::new([array, place])), element.into()))
     }
 

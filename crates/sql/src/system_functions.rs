@@ -3,7 +3,7 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
-use crate::system::{Named, OWNER, PG_CLASS, acl_default, catalog_oid};
+use crate::system::{Named, OWNER, OWNER_OF_PUBLIC, PG_CLASS, acl_default, catalog_oid};
 use catalog::{ScalarType, Type};
 use procedure::{
     ArithmeticOperator, ByValueCause, CastContext, CompareClass, CompareOperator, Expression, Function,
@@ -191,7 +191,14 @@ impl Binder<'_> {
                 let value = self.by_path(Expression::text("public"), Expression::NULL);
                 Typed::Known(value, ScalarType::Text.into())
             }
-            "pg_get_userbyid" => text(OWNER),
+            "pg_get_userbyid" => {
+                let names = vec![(OWNER_OF_PUBLIC, "pg_database_owner".to_owned())];
+                let found = looked_up(number(self)?, names, Expression::text(OWNER));
+                Typed::Known(found, ScalarType::Text.into())
+            }
+            "pg_table_is_visible" => self.visible(number(self)?, self.schema.relations_by_path()),
+            "pg_function_is_visible" => self.visible(number(self)?, self.schema.routines_by_path()),
+            "pg_type_is_visible" => self.visible(number(self)?, self.schema.types_by_path()),
             "pg_typeof" => text(&arguments[0].shown_type()),
             "pg_encoding_to_char" => text("UTF8"),
             "pg_client_encoding" => text("UTF8"),
@@ -200,17 +207,14 @@ impl Binder<'_> {
             }
             "pg_collation_is_visible"
             | "pg_conversion_is_visible"
-            | "pg_function_is_visible"
             | "pg_opclass_is_visible"
             | "pg_operator_is_visible"
             | "pg_opfamily_is_visible"
             | "pg_statistics_obj_is_visible"
-            | "pg_table_is_visible"
             | "pg_ts_config_is_visible"
             | "pg_ts_dict_is_visible"
             | "pg_ts_parser_is_visible"
             | "pg_ts_template_is_visible"
-            | "pg_type_is_visible"
             | "has_language_privilege"
             | "has_tablespace_privilege"
             | "has_type_privilege"
@@ -257,16 +261,18 @@ impl Binder<'_> {
             "pg_get_indexdef" if arguments.len() == 3 => {
                 // The definition of one column, or of the whole index.
                 let whole = self.schema.index_definitions().into_iter();
-                let whole = whole.map(|(oid, text)| ((oid, 0), text.qualified));
-                let names = whole.chain(self.schema.index_columns());
+                let whole = whole.map(|(oid, text)| ((oid, 0), text));
+                let columns = self.schema.index_columns().map(|(key, text)| (key, Named::same(text)));
+                let names = whole.chain(columns);
                 let names = names.map(|((oid, place), text)| (oid * MOST_COLUMNS + place, text)).collect();
                 let key = self.column_key(number(self)?, arguments[1].clone(), node)?;
-                Typed::Known(looked_up(key, names, Expression::NULL), ScalarType::Text.into())
+                Typed::Known(self.name_of(key, names, Expression::NULL), ScalarType::Text.into())
             }
             "pg_partition_ancestors" => null(ScalarType::Integer),
             "pg_get_indexdef" => named(self, self.schema.index_definitions())?,
             "pg_get_triggerdef" => {
-                let is_short = matches!(arguments.get(1), Some(Typed::Known(value, _)) if *value == Expression::boolean(true));
+                let short = Expression::boolean(true);
+                let is_short = matches!(arguments.get(1), Some(Typed::Known(value, _)) if *value == short);
                 named(self, self.schema.trigger_definitions(is_short))?
             }
             "pg_get_viewdef" => named(self, self.schema.view_definitions())?,
@@ -308,6 +314,22 @@ impl Binder<'_> {
             }
             _ => return Err(self.no_function(name, arguments, node)),
         })
+    }
+
+    /// Returns whether the path finds an object: `objects` are those that are not of the system, with whether
+    /// they are in `public`.
+    fn visible(&mut self, number: Expression, objects: Vec<(i64, bool)>) -> Typed {
+        let hidden = |is_hidden: &dyn Fn(bool) -> bool| {
+            let all = objects.iter().filter(|own| is_hidden(own.1)).map(|own| (own.0, String::new()));
+            let none = Expression::boolean(false);
+            let hidden = looked_up(number.clone(), all.collect(), Expression::NULL);
+            Expression::Case {
+                branches: vec![(Expression::Not(Box::new(Expression::IsNull(Box::new(hidden)))), none)],
+                otherwise: Box::new(Expression::boolean(true)),
+            }
+        };
+        let (plain, qualified) = (hidden(&|is_public| !is_public), hidden(&|_| true));
+        Typed::Known(self.by_path(plain, qualified), ScalarType::Boolean.into())
     }
 
     /// Binds `to_regclass` and similar functions: the name of an object, or NULL if there is none.

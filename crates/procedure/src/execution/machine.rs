@@ -5,7 +5,7 @@ mod grants;
 use crate::execution::frame::Frame;
 use crate::execution::services::{Handle, Output, RowSink, Sequences, Services};
 use crate::query::Measured;
-use crate::{Compiler, ExpressionCompiler, Interrupts, Register, SqlError, Surroundings};
+use crate::{Compiler, ExpressionCompiler, Interrupts, LiveRelation, Register, SqlError, Surroundings};
 use catalog::{Arena, Datum, Written};
 use memory::CREDIT;
 use std::sync::Arc;
@@ -110,6 +110,12 @@ impl Machine {
     /// Sets the source of the numbers of sequences.
     pub fn count_by(&mut self, sequences: Arc<dyn Sequences>) {
         self.services.sequences = Some(Handle(sequences));
+    }
+
+    /// Returns the rows of a relation of the moment, one behind the other.
+    pub(crate) fn live_rows(&mut self, relation: LiveRelation) -> Vec<Datum> {
+        let rows = self.services.live_rows(relation);
+        rows.iter().flatten().map(|value| value.datum(&mut self.frame.arena)).collect()
     }
 
     /// Sets what knows the values of the moment that belong to the database.

@@ -343,19 +343,14 @@ fn table_function<D: Transaction>(
                 }
             }
         }
-        TableFunction::Json(rows) => {
-            let columns = registers.len();
-            for row in rows.of(values[0], machine)?.chunks(columns) {
+        TableFunction::Json(_) | TableFunction::Live(_) => {
+            let all = match function {
+                TableFunction::Json(rows) => rows.of(values[0], machine)?,
+                TableFunction::Live(relation) => machine.live_rows(relation),
+                _ => Vec::new(),
+            };
+            for row in all.chunks(registers.len()) {
                 if emit(row, machine, data)? == Flow::Stop {
-                    return Ok(Flow::Stop);
-                }
-            }
-        }
-        TableFunction::Live(relation) => {
-            for row in machine.services.live_rows(relation) {
-                let arena = &mut machine.frame.arena;
-                let row: Vec<_> = row.iter().map(|value| value.datum(arena)).collect();
-                if emit(&row, machine, data)? == Flow::Stop {
                     return Ok(Flow::Stop);
                 }
             }

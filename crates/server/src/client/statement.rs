@@ -1,6 +1,6 @@
 //! The execution of one statement, of a simple or an extended query.
 
-use super::rows::{Rows, RowsTo, row_description, vector_of, whole_rows};
+use super::rows::{Rows, RowsTo, is_vector, row_description, whole_rows};
 use super::{Asked, Client, NamedStatement, OpenTransaction, Portal, Ran, SHORT};
 use crate::hold;
 use crate::link::Output;
@@ -292,7 +292,7 @@ impl Client {
             types: prepared.columns().iter().map(|column| column.ty).collect(),
             vectors: {
                 let columns = prepared.columns().iter().enumerate();
-                columns.filter(|(_, column)| vector_of(column).is_some()).map(|(place, _)| place).collect()
+                columns.filter(|(_, column)| is_vector(column)).map(|(place, _)| place).collect()
             },
             formats: formats.to_vec(),
             to,

@@ -5,6 +5,7 @@ use super::windows::WindowScope;
 use super::{Binder, Bound, Level, Merged, Relation, Relations, Rows};
 use crate::binder::Typed;
 use crate::error::StatementError;
+use crate::system::keywords;
 use crate::types::{last_name, object_name};
 use catalog::{ScalarType, Type};
 use procedure::query::{JoinKind, Plan, TableFunction};
@@ -69,6 +70,35 @@ pub(super) type SetColumn = (Option<&'static str>, Type);
 /// Returns whether a built-in function returns rows that its arguments make.
 pub(super) fn returns_set(name: &str) -> bool {
     built_ins_named(name).iter().any(|own| matches!(own.form, Form::Rows(_)))
+}
+
+/// Arrays with their types, and the columns that have their elements.
+type CatalogRows = (Vec<(Expression, Type)>, Vec<SetColumn>);
+
+/// Returns the rows of a function over the catalogs: arrays, and the columns that have their elements.
+fn catalog_rows(name: &str) -> Option<CatalogRows> {
+    let text = ScalarType::Text;
+    let none = |ty| (Expression::Array(Vec::new()), Type::Array(ty));
+    Some(match name {
+        "pg_get_keywords" => {
+            let types = [text, text, text, ScalarType::Boolean, text];
+            let names = ["word", "catcode", "catdesc", "barelabel", "baredesc"];
+            let arrays = keywords().into_iter().zip(types);
+            let arrays = arrays.map(|(own, ty)| (Expression::Array(own), Type::Array(ty))).collect();
+            let columns = names.into_iter().zip(types).map(|(name, ty)| (Some(name), ty.into()));
+            (arrays, columns.collect())
+        }
+        // No object has options.
+        "pg_options_to_table" => {
+            let columns = ["option_name", "option_value"].map(|name| (Some(name), text.into()));
+            (vec![none(text), none(text)], columns.to_vec())
+        }
+        // No table is partitioned.
+        "pg_partition_ancestors" | "pg_partition_tree" => {
+            (vec![none(ScalarType::Integer)], vec![(None, ScalarType::Integer.into())])
+        }
+        _ => return None,
+    })
 }
 
 impl Binder<'_> {
@@ -317,19 +347,13 @@ impl Binder<'_> {
         let (function, types): (_, Vec<SetColumn>) = match name.as_str() {
             name if returns_set(name) => self.set_function(name, &mut bound, node)?,
             // No table is partitioned.
-            // No object has options.
-            "pg_options_to_table" => {
-                let text = ScalarType::Text;
-                let none = || (Expression::Array(Vec::new()), Type::Array(text));
-                bound = vec![none(), none()];
-                let columns = ["option_name", "option_value"].map(|name| (Some(name), text.into()));
-                (TableFunction::Unnest, columns.to_vec())
+            name => {
+                let Some((arrays, columns)) = catalog_rows(name) else {
+                    return Err(self.unsupported(node, &format!("function {name} in FROM")));
+                };
+                bound = arrays;
+                (TableFunction::Unnest, columns)
             }
-            "pg_partition_ancestors" | "pg_partition_tree" => {
-                bound = vec![(Expression::Array(Vec::new()), Type::Array(ScalarType::Integer))];
-                (TableFunction::Unnest, vec![(None, ScalarType::Integer.into())])
-            }
-            _ => return Err(self.unsupported(node, &format!("function {name} in FROM"))),
         };
         let (alias, names) = self.alias_of(item.alias())?;
         let only =

@@ -2,6 +2,7 @@
 //! receive.
 //! Source: PostgreSQL, `markTargetListOrigin` in parse_target.c.
 
+use crate::system::{VECTORS, integers_oid};
 use catalog::{Column, Type};
 use procedure::query::OutputColumn;
 use procedure::{Expression, Register};
@@ -67,6 +68,12 @@ impl Origins {
 
     pub(super) fn of(&self, register: Register) -> Option<Known> {
         self.0.get(&register).copied()
+    }
+
+    /// Returns whether a register has values of a column of the catalogs whose first element is at 0.
+    pub(crate) fn is_vector(&self, register: Register) -> bool {
+        let oid = self.of(register).and_then(|known| integers_oid(known.origin));
+        oid.is_some_and(|oid| VECTORS.contains(&oid))
     }
 
     /// Returns the description of a column.

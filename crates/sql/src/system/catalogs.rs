@@ -8,7 +8,8 @@ use super::{BOOL, Cell, INT, INTS, SystemRelation, SystemRows, TEXT, TEXTS};
 use crate::plan::ColumnOrigin;
 use catalog::{ScalarType, Type};
 
-/// A table: its name, its number, and its columns, each with a letter for its type. `?` is a column that may be
+/// A table: its name, its number, and its columns, each with a letter for its type. `?` is a column that
+/// may be
 /// NULL.
 type Catalog = (&'static str, i64, &'static str);
 
@@ -168,7 +169,7 @@ const CATALOGS: [Catalog; 64] = [
         "oid i, proname t, pronamespace i, proowner i, prolang i, procost f, prorows f, \
          provariadic i, prosupport p, prokind t, prosecdef b, proleakproof b, proisstrict b, \
          proretset b, provolatile t, proparallel t, pronargs i, pronargdefaults i, prorettype i, \
-         proargtypes V, proallargtypes ?I, proargmodes ?T, proargnames ?T, proargdefaults ?t, \
+         proargtypes V, proallargtypes ?o, proargmodes ?T, proargnames ?T, proargdefaults ?t, \
          protrftypes ?I, prosrc t, probin ?t, prosqlbody ?t, proconfig ?T, proacl ?T",
     ),
     (
@@ -276,7 +277,7 @@ fn type_of(letter: &str) -> Type {
         "f" => ScalarType::Double.into(),
         "z" => ScalarType::Timestamptz.into(),
         "y" => ScalarType::Bytea.into(),
-        "I" | "V" | "v" => INTS,
+        "I" | "V" | "v" | "o" => INTS,
         "T" => TEXTS,
         "F" => Type::Array(ScalarType::Double),
         _ => TEXT,
@@ -316,9 +317,15 @@ fn unknown(ty: Type, declared: Declared) -> Cell {
     }
 }
 
-/// Returns the type that PostgreSQL gives to a column whose values are shown as numbers with blanks between
-/// them: `int2vector` or `oidvector`. `None`: the column has another type.
-pub fn vector_oid(origin: ColumnOrigin) -> Option<u32> {
+/// The numbers of the types `int2vector` and `oidvector`, whose values are shown as numbers with blanks
+/// between
+/// them, and whose first element is at 0.
+pub const VECTORS: [u32; 2] = [22, 30];
+
+/// Returns the type that PostgreSQL gives to a column of integers: `int2vector`, `oidvector` or `oid[]`.
+/// `None`:
+/// the column has the type that it has here.
+pub fn integers_oid(origin: ColumnOrigin) -> Option<u32> {
     // Tables and views of the schema have greater numbers.
     if i64::from(origin.relation) >= crate::oids::FIRST_TABLE {
         return None;
@@ -326,8 +333,9 @@ pub fn vector_oid(origin: ColumnOrigin) -> Option<u32> {
     let (.., columns) = CATALOGS.iter().find(|own| own.1 == i64::from(origin.relation))?;
     let column = columns.split(", ").nth(usize::from(origin.column).checked_sub(1)?)?;
     match column.rsplit_once(' ')?.1 {
-        "v" => Some(22),
-        "V" => Some(30),
+        "v" => Some(VECTORS[0]),
+        "V" => Some(VECTORS[1]),
+        "?o" => Some(1028),
         _ => None,
     }
 }
@@ -342,7 +350,8 @@ pub(crate) fn catalog_names() -> impl Iterator<Item = (i64, String)> {
     CATALOGS.iter().map(|(name, oid, _)| (*oid, (*name).to_owned()))
 }
 
-/// Gives a relation all columns that PostgreSQL's table of the same name has, in its order. `None`: there is no
+/// Gives a relation all columns that PostgreSQL's table of the same name has, in its order. `None`: there
+/// is no
 /// such table, and the relation is not known either.
 pub(super) fn completed(name: &str, known: Option<SystemRelation>) -> Option<SystemRelation> {
     let Some((_, oid, declared)) = CATALOGS.iter().find(|own| own.0 == name) else { return known };

@@ -2,15 +2,67 @@
 //! always empty.
 
 use super::catalogs::catalog_oid;
+use super::numbered::handler_oid;
 use super::types::{SCALARS, TYPES, storage_of, text_function, type_oids};
-use super::{BOOL, Cell, INT, OWNER, PUBLIC, SYSTEM, SystemRelation, SystemRows, TEXT, TEXTS};
+use super::{
+    BOOL, Cell, INT, OWNER, OWNER_OF_PUBLIC, PUBLIC, SYSTEM, SystemRelation, SystemRows, TEXT, TEXTS,
+};
 use crate::schema::Schema;
 use crate::types::{in_schema_of, short};
 use catalog::{EnumType, ScalarType, Type};
 use procedure::LiveRelation;
 
-/// The number of the role `pg_database_owner`.
-const OWNER_OF_PUBLIC: i64 = 6171;
+/// The columns of `pg_type`.
+const OF_TYPES: [(&str, Type); 23] = [
+    ("oid", INT),
+    ("typname", TEXT),
+    ("typnamespace", INT),
+    ("typlen", INT),
+    ("typtype", TEXT),
+    ("typcategory", TEXT),
+    ("typelem", INT),
+    ("typarray", INT),
+    ("typrelid", INT),
+    ("typbasetype", INT),
+    ("typtypmod", INT),
+    ("typnotnull", BOOL),
+    ("typcollation", INT),
+    ("typdelim", TEXT),
+    ("typinput", INT),
+    ("typoutput", INT),
+    ("typstorage", TEXT),
+    ("typalign", TEXT),
+    ("typbyval", BOOL),
+    ("typispreferred", BOOL),
+    ("typowner", INT),
+    ("typisdefined", BOOL),
+    ("typdefault", TEXT),
+];
+
+/// The types of which no column has values: number, name, length, kind and category. The catalogs have
+/// columns
+/// of some of them in PostgreSQL.
+const WITHOUT_VALUES: [(i64, &str, i64, &str, &str); 19] = [
+    (18, "char", 1, "b", "Z"),
+    (19, "name", 64, "b", "S"),
+    (22, "int2vector", -1, "b", "A"),
+    (24, "regproc", 4, "b", "N"),
+    (26, "oid", 4, "b", "N"),
+    (30, "oidvector", -1, "b", "A"),
+    (705, "unknown", -2, "p", "X"),
+    (2202, "regprocedure", 4, "b", "N"),
+    (2205, "regclass", 4, "b", "N"),
+    (2206, "regtype", 4, "b", "N"),
+    (2249, "record", -1, "p", "P"),
+    (2275, "cstring", -2, "p", "P"),
+    (2276, "any", 4, "p", "P"),
+    (2277, "anyarray", -1, "p", "P"),
+    (2278, "void", 4, "p", "P"),
+    (2279, "trigger", 4, "p", "P"),
+    (2283, "anyelement", 4, "p", "P"),
+    (3500, "anyenum", 4, "p", "P"),
+    (4089, "regnamespace", 4, "b", "N"),
+];
 
 /// The number of the first label of an enumeration.
 const FIRST_LABEL: i64 = 6_000_000;
@@ -21,7 +73,8 @@ fn privileges_of_public() -> Cell {
     Cell::Texts(items.map(str::to_owned).to_vec())
 }
 
-/// Returns `pg_init_privs`: the privileges from the beginning that the owners of their objects would not have.
+/// Returns `pg_init_privs`: the privileges from the beginning that the owners of their objects would not
+/// have.
 fn pg_init_privs() -> SystemRelation {
     let columns =
         [("objoid", INT), ("classoid", INT), ("objsubid", INT), ("privtype", TEXT), ("initprivs", TEXTS)];
@@ -73,31 +126,6 @@ impl Schema {
     }
 
     fn pg_type(&self) -> SystemRelation {
-        let columns = [
-            ("oid", INT),
-            ("typname", TEXT),
-            ("typnamespace", INT),
-            ("typlen", INT),
-            ("typtype", TEXT),
-            ("typcategory", TEXT),
-            ("typelem", INT),
-            ("typarray", INT),
-            ("typrelid", INT),
-            ("typbasetype", INT),
-            ("typtypmod", INT),
-            ("typnotnull", BOOL),
-            ("typcollation", INT),
-            ("typdelim", TEXT),
-            ("typinput", TEXT),
-            ("typoutput", TEXT),
-            ("typstorage", TEXT),
-            ("typalign", TEXT),
-            ("typbyval", BOOL),
-            ("typispreferred", BOOL),
-            ("typowner", INT),
-            ("typisdefined", BOOL),
-            ("typdefault", TEXT),
-        ];
         let mut rows = Vec::new();
         let mut add =
             |oid: i64, path: &str, kind: &str, length: i64, category: &str, element: i64, array: i64| {
@@ -121,8 +149,8 @@ impl Schema {
                     false.into(),
                     collation.into(),
                     ",".into(),
-                    text_function(name, kind, "in").into(),
-                    text_function(name, kind, "out").into(),
+                    handler_oid(&text_function(name, kind, "in")).into(),
+                    handler_oid(&text_function(name, kind, "out")).into(),
                     if kind == "e" { "p" } else { storage }.into(),
                     alignment.into(),
                     (1..=8).contains(&length).into(),
@@ -141,13 +169,16 @@ impl Schema {
             add(*oid, name, "b", i64::from(*length), category, 0, array.into());
             add(array.into(), &format!("_{name}"), "b", -1, "A", *oid, 0);
         }
+        for (oid, name, length, kind, category) in WITHOUT_VALUES {
+            add(oid, name, kind, length, category, 0, 0);
+        }
         for own in self.catalog.enumerations().map(EnumType::definition) {
             let oid = i64::from(own.oid);
             add(oid, &own.name, "e", 4, "E", 0, oid + 1);
             let array = in_schema_of(&own.name, format!("_{}", own.short_name()));
             add(oid + 1, &array, "b", -1, "A", oid, 0);
         }
-        SystemRelation::new(&columns, rows)
+        SystemRelation::new(&OF_TYPES, rows)
     }
 
     fn pg_enum(&self) -> SystemRelation {

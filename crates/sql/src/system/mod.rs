@@ -11,6 +11,7 @@ mod comments;
 mod dependencies;
 mod general;
 mod information_schema;
+mod keywords;
 mod numbered;
 mod objects;
 mod qualified;
@@ -25,10 +26,11 @@ use crate::schema::Schema;
 use catalog::{ScalarType, Type};
 use procedure::LiveRelation;
 
-pub use catalogs::vector_oid;
+pub use catalogs::{VECTORS, integers_oid};
 pub(crate) use catalogs::{catalog_names, catalog_oid};
 pub(crate) use comments::PG_CLASS;
 pub use information_schema::DATABASE;
+pub(crate) use keywords::keywords;
 pub(crate) use numbered::acl_default;
 pub(crate) use qualified::{Named, path_text};
 pub use types::{SCALARS, type_length, type_modifier, type_oids};
@@ -107,6 +109,8 @@ impl From<i64> for Cell {
 
 /// The owner of all objects: there are no roles yet.
 pub(crate) const OWNER: &str = "postgres";
+/// The number of the role `pg_database_owner`.
+pub(crate) const OWNER_OF_PUBLIC: i64 = 6171;
 const PUBLIC: i64 = 2200;
 const SYSTEM: i64 = 11;
 const INFORMATION: i64 = 13_000;

@@ -3,13 +3,61 @@
 use super::qualified::{Named, path_text};
 use super::types::type_oids;
 use super::{OWNER, SCALARS, TYPES};
-use crate::oids::routine_oid;
+use crate::oids::{index_oid, routine_oid, table_oid};
 use crate::schema::Schema;
 use catalog::Type;
 use procedure::{BuiltIn, built_ins};
 
 /// The names of functions that PostgreSQL's catalogs refer to, and that no statement can call.
-const HANDLERS: [(i64, &str); 2] = [(3, "heap_tableam_handler"), (330, "bthandler")];
+const HANDLERS: [(i64, &str); 42] = [
+    (3, "heap_tableam_handler"),
+    (330, "bthandler"),
+    (34, "namein"),
+    (35, "nameout"),
+    (1245, "charin"),
+    (33, "charout"),
+    (38, "int2in"),
+    (39, "int2out"),
+    (42, "int4in"),
+    (43, "int4out"),
+    (44, "regprocin"),
+    (45, "regprocout"),
+    (46, "textin"),
+    (47, "textout"),
+    (214, "float8in"),
+    (215, "float8out"),
+    (321, "json_in"),
+    (322, "json_out"),
+    (460, "int8in"),
+    (461, "int8out"),
+    (750, "array_in"),
+    (751, "array_out"),
+    (1044, "bpcharin"),
+    (1045, "bpcharout"),
+    (1046, "varcharin"),
+    (1047, "varcharout"),
+    (1084, "date_in"),
+    (1085, "date_out"),
+    (1150, "timestamptz_in"),
+    (1151, "timestamptz_out"),
+    (1242, "boolin"),
+    (1243, "boolout"),
+    (1244, "byteain"),
+    (31, "byteaout"),
+    (1312, "timestamp_in"),
+    (1313, "timestamp_out"),
+    (1701, "numeric_in"),
+    (1702, "numeric_out"),
+    (2952, "uuid_in"),
+    (2953, "uuid_out"),
+    (3504, "enum_in"),
+    (3505, "enum_out"),
+];
+
+/// Returns the number of a function that statements cannot call; 0 if it is not known.
+pub(super) fn handler_oid(name: &str) -> i64 {
+    HANDLERS.iter().find(|own| own.1 == name).map_or(0, |own| own.0)
+}
 
 /// Returns the privileges of an object of each kind of which none were given, by the letters of `acldefault`.
 /// There are no privileges yet: the owner has all.
@@ -58,7 +106,9 @@ impl Schema {
                 });
                 let handlers = HANDLERS.map(|(oid, name)| (oid, Named::same(name.into())));
                 let none = [(0, Named::same("-".into()))];
-                own.chain(built_in_names().map(same)).chain(handlers).chain(none).collect()
+                // The number of a handler is that of PostgreSQL, and comes before that of a built-in
+                // function.
+                own.chain(handlers).chain(built_in_names().map(same)).chain(none).collect()
             }
             "regprocedure" => {
                 let text = |own: &std::sync::Arc<procedure::Procedure>, is_qualified: bool| {
@@ -72,6 +122,32 @@ impl Schema {
             }
             _ => return None,
         })
+    }
+
+    /// Returns the relations of the schema, with whether each is in `public`.
+    pub(crate) fn relations_by_path(&self) -> Vec<(i64, bool)> {
+        let is_public = |name: &str| !name.contains('.');
+        let tables = self.catalog().tables().flat_map(|table| {
+            let own = is_public(&table.name);
+            let indexes = table.indexes.iter().map(move |index| (index_oid(index), own));
+            indexes.chain([(table_oid(table), own)])
+        });
+        tables.chain(self.views().map(|view| (self.view_oid(view), is_public(&view.name)))).collect()
+    }
+
+    /// Returns the routines, which all are in `public`.
+    pub(crate) fn routines_by_path(&self) -> Vec<(i64, bool)> {
+        self.procedures().map(|own| (routine_oid(own), true)).collect()
+    }
+
+    /// Returns the types of the schema, with whether each is in `public`.
+    pub(crate) fn types_by_path(&self) -> Vec<(i64, bool)> {
+        let own = self.catalog().enumerations().map(|own| own.definition());
+        let both = own.flat_map(|own| {
+            let is_public = !own.name.contains('.');
+            [(i64::from(own.oid), is_public), (i64::from(own.oid) + 1, is_public)]
+        });
+        both.collect()
     }
 
     /// Returns the number of an object by its name.

@@ -46,7 +46,7 @@ pub(super) fn index_column_name(table: &Table, column: usize) -> String {
 /// Returns the columns of an index as `pg_index.indkey` has them: by number, 0 for an expression.
 pub(super) fn index_places(table: &Table, index: &Index) -> Cell {
     let place = |column: &usize| part_column(table, *column).map_or(0, |own| own as i64 + 1);
-    Cell::Ints(index.columns.iter().map(place).collect())
+    Cell::Ints(index.columns.iter().chain(&index.details.included).map(place).collect())
 }
 
 /// Returns the expressions of an index as SQL text; `None` without any.
@@ -160,13 +160,11 @@ impl Schema {
             [] => String::new(),
             included => format!(" INCLUDE ({})", columns_of(table, included)),
         };
+        let condition = index.details.condition.as_ref().map(|text| self.named(text, false));
         Named::of(|is_qualified| {
-            let condition = index.details.condition.as_ref();
-            let condition =
-                condition.map(|text| if is_qualified { self.qualified(text, false) } else { text.clone() });
-            let condition =
-                condition.map(|text| format!(" WHERE {}", in_parentheses(text))).unwrap_or_default();
-            format!("{start}{include}{condition}")
+            let condition = condition.as_ref().map(|own| own.form(is_qualified));
+            let condition = condition.map(|text| format!(" WHERE {}", in_parentheses(text)));
+            format!("{start}{include}{}", condition.unwrap_or_default())
         })
     }
 
@@ -207,9 +205,9 @@ impl Schema {
                     name,
                     kind: "c",
                     table,
-                    definition: Named {
-                        plain: format!("CHECK ({text})"),
-                        qualified: format!("CHECK ({})", self.qualified(text, false)),
+                    definition: {
+                        let text = self.named(text, false);
+                        Named::of(|is_qualified| format!("CHECK ({})", text.form(is_qualified)))
                     },
                     index: 0,
                     columns: Vec::new(),
@@ -260,10 +258,8 @@ impl Schema {
                     format!("SELECT * FROM ({text}) AS {} ({})", quoted(short(&own.name)), names.join(", "))
                 }
             };
-            let write = |is_qualified: bool| {
-                let text = if is_qualified { self.qualified(&text, true) } else { text.clone() };
-                format!(" {};", names(text))
-            };
+            let text = self.named(&text, true);
+            let write = |is_qualified: bool| format!(" {};", names(text.form(is_qualified)));
             (self.view_oid(own), Named::of(write))
         };
         self.views().map(of).collect()

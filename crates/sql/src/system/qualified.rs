@@ -8,6 +8,7 @@ use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::last_name;
 use catalog::{ScalarType, Type};
+use squawk_syntax::SyntaxToken;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,6 +28,11 @@ impl Named {
     /// Returns a text that has no names.
     pub(crate) fn same(text: String) -> Self {
         Self { qualified: text.clone(), plain: text }
+    }
+
+    /// Returns one of the forms.
+    pub(crate) fn form(&self, is_qualified: bool) -> String {
+        if is_qualified { self.qualified.clone() } else { self.plain.clone() }
     }
 
     /// Returns a text in both forms.
@@ -51,7 +57,8 @@ pub(super) fn type_text(ty: Type, is_qualified: bool) -> String {
 }
 
 impl Schema {
-    /// Returns an expression or a query with the schema before each name of an object of `public`. A text that
+    /// Returns an expression or a query with the schema before each name of an object of `public`. A text
+    /// that
     /// cannot be read stays.
     pub(super) fn qualified(&self, text: &str, is_query: bool) -> String {
         let before = if is_query { "" } else { "SELECT " };
@@ -102,4 +109,46 @@ impl Schema {
         }
         changed
     }
+
+    /// Returns an expression or a query in both forms.
+    pub(super) fn named(&self, text: &str, is_query: bool) -> Named {
+        Named { plain: unqualified(text, is_query), qualified: self.qualified(text, is_query) }
+    }
+}
+
+/// Returns an expression or a query without `public` before names. A text that cannot be read stays.
+fn unqualified(text: &str, is_query: bool) -> String {
+    let before = if is_query { "" } else { "SELECT " };
+    if !text.contains(PUBLIC) {
+        return text.into();
+    }
+    let Ok(source) = Source::parse(&format!("{before}{text}")) else { return text.into() };
+    let tokens = source.file.syntax().descendants_with_tokens().filter_map(|own| own.into_token());
+    let tokens: Vec<_> = tokens.collect();
+    let mut places = Vec::new();
+    for (place, token) in tokens.iter().enumerate() {
+        let start = usize::from(token.text_range().start());
+        let is_before_dot = tokens.get(place + 1).is_some_and(|next| next.text() == ".");
+        let is_behind_dot = place > 0 && tokens[place - 1].text() == ".";
+        if token.text() == "public" && is_before_dot && !is_behind_dot {
+            places.push(start);
+        } else if token.text().starts_with("'public.") && is_sequence_name(token) {
+            places.push(start + 1);
+        }
+    }
+    let mut changed = text.to_owned();
+    for offset in places.into_iter().rev() {
+        let offset = offset - before.len();
+        changed.replace_range(offset..offset + PUBLIC.len(), "");
+    }
+    changed
+}
+
+/// Returns whether a literal names a sequence, as the argument of a function or in a cast to `regclass`.
+fn is_sequence_name(token: &SyntaxToken) -> bool {
+    let mut around = token.parent_ancestors().take(4);
+    around.any(|node| {
+        let text = node.text().to_string();
+        text.ends_with("::regclass") || text.starts_with("nextval(") || text.starts_with("currval(")
+    })
 }

@@ -7,11 +7,19 @@ use super::{BOOL, Cell, INT, INTS, OWNER, SystemRelation, TEXT, TEXTS};
 use crate::oids::{index_oid, table_oid};
 use crate::schema::Schema;
 use crate::types::short;
-use catalog::{Identity, ScalarType, Table, Type};
+use catalog::{Identity, Index, ScalarType, Table, Type};
 
 /// The columns that a sequence shows.
 const OF_SEQUENCE: [(&str, ScalarType); 3] =
     [("last_value", ScalarType::BigInt), ("log_cnt", ScalarType::BigInt), ("is_called", ScalarType::Boolean)];
+
+/// Returns the order of a column of an index: 1 for DESC, and 2 for NULLS FIRST.
+fn option_of(index: &Index, place: usize) -> i64 {
+    let order = index.details.orders.get(place).map(String::as_str).unwrap_or_default();
+    let descends = order.contains("DESC");
+    let nulls_first = if descends { !order.contains("NULLS LAST") } else { order.contains("NULLS FIRST") };
+    i64::from(descends) + 2 * i64::from(nulls_first)
+}
 
 /// Returns the number of the default of a column.
 pub(super) fn default_oid(table: &Table, place: usize) -> i64 {
@@ -231,8 +239,9 @@ impl Schema {
         for table in self.catalog().tables() {
             for (place, column) in table.visible().iter().enumerate() {
                 if let Some(default) = column.default.as_ref().filter(|_| column.identity.is_none()) {
+                    let text = self.named(default, false);
                     let write = |is_qualified: bool| {
-                        let own = if is_qualified { self.qualified(default, false) } else { default.clone() };
+                        let own = text.form(is_qualified);
                         match own.strip_prefix("nextval('").and_then(|own| own.strip_suffix("')")) {
                             Some(sequence) => format!("nextval('{sequence}'::regclass)"),
                             None => own,
@@ -278,7 +287,7 @@ impl Schema {
                 rows.push(vec![
                     index_oid(index).into(),
                     table_oid(table).into(),
-                    count.into(),
+                    (count + index.details.included.len() as i64).into(),
                     count.into(),
                     index.unique.into(),
                     false.into(),
@@ -291,9 +300,14 @@ impl Schema {
                     false.into(),
                     true.into(),
                     index_places(table, index),
-                    Cell::Ints(vec![0; index.columns.len()]),
-                    index_expressions(table, index).map_or(Cell::Null, Cell::from),
-                    index.details.condition.clone().map_or(Cell::Null, Cell::from),
+                    Cell::Ints((0..index.columns.len()).map(|place| option_of(index, place)).collect()),
+                    index_expressions(table, index)
+                        .map_or(Cell::Null, |text| self.named(&text, false).into()),
+                    index
+                        .details
+                        .condition
+                        .as_ref()
+                        .map_or(Cell::Null, |text| self.named(text, false).into()),
                 ]);
             }
         }

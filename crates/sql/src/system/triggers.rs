@@ -37,8 +37,7 @@ fn definition(
     let on = path_text(&table.name, !is_short || is_qualified);
     let level = if trigger.for_each_row { "ROW" } else { "STATEMENT" };
     let condition = trigger.condition.as_ref();
-    let condition =
-        condition.map(|text| if is_qualified { schema.qualified(text, false) } else { text.clone() });
+    let condition = condition.map(|text| schema.named(text, false).form(is_qualified));
     let when = match condition {
         Some(text) if is_short => format!(" WHEN {}", in_parentheses(text)),
         Some(text) => format!(" WHEN ({})", in_parentheses(text)),

@@ -100,7 +100,8 @@ pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 16] = [
     (3802, "jsonb", "jsonb", -1, "U"),
 ];
 
-/// Returns how PostgreSQL would store values of a type: storage and alignment, by their letters. They are kept
+/// Returns how PostgreSQL would store values of a type: storage and alignment, by their letters. They are
+/// kept
 /// in memory here, so nothing else can be chosen.
 pub(super) fn storage_of(oid: i64) -> (&'static str, &'static str) {
     match oid {

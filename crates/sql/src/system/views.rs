@@ -1,5 +1,5 @@
 //! The views of `pg_catalog`: those that are queries over other relations, and those that are always empty.
-//! Source: PostgreSQL 15's `system_views.sql`. A counter that Reprise does not keep is NULL.
+//! Source: PostgreSQL 15's system views. A counter that Reprise does not keep is NULL.
 
 use super::{SystemRelation, catalogs};
 use crate::schema::View;

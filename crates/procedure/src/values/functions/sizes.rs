@@ -5,7 +5,8 @@ use super::{BuiltIn, Call, Kind};
 use crate::{Evaluated, SqlError};
 use catalog::Datum;
 
-/// A unit: its name, the amount up to which it is used, whether an amount is rounded by half, and the power of
+/// A unit: its name, the amount up to which it is used, whether an amount is rounded by half, and the power
+/// of
 /// two.
 struct Unit {
     name: &'static str,
