@@ -56,7 +56,6 @@ pub use values::functions::{BuiltIn, Form, Kind, SequenceFunction, Volatility, b
 pub use values::operators::{Operator, OperatorForm, operators, operators_named};
 pub use values::recovery::{RecoveryColumn, RecoveryProgress, RecoverySource};
 pub use values::statistics::Statistic;
-pub use values::times::Interval;
 
 /// The version of the executor's semantics. It is in log files: a release replays a log only if the log has
 /// the release's number.
