@@ -37,7 +37,7 @@ const INTEGER: u8 = 1;
 const BYTES: u8 = u8::MAX;
 
 impl ScalarType {
-    /// Returns the type's family; `None` for doubles, JSON, and decimals of more than 18 digits or
+    /// Returns the type's family; `None` for doubles, JSON, intervals, and decimals of more than 18 digits or
     /// without a scale, whose equal values have several representations, or do not fit a machine word; and
     /// for enumerations, which are no one type.
     pub fn family(self) -> Option<Family> {
@@ -45,7 +45,7 @@ impl ScalarType {
             Self::SmallInt | Self::Integer | Self::BigInt => Family::Exact,
             Self::Numeric { .. } if self.is_machine_numeric() => Family::Exact,
             Self::Numeric { .. } | Self::AnyNumeric | Self::Double => return None,
-            Self::Json | Self::Jsonb | Self::Enum(_) => return None,
+            Self::Json | Self::Jsonb | Self::Enum(_) | Self::Interval => return None,
             Self::Boolean => Family::Boolean,
             Self::Char(_) | Self::Varchar(_) | Self::Text => Family::Text,
             Self::Timestamp | Self::Timestamptz | Self::ShortTimestamp { .. } => Family::Timestamp,

@@ -240,7 +240,7 @@ pub fn skip_value(ty: Type, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Value, datum_from_value, value_from_datum};
+    use crate::{Interval, Value, datum_from_value, value_from_datum};
 
     fn samples() -> Vec<(Value, Type)> {
         let wide = ScalarType::Numeric { precision: 30, scale: 4 };
@@ -261,6 +261,7 @@ mod tests {
                 Type::Array(ScalarType::Integer),
             ),
             (Value::Uuid([7; 16]), ScalarType::Uuid.into()),
+            (Value::Interval(Interval { months: -1, days: 2, us: i64::MIN }), ScalarType::Interval.into()),
             (Value::from("{\"a\": [1, null]}"), ScalarType::Jsonb.into()),
         ]
     }

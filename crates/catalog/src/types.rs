@@ -55,6 +55,8 @@ pub enum ScalarType {
     Jsonb,
     /// An enumeration.
     Enum(EnumType),
+    /// Months, days and microseconds.
+    Interval,
 }
 
 /// The type of a variable, parameter or column.
@@ -149,15 +151,17 @@ impl ScalarType {
         self.is_text() || self.is_json()
     }
 
-    /// Returns whether values are held as bytes (text, JSON, bytea, uuid).
+    /// Returns whether values are held as bytes (text, JSON, bytea, uuid, interval).
     pub fn is_bytes(self) -> bool {
-        self.is_utf8() || matches!(self, Self::Bytea | Self::Uuid)
+        self.is_utf8() || matches!(self, Self::Bytea | Self::Uuid | Self::Interval)
     }
 
     /// Returns whether an index can hold the type: its values have an order, and one representation each that
     /// a key has, too.
     pub fn is_key(self) -> bool {
-        !self.is_json() && (!self.is_exact() || self.is_integer() || self.is_machine_numeric())
+        !self.is_json()
+            && self != Self::Interval
+            && (!self.is_exact() || self.is_integer() || self.is_machine_numeric())
     }
 
     /// Returns the scale that all values of the type share; `None` when they have none in common.
@@ -232,6 +236,7 @@ impl fmt::Display for ScalarType {
             Self::Json => f.write_str("json"),
             Self::Jsonb => f.write_str("jsonb"),
             Self::Enum(own) => f.write_str(own.definition().short_name()),
+            Self::Interval => f.write_str("interval"),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::input::{NoInteger, array_elements, boolean_of, bytea_of, double_of, integer_of, uuid_of};
 use crate::{
-    Arena, Datum, Decimal, DecimalError, Json, ScalarType, TemporalError, Type, check_json, checked_date,
-    checked_timestamp, rounded_timestamp,
+    Arena, Datum, Decimal, DecimalError, Interval, Json, ScalarType, TemporalError, Type, check_json,
+    checked_date, checked_timestamp, rounded_timestamp,
 };
 use crate::{format_date, format_timestamp, parse_date, parse_timestamp};
 use std::fmt;
@@ -36,6 +36,8 @@ pub enum Value {
     Uuid([u8; 16]),
     /// A one-dimensional array.
     Array(Vec<Value>),
+    /// INTERVAL.
+    Interval(Interval),
 }
 
 /// A value does not fit its target type. Carries PostgreSQL's SQLSTATE.
@@ -182,6 +184,7 @@ impl fmt::Display for Value {
                 }
                 Ok(())
             }
+            Self::Interval(value) => value.fmt(f),
             Self::Array(values) => {
                 let texts = values.iter().map(|own| (*own != Self::Null).then(|| own.to_string()));
                 f.write_str(&array_text(texts))
@@ -293,6 +296,7 @@ pub fn text_datum(text: &str, ty: ScalarType, arena: &mut Arena) -> Result<Datum
             Ok(Datum::Int(rounded_timestamp(parse_timestamp(text, zoned)?, precision)?))
         }
         ScalarType::Bytea => Ok(arena.push_bytes(&bytea_of(text)?)),
+        ScalarType::Interval => Ok(arena.push_bytes(&Interval::parse(text)?.to_bytes())),
         ScalarType::Enum(own) => Ok(Datum::Int(own.definition().position(text)?)),
         ScalarType::Json => {
             check_json(text)?;
@@ -372,6 +376,7 @@ pub fn datum_from_value(value: &Value, ty: Type, arena: &mut Arena) -> Result<Da
             Ok(Datum::Int(rounded_timestamp(*us, precision)?))
         }
         (Value::Date(days), ScalarType::Date) => Ok(Datum::Int(checked_date((*days).into())?.into())),
+        (Value::Interval(value), ScalarType::Interval) => Ok(arena.push_bytes(&value.to_bytes())),
         (Value::Bytes(bytes), ScalarType::Bytea) => Ok(arena.push_bytes(bytes)),
         (Value::Uuid(bytes), ScalarType::Uuid) => Ok(arena.push_bytes(bytes)),
         _ => Err(mismatch()),
@@ -405,6 +410,7 @@ pub fn value_from_datum(datum: Datum, ty: Type, arena: &Arena) -> Value {
             let text = || String::from_utf8_lossy(bytes).into_owned();
             match scalar {
                 ScalarType::Bytea => Value::Bytes(bytes.to_vec()),
+                ScalarType::Interval => Value::Interval(Interval::from_bytes(bytes)),
                 ScalarType::Uuid => bytes.try_into().map_or(Value::Null, Value::Uuid),
                 ScalarType::Char(n) if n < u32::MAX => {
                     let mut text = text();

@@ -59,7 +59,6 @@ pub use values::live::{LiveColumn, LiveFunction, LiveRelation, LiveValue, Surrou
 pub use values::operators::{Operator, OperatorForm, operators, operators_named};
 pub use values::recovery::RecoveryProgress;
 pub use values::statistics::Statistic;
-pub use values::times::Interval;
 
 /// The version of the executor's semantics. It is in log files: a release replays a log only if the log has
 /// the release's number.

@@ -6,7 +6,8 @@ mod binary;
 
 use bytes::{BufMut, BytesMut};
 use catalog::{
-    array_datum, format_date, format_double, format_timestamp, format_timestamptz, text_datum, utf8_of,
+    Interval, array_datum, format_date, format_double, format_timestamp, format_timestamptz, text_datum,
+    utf8_of,
 };
 use reprise::{Arena, Datum, Decimal, ScalarType, SqlError, Type};
 use sql::{SCALARS, type_length, type_modifier, type_oids};
@@ -197,6 +198,9 @@ fn put_text(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
                     out.put_slice(b"\\x");
                     put_hex(bytes, out);
                 }
+                ScalarType::Interval => {
+                    let _ = write!(out, "{}", Interval::from_bytes(bytes));
+                }
                 ScalarType::Uuid => {
                     for (index, group) in [0..4, 4..6, 6..8, 8..10, 10..16].into_iter().enumerate() {
                         if index > 0 {
@@ -281,6 +285,13 @@ fn put_binary(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
         Datum::Bytes(span) => {
             if scalar == ScalarType::Jsonb {
                 out.put_u8(binary::JSONB_VERSION);
+            }
+            if scalar == ScalarType::Interval {
+                let Interval { us, days, months } = Interval::from_bytes(arena.bytes(span));
+                out.put_i64(us);
+                out.put_i32(days);
+                out.put_i32(months);
+                return;
             }
             put_characters(arena.bytes(span), scalar, out);
         }

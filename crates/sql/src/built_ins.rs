@@ -124,6 +124,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Option<Typed>, StatementError> {
         Ok(Some(match (name, arguments) {
+            ("age", [moment]) => self.bind_age(moment.clone(), node)?,
             ("coalesce", [_, ..]) => {
                 let (items, ty) = self.unify("COALESCE", arguments.to_vec(), node)?;
                 Typed::Known(Expression::Coalesce(items), ty)

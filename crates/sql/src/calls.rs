@@ -6,7 +6,7 @@ use crate::error::StatementError;
 use crate::plan::Applied;
 use crate::windows::is_window_function;
 use catalog::{ScalarType, Type};
-use procedure::{ByValueCause, Cast, CastContext, Expression, Procedure, SqlError, Statement};
+use procedure::{ByValueCause, Cast, Expression, Procedure, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -68,14 +68,6 @@ impl Binder<'_> {
         if let Some(filter) = call.filter_clause() {
             let message = format!("FILTER specified, but {name} is not an aggregate function");
             return Err(self.error(filter.syntax(), SqlError::new("42809", message)));
-        }
-        if name == "date_part"
-            && let [ast::Expr::Literal(field), value] = arguments.as_slice()
-            && let Typed::Literal(field) = self.bind_literal(field)?
-            && let Some(seconds) = self.seconds_between(&field, value)?
-        {
-            let ty = ScalarType::Double.into();
-            return Ok(Typed::Known(self.coerce(seconds, ty, CastContext::Explicit, node)?, ty));
         }
         let bound: Vec<Typed> = match name.as_str() {
             "coalesce" => self.bind_alternatives(&arguments)?,

@@ -262,15 +262,6 @@ impl Binder<'_> {
             let (left, right) = (self.bind(&left)?, self.bind(&right)?);
             return self.comparison(operator, left, right, node);
         }
-        if let BinOp::Plus(_) | BinOp::Minus(_) = &operator {
-            let is_earlier = matches!(operator, BinOp::Minus(_));
-            if let Some(by) = self.written_interval(&right)? {
-                return self.shifted(&left, by, is_earlier, node);
-            }
-            if !is_earlier && let Some(by) = self.written_interval(&left)? {
-                return self.shifted(&right, by, false, node);
-            }
-        }
         if let BinOp::CustomOp(_) = &operator {
             return self.bind_operators(left, operator, right, node);
         }

@@ -170,8 +170,9 @@ impl Binder<'_> {
         purpose: &str,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        if ty == Type::Array(ScalarType::Jsonb) && purpose == "equality" {
-            return Err(self.unsupported(node, "DISTINCT of arrays of JSONB"));
+        let has_forms = matches!(ty, Type::Array(ScalarType::Jsonb | ScalarType::Interval));
+        if has_forms && purpose == "equality" {
+            return Err(self.unsupported(node, &format!("DISTINCT of values of type {ty}")));
         }
         if ty.element() != ScalarType::Json {
             return Ok(());
@@ -192,6 +193,9 @@ impl Binder<'_> {
         self.check_compared(ty, "equality", node)?;
         match ty.element() {
             ScalarType::Jsonb => Err(self.unsupported(node, "a group, INTERSECT or EXCEPT by a JSONB")),
+            ScalarType::Interval => {
+                Err(self.unsupported(node, "a group, INTERSECT or EXCEPT by an INTERVAL"))
+            }
             _ => Ok(()),
         }
     }
@@ -202,6 +206,9 @@ pub(crate) fn compared_form(value: Expression, ty: Type) -> Expression {
     match ty {
         Type::Scalar(ScalarType::Jsonb) => {
             Expression::Function { function: Function::CanonicalJson, arguments: vec![value] }
+        }
+        Type::Scalar(ScalarType::Interval) => {
+            Expression::Function { function: Function::TotalOfInterval, arguments: vec![value] }
         }
         _ => value,
     }

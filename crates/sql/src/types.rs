@@ -87,6 +87,11 @@ impl Binder<'_> {
                 let is_zoned = matches!(stamp.timezone(), Some(ast::Timezone::WithTimezone(_)));
                 timestamp(is_zoned, &precision)
             }
+            ast::Type::IntervalType(interval)
+                if interval.interval_qualifier().is_none() && interval.literal().is_none() =>
+            {
+                ScalarType::Interval
+            }
             ast::Type::PathType(path) => {
                 let full = path.path_ref().map(|path| object_name(&path)).unwrap_or_default();
                 if let Some(own) = self.schema.catalog().enumeration(&full) {
@@ -165,6 +170,7 @@ impl Binder<'_> {
             "uuid" => ScalarType::Uuid,
             "json" => ScalarType::Json,
             "jsonb" => ScalarType::Jsonb,
+            "interval" => ScalarType::Interval,
             _ => {
                 let message = format!("type \"{name}\" is not supported");
                 return Err(self.error(node, SqlError::new("0A000", message)));

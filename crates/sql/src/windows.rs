@@ -350,14 +350,19 @@ impl Binder<'_> {
         is_less: bool,
     ) -> Result<(Typed, Expression), StatementError> {
         let node = offset.syntax();
-        let Some(interval) = self.interval_offset(offset)? else {
-            return Err(self.unsupported(node, "a RANGE of times by an offset that is not an interval"));
+        let ty = ScalarType::Interval.into();
+        let interval = match self.bind_constant(offset, "RANGE")? {
+            own @ Typed::Known(..) if own.known_type() != Some(ty) => {
+                return Err(self.unsupported(node, "a RANGE of times by an offset that is not an interval"));
+            }
+            own @ Typed::Known(..) => own,
+            open => Typed::Known(self.coerce(open, ty, CastContext::Implicit, node)?, ty),
         };
-        // As in PostgreSQL, a month has 30 days where intervals are compared.
-        let days = i128::from(interval.months) * 30 + i128::from(interval.days);
-        let is_negative = days * 86_400_000_000 + i128::from(interval.us) < 0;
-        let limit = self.shifted_value(key, interval, is_less, node)?;
-        Ok((limit, Expression::boolean(is_negative)))
+        let zero = Typed::Literal("0".into());
+        let is_negative = self.comparison(CompareOperator::Less, interval.clone(), zero, node)?;
+        let (is_negative, _) = self.settle(is_negative, None, node)?;
+        let limit = self.operator(if is_less { "-" } else { "+" }, vec![key, interval], node)?;
+        Ok((limit, is_negative))
     }
 
     fn bind_number_offset(

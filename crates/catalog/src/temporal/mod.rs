@@ -8,9 +8,11 @@
 mod calendar;
 mod canonical;
 mod input;
+mod interval;
 
 pub use calendar::{Day, Moment, day_of, moment_of};
 pub use input::{parse_date, parse_timestamp};
+pub use interval::Interval;
 
 use std::fmt::Write as _;
 use thiserror::Error;

@@ -306,6 +306,7 @@ impl Compiler<'_, '_> {
             }
             CompareClass::Bytes
             | CompareClass::Json
+            | CompareClass::Interval
             | CompareClass::Decimal { .. }
             | CompareClass::Array(_) => self.apply(expression, &[left, right]),
         }

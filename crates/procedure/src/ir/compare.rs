@@ -1,6 +1,6 @@
 //! Comparisons of values: operators, the classes under which values are compared, and the order itself.
 
-use catalog::{Arena, Datum, ScalarType, Type, compare_jsonb};
+use catalog::{Arena, Datum, Interval, ScalarType, Type, compare_jsonb};
 use std::cmp::Ordering;
 
 /// `= <> < <= > >=`.
@@ -56,6 +56,8 @@ pub enum CompareClass {
     Bytes,
     /// JSON in its normal form.
     Json,
+    /// Intervals.
+    Interval,
     /// Decimals, with the scales of operands that are scaled integers.
     Decimal {
         /// Of the left operand.
@@ -78,6 +80,8 @@ pub enum ElementClass {
     Bytes,
     /// `CompareClass::Json`.
     Json,
+    /// `CompareClass::Interval`.
+    Interval,
     /// `CompareClass::Decimal`, with one scale.
     Decimal(u8),
 }
@@ -89,6 +93,7 @@ impl From<ElementClass> for CompareClass {
             ElementClass::Double => Self::Double,
             ElementClass::Bytes => Self::Bytes,
             ElementClass::Json => Self::Json,
+            ElementClass::Interval => Self::Interval,
             ElementClass::Decimal(scale) => Self::Decimal { left_scale: scale, right_scale: scale },
         }
     }
@@ -110,6 +115,7 @@ impl CompareClass {
             Self::Double => ElementClass::Double,
             Self::Bytes => ElementClass::Bytes,
             Self::Json => ElementClass::Json,
+            Self::Interval => ElementClass::Interval,
             Self::Decimal { left_scale, .. } => ElementClass::Decimal(left_scale),
         })
     }
@@ -127,6 +133,7 @@ impl CompareClass {
         match ty {
             ScalarType::Double => Self::Double,
             ScalarType::Jsonb => Self::Json,
+            ScalarType::Interval => Self::Interval,
             _ if ty.is_bytes() => Self::Bytes,
             ScalarType::AnyNumeric => Self::Decimal { left_scale: 0, right_scale: 0 },
             ScalarType::Numeric { scale, .. } if !ty.is_machine_numeric() => {
@@ -166,6 +173,10 @@ pub(crate) fn compare_across(
         }
         (CompareClass::Json, Datum::Bytes(a), Datum::Bytes(b)) => {
             compare_jsonb(left_arena.bytes(a), right_arena.bytes(b))
+        }
+        (CompareClass::Interval, Datum::Bytes(a), Datum::Bytes(b)) => {
+            let total = |bytes| Interval::from_bytes(bytes).total();
+            total(left_arena.bytes(a)).cmp(&total(right_arena.bytes(b)))
         }
         (CompareClass::Double, Datum::Double(a), Datum::Double(b)) => {
             // NaN equals itself and is above all other values, as in PostgreSQL.

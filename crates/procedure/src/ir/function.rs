@@ -5,9 +5,10 @@ use super::compare::compare;
 use crate::values::functions::{BuiltIn, Call, Form};
 use crate::values::live::{LiveFunction, LiveValue};
 use crate::values::subscripts::{with_element, with_slice};
-use crate::values::times::{Interval, later, seconds_between};
 use crate::{Cast, CompareClass, Draw, Evaluated, Expression, Machine};
-use catalog::{Datum, ScalarType, TableId, array_datum, canonical_jsonb, push_json_string};
+use catalog::{
+    Datum, Decimal, Interval, ScalarType, TableId, array_datum, canonical_jsonb, push_json_string,
+};
 use std::cmp::Ordering;
 
 /// Maximum number of arguments that are evaluated only up to the first NULL. A function with more arguments
@@ -53,6 +54,8 @@ pub enum Function {
     RowCount,
     /// The text that all equal values of a JSONB share.
     CanonicalJson,
+    /// The microseconds that all equal values of an INTERVAL share, as a decimal.
+    TotalOfInterval,
     /// A row as JSON: alternating keys and values, which are JSON.
     RowJson,
     /// A cast of the elements of an array.
@@ -74,10 +77,6 @@ pub enum Function {
     Greatest(CompareClass),
     /// `least(…)`; NULLs are left out.
     Least(CompareClass),
-    /// A timestamp plus the interval; with a second argument, that many times.
-    Later(Interval),
-    /// Seconds from the second timestamp to the first; the result is a decimal.
-    SecondsBetween,
 }
 
 /// Returns a row as JSON, in the form that `row_to_json` has.
@@ -178,6 +177,10 @@ impl Function {
                 let text = canonical_jsonb(&text);
                 Ok(machine.frame.arena.push_bytes(text.as_bytes()))
             }
+            (Self::TotalOfInterval, [interval]) => {
+                let total = Interval::from_bytes(machine.frame.arena.datum_bytes(*interval)).total();
+                Ok(machine.frame.arena.push_decimal(Decimal { mantissa: total, scale: 0 }))
+            }
             (Self::RowJson, members) => row_json(members, machine),
             (Self::CastElements(cast), [Datum::Array(span)]) => {
                 let arena = &mut machine.frame.arena;
@@ -220,13 +223,6 @@ impl Function {
                 let arena = &mut machine.frame.arena;
                 let values: Vec<_> = values.iter().map(|value| LiveValue::of(*value, arena)).collect();
                 Ok(machine.services.live_value(function, &values)?.datum(arena))
-            }
-            (Self::Later(by), [Datum::Int(us)]) => Ok(Datum::Int(later(*us, by, None)?)),
-            (Self::Later(by), [Datum::Int(us), Datum::Int(times)]) => {
-                Ok(Datum::Int(later(*us, by, Some(*times))?))
-            }
-            (Self::SecondsBetween, [Datum::Int(to), Datum::Int(from)]) => {
-                Ok(machine.frame.arena.push_decimal(seconds_between(*to, *from)?))
             }
             _ => self.of_the_call(machine),
         }

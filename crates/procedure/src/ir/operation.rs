@@ -120,6 +120,10 @@ pub enum AggregateFunction {
     AverageDecimal,
     /// Mean of doubles.
     AverageDouble,
+    /// Sum of intervals.
+    SumInterval,
+    /// Mean of intervals.
+    AverageInterval,
     /// Least value.
     Min,
     /// Greatest value.

@@ -2,7 +2,7 @@
 //! and IN.
 
 use crate::CompareClass;
-use catalog::{Arena, Datum, Decimal, canonical_jsonb};
+use catalog::{Arena, Datum, Decimal, Interval, canonical_jsonb};
 use std::collections::HashSet;
 
 /// The encoded values of a row; `None` for NULL.
@@ -86,6 +86,10 @@ pub(crate) fn write_equal(
             let text = canonical_jsonb(&String::from_utf8_lossy(arena.bytes(span)));
             out.extend_from_slice(&text.len().to_le_bytes());
             out.extend_from_slice(text.as_bytes());
+        }
+        (CompareClass::Interval, Datum::Bytes(span)) => {
+            let total = Interval::from_bytes(arena.bytes(span)).total();
+            out.extend_from_slice(&total.to_le_bytes());
         }
         (CompareClass::Array(element), Datum::Array(span)) => {
             out.extend_from_slice(&span.length.to_le_bytes());

@@ -6,8 +6,8 @@ use crate::ir::compare::compare_across;
 use crate::query::{Buffer, write_distinct, write_equal};
 use crate::values::ordered;
 use crate::values::statistics::{DoubleSums, Statistic, of_decimals};
-use crate::{Aggregate, AggregateFunction, CompareClass, Failure, Machine};
-use catalog::{Arena, Datum, Decimal};
+use crate::{Aggregate, AggregateFunction, CompareClass, Failure, Machine, SqlError};
+use catalog::{Arena, Datum, Decimal, Interval};
 use std::collections::HashSet;
 
 /// A running aggregate.
@@ -73,15 +73,10 @@ impl Accumulator {
         match (aggregate.function, value) {
             (AggregateFunction::Count, _) => {}
             (AggregateFunction::Min | AggregateFunction::Max, _) => {
-                let replaces = self.best.is_null() || {
-                    let best = (self.best, &self.arena);
-                    let order = compare_across(aggregate.class, (value, &machine.frame.arena), best);
-                    if aggregate.function == AggregateFunction::Min { order.is_lt() } else { order.is_gt() }
-                };
-                if replaces {
-                    self.arena.clear();
-                    self.best = self.arena.adopt(value, &machine.frame.arena);
-                }
+                self.add_extreme(value, aggregate, machine);
+            }
+            (AggregateFunction::SumInterval | AggregateFunction::AverageInterval, _) => {
+                self.add_interval(value, machine)?;
             }
             (AggregateFunction::BoolAnd, _) => {
                 self.best = Datum::boolean(value.is_true() && self.best != Datum::Int(0));
@@ -107,6 +102,32 @@ impl Accumulator {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Keeps a value if it is the least or the greatest one.
+    fn add_extreme(&mut self, value: Datum, aggregate: &Aggregate, machine: &Machine) {
+        let replaces = self.best.is_null() || {
+            let best = (self.best, &self.arena);
+            let order = compare_across(aggregate.class, (value, &machine.frame.arena), best);
+            // As in PostgreSQL, the last one of equal intervals.
+            let is_last = order.is_eq() && aggregate.class == CompareClass::Interval;
+            let is_least = aggregate.function == AggregateFunction::Min;
+            is_last || if is_least { order.is_lt() } else { order.is_gt() }
+        };
+        if replaces {
+            self.arena.clear();
+            self.best = self.arena.adopt(value, &machine.frame.arena);
+        }
+    }
+
+    /// Adds an interval to the sum, which `best` holds.
+    fn add_interval(&mut self, value: Datum, machine: &Machine) -> Result<(), Failure> {
+        let own = Interval::from_bytes(machine.frame.arena.datum_bytes(value));
+        let sum = Interval::from_bytes(self.arena.datum_bytes(self.best));
+        let sum = sum.plus(own).map_err(SqlError::from)?;
+        self.arena.clear();
+        self.best = self.arena.push_bytes(&sum.to_bytes());
         Ok(())
     }
 
@@ -182,8 +203,8 @@ impl Accumulator {
         let (mut bytes, arena) = (Vec::new(), &machine.frame.arena);
         for value in values {
             match aggregate.class {
-                CompareClass::Json => {
-                    write_equal(value, CompareClass::Json, true, arena, &mut bytes);
+                class @ (CompareClass::Json | CompareClass::Interval) => {
+                    write_equal(value, class, true, arena, &mut bytes);
                 }
                 _ => write_distinct(value, arena, &mut bytes),
             }
@@ -225,6 +246,11 @@ impl Accumulator {
             }
             AggregateFunction::StatisticDouble(statistic) => {
                 self.statistics.as_ref().map_or(Datum::Null, |own| own.1.result(statistic))
+            }
+            AggregateFunction::AverageInterval => {
+                let sum = Interval::from_bytes(self.arena.datum_bytes(self.best));
+                let mean = sum.divided(self.count as f64).map_err(SqlError::from)?;
+                machine.frame.arena.push_bytes(&mean.to_bytes())
             }
             _ => machine.frame.arena.adopt(self.best, &self.arena),
         })

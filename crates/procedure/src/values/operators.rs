@@ -43,6 +43,9 @@ const FLOAT8: Kind = Kind::FLOAT8;
 const TEXT: Kind = Kind::TEXT;
 const BYTEA: Kind = Kind::BYTEA;
 const DATE: Kind = Kind::DATE;
+const TIMESTAMP: Kind = Kind::TIMESTAMP;
+const TIMESTAMPTZ: Kind = Kind::TIMESTAMPTZ;
+const INTERVAL: Kind = Kind::INTERVAL;
 const JSON: Kind = Kind::JSON;
 const JSONB: Kind = Kind::JSONB;
 const TEXTS: Kind = Kind::TEXTS;
@@ -65,7 +68,7 @@ static NUMBERS: [&[Kind]; 5] =
     [&[INT2, INT2], &[INT4, INT4], &[INT8, INT8], &[NUMERIC, NUMERIC], &[FLOAT8, FLOAT8]];
 
 /// The pairs of operands that can be compared.
-static COMPARED: [&[Kind]; 16] = [
+static COMPARED: [&[Kind]; 17] = [
     &[INT2, INT2],
     &[INT4, INT4],
     &[INT8, INT8],
@@ -79,6 +82,7 @@ static COMPARED: [&[Kind]; 16] = [
     &[DATE, DATE],
     &[Kind::TIMESTAMP, Kind::TIMESTAMP],
     &[Kind::TIMESTAMPTZ, Kind::TIMESTAMPTZ],
+    &[INTERVAL, INTERVAL],
     &[JSONB, JSONB],
     &[Kind::AnyArray, Kind::AnyArray],
     &[Kind::AnyEnum, Kind::AnyEnum],
@@ -89,6 +93,23 @@ static OTHERS: &[Operator] = &[
     arithmetic(ArithmeticOperator::Add, &[INT4, DATE], DATE),
     arithmetic(ArithmeticOperator::Subtract, &[DATE, INT4], DATE),
     arithmetic(ArithmeticOperator::Subtract, &[DATE, DATE], INT4),
+    function("+", &[DATE, INTERVAL], TIMESTAMP, "date_pl_interval"),
+    function("+", &[INTERVAL, DATE], TIMESTAMP, "interval_pl_date"),
+    function("+", &[INTERVAL, INTERVAL], INTERVAL, "interval_pl"),
+    function("+", &[INTERVAL, TIMESTAMP], TIMESTAMP, "interval_pl_timestamp"),
+    function("+", &[INTERVAL, TIMESTAMPTZ], TIMESTAMPTZ, "interval_pl_timestamptz"),
+    function("+", &[TIMESTAMP, INTERVAL], TIMESTAMP, "timestamp_pl_interval"),
+    function("+", &[TIMESTAMPTZ, INTERVAL], TIMESTAMPTZ, "timestamptz_pl_interval"),
+    function("-", &[DATE, INTERVAL], TIMESTAMP, "date_mi_interval"),
+    function("-", &[INTERVAL, INTERVAL], INTERVAL, "interval_mi"),
+    function("-", &[TIMESTAMP, INTERVAL], TIMESTAMP, "timestamp_mi_interval"),
+    function("-", &[TIMESTAMP, TIMESTAMP], INTERVAL, "timestamp_mi"),
+    function("-", &[TIMESTAMPTZ, INTERVAL], TIMESTAMPTZ, "timestamptz_mi_interval"),
+    function("-", &[TIMESTAMPTZ, TIMESTAMPTZ], INTERVAL, "timestamptz_mi"),
+    function("-", &[INTERVAL], INTERVAL, "interval_um"),
+    function("*", &[FLOAT8, INTERVAL], INTERVAL, "mul_d_interval"),
+    function("*", &[INTERVAL, FLOAT8], INTERVAL, "interval_mul"),
+    function("/", &[INTERVAL, FLOAT8], INTERVAL, "interval_div"),
     function("#", &[INT2, INT2], INT2, "int2xor"),
     function("#", &[INT4, INT4], INT4, "int4xor"),
     function("#", &[INT8, INT8], INT8, "int8xor"),

@@ -201,3 +201,34 @@ fn arrays_come_back() {
         assert_eq!(open(folder.path()).digest().unwrap(), live);
     }
 }
+
+/// Intervals differ in each field; those that are equal have different fields.
+#[test]
+fn intervals_come_back() {
+    let script = "CREATE TABLE t (id INT PRIMARY KEY, v INTERVAL, n INTERVAL NOT NULL,
+             at TIMESTAMPTZ NOT NULL, l INTERVAL[], c INT NOT NULL DEFAULT 0);
+         CREATE PROCEDURE put(p INT) LANGUAGE plpgsql AS $$
+         DECLARE own INTERVAL := p * INTERVAL '1 day 02:00'; found INTERVAL; total INTERVAL;
+         BEGIN
+             INSERT INTO t (id, v, n, at, l) VALUES (p, CASE WHEN p % 5 > 0 THEN own END,
+                 make_date(2024, 1, 31) + own - TIMESTAMP '2023-06-05',
+                 now() - own, ARRAY[own, NULL, justify_days(own)]);
+             SELECT v, n INTO found, total FROM t WHERE id = p - 1;
+             UPDATE t SET v = coalesce(found, '1 mon') + n / 3, l[2] = -total WHERE id = p - 2;
+             UPDATE t SET n = CASE WHEN p % 2 = 0 THEN INTERVAL '1 mon' ELSE '30 days' END WHERE id = p - 3;
+             UPDATE t SET c = c + 1 WHERE n = '720:00:00' AND id BETWEEN p - 8 AND p;
+             DELETE FROM t WHERE id = extract(day FROM found)::INT - 15 AND v > l[1];
+         END $$;";
+    let layouts: &[&str] = &[
+        "ALTER TABLE t ADD COLUMN more INTERVAL NOT NULL DEFAULT '1-2 3'",
+        "ALTER TABLE t ADD CHECK (more > '1 year')",
+        "ALTER TABLE t ALTER COLUMN v TYPE INTERVAL USING v * 2",
+    ];
+    let indexes: &[&str] = &["CREATE INDEX t_c ON t (c)"];
+    for (shadows, rounds) in [(&[][..], layouts), (&SHADOWS, indexes)] {
+        let folder = tempfile::tempdir().unwrap();
+        let live = played(folder.path(), shadows, script, rounds);
+        assert_eq!(recovered_digest(folder.path()), live);
+        assert_eq!(open(folder.path()).digest().unwrap(), live);
+    }
+}

@@ -4,7 +4,8 @@
 //! Held by: `values` in `workload`, beside PostgreSQL.
 
 use catalog::{
-    DecimalError, checked_date, checked_timestamp, exact_datum, rounded_timestamp, text_datum, utf8_of,
+    DecimalError, Interval, checked_date, checked_timestamp, exact_datum, rounded_timestamp, text_datum,
+    utf8_of,
 };
 use reprise::{Arena, Datum, Decimal, ScalarType, SqlError, Type};
 use sql::type_oids;
@@ -95,6 +96,10 @@ fn scalar_of(message: &mut Message<'_>, ty: ScalarType, arena: &mut Arena) -> Re
         },
         ScalarType::Bytea => arena.push_bytes(message.remaining()),
         ScalarType::Uuid => arena.push_bytes(&message.array::<16>()?),
+        ScalarType::Interval => {
+            let (us, days, months) = (message.long()?, message.int()?, message.int()?);
+            arena.push_bytes(&Interval { us, days, months }.to_bytes())
+        }
     })
 }
 

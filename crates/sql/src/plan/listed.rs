@@ -129,7 +129,10 @@ impl Binder<'_> {
             let ty = self.table_of(relation)?.columns[place].ty.scalar()?;
             let ty = match class {
                 _ if own != relation => return None,
-                CompareClass::Decimal { .. } | CompareClass::Json | CompareClass::Array(_) => return None,
+                CompareClass::Decimal { .. }
+                | CompareClass::Json
+                | CompareClass::Interval
+                | CompareClass::Array(_) => return None,
                 _ if ty.is_integer() => ScalarType::BigInt,
                 _ if ty.is_machine_numeric() => ty,
                 _ => ty.unlimited(),
@@ -151,7 +154,14 @@ impl Binder<'_> {
         let (mut columns, mut registers) = (Vec::new(), Vec::new());
         for JoinKey { class, probe, build } in keys {
             let is_column = self.table_column(probe).is_some_and(|(own, _)| own == relation);
-            if matches!(class, CompareClass::Decimal { .. } | CompareClass::Json) || !is_column {
+            let has_forms = matches!(
+                class,
+                CompareClass::Decimal { .. }
+                    | CompareClass::Json
+                    | CompareClass::Interval
+                    | CompareClass::Array(_)
+            );
+            if has_forms || !is_column {
                 return None;
             }
             let register = Self::register_of(build)?;

@@ -21,6 +21,7 @@ pub fn type_oids(scalar: ScalarType) -> (u32, u32) {
         ScalarType::Uuid => (2950, 2951),
         ScalarType::Json => (114, 199),
         ScalarType::Jsonb => (3802, 3807),
+        ScalarType::Interval => (1186, 1187),
         ScalarType::Enum(own) => (own.definition().oid, own.definition().oid + 1),
     }
 }
@@ -61,7 +62,7 @@ pub(crate) fn type_named(name: &str) -> Option<ScalarType> {
 }
 
 /// All types without a modifier.
-pub const SCALARS: [ScalarType; 16] = [
+pub const SCALARS: [ScalarType; 17] = [
     ScalarType::SmallInt,
     ScalarType::Integer,
     ScalarType::BigInt,
@@ -78,10 +79,11 @@ pub const SCALARS: [ScalarType; 16] = [
     ScalarType::Uuid,
     ScalarType::Json,
     ScalarType::Jsonb,
+    ScalarType::Interval,
 ];
 
 /// All types: OID, name in the system catalogs, name in SQL, size of a value in bytes, category.
-pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 16] = [
+pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 17] = [
     (16, "bool", "boolean", 1, "B"),
     (17, "bytea", "bytea", -1, "U"),
     (20, "int8", "bigint", 8, "N"),
@@ -95,6 +97,7 @@ pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 16] = [
     (1082, "date", "date", 4, "D"),
     (1114, "timestamp", "timestamp without time zone", 8, "D"),
     (1184, "timestamptz", "timestamp with time zone", 8, "D"),
+    (1186, "interval", "interval", 16, "T"),
     (1700, "numeric", "numeric", -1, "N"),
     (2950, "uuid", "uuid", 16, "U"),
     (3802, "jsonb", "jsonb", -1, "U"),

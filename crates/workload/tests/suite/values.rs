@@ -9,6 +9,7 @@
 //! no PostgreSQL is installed.
 
 mod samples;
+mod texts;
 mod ways;
 
 use crate::server::Server;

@@ -3,9 +3,9 @@
 
 use super::{BuiltIn, Form, Kind};
 use crate::AggregateFunction::{
-    self, ArrayAgg, AverageDecimal, AverageDouble, BitAnd, BitOr, BitXor, BoolAnd, BoolOr, Count, JsonArray,
-    JsonObject, JsonbArray, JsonbObject, Max, Min, Mode, PercentileCont, PercentileDisc, StatisticDecimal,
-    StatisticDouble, StringAgg, SumDecimal, SumDouble, SumInt,
+    self, ArrayAgg, AverageDecimal, AverageDouble, AverageInterval, BitAnd, BitOr, BitXor, BoolAnd, BoolOr,
+    Count, JsonArray, JsonObject, JsonbArray, JsonbObject, Max, Min, Mode, PercentileCont, PercentileDisc,
+    StatisticDecimal, StatisticDouble, StringAgg, SumDecimal, SumDouble, SumInt, SumInterval,
 };
 use crate::Statistic;
 
@@ -54,6 +54,7 @@ pub(super) static AGGREGATES: &[BuiltIn] = &[
     aggregate("avg", &[INT8], NUMERIC, AverageDecimal),
     aggregate("avg", &[NUMERIC], NUMERIC, AverageDecimal),
     aggregate("avg", &[FLOAT8], FLOAT8, AverageDouble),
+    aggregate("avg", &[Kind::INTERVAL], Kind::INTERVAL, AverageInterval),
     aggregate("bit_and", &[INT2], INT2, BitAnd),
     aggregate("bit_and", &[INT4], INT4, BitAnd),
     aggregate("bit_and", &[INT8], INT8, BitAnd),
@@ -85,6 +86,7 @@ pub(super) static AGGREGATES: &[BuiltIn] = &[
     max(&[Kind::DATE]),
     max(&[Kind::TIMESTAMP]),
     max(&[Kind::TIMESTAMPTZ]),
+    max(&[Kind::INTERVAL]),
     max(&[Kind::AnyEnum]),
     max(&[Kind::AnyArray]),
     min(&[INT2]),
@@ -97,6 +99,7 @@ pub(super) static AGGREGATES: &[BuiltIn] = &[
     min(&[Kind::DATE]),
     min(&[Kind::TIMESTAMP]),
     min(&[Kind::TIMESTAMPTZ]),
+    min(&[Kind::INTERVAL]),
     min(&[Kind::AnyEnum]),
     min(&[Kind::AnyArray]),
     aggregate("mode", &[Kind::AnyElement], Kind::AnyElement, Mode),
@@ -127,6 +130,7 @@ pub(super) static AGGREGATES: &[BuiltIn] = &[
     of_value("stddev_samp", &[NUMERIC], Statistic::StddevSamp),
     of_value("stddev_samp", &[FLOAT8], Statistic::StddevSamp),
     aggregate("string_agg", &[TEXT, TEXT], TEXT, StringAgg),
+    aggregate("sum", &[Kind::INTERVAL], Kind::INTERVAL, SumInterval),
     aggregate("sum", &[INT2], INT8, SumInt),
     aggregate("sum", &[INT4], INT8, SumInt),
     aggregate("sum", &[INT8], NUMERIC, SumDecimal),

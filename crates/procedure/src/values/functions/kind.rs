@@ -47,6 +47,7 @@ impl Kind {
     pub(crate) const DATE: Self = Self::scalar(ScalarType::Date);
     pub(crate) const TIMESTAMP: Self = Self::scalar(ScalarType::Timestamp);
     pub(crate) const TIMESTAMPTZ: Self = Self::scalar(ScalarType::Timestamptz);
+    pub(crate) const INTERVAL: Self = Self::scalar(ScalarType::Interval);
     pub(crate) const JSON: Self = Self::scalar(ScalarType::Json);
     pub(crate) const JSONB: Self = Self::scalar(ScalarType::Jsonb);
     pub(crate) const TEXTS: Self = Self::Of(Type::Array(ScalarType::Text));

@@ -13,6 +13,7 @@ mod doubles;
 mod enumerations;
 mod format;
 mod integers;
+mod intervals;
 mod json;
 mod json_changed;
 mod json_made;
@@ -178,6 +179,7 @@ static FAMILIES: &[&[BuiltIn]] = &[
     integers::INTEGERS,
     decimals::DECIMALS,
     doubles::DOUBLES,
+    intervals::INTERVALS,
     times::TIMES,
     arrays::ARRAYS,
     enumerations::ENUMERATIONS,

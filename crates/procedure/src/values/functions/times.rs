@@ -59,10 +59,16 @@ pub(super) static TIMES: &[BuiltIn] = &[
 ];
 
 /// Returns the field that the first argument names.
-fn field(call: &Call, ty: ScalarType) -> Result<TimeField, Box<SqlError>> {
+pub(super) fn field(call: &Call, ty: ScalarType) -> Result<TimeField, Box<SqlError>> {
     let name = call.text(0).to_lowercase();
     TimeField::named(name.trim())
         .ok_or_else(|| SqlError::new("22023", format!("unit \"{name}\" not recognized for type {ty}")).into())
+}
+
+/// Returns the error of a field that a type does not have.
+pub(super) fn not_supported(call: &Call, ty: ScalarType) -> Box<SqlError> {
+    let message = format!("unit \"{}\" not supported for type {ty}", call.text(0).to_lowercase());
+    SqlError::new("0A000", message).into()
 }
 
 /// Evaluates EXTRACT. A date is its midnight, without fields below the day.
@@ -70,8 +76,7 @@ fn extracted(call: Call, ty: ScalarType) -> Evaluated {
     let (field, value) = (field(&call, ty)?, call.int(1));
     let is_date = ty == ScalarType::Date;
     if is_date && field.is_below_day() {
-        let message = format!("unit \"{}\" not supported for type date", call.text(0).to_lowercase());
-        return Err(SqlError::new("0A000", message).into());
+        return Err(not_supported(&call, ty));
     }
     let is_finite = if is_date { is_finite_date(value as i32) } else { is_finite_timestamp(value) };
     if !is_finite {

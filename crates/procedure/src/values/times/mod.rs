@@ -1,11 +1,8 @@
-//! Timestamps: fields, truncation, addition of intervals, and conversion by a template.
+//! Timestamps: fields, truncation, and conversion by a template.
 //! Source: PostgreSQL 15's documentation, "Date/Time Functions and Operators" and "Data Type Formatting
 //! Functions".
 
-mod interval;
 pub(crate) mod template;
-
-pub use interval::Interval;
 
 use crate::{Evaluated, SqlError};
 use catalog::{
@@ -72,10 +69,6 @@ impl TimeField {
     pub(crate) fn is_below_day(self) -> bool {
         matches!(self, Self::Microseconds | Self::Milliseconds | Self::Second | Self::Minute | Self::Hour)
     }
-}
-
-fn out_of_range() -> SqlError {
-    SqlError::new("22008", "timestamp out of range")
 }
 
 fn unsupported(what: &str) -> SqlError {
@@ -180,22 +173,4 @@ pub(crate) fn from_epoch(seconds: f64) -> Result<i64, SqlError> {
     let is_close = us.abs() < 9.3e18;
     let us = is_close.then(|| checked_timestamp(us as i64).ok().filter(|us| is_finite_timestamp(*us)));
     us.flatten().ok_or_else(|| SqlError::new("22008", format!("timestamp out of range: \"{seconds}\"")))
-}
-
-/// Evaluates `timestamp + interval`; with a number of times, that many intervals.
-pub(crate) fn later(us: i64, by: Interval, times: Option<i64>) -> Result<i64, SqlError> {
-    let by = match times {
-        Some(times) => by.times(times).ok_or_else(|| SqlError::new("22008", "interval out of range"))?,
-        None => by,
-    };
-    interval::later(us, by)
-}
-
-/// Evaluates the seconds from one timestamp to another.
-pub(crate) fn seconds_between(to: i64, from: i64) -> Result<Decimal, Box<SqlError>> {
-    if !is_finite_timestamp(to) || !is_finite_timestamp(from) {
-        return Err(SqlError::new("22008", "cannot subtract infinite timestamps").into());
-    }
-    let us = to.checked_sub(from).ok_or_else(out_of_range)?;
-    Ok(Decimal::new(us.into(), 6)?)
 }

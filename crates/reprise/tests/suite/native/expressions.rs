@@ -21,9 +21,10 @@ pub enum Ty {
     Boolean,
     Ints,
     Texts,
+    Interval,
 }
 
-pub const TYPES: [Ty; 15] = [
+pub const TYPES: [Ty; 16] = [
     Ty::SmallInt,
     Ty::Int,
     Ty::BigInt,
@@ -39,6 +40,7 @@ pub const TYPES: [Ty; 15] = [
     Ty::Boolean,
     Ty::Ints,
     Ty::Texts,
+    Ty::Interval,
 ];
 
 impl Ty {
@@ -59,6 +61,7 @@ impl Ty {
             Self::Boolean => "boolean",
             Self::Ints => "integer[]",
             Self::Texts => "text[]",
+            Self::Interval => "interval",
         }
     }
 
@@ -81,6 +84,9 @@ impl Ty {
             }
             Self::Boolean => &["true", "false"],
             Self::Ints => &["ARRAY[1, 2, 3]", "ARRAY[NULL, 5]::integer[]", "'{}'::integer[]"],
+            Self::Interval => {
+                &["INTERVAL '1 mon -2 days 03:04:05'", "INTERVAL '30 days'", "'1 mon'::interval"]
+            }
             Self::Texts => &["ARRAY['a', 'b']", "ARRAY['x', NULL]::text[]"],
         }
     }
@@ -188,7 +194,11 @@ fn of_type(random: &mut SmallRng, names: &Names, ty: Ty, depth: u32) -> String {
             0 => format!("({})::date", own(random, Ty::Timestamp)),
             _ => format!("({} + {} % 1000)", own(random, ty), own(random, Ty::Int)),
         },
-        Ty::Timestamp => format!("({})::timestamp", own(random, Ty::Date)),
+        Ty::Timestamp => match random.random_range(0..3) {
+            0 => format!("({} + {})", own(random, ty), own(random, Ty::Interval)),
+            1 => format!("({} - {})", own(random, Ty::Date), own(random, Ty::Interval)),
+            _ => format!("({})::timestamp", own(random, Ty::Date)),
+        },
         Ty::Jsonb => match random.random_range(0..5) {
             0 => format!("({} -> 'a')", own(random, ty)),
             1 => format!("({} || {})", own(random, ty), own(random, ty)),
@@ -197,6 +207,21 @@ fn of_type(random: &mut SmallRng, names: &Names, ty: Ty, depth: u32) -> String {
             _ => format!("to_jsonb({})", own(random, Ty::Text)),
         },
         Ty::Boolean => condition(random, names, depth),
+        Ty::Ints | Ty::Texts | Ty::Interval => of_structured_type(random, names, ty, depth),
+    }
+}
+
+/// The same of an array or an interval.
+fn of_structured_type(random: &mut SmallRng, names: &Names, ty: Ty, depth: u32) -> String {
+    let own = |random: &mut SmallRng, ty: Ty| expression(random, names, ty, depth);
+    match ty {
+        Ty::Interval => match random.random_range(0..5) {
+            0 => format!("({} - {})", own(random, Ty::Timestamp), own(random, Ty::Timestamp)),
+            1 => format!("({} + {})", own(random, ty), own(random, ty)),
+            2 => format!("({} * {})", own(random, ty), own(random, Ty::Double)),
+            3 => format!("justify_days(-{})", own(random, ty)),
+            _ => format!("({} / {})", own(random, ty), own(random, Ty::Int)),
+        },
         Ty::Ints => match random.random_range(0..5) {
             1 => format!("({} || {})", own(random, ty), own(random, ty)),
             2 => format!("({})[{}:{}]", own(random, ty), own(random, Ty::Int), own(random, Ty::Int)),
@@ -204,7 +229,7 @@ fn of_type(random: &mut SmallRng, names: &Names, ty: Ty, depth: u32) -> String {
             0 => format!("array_append({}, {})", own(random, ty), own(random, Ty::Int)),
             _ => format!("ARRAY[{}, {}]", own(random, Ty::Int), own(random, Ty::Int)),
         },
-        Ty::Texts => match random.random_range(0..3) {
+        _ => match random.random_range(0..3) {
             0 => format!("({} || {})", own(random, ty), own(random, ty)),
             1 => format!("({})::text[]", own(random, Ty::Ints)),
             _ => format!("ARRAY[{}, {}]", own(random, Ty::Text), own(random, Ty::Text)),

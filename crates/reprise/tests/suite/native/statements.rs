@@ -12,14 +12,15 @@ pub const TABLES: &str = "
     DROP TABLE IF EXISTS child; DROP TABLE IF EXISTS parent; DROP TABLE IF EXISTS wide;
     DROP TABLE IF EXISTS listed;
     CREATE TABLE parent (id INTEGER PRIMARY KEY, v INTEGER NOT NULL CHECK (v < 1000), w TEXT, d DATE,
-        ns INTEGER[], ts TEXT[] NOT NULL DEFAULT '{}');
+        ns INTEGER[], ts TEXT[] NOT NULL DEFAULT '{}', e INTERVAL);
     CREATE TABLE child (a SMALLINT, b VARCHAR(8), c BIGINT NOT NULL, m NUMERIC(8,2),
         p INTEGER REFERENCES parent, f DOUBLE PRECISION, g BOOLEAN NOT NULL, PRIMARY KEY (a, b), UNIQUE (c));
     CREATE TABLE wide (k TIMESTAMP, l NUMERIC(4,4), n NUMERIC, t CHAR(4) NOT NULL, PRIMARY KEY (k, l));
     CREATE TABLE listed (k INTEGER[] PRIMARY KEY, n INTEGER[], v INTEGER NOT NULL CHECK (cardinality(k) < 9));
     CREATE INDEX listed_n ON listed (n, v);
-    INSERT INTO parent VALUES (1, 10, 'one', DATE '2024-01-01', '{1,NULL}'), (2, 20, NULL, NULL, NULL),
-        (7, 70, 'seven', NULL, '{}');
+    INSERT INTO parent VALUES (1, 10, 'one', DATE '2024-01-01', '{1,NULL}', '{}', '1 mon'),
+        (2, 20, NULL, NULL, NULL, '{a}', NULL),
+        (7, 70, 'seven', NULL, '{}', '{}', '30 days');
     INSERT INTO listed VALUES ('{1,2,3}', '{1}', 1), ('{}', NULL, 2), ('{NULL,5}', '{2,1}', 3);
     INSERT INTO child VALUES (1, 'a', 1, 1.25, 1, 0.5, true), (3, 'abc', 2, NULL, NULL, NULL, false);
     CREATE OR REPLACE PROCEDURE helper(x INTEGER, y TEXT, OUT r INTEGER, OUT s TEXT) LANGUAGE plpgsql AS $$
@@ -204,7 +205,7 @@ impl<'r> Generator<'r> {
     /// Writes an access to a table.
     fn access(&mut self) {
         let (x, y) = (self.of(Ty::Int), self.of(Ty::Int));
-        let line = match self.below(17) {
+        let line = match self.below(18) {
             0 => format!("SELECT v, w, d INTO v1, v7, v9 FROM parent WHERE id = {x};"),
             1 => {
                 let filter = self.of(Ty::Boolean);
@@ -242,25 +243,7 @@ impl<'r> Generator<'r> {
                 let (k, l, n) = (self.of(Ty::Timestamp), self.of(Ty::Rate), self.of(Ty::Wide));
                 format!("INSERT INTO wide VALUES ({k}, {l}, {n}, {});", self.of(Ty::Char))
             }
-            11 => {
-                let (k, n) = (self.of(Ty::Ints), self.of(Ty::Ints));
-                format!(
-                    "INSERT INTO listed VALUES ({k}, {n}, {x}) ON CONFLICT (k) DO UPDATE SET n = listed.n;"
-                )
-            }
-            12 => {
-                let k = self.of(Ty::Ints);
-                format!(
-                    "UPDATE listed SET n[abs({y}) % 3 + 1] = {x}, v = v + 1 WHERE k = {k}
-                    RETURNING n, v INTO v13, v1;"
-                )
-            }
-            13 => format!("SELECT n, v INTO v13, v1 FROM listed WHERE k = {};", self.of(Ty::Ints)),
-            14 => {
-                let (ns, ts) = (self.of(Ty::Ints), self.of(Ty::Texts));
-                format!("UPDATE parent SET ns = coalesce(ns, '{{}}') || {ns}, ts = {ts} WHERE id = {x} % 3;")
-            }
-            15 => format!("SELECT ns, ts INTO v13, v14 FROM parent WHERE id = {x} % 9;"),
+            11..17 => self.structured_access(&x, &y),
             10 => {
                 let (k, l) = (self.of(Ty::Timestamp), self.of(Ty::Rate));
                 format!("UPDATE wide SET n = n * 2 + l WHERE k = {k} AND l = {l} RETURNING n, t INTO v5, v8;")
@@ -270,6 +253,38 @@ impl<'r> Generator<'r> {
         self.line(&line);
         if self.below(3) == 0 {
             self.line("IF NOT FOUND THEN v1 := -1; END IF;");
+        }
+    }
+
+    /// Returns an access to columns of arrays and intervals.
+    fn structured_access(&mut self, x: &str, y: &str) -> String {
+        match self.below(6) {
+            0 => {
+                let (k, n) = (self.of(Ty::Ints), self.of(Ty::Ints));
+                format!(
+                    "INSERT INTO listed VALUES ({k}, {n}, {x}) ON CONFLICT (k) DO UPDATE SET n = listed.n;"
+                )
+            }
+            1 => {
+                let k = self.of(Ty::Ints);
+                format!(
+                    "UPDATE listed SET n[abs({y}) % 3 + 1] = {x}, v = v + 1 WHERE k = {k}
+                    RETURNING n, v INTO v13, v1;"
+                )
+            }
+            2 => format!("SELECT n, v INTO v13, v1 FROM listed WHERE k = {};", self.of(Ty::Ints)),
+            3 => {
+                let (ns, ts) = (self.of(Ty::Ints), self.of(Ty::Texts));
+                format!("UPDATE parent SET ns = coalesce(ns, '{{}}') || {ns}, ts = {ts} WHERE id = {x} % 3;")
+            }
+            4 => {
+                let (e, other) = (self.of(Ty::Interval), self.of(Ty::Interval));
+                format!(
+                    "UPDATE parent SET e = coalesce(e, {e}) + {other}
+                    WHERE id = {x} % 3 AND (e < {e}) IS NOT TRUE RETURNING e INTO v15;"
+                )
+            }
+            _ => format!("SELECT ns, ts INTO v13, v14 FROM parent WHERE id = {x} % 9;"),
         }
     }
 
@@ -301,6 +316,7 @@ impl<'r> Generator<'r> {
             Ty::Boolean => Value::Boolean(small % 2 == 0),
             Ty::Ints => Value::Array(vec![Value::Int(small), Value::Null, Value::Int(2)]),
             Ty::Texts => Value::Array(vec![Value::Text("a".into()), Value::Null]),
+            Ty::Interval => Value::Text(format!("{small} days 12:30")),
         }
     }
 }
