@@ -2,6 +2,7 @@
 
 use super::qualified::{Named, path_text};
 use super::{Cell, INFORMATION, PUBLIC, SYSTEM, catalog_names};
+use crate::kept_text::columns_in;
 use crate::oids::{index_oid, table_oid};
 use crate::quoted::quoted;
 use crate::schema::{Schema, View};
@@ -167,7 +168,7 @@ impl Schema {
                         Named::of(|is_qualified| format!("CHECK ({})", text.form(is_qualified)))
                     },
                     index: 0,
-                    columns: Vec::new(),
+                    columns: columns_in(text).iter().filter_map(|name| table.column(name)).collect(),
                     parent: None,
                 });
             }
