@@ -304,8 +304,8 @@ pub(super) fn columns_of(declared: &'static str) -> impl Iterator<Item = Declare
 }
 
 /// Returns the value of a column of which nothing is known.
-fn unknown(ty: Type, declared: Declared) -> Cell {
-    match ty {
+fn unknown(declared: Declared) -> Cell {
+    match declared.ty {
         _ if declared.may_be_null => Cell::Null,
         // PostgreSQL shows no function so.
         _ if declared.is_function => "-".into(),
@@ -351,20 +351,28 @@ pub(crate) fn catalog_names() -> impl Iterator<Item = (i64, String)> {
 }
 
 /// Gives a relation all columns that PostgreSQL's table of the same name has, in its order. `None`: there
-/// is no
-/// such table, and the relation is not known either.
+/// is no such table, and the relation is not known either.
 pub(super) fn completed(name: &str, known: Option<SystemRelation>) -> Option<SystemRelation> {
     let Some((_, oid, declared)) = CATALOGS.iter().find(|own| own.0 == name) else { return known };
-    let SystemRelation { columns: known, rows, .. } =
-        known.unwrap_or_else(|| SystemRelation::new(&[], Vec::new()));
+    let known = known.unwrap_or_else(|| SystemRelation::new(&[], Vec::new()));
+    let completed = with_columns(known, columns_of(declared), unknown);
+    Some(SystemRelation { oid: Some(*oid), ..completed })
+}
+
+/// Gives a relation these columns. One that it does not have has the value `unknown` in all rows.
+pub(super) fn with_columns(
+    relation: SystemRelation,
+    declared: impl Iterator<Item = Declared>,
+    unknown: impl Fn(Declared) -> Cell,
+) -> SystemRelation {
+    let SystemRelation { columns: known, rows, .. } = relation;
     let SystemRows::Known(rows) = rows else { unreachable!("tables follow from the definitions") };
     let (mut columns, mut sources) = (Vec::new(), Vec::new());
-    for own in columns_of(declared) {
-        let Declared { name, ty: declared, .. } = own;
-        let source = known.iter().position(|(own, _)| *own == name);
-        let ty = source.map_or(declared, |place| known[place].1);
-        sources.push(source.ok_or_else(|| unknown(ty, own)));
-        columns.push((name, ty));
+    for own in declared {
+        let source = known.iter().position(|(name, _)| *name == own.name);
+        let ty = source.map_or(own.ty, |place| known[place].1);
+        sources.push(source.ok_or_else(|| unknown(Declared { ty, ..own })));
+        columns.push((own.name, ty));
     }
     let of_row = |row: &Vec<Cell>| {
         let cell = |source: &Result<usize, Cell>| match source {
@@ -373,7 +381,6 @@ pub(super) fn completed(name: &str, known: Option<SystemRelation>) -> Option<Sys
         };
         sources.iter().map(cell).collect()
     };
-    debug_assert!(known.iter().all(|(own, _)| columns.iter().any(|(name, _)| name == own)), "{name}");
-    let rows = SystemRows::Known(rows.iter().map(of_row).collect());
-    Some(SystemRelation { columns, rows, oid: Some(*oid) })
+    debug_assert!(known.iter().all(|(own, _)| columns.iter().any(|(name, _)| name == own)), "{columns:?}");
+    SystemRelation { columns, rows: SystemRows::Known(rows.iter().map(of_row).collect()), oid: None }
 }

@@ -1,7 +1,7 @@
 //! `information_schema`.
 
 use super::types::{TYPES, type_oid, type_oids};
-use super::{Cell, INT, OWNER, SystemRelation, TEXT};
+use super::{Cell, INT, SystemRelation, TEXT};
 use crate::schema::Schema;
 use crate::types::short;
 use catalog::{Identity, ScalarType, Type};
@@ -13,44 +13,13 @@ impl Schema {
     /// Returns a relation of `information_schema`; `None` for any other name.
     pub(super) fn information(&self, name: &str) -> Option<SystemRelation> {
         Some(match name {
-            "schemata" => self.information_schemata(),
-            "tables" => self.information_tables(),
             "views" => self.information_views(),
             "columns" => self.information_columns(),
             "table_constraints" => self.information_table_constraints(),
             "key_column_usage" => self.information_key_column_usage(),
-            "sequences" => self.information_sequences(),
-            "routines" => self.information_routines(),
             "triggers" => self.information_triggers(),
             _ => return None,
         })
-    }
-
-    fn information_schemata(&self) -> SystemRelation {
-        let columns = [("catalog_name", TEXT), ("schema_name", TEXT), ("schema_owner", TEXT)];
-        let mut rows = Vec::new();
-        for (_, name) in self.namespace_names() {
-            rows.push(vec![DATABASE.into(), name.into(), OWNER.into()]);
-        }
-        SystemRelation::new(&columns, rows)
-    }
-
-    fn information_tables(&self) -> SystemRelation {
-        let columns = [
-            ("table_catalog", TEXT),
-            ("table_schema", TEXT),
-            ("table_name", TEXT),
-            ("table_type", TEXT),
-            ("is_insertable_into", TEXT),
-        ];
-        let mut rows = Vec::new();
-        let tables = self.catalog().tables().filter(|own| own.sequence.is_none());
-        let tables = tables.map(|own| (&own.name, "BASE TABLE", "YES"));
-        for (name, kind, writable) in tables.chain(self.views().map(|own| (&own.name, "VIEW", "NO"))) {
-            let schema = self.namespace_of(name);
-            rows.push(vec![DATABASE.into(), schema.into(), short(name).into(), kind.into(), writable.into()]);
-        }
-        SystemRelation::new(&columns, rows)
     }
 
     fn information_views(&self) -> SystemRelation {
@@ -59,11 +28,22 @@ impl Schema {
             ("table_schema", TEXT),
             ("table_name", TEXT),
             ("view_definition", TEXT),
+            ("check_option", TEXT),
+            ("is_updatable", TEXT),
+            ("is_insertable_into", TEXT),
+            ("is_trigger_updatable", TEXT),
+            ("is_trigger_deletable", TEXT),
+            ("is_trigger_insertable_into", TEXT),
         ];
         let mut rows = Vec::new();
         for view in self.views() {
             let (schema, own) = (self.namespace_of(&view.name), short(&view.name));
-            rows.push(vec![DATABASE.into(), schema.into(), own.into(), view.query.as_str().into()]);
+            let no = || Cell::from("NO");
+            let text = view.query.as_str().into();
+            let [check, rest @ ..] = ["NONE".into(), no(), no(), no(), no(), no()];
+            let mut row: Vec<Cell> = vec![DATABASE.into(), schema.into(), own.into(), text, check];
+            row.extend(rest);
+            rows.push(row);
         }
         SystemRelation::new(&columns, rows)
     }
@@ -85,6 +65,12 @@ impl Schema {
             ("udt_name", TEXT),
             ("is_identity", TEXT),
             ("identity_generation", TEXT),
+            ("is_generated", TEXT),
+            ("is_updatable", TEXT),
+            ("is_self_referencing", TEXT),
+            ("numeric_precision_radix", INT),
+            ("udt_schema", TEXT),
+            ("dtd_identifier", TEXT),
         ];
         let mut rows = Vec::new();
         let mut add = |table: &str,
@@ -101,6 +87,9 @@ impl Schema {
                 Some(own) => (own.short_name(), "USER-DEFINED"),
                 None => known.map_or(("", ""), |own| (own.1, own.2)),
             };
+            let is_table = self.catalog().table(table).is_ok();
+            let is_decimal = matches!(scalar, ScalarType::Numeric { .. } | ScalarType::AnyNumeric);
+            let radix = if is_decimal { 10 } else { 2 };
             let is_array = oid != i64::from(type_oids(scalar).0);
             let number = |value: u32| Cell::Int(i64::from(value));
             let length = match scalar {
@@ -144,6 +133,12 @@ impl Schema {
                 if is_array { format!("_{udt}") } else { udt.into() }.into(),
                 yes(identity.is_some()),
                 generation,
+                "NEVER".into(),
+                yes(is_table),
+                "NO".into(),
+                if scalar.is_number() { number(radix) } else { Cell::Null },
+                scalar.enumeration().map_or("pg_catalog", |own| self.namespace_of(&own.name)).into(),
+                (place as i64 + 1).to_string().into(),
             ]);
         };
         for table in self.catalog().tables().filter(|own| own.sequence.is_none()) {
@@ -170,6 +165,8 @@ impl Schema {
             ("table_name", TEXT),
             ("constraint_type", TEXT),
             ("is_deferrable", TEXT),
+            ("initially_deferred", TEXT),
+            ("enforced", TEXT),
         ];
         let mut rows = Vec::new();
         for own in self.constraints() {
@@ -188,6 +185,8 @@ impl Schema {
                 own.table.short_name().into(),
                 kind.into(),
                 "NO".into(),
+                "NO".into(),
+                "YES".into(),
             ]);
         }
         SystemRelation::new(&columns, rows)
@@ -219,61 +218,6 @@ impl Schema {
                     other,
                 ]);
             }
-        }
-        SystemRelation::new(&columns, rows)
-    }
-
-    fn information_sequences(&self) -> SystemRelation {
-        let columns = [
-            ("sequence_catalog", TEXT),
-            ("sequence_schema", TEXT),
-            ("sequence_name", TEXT),
-            ("data_type", TEXT),
-            ("start_value", TEXT),
-            ("increment", TEXT),
-        ];
-        let mut rows = Vec::new();
-        for table in self.catalog().tables() {
-            let Some(own) = &table.sequence else { continue };
-            let schema = self.namespace_of(&table.name);
-            rows.push(vec![
-                DATABASE.into(),
-                schema.into(),
-                table.short_name().into(),
-                own.ty.to_string().into(),
-                own.start.to_string().into(),
-                own.increment.to_string().into(),
-            ]);
-        }
-        SystemRelation::new(&columns, rows)
-    }
-
-    fn information_routines(&self) -> SystemRelation {
-        let columns = [
-            ("routine_catalog", TEXT),
-            ("routine_schema", TEXT),
-            ("routine_name", TEXT),
-            ("routine_type", TEXT),
-            ("data_type", TEXT),
-            ("external_language", TEXT),
-        ];
-        let mut rows = Vec::new();
-        for own in self.procedures() {
-            let kind = if own.is_function { "FUNCTION" } else { "PROCEDURE" };
-            let result = match own.result {
-                _ if own.is_void => "void".into(),
-                _ if own.is_trigger => "trigger".into(),
-                Some((_, ty)) => ty.to_string().into(),
-                None => Cell::Null,
-            };
-            rows.push(vec![
-                DATABASE.into(),
-                "public".into(),
-                own.name.as_str().into(),
-                kind.into(),
-                result,
-                "PLPGSQL".into(),
-            ]);
         }
         SystemRelation::new(&columns, rows)
     }

@@ -11,6 +11,7 @@ mod comments;
 mod dependencies;
 mod general;
 mod information_schema;
+mod information_views;
 mod keywords;
 mod numbered;
 mod objects;
@@ -125,7 +126,7 @@ impl Schema {
     /// Returns a system relation by name. Relations of `pg_catalog` need no schema in the name.
     pub(crate) fn system_relation(&self, name: &str) -> Option<SystemRelation> {
         match name.strip_prefix("information_schema.") {
-            Some(name) => self.information(name),
+            Some(name) => information_views::completed(name, self.information(name)),
             None => {
                 let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
                 let described = self.relations_catalog(name).or_else(|| self.routines_catalog(name));

@@ -3,7 +3,7 @@
 use super::qualified::{Named, path_text};
 use super::{Cell, INFORMATION, PUBLIC, SYSTEM, catalog_names};
 use crate::index::name_of_expression;
-use crate::kept_text;
+use crate::kept_text::{called, columns_in};
 use crate::oids::{index_oid, table_oid};
 use crate::quoted::quoted;
 use crate::schema::{Schema, View};
@@ -20,7 +20,7 @@ pub(super) fn index_column_of(table: &Table, column: usize) -> String {
     let own = &table.columns[column];
     match part_column(table, column) {
         Some(column) => quoted(&table.columns[column].name),
-        None if kept_text::called(&own.name).is_some() => own.name.clone(),
+        None if called(&own.name).is_some() => own.name.clone(),
         None => format!("({})", own.name),
     }
 }
@@ -210,7 +210,7 @@ impl Schema {
                         Named::of(|is_qualified| format!("CHECK ({})", text.form(is_qualified)))
                     },
                     index: 0,
-                    columns: Vec::new(),
+                    columns: columns_in(text).iter().filter_map(|name| table.column(name)).collect(),
                     parent: None,
                 });
             }

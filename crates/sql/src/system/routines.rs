@@ -36,6 +36,7 @@ impl Schema {
     pub(super) fn routines_catalog(&self, name: &str) -> Option<SystemRelation> {
         Some(match name {
             "pg_proc" => self.pg_proc(),
+            "reprise_procedures" => self.reprise_procedures(),
             "pg_aggregate" => pg_aggregate(),
             "pg_language" => pg_language(),
             "pg_operator" => pg_operator(),
@@ -76,6 +77,40 @@ impl Schema {
         let mut rows: Vec<_> = numbered(FIRST_FUNCTION, built_ins()).map(built_in).collect();
         rows.extend(self.procedures().map(|own| self.routine_row(own)));
         SystemRelation::new(&columns, rows)
+    }
+
+    /// `reprise_procedures`: what the analysis of each routine has found.
+    fn reprise_procedures(&self) -> SystemRelation {
+        let columns = [
+            ("oid", INT),
+            ("name", TEXT),
+            ("arguments", TEXT),
+            ("kind", TEXT),
+            ("logged", TEXT),
+            ("reason", TEXT),
+            ("operations", INT),
+            ("queries", INT),
+        ];
+        let row = |(own, (oid, arguments)): (&Arc<Procedure>, (i64, Named))| {
+            let logged = match own.by_value {
+                _ if own.read_only => "not at all",
+                Some(_) => "by value",
+                None => "as a command",
+            };
+            let reason = own.by_value.as_ref().filter(|_| !own.read_only);
+            vec![
+                oid.into(),
+                own.name.as_str().into(),
+                arguments.into(),
+                if own.is_function { "function" } else { "procedure" }.into(),
+                logged.into(),
+                reason.map_or(Cell::Null, |cause| format!("it {cause}").into()),
+                (own.operations.len() as i64).into(),
+                (own.queries.len() as i64).into(),
+            ]
+        };
+        let rows = self.procedures().zip(self.routine_arguments(false)).map(row);
+        SystemRelation::new(&columns, rows.collect())
     }
 
     /// Returns the results of the functions, by OID; empty for a procedure.

@@ -24,6 +24,11 @@ fn event_text(trigger: &Trigger, event: TriggerEvent) -> String {
     }
 }
 
+/// Returns the arguments of a trigger as SQL text.
+fn quoted_arguments(trigger: &Trigger) -> impl Iterator<Item = String> {
+    trigger.arguments.iter().map(|own| format!("'{}'", own.replace('\'', "''")))
+}
+
 /// Returns a trigger's CREATE statement. A short one has the table without its schema, as for psql.
 fn definition(
     schema: &Schema,
@@ -43,8 +48,7 @@ fn definition(
         Some(text) => format!(" WHEN ({})", in_parentheses(text)),
         None => String::new(),
     };
-    let arguments = trigger.arguments.iter().map(|own| format!("'{}'", own.replace('\'', "''")));
-    let arguments = arguments.collect::<Vec<_>>().join(", ");
+    let arguments = quoted_arguments(trigger).collect::<Vec<_>>().join(", ");
     let (name, timing) = (quoted(&trigger.name), trigger.timing);
     let function = path_text(&trigger.function, is_qualified);
     format!(
@@ -146,7 +150,7 @@ impl Schema {
                         && other.events.contains(event)
                         && other.name <= own.name
                 };
-                let arguments: Vec<_> = own.arguments.iter().map(|text| format!("'{text}'")).collect();
+                let arguments: Vec<_> = quoted_arguments(own).collect();
                 rows.push(vec![
                     DATABASE.into(),
                     schema.into(),

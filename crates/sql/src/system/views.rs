@@ -1,7 +1,7 @@
 //! The views of `pg_catalog`: those that are queries over other relations, and those that are always empty.
 //! Source: PostgreSQL 15's system views. A counter that Reprise does not keep is NULL.
 
-use super::{SystemRelation, catalogs};
+use super::{SystemRelation, catalogs, information_views};
 use crate::schema::View;
 
 /// The views without rows, because their objects are not supported: the columns of each, as in `catalogs`.
@@ -155,6 +155,7 @@ pub(super) fn empty(name: &str) -> Option<SystemRelation> {
 /// Returns a view that is a query.
 pub(crate) fn system_view(name: &str) -> Option<View> {
     let plain = name.strip_prefix("pg_catalog.").unwrap_or(name);
-    let (_, query) = QUERIES.iter().find(|own| own.0 == plain)?;
+    let mut all = QUERIES.iter().chain(&information_views::QUERIES);
+    let (_, query) = all.find(|own| own.0 == plain)?;
     Some(View { name: name.into(), query: (*query).into(), names: Vec::new() })
 }
