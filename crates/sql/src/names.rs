@@ -56,12 +56,39 @@ impl Binder<'_> {
         }
     }
 
+    /// Binds a column by the schema, the name of its table or view, and its name.
+    fn column_by_path(
+        &mut self,
+        schema: &str,
+        table: &str,
+        name: &str,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let fail = |binder: &Self, code: &str, message: String| {
+            Err(binder.error(node, SqlError::new(code, message)))
+        };
+        if !self.names_stored(schema, table) {
+            let kind = if self.reads_stored(schema, table) { "invalid reference to" } else { "missing" };
+            return fail(self, "42P01", format!("{kind} FROM-clause entry for table \"{table}\""));
+        }
+        match self.find_column(Some(table), name, node)? {
+            Some(column) => Ok(column),
+            None => fail(self, "42703", format!("column {schema}.{table}.{name} does not exist")),
+        }
+    }
+
     pub(crate) fn bind_field(&mut self, field: &ast::FieldExpr) -> Result<Typed, StatementError> {
         let node = field.syntax();
         if let (Some(ast::Expr::ParenExpr(base)), Some(name)) = (field.base(), field.field())
             && let Some(value) = self.bind_part(&base, &name.text())?
         {
             return Ok(value);
+        }
+        if let (Some(ast::Expr::FieldExpr(base)), Some(name)) = (field.base(), field.field())
+            && let (Some(ast::Expr::NameRef(schema)), Some(table)) = (base.base(), base.field())
+            && (self.body.is_none() || self.names_stored(&schema.text(), &table.text()))
+        {
+            return self.column_by_path(&schema.text(), &table.text(), &name.text(), node);
         }
         let (Some(ast::Expr::NameRef(base)), Some(name)) = (field.base(), field.field()) else {
             return Err(self.unsupported(node, "this kind of reference"));

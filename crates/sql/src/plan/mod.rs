@@ -425,6 +425,26 @@ impl Binder<'_> {
         relations.any(|own| own.alias == qualifier)
     }
 
+    /// Returns whether a schema and a name are those of a table or view in FROM, which has no other alias.
+    pub(crate) fn names_stored(&self, schema: &str, name: &str) -> bool {
+        let full = if schema == "public" { name.to_owned() } else { format!("{schema}.{name}") };
+        let mut relations = self.queries.levels.iter().flat_map(|level| &level.relations);
+        relations.any(|own| {
+            own.alias == name
+                && match &own.rows {
+                    Rows::Table { table, .. } => table.name == full,
+                    _ => self.schema.view(&full).is_some() || self.schema.system_relation(&full).is_some(),
+                }
+        })
+    }
+
+    /// Returns whether FROM has a table, under whatever alias.
+    pub(crate) fn reads_stored(&self, schema: &str, name: &str) -> bool {
+        let full = if schema == "public" { name.to_owned() } else { format!("{schema}.{name}") };
+        let mut relations = self.queries.levels.iter().flat_map(|level| &level.relations);
+        relations.any(|own| matches!(&own.rows, Rows::Table { table, .. } if table.name == full))
+    }
+
     /// Runs a binding, and returns its references.
     pub(crate) fn referring<T>(
         &mut self,
