@@ -29,6 +29,8 @@ pub enum Family {
     Bytea,
     /// UUIDs.
     Uuid,
+    /// Times of day.
+    Time,
 }
 
 const NULL: u8 = 0;
@@ -50,6 +52,7 @@ impl ScalarType {
             Self::Char(_) | Self::Varchar(_) | Self::Text => Family::Text,
             Self::Timestamp | Self::Timestamptz | Self::ShortTimestamp { .. } => Family::Timestamp,
             Self::Date => Family::Date,
+            Self::Time => Family::Time,
             Self::Bytea => Family::Bytea,
             Self::Uuid => Family::Uuid,
         })

@@ -46,6 +46,7 @@ impl ColumnKind {
             ScalarType::Integer | ScalarType::Date => Self::Int32,
             ScalarType::BigInt
             | ScalarType::Enum(_)
+            | ScalarType::Time
             | ScalarType::Timestamp
             | ScalarType::Timestamptz
             | ScalarType::ShortTimestamp { .. } => Self::Int64,

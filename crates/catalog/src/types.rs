@@ -57,6 +57,8 @@ pub enum ScalarType {
     Enum(EnumType),
     /// Months, days and microseconds.
     Interval,
+    /// Microseconds since midnight, no zone.
+    Time,
 }
 
 /// The type of a variable, parameter or column.
@@ -237,6 +239,7 @@ impl fmt::Display for ScalarType {
             Self::Jsonb => f.write_str("jsonb"),
             Self::Enum(own) => f.write_str(own.definition().short_name()),
             Self::Interval => f.write_str("interval"),
+            Self::Time => f.write_str("time without time zone"),
         }
     }
 }

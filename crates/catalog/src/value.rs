@@ -5,7 +5,9 @@ use crate::{
     Arena, Datum, Decimal, DecimalError, Interval, Json, ScalarType, TemporalError, Type, check_json,
     checked_date, checked_timestamp, rounded_timestamp,
 };
-use crate::{format_date, format_timestamp, parse_date, parse_timestamp};
+use crate::{
+    checked_time, format_date, format_time, format_timestamp, parse_date, parse_time, parse_timestamp,
+};
 use std::fmt;
 use thiserror::Error;
 
@@ -38,6 +40,8 @@ pub enum Value {
     Array(Vec<Value>),
     /// INTERVAL.
     Interval(Interval),
+    /// TIME: microseconds since midnight.
+    Time(i64),
 }
 
 /// A value does not fit its target type. Carries PostgreSQL's SQLSTATE.
@@ -185,6 +189,7 @@ impl fmt::Display for Value {
                 Ok(())
             }
             Self::Interval(value) => value.fmt(f),
+            Self::Time(us) => f.write_str(&format_time(*us)),
             Self::Array(values) => {
                 let texts = values.iter().map(|own| (*own != Self::Null).then(|| own.to_string()));
                 f.write_str(&array_text(texts))
@@ -297,6 +302,7 @@ pub fn text_datum(text: &str, ty: ScalarType, arena: &mut Arena) -> Result<Datum
         }
         ScalarType::Bytea => Ok(arena.push_bytes(&bytea_of(text)?)),
         ScalarType::Interval => Ok(arena.push_bytes(&Interval::parse(text)?.to_bytes())),
+        ScalarType::Time => Ok(Datum::Int(parse_time(text)?)),
         ScalarType::Enum(own) => Ok(Datum::Int(own.definition().position(text)?)),
         ScalarType::Json => {
             check_json(text)?;
@@ -376,6 +382,7 @@ pub fn datum_from_value(value: &Value, ty: Type, arena: &mut Arena) -> Result<Da
             Ok(Datum::Int(rounded_timestamp(*us, precision)?))
         }
         (Value::Date(days), ScalarType::Date) => Ok(Datum::Int(checked_date((*days).into())?.into())),
+        (Value::Time(us), ScalarType::Time) => Ok(Datum::Int(checked_time(*us)?)),
         (Value::Interval(value), ScalarType::Interval) => Ok(arena.push_bytes(&value.to_bytes())),
         (Value::Bytes(bytes), ScalarType::Bytea) => Ok(arena.push_bytes(bytes)),
         (Value::Uuid(bytes), ScalarType::Uuid) => Ok(arena.push_bytes(bytes)),
@@ -402,6 +409,7 @@ pub fn value_from_datum(datum: Datum, ty: Type, arena: &Arena) -> Value {
             ScalarType::Enum(own) => Value::Text(own.definition().label(int).into()),
             ScalarType::Date => Value::Date(i32::try_from(int).unwrap_or(i32::MAX)),
             _ if scalar.is_timestamp() => Value::Timestamp(int),
+            ScalarType::Time => Value::Time(int),
             ScalarType::Numeric { scale, .. } => Value::Numeric(Decimal { mantissa: int.into(), scale }),
             _ => Value::Int(int),
         },

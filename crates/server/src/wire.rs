@@ -6,8 +6,8 @@ mod binary;
 
 use bytes::{BufMut, BytesMut};
 use catalog::{
-    Interval, array_datum, format_date, format_double, format_timestamp, format_timestamptz, text_datum,
-    utf8_of,
+    Interval, array_datum, format_date, format_double, format_time, format_timestamp, format_timestamptz,
+    text_datum, utf8_of,
 };
 use reprise::{Arena, Datum, Decimal, ScalarType, SqlError, Type};
 use sql::{SCALARS, type_length, type_modifier, type_oids};
@@ -175,6 +175,7 @@ fn put_text(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
             ScalarType::Timestamp | ScalarType::ShortTimestamp { zoned: false, .. } => {
                 out.put_slice(format_timestamp(value).as_bytes());
             }
+            ScalarType::Time => out.put_slice(format_time(value).as_bytes()),
             ScalarType::Timestamptz | ScalarType::ShortTimestamp { zoned: true, .. } => {
                 out.put_slice(format_timestamptz(value).as_bytes())
             }

@@ -136,7 +136,7 @@ fn category(kind: Kind) -> Category {
         Kind::Of(Type::Array(_)) => Category::Array,
         Kind::Of(Type::Scalar(ty)) => match ty {
             ScalarType::Boolean => Category::Boolean,
-            ScalarType::Date => Category::DateTime,
+            ScalarType::Date | ScalarType::Time => Category::DateTime,
             _ if ty.is_timestamp() => Category::DateTime,
             _ if ty.is_number() => Category::Numeric,
             _ if ty.is_text() => Category::String,

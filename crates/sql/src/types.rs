@@ -87,6 +87,12 @@ impl Binder<'_> {
                 let is_zoned = matches!(stamp.timezone(), Some(ast::Timezone::WithTimezone(_)));
                 timestamp(is_zoned, &precision)
             }
+            ast::Type::TimeType(time)
+                if time.literal().is_none()
+                    && !matches!(time.timezone(), Some(ast::Timezone::WithTimezone(_))) =>
+            {
+                ScalarType::Time
+            }
             ast::Type::IntervalType(interval)
                 if interval.interval_qualifier().is_none() && interval.literal().is_none() =>
             {
@@ -171,6 +177,7 @@ impl Binder<'_> {
             "json" => ScalarType::Json,
             "jsonb" => ScalarType::Jsonb,
             "interval" => ScalarType::Interval,
+            "time" if numbers.is_empty() => ScalarType::Time,
             _ => {
                 let message = format!("type \"{name}\" is not supported");
                 return Err(self.error(node, SqlError::new("0A000", message)));

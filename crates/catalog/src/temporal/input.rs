@@ -74,7 +74,7 @@ const ZONES: [(&str, i64); 20] = [
 
 /// Why a text is not a date or timestamp; the caller adds the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Refusal {
+pub(super) enum Refusal {
     Syntax,
     Field,
     Displacement,
@@ -85,7 +85,7 @@ type Read<T> = Result<T, Refusal>;
 
 /// The meaning of a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Meaning {
+pub(super) enum Meaning {
     BeforeAll,
     AfterAll,
     Epoch,
@@ -144,7 +144,7 @@ pub fn parse_timestamp(text: &str, zoned: bool) -> Result<i64, TemporalError> {
     }
 }
 
-fn error(kind: &'static str, text: &str, refusal: Refusal) -> TemporalError {
+pub(super) fn error(kind: &'static str, text: &str, refusal: Refusal) -> TemporalError {
     match refusal {
         Refusal::Syntax => TemporalError::Syntax { kind, text: text.into() },
         Refusal::Field => TemporalError::Field(text.into()),
@@ -153,7 +153,7 @@ fn error(kind: &'static str, text: &str, refusal: Refusal) -> TemporalError {
     }
 }
 
-fn meaning(text: &str) -> Read<Meaning> {
+pub(super) fn meaning(text: &str) -> Read<Meaning> {
     if let Some(moment) = super::canonical::read(text) {
         return Ok(Meaning::At(moment, 0));
     }

@@ -9,10 +9,12 @@ mod calendar;
 mod canonical;
 mod input;
 mod interval;
+mod time;
 
 pub use calendar::{Day, Moment, day_of, moment_of};
 pub use input::{parse_date, parse_timestamp};
 pub use interval::Interval;
+pub use time::{checked_time, format_time, parse_time};
 
 use std::fmt::Write as _;
 use thiserror::Error;

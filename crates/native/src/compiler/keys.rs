@@ -29,6 +29,7 @@ fn fixed(ty: Type) -> Option<u32> {
         ScalarType::SmallInt => Some(16),
         ScalarType::Integer | ScalarType::Date => Some(32),
         ScalarType::BigInt
+        | ScalarType::Time
         | ScalarType::Timestamp
         | ScalarType::Timestamptz
         | ScalarType::ShortTimestamp { .. } => Some(64),

@@ -1,8 +1,8 @@
 //! Conversions between types, chosen when an expression is bound.
 
 use catalog::{
-    Arena, Datum, Decimal, ScalarType, Value, ValueError, date_of, datum_from_value, midnight_of,
-    output_text, rounded_timestamp,
+    Arena, Datum, Decimal, Interval, MICROSECONDS_PER_DAY, ScalarType, Value, ValueError, date_of,
+    datum_from_value, is_finite_timestamp, midnight_of, output_text, rounded_timestamp,
 };
 
 /// One conversion. NULL always converts to NULL.
@@ -79,6 +79,12 @@ pub enum Cast {
     IntegerToBoolean,
     /// From a date to the timestamp of its midnight.
     DateToTimestamp,
+    /// The time of day of a timestamp; NULL of an infinite one.
+    TimestampToTime,
+    /// The time of day of an interval.
+    IntervalToTime,
+    /// The interval from midnight to a time.
+    TimeToInterval,
     /// To a timestamp of lower precision, rounded.
     RoundTimestamp {
         /// Digits after the second.
@@ -174,6 +180,9 @@ impl Cast {
             _ if from.is_timestamp() && to.is_timestamp() => Self::Same,
             (T::Date, _) if to.is_timestamp() => Self::DateToTimestamp,
             (_, T::Date) if from.is_timestamp() => Self::TimestampToDate,
+            (_, T::Time) if from.is_timestamp() => Self::TimestampToTime,
+            (T::Interval, T::Time) => Self::IntervalToTime,
+            (T::Time, T::Interval) => Self::TimeToInterval,
             (T::Boolean, T::Integer) | (T::Integer, T::Boolean) if !explicit => return None,
             (T::Boolean, T::Integer) => Self::Same,
             (T::Integer, T::Boolean) => Self::IntegerToBoolean,
@@ -291,6 +300,17 @@ impl Cast {
             (Self::DateToTimestamp, Datum::Int(days)) => Ok(Datum::Int(midnight_of(days)?)),
             (Self::RoundTimestamp { precision }, Datum::Int(us)) => {
                 Ok(Datum::Int(rounded_timestamp(us, precision)?))
+            }
+            (Self::TimestampToTime, Datum::Int(us)) => Ok(match is_finite_timestamp(us) {
+                true => Datum::Int(us.rem_euclid(MICROSECONDS_PER_DAY)),
+                false => Datum::Null,
+            }),
+            (Self::IntervalToTime, Datum::Bytes(span)) => {
+                let own = Interval::from_bytes(arena.bytes(span));
+                Ok(Datum::Int(own.us.rem_euclid(MICROSECONDS_PER_DAY)))
+            }
+            (Self::TimeToInterval, Datum::Int(us)) => {
+                Ok(arena.push_bytes(&Interval { us, ..Interval::default() }.to_bytes()))
             }
             (Self::TimestampToDate, Datum::Int(us)) => Ok(Datum::Int(date_of(us).into())),
             (Self::FromText(to), Datum::Bytes(span)) => {

@@ -46,6 +46,7 @@ const DATE: Kind = Kind::DATE;
 const TIMESTAMP: Kind = Kind::TIMESTAMP;
 const TIMESTAMPTZ: Kind = Kind::TIMESTAMPTZ;
 const INTERVAL: Kind = Kind::INTERVAL;
+const TIME: Kind = Kind::TIME;
 const JSON: Kind = Kind::JSON;
 const JSONB: Kind = Kind::JSONB;
 const TEXTS: Kind = Kind::TEXTS;
@@ -68,7 +69,7 @@ static NUMBERS: [&[Kind]; 5] =
     [&[INT2, INT2], &[INT4, INT4], &[INT8, INT8], &[NUMERIC, NUMERIC], &[FLOAT8, FLOAT8]];
 
 /// The pairs of operands that can be compared.
-static COMPARED: [&[Kind]; 17] = [
+static COMPARED: [&[Kind]; 18] = [
     &[INT2, INT2],
     &[INT4, INT4],
     &[INT8, INT8],
@@ -83,6 +84,7 @@ static COMPARED: [&[Kind]; 17] = [
     &[Kind::TIMESTAMP, Kind::TIMESTAMP],
     &[Kind::TIMESTAMPTZ, Kind::TIMESTAMPTZ],
     &[INTERVAL, INTERVAL],
+    &[TIME, TIME],
     &[JSONB, JSONB],
     &[Kind::AnyArray, Kind::AnyArray],
     &[Kind::AnyEnum, Kind::AnyEnum],
@@ -100,6 +102,12 @@ static OTHERS: &[Operator] = &[
     function("+", &[INTERVAL, TIMESTAMPTZ], TIMESTAMPTZ, "interval_pl_timestamptz"),
     function("+", &[TIMESTAMP, INTERVAL], TIMESTAMP, "timestamp_pl_interval"),
     function("+", &[TIMESTAMPTZ, INTERVAL], TIMESTAMPTZ, "timestamptz_pl_interval"),
+    function("+", &[DATE, TIME], TIMESTAMP, "datetime_pl"),
+    function("+", &[TIME, DATE], TIMESTAMP, "timedate_pl"),
+    function("+", &[INTERVAL, TIME], TIME, "interval_pl_time"),
+    function("+", &[TIME, INTERVAL], TIME, "time_pl_interval"),
+    function("-", &[TIME, INTERVAL], TIME, "time_mi_interval"),
+    function("-", &[TIME, TIME], INTERVAL, "time_mi_time"),
     function("-", &[DATE, INTERVAL], TIMESTAMP, "date_mi_interval"),
     function("-", &[INTERVAL, INTERVAL], INTERVAL, "interval_mi"),
     function("-", &[TIMESTAMP, INTERVAL], TIMESTAMP, "timestamp_mi_interval"),

@@ -206,7 +206,8 @@ fn arrays_come_back() {
 #[test]
 fn intervals_come_back() {
     let script = "CREATE TABLE t (id INT PRIMARY KEY, v INTERVAL, n INTERVAL NOT NULL,
-             at TIMESTAMPTZ NOT NULL, l INTERVAL[], c INT NOT NULL DEFAULT 0);
+             at TIMESTAMPTZ NOT NULL, l INTERVAL[], c INT NOT NULL DEFAULT 0,
+             h TIME, UNIQUE (h, id));
          CREATE PROCEDURE put(p INT) LANGUAGE plpgsql AS $$
          DECLARE own INTERVAL := p * INTERVAL '1 day 02:00'; found INTERVAL; total INTERVAL;
          BEGIN
@@ -217,6 +218,7 @@ fn intervals_come_back() {
              UPDATE t SET v = coalesce(found, '1 mon') + n / 3, l[2] = -total WHERE id = p - 2;
              UPDATE t SET n = CASE WHEN p % 2 = 0 THEN INTERVAL '1 mon' ELSE '30 days' END WHERE id = p - 3;
              UPDATE t SET c = c + 1 WHERE n = '720:00:00' AND id BETWEEN p - 8 AND p;
+             UPDATE t SET h = now()::TIME + own - found WHERE id BETWEEN p - 2 AND p;
              DELETE FROM t WHERE id = extract(day FROM found)::INT - 15 AND v > l[1];
          END $$;";
     let layouts: &[&str] = &[

@@ -4,8 +4,8 @@
 //! Held by: `values` in `workload`, beside PostgreSQL.
 
 use catalog::{
-    DecimalError, Interval, checked_date, checked_timestamp, exact_datum, rounded_timestamp, text_datum,
-    utf8_of,
+    DecimalError, Interval, checked_date, checked_time, checked_timestamp, exact_datum, rounded_timestamp,
+    text_datum, utf8_of,
 };
 use reprise::{Arena, Datum, Decimal, ScalarType, SqlError, Type};
 use sql::type_oids;
@@ -85,6 +85,7 @@ fn scalar_of(message: &mut Message<'_>, ty: ScalarType, arena: &mut Arena) -> Re
         ScalarType::ShortTimestamp { precision, .. } => {
             Datum::Int(rounded_timestamp(checked_timestamp(message.long()?)?, precision)?)
         }
+        ScalarType::Time => Datum::Int(checked_time(message.long()?)?),
         ScalarType::Date => Datum::Int(checked_date(message.int()?.into())?.into()),
         ScalarType::Json | ScalarType::Enum(_) => text_datum(utf8_of(message.remaining())?, ty, arena)?,
         ScalarType::Jsonb => match message.array()? {

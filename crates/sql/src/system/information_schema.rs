@@ -127,7 +127,7 @@ impl Schema {
                 match scalar {
                     _ if is_array => Cell::Null,
                     ScalarType::Date => number(0),
-                    ScalarType::Interval => number(6),
+                    ScalarType::Interval | ScalarType::Time => number(6),
                     _ => scalar.timestamp_precision().map_or(Cell::Null, |digits| number(digits.into())),
                 },
                 if is_array { format!("_{udt}") } else { udt.into() }.into(),

@@ -22,6 +22,7 @@ pub fn type_oids(scalar: ScalarType) -> (u32, u32) {
         ScalarType::Json => (114, 199),
         ScalarType::Jsonb => (3802, 3807),
         ScalarType::Interval => (1186, 1187),
+        ScalarType::Time => (1083, 1183),
         ScalarType::Enum(own) => (own.definition().oid, own.definition().oid + 1),
     }
 }
@@ -62,7 +63,7 @@ pub(crate) fn type_named(name: &str) -> Option<ScalarType> {
 }
 
 /// All types without a modifier.
-pub const SCALARS: [ScalarType; 17] = [
+pub const SCALARS: [ScalarType; 18] = [
     ScalarType::SmallInt,
     ScalarType::Integer,
     ScalarType::BigInt,
@@ -80,10 +81,11 @@ pub const SCALARS: [ScalarType; 17] = [
     ScalarType::Json,
     ScalarType::Jsonb,
     ScalarType::Interval,
+    ScalarType::Time,
 ];
 
 /// All types: OID, name in the system catalogs, name in SQL, size of a value in bytes, category.
-pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 17] = [
+pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 18] = [
     (16, "bool", "boolean", 1, "B"),
     (17, "bytea", "bytea", -1, "U"),
     (20, "int8", "bigint", 8, "N"),
@@ -95,6 +97,7 @@ pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 17] = [
     (1042, "bpchar", "character", -1, "S"),
     (1043, "varchar", "character varying", -1, "S"),
     (1082, "date", "date", 4, "D"),
+    (1083, "time", "time without time zone", 8, "D"),
     (1114, "timestamp", "timestamp without time zone", 8, "D"),
     (1184, "timestamptz", "timestamp with time zone", 8, "D"),
     (1186, "interval", "interval", 16, "T"),

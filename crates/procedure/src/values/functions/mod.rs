@@ -8,6 +8,7 @@ mod aggregates;
 mod arrays;
 mod bytes;
 mod call;
+mod clocks;
 mod decimals;
 mod doubles;
 mod enumerations;
@@ -180,6 +181,7 @@ static FAMILIES: &[&[BuiltIn]] = &[
     decimals::DECIMALS,
     doubles::DOUBLES,
     intervals::INTERVALS,
+    clocks::CLOCKS,
     times::TIMES,
     arrays::ARRAYS,
     enumerations::ENUMERATIONS,

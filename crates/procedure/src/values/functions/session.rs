@@ -182,6 +182,7 @@ fn format_type(oid: i64, modifier: i64) -> String {
         1082 | 1182 => ("date".into(), oid == 1182),
         1114 | 1115 => (timestamp("without"), oid == 1115),
         1184 | 1185 => (timestamp("with"), oid == 1185),
+        1083 | 1183 => ("time without time zone".into(), oid == 1183),
         1186 | 1187 => ("interval".into(), oid == 1187),
         1700 | 1231 => match limit {
             0.. => (format!("numeric({},{})", limit >> 16, limit & 0xffff), oid == 1231),

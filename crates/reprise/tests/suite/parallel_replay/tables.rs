@@ -30,6 +30,7 @@ pub enum Ty {
     Boolean,
     Double,
     List,
+    Time,
 }
 
 /// What makes two types comparable without an explicit cast.
@@ -63,6 +64,7 @@ impl Ty {
             1 => Just(Self::Boolean),
             1 => Just(Self::Double),
             1 => Just(Self::List),
+            1 => Just(Self::Time),
         ]
     }
 
@@ -89,6 +91,7 @@ impl Ty {
             Self::Boolean => "BOOLEAN",
             Self::Double => "DOUBLE PRECISION",
             Self::List => "INT[]",
+            Self::Time => "TIME",
         }
     }
 
@@ -118,6 +121,7 @@ impl Ty {
             Self::Timestamp => format!("(DATE '2024-01-01' + ({integer})::int)::timestamp"),
             Self::Boolean => format!("({integer} % 2 = 1)"),
             Self::Double => format!("({integer})::double precision"),
+            Self::Time => format!("(TIME '00:00' + ({integer}) * INTERVAL '1 min')"),
             Self::List => format!("ARRAY[({integer})::int, NULL, 7]"),
         }
     }
@@ -143,6 +147,7 @@ impl Ty {
             Self::Timestamp => Value::Timestamp(i64::from(FIRST_DAY + integer) * MICROSECONDS_PER_DAY),
             Self::Boolean => Value::Boolean(integer % 2 == 1),
             Self::Double => Value::Double(integer.into()),
+            Self::Time => Value::Time(i64::from(integer).rem_euclid(1440) * 60_000_000),
             Self::List => Value::Array(vec![Value::Int(integer.into()), Value::Null, Value::Int(7)]),
         }
     }

@@ -15,7 +15,7 @@ pub(super) struct Kind {
 
 impl Kind {
     pub(super) fn is_temporal(&self) -> bool {
-        self.name.starts_with("date") || self.name.starts_with("timestamp")
+        self.name.starts_with("date") || self.name.starts_with("time")
     }
 
     pub(super) fn samples(&self, is_binary: bool) -> Vec<Vec<u8>> {
@@ -39,6 +39,7 @@ impl Kind {
             "timestamptz" => Type::TIMESTAMPTZ,
             "bytea" => Type::BYTEA,
             "uuid" => Type::UUID,
+            "time" => Type::TIME,
             "interval" => Type::INTERVAL,
             "interval[]" => Type::INTERVAL_ARRAY,
             "json" => Type::JSON,
@@ -369,6 +370,28 @@ pub(super) const KINDS: &[Kind] = &[
         ],
         binaries: &[b"0123456789abcdef", b"0123456789abcde", b"0123456789abcdefg"],
         alphabet: b"0123456789abcdefABG-{} +",
+    },
+    Kind {
+        name: "time",
+        texts: &[
+            b"10:20:30.5",
+            b"24:00",
+            b"24:00:00.000001",
+            b"10:60",
+            b"9:5",
+            b"10:20 pm",
+            b"102030",
+            b"x",
+            b"2024-02-29 10:20",
+            b"10:20+02",
+        ],
+        binaries: &[
+            b"\0\0\0\0\0\0\0\x01",
+            b"\0\0\0\x14\x1d\xd7\x60\0",
+            b"\0\0\0\x14\x1d\xd7\x60\x01",
+            b"\xff\xff\xff\xff\xff\xff\xff\xff",
+        ],
+        alphabet: b"0123456789.: apm",
     },
     Kind {
         name: "interval",
