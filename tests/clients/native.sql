@@ -6,6 +6,10 @@ CREATE TABLE customer (id SERIAL PRIMARY KEY, email VARCHAR(40) NOT NULL UNIQUE,
 CREATE TABLE "order" (id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 5) PRIMARY KEY, customer_id INT REFERENCES customer, "when" TIMESTAMP DEFAULT now(), "Note" TEXT, CONSTRAINT positive CHECK (id > 0));
 CREATE TABLE app.item (a INT, b SMALLINT, z INT DEFAULT 2, c CHAR(5), d DATE, e BYTEA, f DOUBLE PRECISION, g BOOLEAN NOT NULL DEFAULT true, h UUID, i JSONB, j app.level, k TIMESTAMPTZ(3), PRIMARY KEY (a, b));
 CREATE TABLE keyless (a INT, b TEXT);
+CREATE TABLE made (id INT PRIMARY KEY, "user" TEXT, tags TEXT[] DEFAULT '{a,"b c"}', took INTERVAL, at TIME, price NUMERIC(8,2), n INT[], total NUMERIC(12,2) GENERATED ALWAYS AS (price * 2) STORED, folded TEXT GENERATED ALWAYS AS (lower("user")) STORED);
+CREATE UNIQUE INDEX made_live ON made (lower("user")) WHERE price > 0;
+CREATE INDEX ON made ((id + 1), upper("user") DESC);
+CREATE INDEX ON made (tags);
 CREATE INDEX ON customer (name DESC NULLS LAST, id);
 CREATE INDEX part ON customer (mood) WHERE mood <> 'sad' AND id > 3;
 CREATE INDEX incl ON "order" (customer_id) INCLUDE ("Note");
@@ -39,5 +43,6 @@ COMMENT ON CONSTRAINT positive ON "order" IS 'must be';
 INSERT INTO customer (email, name, mood, balance) VALUES ('a@x', 'A', 'happy', 5.5), ('b@x', NULL, NULL, NULL), ('c@x', E'tab\there\nnew\\line', 'sad', 0);
 INSERT INTO "order" (customer_id, "when", "Note") VALUES (1, '2024-01-01 10:00', 'n'), (2, '2024-02-02', NULL);
 INSERT INTO app.item VALUES (1, 2, 1, 'abc', '2024-02-29', '\xdeadbeef', 'NaN', false, '13714fd7-6c92-43de-8ed2-179507e7330c', '{"a": [1, 2.50]}', 'high', '2024-01-01 00:00:00.123+00');
+INSERT INTO made (id, "user", tags, took, at, price, n) VALUES (1, 'Ann', '{x,NULL,"q\"u"}', '1 day 02:03', '10:20', 1.5, '{1,NULL}'), (2, 'ann', NULL, NULL, NULL, 0, '{}');
 INSERT INTO keyless VALUES (1, 'a'), (1, 'a'), (NULL, '');
 SELECT nextval('zz_seq');

@@ -148,9 +148,18 @@ impl Reader<'_> {
     /// Reads one of the columns. Returns its place, and its part of the index's name. In rows that the
     /// condition of a unique index leaves out, the first column is NULL, so no other row is their equal.
     fn item(&mut self, item: &ast::PartitionItem, first: bool) -> Result<(usize, String), StatementError> {
+        // Parentheses around an expression are part of the list. PostgreSQL shows its operators in further
+        // ones.
         let mut expression = self.binder.part(item.expr(), item.syntax())?;
-        while let ast::Expr::ParenExpr(inner) = &expression {
+        if let ast::Expr::ParenExpr(inner) = &expression {
             expression = self.binder.part(inner.expr(), inner.syntax())?;
+        }
+        let mut innermost = expression.clone();
+        while let ast::Expr::ParenExpr(inner) = &innermost {
+            innermost = self.binder.part(inner.expr(), inner.syntax())?;
+        }
+        if matches!(innermost, ast::Expr::NameRef(_)) {
+            expression = innermost;
         }
         let (mut column, name, shown, text) = match &expression {
             ast::Expr::NameRef(own) => {

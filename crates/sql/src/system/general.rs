@@ -132,7 +132,8 @@ impl Schema {
                 let is_own = oid >= i64::from(u16::MAX);
                 let namespace = if is_own { self.namespace_oid(path) } else { SYSTEM };
                 let name = short(path);
-                let collation = if category == "S" { 100 } else { 0 };
+                let of_texts = TYPES.iter().any(|own| own.0 == element && own.4 == "S");
+                let collation = if category == "S" || of_texts { 100 } else { 0 };
                 let (storage, alignment) = storage_of(oid);
                 rows.push(vec![
                     oid.into(),
