@@ -49,7 +49,7 @@ pub use temporal::{
     DATE_AFTER_ALL, DATE_BEFORE_ALL, Day, Interval, MICROSECONDS_PER_DAY, Moment, TIMESTAMP_AFTER_ALL,
     TIMESTAMP_BEFORE_ALL, TemporalError, checked_date, checked_timestamp, date_of, date_plus, day_of,
     format_date, format_timestamp, format_timestamptz, is_finite_date, is_finite_timestamp, midnight_of,
-    moment_of, now_us, parse_date, parse_timestamp, rounded_timestamp, timestamp_plus,
+    moment_of, now_us, parse_date, parse_timestamp, rounded_timestamp, timestamp_plus, unix_ms,
 };
 pub use trigger::{Trigger, TriggerEvent, TriggerTiming};
 pub use types::{ScalarType, Type};
