@@ -50,7 +50,7 @@ pub use temporal::{
     TIMESTAMP_BEFORE_ALL, TemporalError, checked_date, checked_time, checked_timestamp, date_of, date_plus,
     day_of, format_date, format_time, format_timestamp, format_timestamptz, is_finite_date,
     is_finite_timestamp, midnight_of, moment_of, now_us, parse_date, parse_time, parse_timestamp,
-    rounded_timestamp, timestamp_plus,
+    rounded_timestamp, timestamp_plus, unix_ms,
 };
 pub use trigger::{Trigger, TriggerEvent, TriggerTiming};
 pub use types::{ScalarType, Type};

@@ -1,7 +1,7 @@
 //! Progress bars, which are drawn only on a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use reprise::{Progress, Stage};
+use reprise::Progress;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -17,16 +17,6 @@ pub fn bar(message: &'static str, total: u64) -> ProgressBar {
     bar
 }
 
-/// Describes a stage of recovery.
-pub fn doing(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Checkpoint => "loading the checkpoint",
-        Stage::Log => "reading the log",
-        Stage::Replay => "replaying transactions",
-        Stage::Done => "recovered",
-    }
-}
-
 /// Runs a recovery and draws its progress.
 pub fn watch<R>(run: impl FnOnce(&Progress) -> R) -> R {
     follow(&Progress::default(), run)
@@ -40,7 +30,7 @@ pub fn follow<R>(progress: &Progress, run: impl FnOnce(&Progress) -> R) -> R {
             let bar = bar("recovering", 0);
             while !done.load(Ordering::Acquire) {
                 let (stage, position, total) = progress.now();
-                bar.set_message(doing(stage));
+                bar.set_message(stage.doing());
                 bar.set_length(total);
                 bar.set_position(position);
                 std::thread::sleep(Duration::from_millis(50));

@@ -49,7 +49,9 @@ pub struct Arguments {
     /// Maximum number of open transactions. Eight of them are left to single statements.
     #[arg(long, default_value_t = 256, value_parser = numbers::from::<usize>(16, 4096))]
     workers: usize,
-    /// The address for HTTP: /metrics for Prometheus, /health, /ready. [default: none]
+    /// The address for HTTP: a page for operators at /, /metrics for Prometheus, /health, /ready. With
+    /// --users the page needs the password of a user; without, it is shown to clients of this machine.
+    /// [default: none]
     #[arg(long, value_name = "ADDRESS")]
     http: Option<SocketAddr>,
     /// Form of the messages on standard error: text, or json with one object a line.
@@ -121,7 +123,7 @@ struct ClientOptions {
     /// A PEM file with the private key of the certificate.
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// Allow clients of other machines to connect without TLS.
+    /// Allow clients of other machines to connect without TLS, and to send a password over HTTP.
     #[arg(long)]
     allow_unencrypted: bool,
     /// Maximum number of clients; 0 is as many as the limit of open files allows.
@@ -177,11 +179,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let listener = bind(&runtime, arguments.listen)?;
     let address = listener.local_addr()?;
     let progress = Arc::new(Progress::default());
-    let recovering = Arc::clone(&progress);
-    let server = Server::new(options, move || {
-        let (stage, position, total) = recovering.now();
-        format!("{}: {position} of {total}", progress::doing(stage))
-    });
+    let server = Server::new(options, Arc::clone(&progress));
     let serving = runtime.spawn(Arc::clone(&server).serve(listener));
     let socket =
         arguments.socket.as_ref().map(|folder| serve_socket(&runtime, &server, folder, address.port()));
@@ -190,7 +188,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let listener = bind(&runtime, address)?;
         let address = listener.local_addr()?;
         runtime.spawn(Arc::clone(&server).serve_http(listener));
-        info!(%address, "metrics and health over HTTP on {address}");
+        info!(%address, "a page, metrics and health on http://{address}");
     }
 
     let database = progress::follow(&progress, |progress| {
@@ -225,6 +223,7 @@ impl Arguments {
         options.with_metrics = self.http.is_some();
         options.descriptors = descriptors(self.database.log_devices.len(), self.http.is_some());
         options.requires_tls = !self.listen.ip().is_loopback() && !self.clients.allow_unencrypted;
+        options.admits_unencrypted_passwords = self.clients.allow_unencrypted;
         options.backups = self.backups.clone();
         Ok(options)
     }

@@ -79,6 +79,16 @@ pub struct LogStatistics {
     pub flush_us: u64,
 }
 
+impl LogStatistics {
+    /// Adds the amounts of another log.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.record_bytes += other.record_bytes;
+        self.file_bytes += other.file_bytes;
+        self.batches += other.batches;
+        self.flush_us += other.flush_us;
+    }
+}
+
 /// The state that workers and the logger's thread share.
 pub(crate) struct Shared {
     pub(crate) lane: DurableBuffer,
@@ -137,11 +147,13 @@ impl Shared {
         LogEnd { logger, file, batch: self.batches.load(Ordering::Acquire) }
     }
 
-    pub(crate) fn add_to(&self, sum: &mut LogStatistics) {
-        sum.record_bytes += self.record_bytes.load(Ordering::Relaxed);
-        sum.file_bytes += self.file_bytes.load(Ordering::Relaxed);
-        sum.batches += self.batches.load(Ordering::Relaxed);
-        sum.flush_us += self.flush_us.load(Ordering::Relaxed);
+    pub(crate) fn statistics(&self) -> LogStatistics {
+        LogStatistics {
+            record_bytes: self.record_bytes.load(Ordering::Relaxed),
+            file_bytes: self.file_bytes.load(Ordering::Relaxed),
+            batches: self.batches.load(Ordering::Relaxed),
+            flush_us: self.flush_us.load(Ordering::Relaxed),
+        }
     }
 
     pub(crate) fn wake(&self) {

@@ -15,6 +15,18 @@ pub enum Stage {
     Done,
 }
 
+impl Stage {
+    /// Describes the stage.
+    pub fn doing(self) -> &'static str {
+        match self {
+            Self::Checkpoint => "loading the checkpoint",
+            Self::Log => "reading the log",
+            Self::Replay => "replaying transactions",
+            Self::Done => "recovered",
+        }
+    }
+}
+
 const STAGES: [Stage; 4] = [Stage::Checkpoint, Stage::Log, Stage::Replay, Stage::Done];
 
 /// The counters, shared by all threads.
@@ -26,7 +38,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn begin(&self, stage: Stage, total: u64) {
+    /// Begins a stage with an amount of work.
+    pub fn begin(&self, stage: Stage, total: u64) {
         self.done.store(0, Ordering::Relaxed);
         self.total.store(total, Ordering::Relaxed);
         self.stage.store(stage as usize, Ordering::Release);
@@ -36,7 +49,8 @@ impl Progress {
         &self.done
     }
 
-    pub(crate) fn set_done(&self, done: u64) {
+    /// Sets the finished work of the stage.
+    pub fn set_done(&self, done: u64) {
         self.done.store(done, Ordering::Relaxed);
     }
 

@@ -131,6 +131,7 @@ impl Database {
             sessions: AtomicUsize::new(0),
             numbers: Numbers::default(),
             recovering: Arc::new(recovering),
+            last_checkpoint: Mutex::default(),
             committed: AtomicU64::new(0),
             read: AtomicU64::new(0),
             failed: AtomicU64::new(0),

@@ -5,14 +5,25 @@ use crate::recovering::Recovering;
 use crate::sequences::Numbers;
 use crate::{Config, Error};
 use catalog::{CommitOrder, Epoch};
+use checkpoint::CheckpointSummary;
 use logging::content::{Outcome, seal};
 use logging::{Commit, Content, Csn, DatabaseId, LogError, LogSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Instant;
 use storage::Worker;
 use transaction::{Adaptive, Gate};
+
+/// A checkpoint that was taken since the opening.
+pub(crate) struct TakenCheckpoint {
+    /// When it was complete.
+    pub(crate) at: Instant,
+    pub(crate) summary: CheckpointSummary,
+    /// Bytes of records in the main log when it began.
+    pub(crate) log_bytes: u64,
+}
 
 /// The state that all sessions share.
 pub(crate) struct Inner {
@@ -37,6 +48,8 @@ pub(crate) struct Inner {
     /// Sessions that have not ended.
     pub(crate) sessions: AtomicUsize,
     pub(crate) recovering: Arc<Recovering>,
+    /// The last checkpoint since the opening.
+    pub(crate) last_checkpoint: Mutex<Option<TakenCheckpoint>>,
     pub(crate) committed: AtomicU64,
     pub(crate) read: AtomicU64,
     pub(crate) failed: AtomicU64,

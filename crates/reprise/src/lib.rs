@@ -39,6 +39,7 @@ mod load;
 mod maintenance;
 mod moment;
 mod opening;
+mod overview;
 mod recovering;
 mod rows;
 mod sequences;
@@ -60,6 +61,7 @@ pub use logging::{CommitQueue, Content, LogStatistics, Sequencing, disk};
 pub use memory::{Account, Reserved};
 pub use native::Compile;
 pub use opening::{Lock, read_alone};
+pub use overview::{LastCheckpoint, LogDevice, Overview};
 pub use procedure::{
     Conflict, CurrentNumbers, ErrorObject, Notice, Nowhere, RecoveryProgress, RowSink, Severity, SqlError,
 };

@@ -1,7 +1,7 @@
 //! Checkpoints: on request, at intervals, and when an adaptive log needs one.
 
 use crate::Error;
-use crate::inner::Inner;
+use crate::inner::{Inner, TakenCheckpoint};
 use crate::sequences::Taking;
 use catalog::{CommitOrder, Epoch};
 use checkpoint::{CheckpointSummary, Consistency, Contents, Destination};
@@ -28,7 +28,7 @@ impl Inner {
         Taking { inner: self, tables: &version.tables }.give_back()?;
         // A checkpoint holds all rows, those of the last one included.
         version.tables.recover_all()?;
-        let logged_ns = self.adaptive.logged_ns();
+        let (logged_ns, log_bytes) = (self.adaptive.logged_ns(), self.logged_bytes());
         // A transaction may log operations before it draws its order. Their epoch may be earlier than the
         // epoch of the order, but it is not complete.
         let incomplete = CommitOrder::first_of(Epoch(version.tables.epochs.completed(|_| true).0 + 1));
@@ -61,6 +61,8 @@ impl Inner {
             self.definitions.end_load();
         }
         self.adaptive.checkpoint_taken(logged_ns, summary.bytes, summary.elapsed);
+        let taken = TakenCheckpoint { at: Instant::now(), summary, log_bytes };
+        *self.last_checkpoint.lock().unwrap_or_else(PoisonError::into_inner) = Some(taken);
         let (rows, bytes, seconds) = (summary.rows, summary.bytes, summary.elapsed.as_secs_f64());
         tracing::info!(rows, bytes, seconds, "checkpoint: {rows} rows, {bytes} bytes in {seconds:.2} s");
         let needed = manifest.logs.map(|logs| logs.ranges).unwrap_or_default();

@@ -1,23 +1,27 @@
 //! The server's state over HTTP: `/metrics` for Prometheus, `/health` (the log works), `/ready` (clients are
-//! served).
+//! served), and a page for operators (`page`).
 
 use crate::Server;
-use axum::extract::State;
+use crate::hold;
+use crate::page::Totals;
+use crate::page::answers::{Peer, routes};
+use axum::extract::{Extension, State};
 use axum::http::{StatusCode, header::CONTENT_TYPE};
 use axum::response::IntoResponse;
 use axum::{Router, routing::get};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use reprise::Database;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// Time between two calls of `Metrics::sum_up`.
-const SUM_UP_EVERY: Duration = Duration::from_secs(5);
+/// Time between two samples of the page's curves.
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 /// Most connections at one time.
 pub const MOST_CONNECTIONS: usize = 32;
 /// The longest time from the end of a request to the complete header of the next one.
@@ -28,27 +32,44 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
 const ACCEPT_AGAIN: Duration = Duration::from_millis(10);
 
 impl Server {
-    /// Serves a listener until the future is dropped. Without `Options::with_metrics`, `/metrics` is empty.
+    /// Serves a listener until the future is dropped. Without `Options::with_metrics`, `/metrics` is empty,
+    /// and the page has no curves.
     ///
     /// # Errors
     /// The listener fails.
     pub async fn serve_http(self: Arc<Self>, listener: TcpListener) -> io::Result<()> {
         let server = Arc::clone(&self);
-        let summing = async move {
+        let sampling = async move {
             loop {
-                tokio::time::sleep(SUM_UP_EVERY).await;
-                server.metrics.as_ref().inspect(|metrics| metrics.sum_up());
+                server.sample();
+                tokio::time::sleep(SAMPLE_EVERY).await;
             }
         };
         let router = Router::new()
             .route("/metrics", get(metrics))
             .route("/health", get(health))
             .route("/ready", get(ready))
+            .merge(routes(&self))
             .with_state(self);
         tokio::select! {
             served = accept(listener, router) => served,
-            () = summing => Ok(()),
+            () = sampling => Ok(()),
         }
+    }
+
+    /// Adds a sample to the curves of the page.
+    fn sample(&self) {
+        let Some(metrics) = &self.metrics else { return };
+        let statistics = self.database().map(Database::statistics).unwrap_or_default();
+        hold(&self.page.history).add(Totals {
+            at: Instant::now(),
+            at_ms: catalog::unix_ms(catalog::now_us()),
+            counts: metrics.counts(),
+            log_bytes: statistics.log.file_bytes,
+            log_batches: statistics.log.batches,
+            clients: self.connected(),
+            memory_bytes: statistics.memory_bytes,
+        });
     }
 }
 
@@ -56,12 +77,12 @@ impl Server {
 async fn accept(listener: TcpListener, router: Router) -> io::Result<()> {
     let mut connections = VecDeque::<JoinHandle<()>>::new();
     loop {
-        let Ok((socket, _)) = listener.accept().await else {
+        let Ok((socket, peer)) = listener.accept().await else {
             // The client has disconnected again, or no file descriptor is free.
             tokio::time::sleep(ACCEPT_AGAIN).await;
             continue;
         };
-        let service = TowerToHyperService::new(router.clone());
+        let service = TowerToHyperService::new(router.clone().layer(Extension(Peer(peer))));
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
         let connection = http.serve_connection(TokioIo::new(socket), service);

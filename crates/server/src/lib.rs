@@ -12,6 +12,7 @@ mod http;
 mod link;
 mod listener;
 mod metrics;
+mod page;
 mod password;
 mod plans;
 mod pool;
@@ -33,11 +34,12 @@ use admission::Admission;
 use advisory::AdvisoryLocks;
 use listener::Connection;
 use metrics::Metrics;
+use page::Page;
 use pgwire::error::ErrorInfo;
 use pgwire::messages::response::{ErrorResponse, NoticeResponse};
 use plans::Plans;
 use pool::Pool;
-use reprise::{Database, Notice, Severity, SqlError};
+use reprise::{Database, Notice, Progress, Severity, SqlError};
 use startup::Connections;
 use std::io;
 use std::path::PathBuf;
@@ -74,6 +76,9 @@ pub struct Options {
     pub idle_in_transaction_timeout: Option<Duration>,
     /// Whether statements are counted and timed, for `Server::serve_http`.
     pub with_metrics: bool,
+    /// Whether clients of other machines may send passwords over HTTP, which does not encrypt them, and see
+    /// the page. Without a list of users they never see it.
+    pub admits_unencrypted_passwords: bool,
     /// The folder in which clients may write backups; `None` refuses them.
     pub backups: Option<PathBuf>,
     /// A notice that each client receives when it connects.
@@ -91,10 +96,11 @@ pub struct Server {
     pool: OnceLock<Pool>,
     pub(crate) plans: Plans,
     pub(crate) options: Options,
-    /// Returns the progress of the recovery, as a detail for clients.
-    recovering: Box<dyn Fn() -> String + Send + Sync>,
+    /// The progress of the recovery.
+    progress: Arc<Progress>,
     pub(crate) connections: Connections,
     pub(crate) metrics: Option<Metrics>,
+    pub(crate) page: Page,
     admission: Arc<Admission>,
     advisory: Arc<AdvisoryLocks>,
     /// Whether the thread of `attendance` runs.
@@ -116,8 +122,8 @@ impl Server {
     }
 
     /// Returns a server whose database is not open yet. Until `open`, clients get the error 57P03 with the
-    /// progress that `recovering` returns.
-    pub fn new(options: Options, recovering: impl Fn() -> String + Send + Sync + 'static) -> Arc<Self> {
+    /// progress of the recovery.
+    pub fn new(options: Options, progress: Arc<Progress>) -> Arc<Self> {
         let metrics = options.with_metrics.then(|| Metrics::new().expect("the bounds of times are some"));
         Arc::new(Self {
             metrics,
@@ -129,7 +135,8 @@ impl Server {
             is_stopping: AtomicBool::new(false),
             started_us: catalog::now_us(),
             options,
-            recovering: Box::new(recovering),
+            progress,
+            page: Page::default(),
             connections: Connections::default(),
         })
     }
@@ -204,9 +211,14 @@ impl Server {
         }
         let starting = || {
             let error = SqlError::new("57P03", "the database system is starting up");
-            error.with_detail((self.recovering)())
+            let (stage, done, total) = self.progress.now();
+            error.with_detail(format!("{}: {done} of {total}", stage.doing()))
         };
         self.pool.get().is_none().then(starting)
+    }
+
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     /// Returns the database; `None` before `open`.

@@ -11,8 +11,72 @@ use std::time::Duration;
 const SECONDS: [f64; 15] =
     [25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 0.1, 0.5, 1.0, 10.0];
 /// Kinds of statements, by the first word of the command tag; all other tags are "other".
-const STATEMENTS: [&str; 8] = ["SELECT", "INSERT", "UPDATE", "DELETE", "CALL", "COPY", "COMMIT", "other"];
+pub(crate) const STATEMENTS: [&str; 8] =
+    ["SELECT", "INSERT", "UPDATE", "DELETE", "CALL", "COPY", "COMMIT", "other"];
 const METADATA: Metadata<'static> = Metadata::new("reprise", Level::INFO, None);
+
+/// The name of the statements' times.
+const TIMES: &str = "reprise_statement_seconds";
+/// The name of the counter of errors.
+const ERRORS: &str = "reprise_errors_total";
+
+/// Numbers of acknowledged statements and of errors since the start.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub(crate) struct Counts {
+    /// Statements by kind, and by the bucket of their time: up to each of `SECONDS`, then longer ones.
+    pub(crate) times: [[u64; SECONDS.len() + 1]; STATEMENTS.len()],
+    pub(crate) errors: u64,
+}
+
+impl Counts {
+    /// Reads the counts in the format of Prometheus, whose buckets are cumulative.
+    fn read(text: &str) -> Self {
+        let mut counts = Self::default();
+        for (kind, name) in STATEMENTS.iter().enumerate() {
+            let begin = format!("{TIMES}_bucket{{statement=\"{name}\",");
+            let lines = text.lines().filter(|line| line.starts_with(&begin));
+            let sums = lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok());
+            let mut before = 0;
+            for (bucket, sum) in counts.times[kind].iter_mut().zip(sums) {
+                *bucket = sum.saturating_sub(before);
+                before = sum;
+            }
+        }
+        let errors = text.lines().find_map(|line| line.strip_prefix(ERRORS)?.trim().parse().ok());
+        Self { errors: errors.unwrap_or_default(), ..counts }
+    }
+
+    /// Returns the counts since an earlier moment.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let mut since = self.clone();
+        since.errors = since.errors.saturating_sub(before.errors);
+        for (own, before) in since.times.iter_mut().flatten().zip(before.times.iter().flatten()) {
+            *own = own.saturating_sub(*before);
+        }
+        since
+    }
+
+    /// Returns the numbers of statements of all kinds, by the bucket of their time.
+    pub(crate) fn times_of_all(&self) -> [u64; SECONDS.len() + 1] {
+        std::array::from_fn(|bucket| self.times.iter().map(|own| own[bucket]).sum())
+    }
+}
+
+/// Returns the time in seconds that a part of statements did not exceed, as if the times of each bucket lay
+/// evenly in it; `None` without statements. A longer time than the last bound counts as that bound.
+pub(crate) fn quantile(times: &[u64; SECONDS.len() + 1], part: f64) -> Option<f64> {
+    let total: u64 = times.iter().sum();
+    let mut left = total as f64 * part;
+    let mut lower = 0.0;
+    for (count, upper) in times.iter().zip(SECONDS) {
+        if total > 0 && left <= *count as f64 {
+            return Some(lower + (upper - lower) * left / (*count as f64).max(1.0));
+        }
+        left -= *count as f64;
+        lower = upper;
+    }
+    (total > 0).then_some(lower)
+}
 
 /// The counters of a server.
 pub(crate) struct Metrics {
@@ -56,7 +120,6 @@ impl Register {
 
 impl Metrics {
     pub(crate) fn new() -> Result<Self, BuildError> {
-        const TIMES: &str = "reprise_statement_seconds";
         const TRANSACTIONS: &str = "reprise_transactions_total";
         const ABORTS: &str = "reprise_aborts_total";
         const MOMENTS: &str = "reprise_recovery_seconds";
@@ -87,7 +150,7 @@ impl Metrics {
         };
         Ok(Self {
             statements: STATEMENTS.into_iter().map(statement).collect(),
-            errors: all.counter("reprise_errors_total", "Errors that were sent to clients"),
+            errors: all.counter(ERRORS, "Errors that were sent to clients"),
             connected: all.counter("reprise_connections_total", "Accepted connections"),
             connections: all.gauge("reprise_connections", "Connections of authenticated clients"),
             transactions: ["committed", "read", "failed", "conflict"].map(transaction),
@@ -149,8 +212,49 @@ impl Metrics {
         self.handle.render()
     }
 
-    /// Moves recorded times into buckets, so that their list does not grow between two requests.
-    pub(crate) fn sum_up(&self) {
-        self.handle.run_upkeep();
+    /// Returns the counts, and moves recorded times into buckets, so that their list does not grow.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts::read(&self.handle.render())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_those_of_prometheus() {
+        let metrics = Metrics::new().unwrap();
+        metrics.completed("CALL", Duration::from_micros(20));
+        metrics.completed("CALL", Duration::from_micros(700));
+        metrics.completed("INSERT 0 1", Duration::from_secs(60));
+        metrics.completed("CREATE TABLE", Duration::from_micros(25));
+        metrics.failed();
+        let first = metrics.counts();
+        let mut expected = Counts { errors: 1, ..Counts::default() };
+        (expected.times[4][0], expected.times[4][5]) = (1, 1);
+        (expected.times[1][15], expected.times[7][0]) = (1, 1);
+        assert_eq!(first, expected);
+        metrics.completed("SELECT 5", Duration::from_millis(1));
+        let mut expected = Counts::default();
+        expected.times[0][5] = 1;
+        assert_eq!(metrics.counts().since(&first), expected);
+    }
+
+    #[test]
+    fn quantiles_lie_in_their_buckets() {
+        let times = |buckets: &[(usize, u64)]| {
+            let mut times = [0; SECONDS.len() + 1];
+            buckets.iter().for_each(|(bucket, count)| times[*bucket] = *count);
+            times
+        };
+        assert_eq!(quantile(&times(&[]), 0.5), None);
+        let is_near = |times: &[u64; SECONDS.len() + 1], part, expected: f64| {
+            quantile(times, part).is_some_and(|own: f64| (own - expected).abs() < 1e-9)
+        };
+        assert!(is_near(&times(&[(0, 4)]), 0.5, 12.5e-6));
+        let two = times(&[(0, 98), (5, 2)]);
+        assert!(is_near(&two, 0.49, 12.5e-6) && is_near(&two, 0.99, 750e-6));
+        assert_eq!(quantile(&times(&[(15, 1)]), 0.5), Some(10.0));
     }
 }

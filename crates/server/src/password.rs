@@ -63,6 +63,17 @@ impl Password {
         Self { salt, iterations: ITERATIONS, stored_key: derived("stored"), server_key: derived("server") }
     }
 
+    /// Returns whether the verifier is that of a password. Takes as long for a wrong one.
+    pub(crate) fn fits(&self, text: &str) -> bool {
+        let Self { salt, iterations, stored_key, .. } = self;
+        let salted = gen_salted_password(text, salt, *iterations);
+        let derived = ScramSecret::verifier_from_salted_password(salt.clone(), salted, *iterations);
+        let ScramSecret::Verifier { stored_key: derived, .. } = derived else { return false };
+        // The tags of equal keys are equal, and `verify` takes constant time.
+        let key = hmac::Key::new(hmac::HMAC_SHA256, salt);
+        hmac::verify(&key, &derived, hmac::sign(&key, stored_key).as_ref()).is_ok()
+    }
+
     pub(crate) fn secret(self) -> ScramSecret {
         let Self { salt, iterations, stored_key, server_key } = self;
         ScramSecret::Verifier { salt, iterations, stored_key, server_key }
@@ -158,6 +169,20 @@ mod tests {
             assert_eq!(error(&wrong), format!("line 1: {expected}"), "{wrong}");
         }
         assert_eq!(error(&format!("ada:{one}\nada:{other}")), "line 2: the user \"ada\" is listed twice");
+    }
+
+    #[test]
+    fn passwords_fit_their_verifiers() {
+        let list = format!("ada:{}\nbob:{}", verifier("secret"), verifier("géheim \u{2168}"));
+        let users = Users::parse(&list).unwrap();
+        assert!(users.password("ada").fits("secret") && users.password("bob").fits("géheim \u{2168}"));
+        // SASLprep makes them one.
+        assert!(users.password("bob").fits("ge\u{301}heim IX"));
+        for (name, wrong) in
+            [("ada", "Secret"), ("ada", ""), ("bob", "secret"), ("eve", "secret"), ("eve", "")]
+        {
+            assert!(!users.password(name).fits(wrong), "{name}: {wrong}");
+        }
     }
 
     #[test]

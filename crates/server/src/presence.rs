@@ -1,8 +1,9 @@
-//! What `pg_stat_activity` shows of a connection.
+//! What `pg_stat_activity` and the server's page show of a connection.
 
 use crate::hold;
-use catalog::now_us;
+use catalog::{now_us, unix_ms};
 use procedure::LiveValue;
+use serde::Serialize;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 
@@ -36,6 +37,37 @@ struct Now {
     query_start: Option<i64>,
     transaction_start: Option<i64>,
     changed: i64,
+}
+
+impl Now {
+    /// Returns the name of the state in `pg_stat_activity`.
+    fn state(&self) -> &'static str {
+        match self.doing {
+            Doing::Nothing => "idle",
+            Doing::Statement => "active",
+            Doing::Transaction => "idle in transaction",
+            Doing::FailedTransaction => "idle in transaction (aborted)",
+        }
+    }
+}
+
+/// A connection as the server's page shows it.
+#[derive(Serialize)]
+pub(crate) struct Seen {
+    pid: i32,
+    user: String,
+    /// The client's address; `None` at a Unix domain socket.
+    client: Option<String>,
+    application: String,
+    state: &'static str,
+    /// The kind of lock that its statement waits for.
+    waits_for: Option<&'static str>,
+    /// The statement that runs, or the last one.
+    query: String,
+    /// Milliseconds since 1970.
+    pub(crate) started_ms: i64,
+    query_start_ms: Option<i64>,
+    transaction_start_ms: Option<i64>,
 }
 
 /// The state of a connection, for other connections.
@@ -100,6 +132,27 @@ impl Presence {
         application.clone_into(&mut hold(&self.now).application);
     }
 
+    /// Returns the connection for the server's page.
+    pub(crate) fn seen(&self) -> Seen {
+        let now = hold(&self.now);
+        let waiting = now.waiting.filter(|_| now.doing == Doing::Statement);
+        Seen {
+            pid: self.pid,
+            user: self.user.clone(),
+            client: self.client.map(|own| own.ip().to_canonical().to_string()),
+            application: now.application.clone(),
+            state: now.state(),
+            waits_for: waiting.map(|waiting| match waiting {
+                Waiting::Row => "row",
+                Waiting::Advisory => "advisory",
+            }),
+            query: now.query.clone(),
+            started_ms: unix_ms(self.started),
+            query_start_ms: now.query_start.map(unix_ms),
+            transaction_start_ms: now.transaction_start.map(unix_ms),
+        }
+    }
+
     /// Returns the row of `pg_stat_activity`.
     pub(crate) fn row(&self, database: i64) -> Vec<LiveValue> {
         let now = hold(&self.now);
@@ -108,12 +161,6 @@ impl Presence {
             (Doing::Statement, Some(Waiting::Advisory)) => (Some("Lock"), Some("advisory")),
             (Doing::Statement, None) => (None, None),
             _ => (Some("Client"), Some("ClientRead")),
-        };
-        let state = match now.doing {
-            Doing::Nothing => "idle",
-            Doing::Statement => "active",
-            Doing::Transaction => "idle in transaction",
-            Doing::FailedTransaction => "idle in transaction (aborted)",
         };
         let null = || LiveValue::Null;
         vec![
@@ -134,7 +181,7 @@ impl Presence {
             now.changed.into(),
             kind.into(),
             event.into(),
-            state.into(),
+            now.state().into(),
             null(),
             null(),
             null(),

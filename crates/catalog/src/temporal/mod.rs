@@ -93,6 +93,11 @@ pub fn now_us() -> i64 {
         - POSTGRES_EPOCH_S * 1_000_000
 }
 
+/// Returns the milliseconds from 1970-01-01 UTC to a moment in microseconds from 2000-01-01 UTC.
+pub fn unix_ms(us: i64) -> i64 {
+    us / 1000 + POSTGRES_EPOCH_S * 1000
+}
+
 /// Returns whether a date is not infinite.
 pub fn is_finite_date(days: i32) -> bool {
     !matches!(days, DATE_BEFORE_ALL | DATE_AFTER_ALL)

@@ -1,12 +1,12 @@
 //! `reprise explain`: shows the static analysis of procedures.
 
 mod code;
-mod drawing;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use drawing::granule;
 use procedure::ByValueCause;
-use procedure::analysis::{Analysis, PartitionValue, Pieces, ReplaySummary, Reservations, Slice, describe};
+use procedure::analysis::{Analysis, Pieces, ReplaySummary, Reservations, Slice, describe};
 use serde::Serialize;
 use sql::Schema;
 use std::collections::BTreeSet;
@@ -80,26 +80,6 @@ struct Witness {
 struct Block {
     slices: Vec<String>,
     granule: String,
-}
-
-/// Describes the columns that partition a block's pieces.
-fn granule(pieces: &Pieces, block: usize) -> String {
-    let piece = pieces.pieces.iter().flatten().find(|piece| piece.block == block);
-    let columns = |values: &[PartitionValue]| {
-        let name = |value: &PartitionValue| value.table.columns[value.column].name.clone();
-        values.iter().map(name).collect::<Vec<_>>().join(", ")
-    };
-    let Some(piece) = piece else { return "whole tables".into() };
-    let whole = columns(&piece.partition);
-    let in_rounds = columns(&piece.round_partition);
-    let keys = piece.keys.first().map(|key| columns(key)).unwrap_or_default();
-    match (whole.is_empty(), in_rounds.is_empty()) {
-        (true, true) if !keys.is_empty() => format!("by {keys} of several rows"),
-        (true, true) => "whole tables".into(),
-        (false, true) => format!("by {whole}"),
-        (true, false) => format!("by {in_rounds} of each round"),
-        (false, false) => format!("by {whole}; by {in_rounds} of each round"),
-    }
 }
 
 /// What is known of a procedure.

@@ -355,6 +355,11 @@ impl LogSet {
     pub fn statistics(&self) -> impl Iterator<Item = (Content, LogStatistics)> {
         self.logs.iter().map(|own| (own.format.content, own.log.statistics()))
     }
+
+    /// Returns the amounts written since the database was opened, by log and folder.
+    pub fn devices(&self) -> impl Iterator<Item = (Content, Vec<(PathBuf, LogStatistics)>)> {
+        self.logs.iter().map(|own| (own.format.content, own.log.devices()))
+    }
 }
 
 impl LogSet {

@@ -274,10 +274,9 @@ impl Log for LoggerGroup {
         self.group.saturated_until_ms.store(until.as_millis() as u64, Ordering::Relaxed);
     }
 
-    fn statistics(&self) -> LogStatistics {
-        let mut sum = LogStatistics::default();
-        self.group.loggers.iter().for_each(|logger| logger.add_to(&mut sum));
-        sum
+    fn for_each_logger(&self, see: &mut dyn FnMut(&Path, LogStatistics)) {
+        let loggers = self.group.loggers.iter().zip(&self.makers);
+        loggers.for_each(|(logger, maker)| see(&maker.folder, logger.statistics()));
     }
 }
 

@@ -25,7 +25,7 @@ use crate::logger::{BatchWriter, LogStatistics, Shared};
 use crate::pepoch::{LogEnd, PepochKeeper};
 use crate::shortage::Stage;
 use catalog::CommitOrder;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -316,10 +316,8 @@ impl Log for GsnLog {
         is_whole.then(|| self.all().map(|log| log.shared.end(log.maker.logger)).collect())
     }
 
-    fn statistics(&self) -> LogStatistics {
-        let mut sum = LogStatistics::default();
-        self.all().for_each(|log| log.shared.add_to(&mut sum));
-        sum
+    fn for_each_logger(&self, see: &mut dyn FnMut(&Path, LogStatistics)) {
+        self.all().for_each(|log| see(&log.maker.folder, log.shared.statistics()));
     }
 }
 

@@ -39,7 +39,7 @@ use crate::logger::{LogConfig, LogStatistics};
 use crate::pepoch::{LogEnd, PepochKeeper};
 use catalog::CommitOrder;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -285,11 +285,31 @@ pub trait Log: Send + Sync + fmt::Debug {
     /// Notes that a session is saturated: it submits as fast as it can.
     fn note_saturation(&self) {}
 
-    /// Returns the amounts written since the database was opened, summed over all loggers.
-    fn statistics(&self) -> LogStatistics;
+    /// Calls a function with the folder of each logger, and the amounts that it has written since the
+    /// database was opened.
+    fn for_each_logger(&self, see: &mut dyn FnMut(&Path, LogStatistics));
 }
 
 impl dyn Log + '_ {
+    /// Returns the amounts written since the database was opened, summed over all loggers.
+    pub fn statistics(&self) -> LogStatistics {
+        let mut sum = LogStatistics::default();
+        self.for_each_logger(&mut |_, own| sum.add(own));
+        sum
+    }
+
+    /// Returns the amounts written since the database was opened, by folder.
+    pub fn devices(&self) -> Vec<(PathBuf, LogStatistics)> {
+        let mut devices: Vec<(PathBuf, LogStatistics)> = Vec::new();
+        self.for_each_logger(
+            &mut |folder, own| match devices.iter_mut().find(|(known, _)| known == folder) {
+                Some((_, sum)) => sum.add(own),
+                None => devices.push((folder.into(), own)),
+            },
+        );
+        devices
+    }
+
     /// Returns the number up to which all loggers are durable.
     #[inline]
     pub fn durable(&self) -> Csn {

@@ -307,7 +307,7 @@ fn serve(disk: Arc<dyn reprise::disk::Disk>, variant: Variant) -> Served {
     let runtime = runtime.worker_threads(40).enable_all().build().unwrap();
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let server = server::Server::new(server::Options::default(), String::new);
+    let server = server::Server::new(server::Options::default(), Arc::default());
     server.open(db.clone());
     runtime.spawn(server.serve(listener));
     Served { port, db, _runtime: runtime }

@@ -45,7 +45,7 @@ fn serve() -> Served {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let server = server::Server::new(server::Options::default(), String::new);
+    let server = server::Server::new(server::Options::default(), Arc::default());
     server.open(database.clone());
     runtime.spawn(Arc::clone(&server).serve(listener));
     Served { port, server, database, runtime, _folder: folder }

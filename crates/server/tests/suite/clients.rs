@@ -2,7 +2,7 @@
 
 use postgres::error::SqlState;
 use postgres::{Client, NoTls, SimpleQueryMessage};
-use reprise::{Config, Database, Scheme};
+use reprise::{Config, Database, Progress, Scheme, Stage};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn open(folder: &Path, concurrency: Scheme) -> Database {
 }
 
 fn serving(database: Database) -> Arc<server::Server> {
-    let server = server::Server::new(server::Options::default(), String::new);
+    let server = server::Server::new(server::Options::default(), Arc::default());
     server.open(database);
     server
 }
@@ -345,7 +345,10 @@ fn who_comes_during_recovery_is_told_how_far_it_is() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let parameters = format!("host=127.0.0.1 port={} user=test", listener.local_addr().unwrap().port());
-    let server = server::Server::new(server::Options::default(), || "replaying transactions: 3 of 7".into());
+    let progress = Arc::new(Progress::default());
+    progress.begin(Stage::Replay, 7);
+    progress.set_done(3);
+    let server = server::Server::new(server::Options::default(), progress);
     runtime.spawn(Arc::clone(&server).serve(listener));
     let error = Client::connect(&parameters, NoTls).err().unwrap();
     let error = error.as_db_error().unwrap();

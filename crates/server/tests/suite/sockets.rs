@@ -7,6 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use tokio::runtime::Runtime;
 
 const PORT: u16 = 5433;
@@ -18,7 +19,7 @@ fn serving(folder: &Path, act: impl FnOnce()) {
     let data = tempfile::tempdir().unwrap();
     let mut config = Config::default();
     config.memory_ahead_bytes = 0;
-    let server = Server::new(Options::default(), String::new);
+    let server = Server::new(Options::default(), Arc::default());
     server.open(Database::open(data.path(), config).unwrap());
     let (listener, file) = runtime.block_on(async { Listener::on_socket(folder, PORT) }).unwrap();
     assert_eq!(file.path(), folder.join(NAME));

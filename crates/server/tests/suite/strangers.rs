@@ -36,7 +36,7 @@ fn serve(options: Options) -> Served {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let server = server::Server::new(options, String::new);
+    let server = server::Server::new(options, Arc::default());
     server.open(database.clone());
     runtime.spawn(Arc::clone(&server).serve(listener));
     Served { port, server, disk, database, runtime }

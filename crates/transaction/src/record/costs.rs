@@ -191,6 +191,11 @@ impl Adaptive {
         since as f64 / 1e9 / self.threads
     }
 
+    /// Returns the seconds that a recovery now would take.
+    pub fn predicted_s(&self) -> f64 {
+        self.load_s() + self.replay_s()
+    }
+
     /// Whether the next checkpoint must begin now to be there in time, where `replay_a_second` is how fast
     /// replay gets longer.
     pub fn needs_checkpoint(&self, replay_a_second: f64) -> bool {

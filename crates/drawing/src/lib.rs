@@ -1,5 +1,7 @@
-//! Draws dependency graphs as boxes of text and arrows, in DOT and in SVG.
+//! Draws the dependency graphs of procedures as boxes of text and arrows, in DOT and in SVG, for
+//! `reprise explain` and the server's page.
 
+use catalog::ProcedureId;
 use layout::backends::svg::SVGWriter;
 use layout::core::base::Orientation;
 use layout::core::color::Color;
@@ -9,14 +11,17 @@ use layout::core::style::StyleAttr;
 use layout::std_shapes::render::get_shape_size;
 use layout::std_shapes::shapes::{Arrow, Element, RecordDef, ShapeKind};
 use layout::topo::layout::VisualGraph;
-use procedure::analysis::{Analysis, Pieces, Slice, describe};
+use procedure::analysis::{Analysis, PartitionValue, Pieces, Slice, describe};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// One graph.
+#[derive(Clone, Debug)]
 pub struct Graph {
     /// The heading.
     pub title: String,
+    /// The procedure of a local graph; `None` is the global graph.
+    pub procedure: Option<ProcedureId>,
     /// For each node its compartments, each with lines of text; the first is the node's name.
     pub nodes: Vec<Vec<Vec<String>>>,
     /// Pairs of nodes: the first before the second.
@@ -41,11 +46,12 @@ pub fn graphs(analysis: &Analysis) -> Vec<Graph> {
         let nodes =
             local.slices.iter().map(|slice| vec![vec![analysis.slice_name(slice)], slice_lines(slice)]);
         let title = format!("procedure {}", program.name);
-        graphs.push(Graph { title, nodes: nodes.collect(), edges: local.edges.clone() });
+        let procedure = Some(program.procedure);
+        graphs.push(Graph { title, procedure, nodes: nodes.collect(), edges: local.edges.clone() });
     }
     let pieces = Pieces::of(analysis);
     let block = |(index, block): (usize, &procedure::analysis::Block)| {
-        let name = vec![format!("block {}", index + 1), super::granule(&pieces, index)];
+        let name = vec![format!("block {}", index + 1), granule(&pieces, index)];
         let slices = block.slices.iter().map(|slice| {
             let mut lines = vec![analysis.slice_name(slice)];
             lines.extend(slice_lines(slice));
@@ -55,10 +61,31 @@ pub fn graphs(analysis: &Analysis) -> Vec<Graph> {
     };
     graphs.push(Graph {
         title: "global graph".into(),
+        procedure: None,
         nodes: analysis.global.blocks.iter().enumerate().map(block).collect(),
         edges: analysis.global.edges.clone(),
     });
     graphs
+}
+
+/// Describes the columns that partition a block's pieces.
+pub fn granule(pieces: &Pieces, block: usize) -> String {
+    let piece = pieces.pieces.iter().flatten().find(|piece| piece.block == block);
+    let columns = |values: &[PartitionValue]| {
+        let name = |value: &PartitionValue| value.table.columns[value.column].name.clone();
+        values.iter().map(name).collect::<Vec<_>>().join(", ")
+    };
+    let Some(piece) = piece else { return "whole tables".into() };
+    let whole = columns(&piece.partition);
+    let in_rounds = columns(&piece.round_partition);
+    let keys = piece.keys.first().map(|key| columns(key)).unwrap_or_default();
+    match (whole.is_empty(), in_rounds.is_empty()) {
+        (true, true) if !keys.is_empty() => format!("by {keys} of several rows"),
+        (true, true) => "whole tables".into(),
+        (false, true) => format!("by {whole}"),
+        (true, false) => format!("by {in_rounds} of each round"),
+        (false, false) => format!("by {whole}; by {in_rounds} of each round"),
+    }
 }
 
 /// Returns graphs in Graphviz's DOT language.
@@ -90,8 +117,12 @@ pub fn dot(graphs: &[Graph]) -> String {
     text
 }
 
-/// Returns a graph as SVG.
+/// Returns a graph as SVG. A graph without nodes is an empty picture.
 pub fn svg(graph: &Graph) -> String {
+    if graph.nodes.is_empty() {
+        // The layout panics.
+        return "<svg width=\"0\" height=\"0\" xmlns=\"http://www.w3.org/2000/svg\"/>\n".into();
+    }
     let mut picture = VisualGraph::new(Orientation::TopToBottom);
     let look = StyleAttr::new(Color::fast("black"), 1, Some(Color::fast("white")), 6, FONT);
     let nodes: Vec<_> = graph
@@ -180,5 +211,30 @@ impl RenderBackend for Page {
 
     fn create_clip(&mut self, xy: Point, size: Point, rounded_px: usize) -> ClipHandle {
         self.writer.create_clip(xy, size, rounded_px)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(nodes: Vec<Vec<Vec<String>>>) -> Graph {
+        let edges = (1..nodes.len()).map(|node| (node - 1, node)).collect();
+        Graph { title: "t".into(), procedure: None, nodes, edges }
+    }
+
+    #[test]
+    fn names_are_no_markup() {
+        let node = vec![vec!["<script>\"a\"&".to_owned()], vec!["1 <b>".to_owned()]];
+        let drawn = svg(&graph(vec![node.clone(), node]));
+        assert!(
+            drawn.contains("&lt;script&gt;") && !drawn.contains("<script") && !drawn.contains("<b>"),
+            "{drawn}"
+        );
+    }
+
+    #[test]
+    fn a_graph_without_nodes_is_an_empty_picture() {
+        assert!(svg(&graph(Vec::new())).starts_with("<svg "));
     }
 }
