@@ -119,7 +119,7 @@ impl<'a> TableBuilder<'a> {
                 }
                 ast::ColumnClause::Collate(collate) => {
                     let text = collate.syntax().text().to_string();
-                    if !text.contains("\"C\"") && !text.contains("\"POSIX\"") {
+                    if !["\"C\"", "\"POSIX\"", "\"default\""].iter().any(|own| text.contains(own)) {
                         return Err(self
                             .binder
                             .unsupported(collate.syntax(), "a collation other than \"C\""));

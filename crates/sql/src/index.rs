@@ -1,7 +1,8 @@
 //! CREATE INDEX and ALTER INDEX.
 //!
-//! An index on an expression is one of a hidden generated column with the expression. A unique index of some
-//! rows is one whose first column is hidden, too: it is NULL in all other rows, and NULLs are never equal.
+//! An index on an expression is one of a hidden generated column with the expression; if it is partial, the
+//! column is NULL in all other rows. The first column of a unique partial index is hidden, too: NULLs are never
+//! equal.
 
 use crate::binder::Binder;
 use crate::computed::Computed;
@@ -29,11 +30,7 @@ pub(crate) struct IndexDefinition {
 pub(crate) fn remove_unused(table: &mut NewTable) -> Vec<usize> {
     let mut removed = Vec::new();
     for place in (0..table.columns.len()).rev().filter(|place| table.columns[*place].hidden) {
-        // The column of an expression is needed by the one of its values in some rows, which has its name.
-        let name = &table.columns[place].name;
-        let needs =
-            |own: usize| own == place || table.columns[own].hidden && table.columns[own].name == *name;
-        if !table.indexes.iter().any(|index| index.columns.iter().any(|own| needs(*own))) {
+        if !table.indexes.iter().any(|index| index.columns.contains(&place)) {
             removed.push(place);
         }
     }
@@ -146,7 +143,8 @@ impl Reader<'_> {
     }
 
     /// Reads one of the columns. Returns its place, and its part of the index's name. In rows that the
-    /// condition of a unique index leaves out, the first column is NULL, so no other row is their equal.
+    /// condition of a unique index leaves out, the first column is NULL, so no other row is their equal. An
+    /// expression is not evaluated for rows that a condition leaves out.
     fn item(&mut self, item: &ast::PartitionItem, first: bool) -> Result<(usize, String), StatementError> {
         // Parentheses around an expression are part of the list. PostgreSQL shows its operators in further
         // ones.
@@ -161,34 +159,31 @@ impl Reader<'_> {
         if matches!(innermost, ast::Expr::NameRef(_)) {
             expression = innermost;
         }
-        let (mut column, name, shown, text) = match &expression {
+        let condition = self.details.condition.clone();
+        let in_some_rows = |condition: String, text: &str| format!("CASE WHEN {condition} THEN {text} END");
+        let (column, name) = match &expression {
             ast::Expr::NameRef(own) => {
                 let (place, name) = (self.column(own)?, own.text());
-                let (shown, text) = (quoted(&name), quoted(&name));
-                (place, name, shown, text)
+                let column = match condition.filter(|_| first && self.unique) {
+                    Some(condition) => {
+                        let (text, ty) = (quoted(&name), self.table.columns[place].ty);
+                        self.hide(text.clone(), in_some_rows(condition, &text), ty)
+                    }
+                    None => place,
+                };
+                (column, name)
             }
             _ => {
                 let text = kept_text::unqualified(&expression, short(&self.table.name), self.binder.source);
                 let ty = self.type_of(&expression)?;
                 let name = name_of_expression(&text);
-                (self.hide(text.clone(), text.clone(), ty), name, text.clone(), text)
+                let value =
+                    condition.map_or_else(|| text.clone(), |condition| in_some_rows(condition, &text));
+                (self.hide(text, value, ty), name)
             }
         };
-        if let (true, true, Some(condition)) = (first, self.unique, &self.details.condition) {
-            let value = format!("CASE WHEN {condition} THEN {text} END");
-            let ty = match self.table.columns.get(column) {
-                Some(known) if !self.is_new(column) => known.ty,
-                _ => self.hidden.last().expect("the column of the expression").ty,
-            };
-            column = self.hide(shown, value, ty);
-        }
         self.order(item)?;
         Ok((column, name))
-    }
-
-    /// Returns whether a place is that of a hidden column that is added.
-    fn is_new(&self, place: usize) -> bool {
-        place >= self.table.columns.len() - usize::from(self.table.hidden_key)
     }
 
     /// Returns the type of an expression over the rows of the table.

@@ -25,13 +25,19 @@ pub(crate) struct Indexed {
     parts: Vec<Part>,
 }
 
-/// A hidden column that has the values of another one in rows that fulfil conditions, and NULL in all other
-/// rows.
+/// A hidden column of a partial index: it has the values of another column, or of an expression, in rows that
+/// fulfil conditions, and NULL in all other rows.
 #[derive(Debug)]
 struct Part {
     hidden: usize,
-    column: usize,
+    base: Base,
     conditions: Vec<Expression>,
+}
+
+#[derive(Debug)]
+enum Base {
+    Column(usize),
+    Expression(Expression),
 }
 
 /// The columns of a row that registers hold, from a first one on.
@@ -54,15 +60,6 @@ fn over_whole_row(expression: &Expression, loaded: Loaded<'_>, row: Register) ->
     own
 }
 
-/// Returns the column whose values a hidden column of a partial index has in some rows: a visible one, or a
-/// hidden one of an expression.
-fn base_of(table: &Table, hidden: usize) -> Option<usize> {
-    let name = &table.columns[hidden].name;
-    let visible = table.visible().iter().position(|column| quoted(&column.name) == *name);
-    visible
-        .or_else(|| (0..hidden).find(|own| table.columns[*own].hidden && table.columns[*own].name == *name))
-}
-
 impl Indexed {
     /// Returns the hidden column whose expression an expression is.
     pub(super) fn column_of(&self, expression: &Expression, loaded: Loaded<'_>) -> Option<usize> {
@@ -73,6 +70,20 @@ impl Indexed {
         self.expressions.iter().find(|(_, known)| *known == own).map(|(column, _)| *column)
     }
 
+    /// Returns the hidden column that has the values of an expression in all rows that conjuncts let through.
+    pub(super) fn part_of(
+        &self,
+        expression: &Expression,
+        conjuncts: &[Conjunct],
+        loaded: Loaded<'_>,
+    ) -> Option<usize> {
+        let own = over_whole_row(expression, loaded, self.row);
+        let is_meant = |part: &&Part| matches!(&part.base, Base::Expression(base) if *base == own);
+        let mut parts = self.parts.iter().filter(is_meant);
+        let known = self.known(conjuncts, loaded);
+        parts.find(|part| part.holds(&known)).map(|part| part.hidden)
+    }
+
     /// Adds the candidates for hidden columns to those for the columns whose values they have, if the
     /// conjuncts let only rows through in which they do.
     pub(super) fn add_parts(
@@ -81,20 +92,26 @@ impl Indexed {
         conjuncts: &[Conjunct],
         loaded: Loaded<'_>,
     ) {
-        for (hidden, column) in self.parts_in(conjuncts, loaded) {
-            let of_column = candidates.iter().filter(|own| own.column == column);
-            let hidden: Vec<_> = of_column.map(|own| Candidate { column: hidden, ..own.clone() }).collect();
+        let known = self.known(conjuncts, loaded);
+        for Part { hidden, base, .. } in self.parts.iter().filter(|part| part.holds(&known)) {
+            let Base::Column(column) = base else { continue };
+            let of_column = candidates.iter().filter(|own| own.column == *column);
+            let hidden: Vec<_> = of_column.map(|own| Candidate { column: *hidden, ..own.clone() }).collect();
             candidates.extend(hidden);
         }
     }
 
-    /// Returns the hidden columns that have the values of another column in all rows that conjuncts let
-    /// through, each with that column.
-    fn parts_in(&self, conjuncts: &[Conjunct], loaded: Loaded<'_>) -> Vec<(usize, usize)> {
+    /// Returns the conditions of conjuncts over a whole row.
+    fn known(&self, conjuncts: &[Conjunct], loaded: Loaded<'_>) -> Vec<Expression> {
         let plain = conjuncts.iter().filter(|own| own.applied.is_empty());
-        let known: Vec<_> = plain.map(|own| over_whole_row(&own.condition, loaded, self.row)).collect();
-        let holds = |part: &&Part| part.conditions.iter().all(|condition| known.contains(condition));
-        self.parts.iter().filter(holds).map(|part| (part.hidden, part.column)).collect()
+        plain.map(|own| over_whole_row(&own.condition, loaded, self.row)).collect()
+    }
+}
+
+impl Part {
+    /// Returns whether its conditions are among those that are known to hold.
+    fn holds(&self, known: &[Expression]) -> bool {
+        self.conditions.iter().all(|condition| known.contains(condition))
     }
 }
 
@@ -117,21 +134,30 @@ impl Binder<'_> {
                     binder.bind_as(expression, column.ty, CastContext::Assignment)
                 })
             })?;
-            expressions.push((place, value));
-            let index =
-                table.indexes.iter().find(|index| index.unique && index.columns.first() == Some(&place));
-            let condition = index.and_then(|index| index.details.condition.as_deref());
-            let of = base_of(table, place);
-            if let (Some(condition), Some(of)) = (condition, of) {
-                let conditions = self.bind_definition(condition, node, |binder, condition| {
-                    binder.over_row(table, row, |binder| {
-                        let mut conjuncts = Vec::new();
-                        binder.bind_conjuncts(condition.clone(), &mut conjuncts)?;
-                        Ok(conjuncts.into_iter().map(|own| own.condition).collect())
-                    })
-                })?;
-                parts.push(Part { hidden: place, column: of, conditions });
-            }
+            let index = table.indexes.iter().find(|index| index.columns.contains(&place));
+            let Some(condition) = index.and_then(|index| index.details.condition.as_deref()) else {
+                expressions.push((place, value));
+                continue;
+            };
+            let of = table.visible().iter().position(|own| quoted(&own.name) == column.name);
+            let base = match of {
+                Some(of) => Base::Column(of),
+                None => {
+                    Base::Expression(self.bind_definition(&column.name, node, |binder, expression| {
+                        binder.over_row(table, row, |binder| {
+                            binder.bind_as(expression, column.ty, CastContext::Assignment)
+                        })
+                    })?)
+                }
+            };
+            let conditions = self.bind_definition(condition, node, |binder, condition| {
+                binder.over_row(table, row, |binder| {
+                    let mut conjuncts = Vec::new();
+                    binder.bind_conjuncts(condition.clone(), &mut conjuncts)?;
+                    Ok(conjuncts.into_iter().map(|own| own.condition).collect())
+                })
+            })?;
+            parts.push(Part { hidden: place, base, conditions });
         }
         Ok(Some(Box::new(Indexed { row, expressions, parts })))
     }
@@ -148,6 +174,11 @@ impl Binder<'_> {
         let indexed = self.indexed(table, node)?;
         let columns_of_row: Vec<usize> = (0..table.columns.len()).collect();
         let whole = Loaded { first: row, columns: &columns_of_row };
+        let mut conditions = Vec::new();
+        if let Some(condition) = target.where_clause().and_then(|clause| clause.expr()) {
+            let bind = |binder: &mut Self| binder.bind_conjuncts(condition, &mut conditions);
+            self.over_row(table, row, bind)?;
+        }
         let mut columns = Vec::new();
         let list = self.part(target.conflict_index_item_list(), node)?;
         for item in list.conflict_index_items() {
@@ -158,25 +189,28 @@ impl Binder<'_> {
             columns.push(match &expression {
                 ast::Expr::NameRef(name) => Some(self.column_of(table, &name.text(), item.syntax())?),
                 expression => match self.over_row(table, row, |binder| binder.bind(expression))? {
-                    Typed::Known(bound, _) => indexed.as_ref().and_then(|own| own.column_of(&bound, whole)),
+                    Typed::Known(bound, _) => {
+                        let indexed = indexed.as_ref();
+                        let known = indexed.and_then(|own| own.column_of(&bound, whole));
+                        known.or_else(|| indexed.and_then(|own| own.part_of(&bound, &conditions, whole)))
+                    }
                     _ => None,
                 },
             });
         }
-        let mut conditions = Vec::new();
-        if let Some(condition) = target.where_clause().and_then(|clause| clause.expr()) {
-            let bind = |binder: &mut Self| binder.bind_conjuncts(condition, &mut conditions);
-            self.over_row(table, row, bind)?;
-        }
-        let parts = indexed.iter().flat_map(|own| own.parts_in(&conditions, whole));
-        let parts: Vec<(usize, usize)> = parts.collect();
+        let known = indexed.as_ref().map(|own| own.known(&conditions, whole)).unwrap_or_default();
+        let parts = indexed.iter().flat_map(|own| &own.parts).filter(|part| part.holds(&known));
+        let parts: Vec<&Part> = parts.collect();
         let is_meant = |index: &catalog::Index| {
-            let mut own: Vec<Option<usize>> = index.columns.iter().map(|column| Some(*column)).collect();
-            if index.details.condition.is_some() {
-                let part = parts.iter().find(|(hidden, _)| own[0] == Some(*hidden));
-                let Some((_, column)) = part else { return false };
-                own[0] = Some(*column);
+            let part_of = |column: &usize| parts.iter().find(|part| part.hidden == *column);
+            if index.details.condition.is_some() && !index.columns.iter().any(|own| part_of(own).is_some()) {
+                return false;
             }
+            let named_as = |column: &usize| match part_of(column).map(|part| &part.base) {
+                Some(Base::Column(base)) => Some(*base),
+                _ => Some(*column),
+            };
+            let mut own: Vec<Option<usize>> = index.columns.iter().map(named_as).collect();
             let mut named = columns.clone();
             own.sort_unstable();
             named.sort_unstable();

@@ -83,7 +83,12 @@ impl Binder<'_> {
                     true => (&right.0, left, mirrored(comparison.operator)),
                 };
                 let Typed::Known(column, _) = column else { continue };
-                let Some((own, column)) = self.table_column(column) else { continue };
+                let loaded = Loaded { first: *registers, columns: used };
+                let in_some_rows = || {
+                    let indexed = indexed.as_ref()?;
+                    indexed.part_of(column, conjuncts, loaded).map(|column| (relation, column))
+                };
+                let Some((own, column)) = self.table_column(column).or_else(in_some_rows) else { continue };
                 if own != relation || refers.own & !available != 0 {
                     continue;
                 }
