@@ -188,7 +188,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let listener = bind(&runtime, address)?;
         let address = listener.local_addr()?;
         runtime.spawn(Arc::clone(&server).serve_http(listener));
-        info!(%address, "a page, metrics and health on http://{address}");
+        info!(%address, "a page, metrics and health over HTTP on {address}");
     }
 
     let database = progress::follow(&progress, |progress| {

@@ -175,8 +175,52 @@ impl Database {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::CrashingDisk;
+    use crate::{Config, Sequencing, params};
 
     const MEBIBYTE: u64 = 1 << 20;
+
+    /// Whatever writes the logs, each device is there once, and all of them have written what the log has.
+    #[test]
+    fn devices_have_written_what_the_log_has() {
+        for (name, sequencing) in Sequencing::NAMES {
+            let mut config = Config { sequencing, memory_ahead_bytes: 0, ..Config::default() };
+            config.disk = Arc::new(CrashingDisk::default());
+            let devices: &[&str] = if sequencing.admits_devices(2).is_ok() { &["a", "b"] } else { &["a"] };
+            config.log_devices = Some(devices.iter().map(PathBuf::from).collect());
+            config.log_file_bytes = 1 << 20;
+            if sequencing.admits(config.content, config.content.images()).is_err() {
+                config.content = Content::Logical;
+            }
+            let db = Database::open("data", config).unwrap();
+            let mut sessions: Vec<_> = (0..3).map(|_| db.session().unwrap()).collect();
+            sessions[0].execute_script("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
+            for (id, session) in sessions.iter_mut().enumerate() {
+                session
+                    .execute("INSERT INTO t VALUES ($1)", params![id as i32])
+                    .unwrap()
+                    .commit
+                    .wait()
+                    .unwrap();
+            }
+            drop(sessions);
+            let folders = |overview: &Overview| -> Vec<PathBuf> {
+                overview.devices.iter().map(|device| device.folder.clone()).collect()
+            };
+            // The loggers write on; so the amounts of both stand still before they are compared.
+            let overview = loop {
+                let (before, written) = (db.overview(), db.log_statistics());
+                if before.devices == db.overview().devices && written == db.log_statistics() {
+                    break before;
+                }
+            };
+            let expected: Vec<_> = devices.iter().map(|device| PathBuf::from("data").join(device)).collect();
+            assert_eq!(folders(&overview), expected, "{name}");
+            let bytes: u64 = overview.devices.iter().map(|device| device.written.record_bytes).sum();
+            assert_eq!(bytes, db.log_statistics()[0].1.record_bytes, "{name}");
+            assert!(bytes > 0 && bytes == overview.log_behind_bytes, "{name}");
+        }
+    }
 
     fn report() -> RecoveryReport {
         RecoveryReport {

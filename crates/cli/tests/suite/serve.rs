@@ -125,6 +125,12 @@ fn it_is_watched_over_http() {
     for path in ["/health", "/ready"] {
         assert!(get(&http, path).starts_with("HTTP/1.1 200 OK"), "{path}");
     }
+    let page = get(&http, "/");
+    assert!(page.starts_with("HTTP/1.1 200 OK") && page.contains("<title>Reprise</title>"), "{page}");
+    let state = get(&http, "/state.json");
+    let (_, state) = state.split_once("\r\n\r\n").unwrap();
+    let state: serde_json::Value = serde_json::from_str(state).unwrap();
+    assert_eq!((&state["state"], &state["clients"]), (&"ready".into(), &1.into()));
     let shown = get(&http, "/metrics");
     for line in [
         "reprise_statement_seconds_count{statement=\"INSERT\"} 10",

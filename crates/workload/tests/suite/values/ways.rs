@@ -108,7 +108,7 @@ impl Side {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let server = ::server::Server::new(::server::Options::default(), Arc::default());
+        let server = ::server::Server::new(::server::Options::default(), std::sync::Arc::default());
         server.open(database);
         runtime.spawn(server.serve(listener));
         Self::at(format!("host=127.0.0.1 port={port} user=test dbname=test"), Some((runtime, folder)))
