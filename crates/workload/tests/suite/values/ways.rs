@@ -7,7 +7,6 @@ use postgres::{Client, NoTls, SimpleQueryMessage};
 use reprise::{Compile, Config, Database};
 use std::error::Error as StdError;
 use std::io::Write;
-use std::sync::Arc;
 
 /// How a value comes in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
