@@ -4,19 +4,16 @@
 //! Not here: what PostgreSQL's settings are (`known`), what statements ask (`surroundings`).
 
 mod known;
+mod layers;
 mod shown;
 mod values;
 
-use self::known::{all_known, boolean_of, is_custom, known};
+use self::known::{boolean_of, is_custom, known};
+use self::layers::Values;
 use self::values::{duration_of, memory_of, memory_text, time_text};
 use crate::Options;
 use reprise::{Access, Severity, SqlError};
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
-
-/// Values by name, in lower case; copied on the first change.
-type Values = Arc<BTreeMap<String, String>>;
 
 /// The settings of a connection.
 #[derive(Clone, Debug)]
@@ -118,21 +115,13 @@ const LEAST_SEVERITY: &str = "client_min_messages";
 
 impl Default for Settings {
     fn default() -> Self {
-        let values: Arc<BTreeMap<_, _>> =
-            Arc::new(all_known().map(|(name, own)| (name.to_owned(), own.first_shown())).collect());
         let mut settings = Self {
-            initial: Arc::clone(&values),
-            values,
+            initial: Values::default(),
+            values: Values::default(),
             before: None,
             limits: Limits::default(),
             changes: 0,
         };
-        for (name, value) in INITIAL {
-            settings.values_mut().insert(name.into(), value.into());
-        }
-        // Only an open transaction has it.
-        settings.values_mut().remove(TRANSACTION_READ_ONLY);
-        settings.initial = Arc::clone(&settings.values);
         settings.read_limits();
         settings
     }
@@ -183,9 +172,9 @@ impl Settings {
             ("work_mem", memory_text(statement_bytes as u64)),
             ("ssl", if options.tls.is_some() { "on" } else { "off" }.into()),
         ] {
-            settings.values_mut().insert(name.into(), value);
+            settings.values.insert(name.into(), value);
         }
-        settings.initial = Arc::clone(&settings.values);
+        settings.initial = settings.values.clone();
         settings.read_limits();
         settings
     }
@@ -263,22 +252,18 @@ impl Settings {
     /// Takes the access mode that SET gave to the open transaction; `None` if it gave none.
     pub(crate) fn take_transaction_access(&mut self) -> Option<Access> {
         let access = self.access_of(TRANSACTION_READ_ONLY);
-        self.values_mut().remove(TRANSACTION_READ_ONLY).map(|_| access)
-    }
-
-    fn values_mut(&mut self) -> &mut BTreeMap<String, String> {
-        Arc::make_mut(&mut self.values)
+        self.values.remove(TRANSACTION_READ_ONLY).map(|_| access)
     }
 
     /// Returns the settings for a savepoint that is set now.
     pub(crate) fn mark(&self) -> Mark {
         let local = self.before.as_ref().map_or(0, |(_, local)| local.len());
-        Mark { values: Arc::clone(&self.values), local }
+        Mark { values: self.values.clone(), local }
     }
 
     /// Restores the settings of a savepoint.
     pub(crate) fn go_back_to(&mut self, mark: &Mark) {
-        self.values = Arc::clone(&mark.values);
+        self.values = mark.values.clone();
         if let Some((_, local)) = &mut self.before {
             local.truncate(mark.local);
         }
@@ -295,8 +280,8 @@ impl Settings {
         }
         for name in local {
             match before.get(&name) {
-                Some(value) => self.values_mut().insert(name, value.clone()),
-                None => self.values_mut().remove(&name),
+                Some(value) => self.values.insert(name, value.clone()),
+                None => drop(self.values.remove(&name)),
             };
         }
         self.read_limits();
@@ -327,14 +312,14 @@ impl Settings {
     /// As `set`.
     pub(crate) fn change(&mut self, statement: &str, in_transaction: bool) -> Result<bool, SqlError> {
         if in_transaction && self.before.is_none() {
-            self.before = Some((Arc::clone(&self.values), Vec::new()));
+            self.before = Some((self.values.clone(), Vec::new()));
         }
         let text = statement.trim().trim_end_matches(';').trim();
         let mut words = text.split_whitespace();
         let verb = words.next().unwrap_or_default().to_lowercase();
         let body = text[verb.len()..].trim();
         if verb == "discard" || verb == "reset" && body.eq_ignore_ascii_case("all") {
-            self.values = Arc::clone(&self.initial);
+            self.values = self.initial.clone();
             self.read_limits();
             return Ok(true);
         }
@@ -392,7 +377,7 @@ impl Settings {
     /// As `set`.
     pub(crate) fn begin_with(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
         self.set_at(name, value, true)?;
-        self.initial = Arc::clone(&self.values);
+        self.initial = self.values.clone();
         Ok(())
     }
 
@@ -427,7 +412,7 @@ impl Settings {
             (_, Some(own)) => own.stored(value)?,
             (_, None) => value.into(),
         };
-        self.values_mut().insert(name.into(), value);
+        self.values.insert(name.into(), value);
         self.read_limits();
         Ok(())
     }
@@ -474,7 +459,7 @@ impl Settings {
     ) -> Result<String, SqlError> {
         let name = name.to_lowercase();
         if in_transaction && self.before.is_none() {
-            self.before = Some((Arc::clone(&self.values), Vec::new()));
+            self.before = Some((self.values.clone(), Vec::new()));
         }
         self.set(&name, value.unwrap_or("default"))?;
         if let Some((_, local)) = self.before.as_mut().filter(|_| is_local) {

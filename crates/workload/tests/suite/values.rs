@@ -30,10 +30,12 @@ fn may_differ(kind: &Kind, value: &[u8], reprise: &Outcome, postgresql: &Outcome
     match (reprise, postgresql) {
         (Err(sqlstate), _) if sqlstate == "0A000" => true,
         (Err(own), Err(_)) => is_random && !own.starts_with("lost"),
-        // At most 36 digits; and PostgreSQL reads almost any text as a date.
+        // At most 36 digits; and PostgreSQL reads almost any text as a date or an interval.
         (Err(sqlstate), Ok(_)) => {
             sqlstate == "22003" && kind.name.starts_with("numeric")
-                || is_random && kind.is_temporal() && matches!(sqlstate.as_str(), "22007" | "22008")
+                || is_random
+                    && (kind.is_temporal() || kind.name.starts_with("interval"))
+                    && matches!(sqlstate.as_str(), "22007" | "22008")
         }
         // REAL is taken for DOUBLE PRECISION.
         (Ok(_), Err(_)) => kind.name == "float8" && value.len() == 4,

@@ -1,0 +1,45 @@
+//! The values of a connection's settings: only those that differ from the first ones take memory of their own.
+
+use super::INITIAL;
+use super::known::all_known;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+/// The values of all settings at first, by name in lower case. A setting of the open transaction has none.
+static FIRST: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+    let known = all_known().map(|(name, own)| (name.to_owned(), own.first_shown()));
+    let initial = INITIAL.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let mut values: BTreeMap<_, _> = known.chain(initial).collect();
+    values.remove(super::TRANSACTION_READ_ONLY);
+    values
+});
+
+/// Values by name, in lower case; copied on the first change.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Values(Arc<BTreeMap<String, String>>);
+
+impl Values {
+    pub(super) fn get(&self, name: &str) -> Option<&String> {
+        self.0.get(name).or_else(|| FIRST.get(name))
+    }
+
+    pub(super) fn contains_key(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &String> {
+        FIRST.keys().chain(self.0.keys().filter(|name| !FIRST.contains_key(*name)))
+    }
+
+    pub(super) fn insert(&mut self, name: String, value: String) {
+        Arc::make_mut(&mut self.0).insert(name, value);
+    }
+
+    /// Removes a setting that has no value at first.
+    pub(super) fn remove(&mut self, name: &str) -> Option<String> {
+        match self.0.contains_key(name) {
+            true => Arc::make_mut(&mut self.0).remove(name),
+            false => None,
+        }
+    }
+}
