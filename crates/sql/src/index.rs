@@ -1,8 +1,8 @@
 //! CREATE INDEX and ALTER INDEX.
 //!
 //! An index on an expression is one of a hidden generated column with the expression; if it is partial, the
-//! column is NULL in all other rows. The first column of a unique partial index is hidden, too: NULLs are
-//! never equal.
+//! column is NULL in all other rows. The first column of a unique partial index is hidden, too: NULLs
+//! are never equal.
 
 use crate::binder::Binder;
 use crate::computed::Computed;
