@@ -9,7 +9,7 @@ mod shown;
 mod values;
 
 use self::known::{boolean_of, is_custom, known};
-use self::layers::Values;
+use self::layers::{TRANSACTION_READ_ONLY, Values};
 use self::values::{duration_of, memory_of, memory_text, time_text};
 use crate::Options;
 use reprise::{Access, Severity, SqlError};
@@ -58,18 +58,6 @@ pub(crate) struct Limits {
     checks_bodies: bool,
 }
 
-/// The settings that `pg_settings` does not list, or that have another value here at the begin of a
-/// connection.
-const INITIAL: [(&str, &str); 7] = [
-    ("client_connection_check_interval", "1s"),
-    ("is_superuser", "on"),
-    ("role", "none"),
-    ("server_version", crate::VERSION),
-    ("server_version_num", "150000"),
-    ("synchronous_commit", "on"),
-    ("timezone", "UTC"),
-];
-
 /// The settings of which a client is told when they change, in the spelling of the protocol.
 const REPORTED: [&str; 13] = [
     "application_name",
@@ -103,9 +91,6 @@ const FIXED: [(&str, &[&str], &str); 9] = [
         "The values are on and off.",
     ),
 ];
-
-/// A setting of the open transaction. The session holds its value.
-const TRANSACTION_READ_ONLY: &str = "transaction_read_only";
 
 /// The setting of whether bodies of routines are checked.
 const CHECK_BODIES: &str = "check_function_bodies";

@@ -1,16 +1,30 @@
-//! The values of a connection's settings: only those that differ from the first ones take memory of their own.
+//! The values of a connection's settings. Those that differ from the first ones take memory of their own.
 
-use super::INITIAL;
 use super::known::all_known;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
+
+/// The settings that `pg_settings` does not list, or that have another value here at the begin of a
+/// connection.
+const INITIAL: [(&str, &str); 7] = [
+    ("client_connection_check_interval", "1s"),
+    ("is_superuser", "on"),
+    ("role", "none"),
+    ("server_version", crate::VERSION),
+    ("server_version_num", "150000"),
+    ("synchronous_commit", "on"),
+    ("timezone", "UTC"),
+];
+
+/// A setting of the open transaction. The session holds its value.
+pub(super) const TRANSACTION_READ_ONLY: &str = "transaction_read_only";
 
 /// The values of all settings at first, by name in lower case. A setting of the open transaction has none.
 static FIRST: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     let known = all_known().map(|(name, own)| (name.to_owned(), own.first_shown()));
     let initial = INITIAL.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let mut values: BTreeMap<_, _> = known.chain(initial).collect();
-    values.remove(super::TRANSACTION_READ_ONLY);
+    values.remove(TRANSACTION_READ_ONLY);
     values
 });
 
