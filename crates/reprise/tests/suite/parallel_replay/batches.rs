@@ -133,7 +133,7 @@ fn check_serial(case: &Case, committed: &[Committed], contents: &[Vec<Row>]) {
 
 #[test]
 fn batches_equal_one_thread() {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(140);
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(120);
     let config =
         ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 4_000, ..Default::default() };
     let calls = AtomicU64::new(0);

@@ -2,7 +2,7 @@
 //! A case draws two of the modes and thread counts of `clr-p`, one shadow log that is recovered as well, and
 //! whether a checkpoint is taken.
 //!
-//! `PROPTEST_CASES` sets the number of cases (400 by default). A failing case shrinks and prints itself as
+//! `PROPTEST_CASES` sets the number of cases (340 by default). A failing case shrinks and prints itself as
 //! SQL.
 
 mod batches;
@@ -169,7 +169,7 @@ fn check(case: &Case) {
 
 #[test]
 fn parallel_replay_equals_serial_replay() {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(400);
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(340);
     let config =
         ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 4_000, ..Default::default() };
     proptest!(config, |(case in case())| check(&case));
