@@ -109,7 +109,7 @@ impl Binder<'_> {
 
     /// Binds the generated columns of a table, over a row in registers; of a row of which a statement sets
     /// some columns, those whose values follow from them.
-    fn bind_generated(
+    pub(crate) fn bind_generated(
         &mut self,
         table: &Table,
         registers: Register,

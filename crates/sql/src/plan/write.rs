@@ -336,7 +336,7 @@ impl Binder<'_> {
             with_registers.push((column, self.new_register(table.columns[column].ty), value));
         }
         let mut set: Vec<usize> = with_registers.iter().map(|(column, ..)| *column).collect();
-        let generated = self.bind_rules(table, registers, Some(&set), node)?.generated;
+        let generated = self.bind_generated(table, registers, Some(&set), node)?;
         set.extend(generated.iter().map(|(column, _)| *column));
         let row = WrittenRow { old, new: registers };
         let triggers = self.bind_triggers(table, TriggerEvent::Update, &set, row, node)?;
