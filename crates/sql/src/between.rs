@@ -1,7 +1,7 @@
 //! BETWEEN.
 //!
-//! The grammar reads it as if it bound stronger than every operator before it, and OR stronger than its AND:
-//! `a + b BETWEEN 1 AND 2 OR c` as `a + (b BETWEEN 1 AND (2 OR c))`. Here the parts are put together again.
+//! The grammar reads it as if it bound stronger than every operator before it: `a + b BETWEEN 1 AND 2` as
+//! `a + (b BETWEEN 1 AND 2)`. Here the parts are put together again. (`regrouped` mends an OR behind it.)
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
@@ -52,31 +52,26 @@ pub(crate) fn between_in(expression: &ast::Expr) -> Option<ast::BetweenExpr> {
     }
 }
 
+/// Returns whether the ends of a BETWEEN may come in either order.
+pub(crate) fn is_symmetric(between: &ast::BetweenExpr) -> bool {
+    let symmetry = between.between_symmetry();
+    symmetry.is_some_and(|own| own.syntax().text().to_string().eq_ignore_ascii_case("symmetric"))
+}
+
 impl Binder<'_> {
-    /// Returns the end of a BETWEEN, and the operands of OR that the grammar has parsed into it.
+    /// Returns the end of a BETWEEN.
     ///
     /// # Errors
-    /// `0A000`: it has parsed another operator into it that binds weaker than BETWEEN, or one that binds
-    /// stronger than OR stands before the BETWEEN, or AND stands behind.
-    pub(crate) fn end_of_between(
-        &self,
-        between: &ast::BetweenExpr,
-    ) -> Result<(ast::Expr, Vec<ast::Expr>), StatementError> {
+    /// `0A000`: the grammar has parsed an operator into it that binds weaker than BETWEEN.
+    pub(crate) fn end_of_between(&self, between: &ast::BetweenExpr) -> Result<ast::Expr, StatementError> {
         let node = between.syntax();
-        let (mut end, mut further) = (self.part(between.end(), node)?, Vec::new());
-        while let ast::Expr::BinExpr(own) = &end
-            && matches!(own.op(), Some(ast::BinOp::Or(_)))
-        {
-            further.push(self.part(own.rhs(), node)?);
-            end = self.part(own.lhs(), node)?;
-        }
-        further.reverse();
-        if binds_weaker(&end) || !further.is_empty() && !begins_or(node) {
+        let end = self.part(between.end(), node)?;
+        if binds_weaker(&end) {
             let message = "BETWEEN beside an operator that binds weaker is not supported";
             let error = SqlError::new("0A000", message).with_hint("Put the BETWEEN in parentheses.");
             return Err(self.error(node, error));
         }
-        Ok((end, further))
+        Ok(end)
     }
 
     /// Binds what a BETWEEN tests: its target, with the operators before it.
@@ -103,24 +98,32 @@ impl Binder<'_> {
         between: &ast::BetweenExpr,
     ) -> Result<Typed, StatementError> {
         let node = between.syntax();
-        if between.between_symmetry().is_some() {
-            return Err(self.unsupported(node, "BETWEEN SYMMETRIC"));
-        }
-        let (end, further) = self.end_of_between(between)?;
+        let end = self.end_of_between(between)?;
         let start = self.part(between.start(), node)?;
         let value = self.target_of_between(expression)?;
-        let (start, end) = (self.bind(&start)?, self.bind(&end)?);
-        let (class, operands) = self.comparable(value.clone(), start, node)?;
-        let above = Expression::Compare { operator: CompareOperator::GreaterOrEqual, class, operands };
-        let (class, operands) = self.comparable(value, end, node)?;
-        let below = Expression::Compare { operator: CompareOperator::LessOrEqual, class, operands };
-        let inside = Expression::And(Box::new([above, below]));
-        let negated = between.not_token().is_some();
-        let mut any = vec![if negated { Expression::Not(Box::new(inside)) } else { inside }];
-        for operand in further {
-            any.push(self.bind_condition(&operand)?);
+        let ends = [self.bind(&start)?, self.bind(&end)?];
+        let [start, end] = &ends;
+        let mut inside = self.inside(&value, start, end, node)?;
+        if is_symmetric(between) {
+            inside = Expression::any(vec![inside, self.inside(&value, end, start, node)?]);
         }
-        Ok(boolean(Expression::any(any)))
+        let is_negated = between.not_token().is_some();
+        Ok(boolean(if is_negated { Expression::Not(Box::new(inside)) } else { inside }))
+    }
+
+    /// Returns whether a value is at least the one, and at most the other.
+    fn inside(
+        &mut self,
+        value: &Typed,
+        start: &Typed,
+        end: &Typed,
+        node: &SyntaxNode,
+    ) -> Result<Expression, StatementError> {
+        let (class, operands) = self.comparable(value.clone(), start.clone(), node)?;
+        let above = Expression::Compare { operator: CompareOperator::GreaterOrEqual, class, operands };
+        let (class, operands) = self.comparable(value.clone(), end.clone(), node)?;
+        let below = Expression::Compare { operator: CompareOperator::LessOrEqual, class, operands };
+        Ok(Expression::And(Box::new([above, below])))
     }
 }
 
@@ -132,15 +135,4 @@ fn binds_weaker(expression: &ast::Expr) -> bool {
         comparison_operator(&operator).is_some()
             || matches!(operator, BinOp::And(_) | BinOp::Or(_) | BinOp::Is(_) | BinOp::IsNot(_))
     })
-}
-
-/// Returns whether no operator that binds stronger than OR, and weaker than BETWEEN, stands before an
-/// expression.
-fn begins_or(node: &SyntaxNode) -> bool {
-    match node.parent().and_then(ast::Expr::cast) {
-        None | Some(ast::Expr::ParenExpr(_)) => true,
-        Some(own) if stronger(&own).is_some() => begins_or(own.syntax()),
-        Some(ast::Expr::BinExpr(own)) => matches!(own.op(), Some(ast::BinOp::Or(_))),
-        Some(_) => false,
-    }
 }

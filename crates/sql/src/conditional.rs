@@ -7,6 +7,7 @@ use crate::binder::{Binder, Typed};
 use crate::conversions::fold;
 use crate::error::StatementError;
 use crate::operators::boolean;
+use crate::path::is_true;
 use catalog::ScalarType;
 use procedure::{CompareOperator, Expression, Register, Statement};
 use squawk_syntax::ast::{self, AstNode};
@@ -57,6 +58,11 @@ impl Binder<'_> {
                     break;
                 }
             }
+        }
+        if is_and {
+            let first = operands.pop();
+            operands.retain(|operand| !is_true(operand));
+            operands.extend(first);
         }
         let joined = |all: Vec<Expression>| if is_and { Expression::all(all) } else { Expression::any(all) };
         let mut bound = Vec::new();

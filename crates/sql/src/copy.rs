@@ -70,7 +70,7 @@ impl Schema {
         if let Some(clause) = copy.where_clause() {
             return Err(unsupported(source, clause.syntax(), "COPY … WHERE"));
         }
-        let end = usize::from(direction.syntax().text_range().end() - node.text_range().start());
+        let end = source.range_of(direction.syntax()).end - source.range_of(node).start;
         let options = CopyOptions::parse(&words[end..]).map_err(at)?;
         let text = match (copy.copy_query(), copy.copy_table()) {
             (Some(query), _) if !is_in => {

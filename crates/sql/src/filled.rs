@@ -83,8 +83,8 @@ impl Schema {
             ast::Stmt::SelectInto(select) => {
                 let into = binder.part(select.into_clause(), node)?;
                 let text = source.text_of(node).trim_end().trim_end_matches(';');
-                let start = usize::from(into.syntax().text_range().start() - node.text_range().start());
-                let end = usize::from(into.syntax().text_range().end() - node.text_range().start());
+                let (whole, clause) = (source.range_of(node), source.range_of(into.syntax()));
+                let (start, end) = (clause.start - whole.start, clause.end - whole.start);
                 // The offsets of what follows stay the same.
                 let text = format!("{}{}{}", &text[..start], " ".repeat(end - start), &text[end..]);
                 let made = Made {

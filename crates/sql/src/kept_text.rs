@@ -11,11 +11,11 @@ use std::collections::BTreeSet;
 /// table is renamed.
 pub(crate) fn unqualified(condition: &ast::Expr, table: &str, source: &Source) -> String {
     let mut text = source.text_of(condition.syntax()).to_owned();
-    let start = usize::from(condition.syntax().text_range().start());
+    let start = source.range_of(condition.syntax()).start;
     let fields = condition.syntax().descendants().filter_map(ast::FieldExpr::cast);
     let qualifiers = fields.filter_map(|field| match (field.base()?, field.field()?) {
         (ast::Expr::NameRef(base), column) if base.text() == table => {
-            let start_of = |node: &SyntaxNode| usize::from(node.text_range().start()) - start;
+            let start_of = |node: &SyntaxNode| source.range_of(node).start - start;
             Some(start_of(base.syntax())..start_of(column.syntax()))
         }
         _ => None,
@@ -40,9 +40,8 @@ fn names_in(text: &str) -> Vec<(std::ops::Range<usize>, String)> {
     };
     let names = names.filter(|name| !is_called(name));
     let place = |name: ast::NameRef| {
-        let range = name.syntax().text_range();
-        let (start, end) = (usize::from(range.start()), usize::from(range.end()));
-        (start - BEFORE.len()..end - BEFORE.len(), name.text())
+        let range = source.range_of(name.syntax());
+        (range.start - BEFORE.len()..range.end - BEFORE.len(), name.text())
     };
     names.map(place).collect()
 }

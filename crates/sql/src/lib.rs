@@ -57,6 +57,7 @@ mod prepare;
 mod query;
 mod quoted;
 mod raise;
+mod regrouped;
 mod removal;
 mod renames;
 mod resolution;
@@ -79,6 +80,7 @@ mod types;
 mod unbound;
 mod view;
 mod windows;
+mod words;
 
 pub use advisory_functions::{AdvisoryAction, AdvisoryCall};
 pub use copy::{Copy, CopyFormat, CopyOptions};

@@ -139,8 +139,15 @@ pub(crate) fn is_any(expression: &ast::Expr) -> bool {
     matches!(expression, ast::Expr::CallExpr(call) if is_quantified(call))
 }
 
+/// Returns whether an expression is the constant TRUE, which changes no conjunction.
+pub(crate) fn is_true(expression: &ast::Expr) -> bool {
+    matches!(expression, ast::Expr::Literal(own) if matches!(own.kind(), Some(ast::LitKind::True(_))))
+}
+
+/// Splits a condition into its conjuncts.
 pub(crate) fn split(condition: ast::Expr, conjuncts: &mut Vec<ast::Expr>) {
     match &condition {
+        own if is_true(own) => return,
         ast::Expr::BinExpr(binary) if matches!(binary.op(), Some(ast::BinOp::And(_))) => {
             if let (Some(left), Some(right)) = (binary.lhs(), binary.rhs()) {
                 split(left, conjuncts);

@@ -5,8 +5,10 @@
 
 use crate::StatementError;
 use crate::nesting::{check_text, check_tree};
+use crate::regrouped::Inserted;
+use crate::words::{Word, words_of};
 use procedure::SqlError;
-use squawk_lexer::{Token, TokenKind};
+use squawk_lexer::TokenKind;
 use squawk_syntax::ast::{self, AstNode};
 use squawk_syntax::{SourceFile, SyntaxNode};
 use std::collections::HashMap;
@@ -26,30 +28,8 @@ pub(crate) struct Source {
     pub(crate) file: SourceFile,
     /// The INTO clauses, by the offset of the statement's first word.
     into: HashMap<usize, Into>,
-}
-
-struct Word<'a> {
-    text: &'a str,
-    kind: TokenKind,
-    range: Range<usize>,
-}
-
-impl Word<'_> {
-    fn is(&self, keyword: &str) -> bool {
-        self.kind == TokenKind::Ident && self.text.eq_ignore_ascii_case(keyword)
-    }
-
-    fn is_any(&self, keywords: &[&str]) -> bool {
-        keywords.iter().any(|keyword| self.is(keyword))
-    }
-
-    fn name(&self) -> Option<String> {
-        match self.kind {
-            TokenKind::Ident => Some(self.text.to_ascii_lowercase()),
-            TokenKind::QuotedIdent { .. } => Some(self.text.trim_matches('"').replace("\"\"", "\"")),
-            _ => None,
-        }
-    }
+    /// What the parsed text has and `text` has not.
+    inserted: Inserted,
 }
 
 /// A part of a source, for errors.
@@ -63,17 +43,18 @@ impl Source {
     /// Parses a text of SQL statements.
     pub(crate) fn parse(text: &str) -> Result<Self, StatementError> {
         let at = |(offset, error): (usize, SqlError)| {
-            let source = Self { text: text.into(), file: SourceFile::parse("").tree(), into: HashMap::new() };
-            source.error_at(offset, error)
+            let nothing = SourceFile::parse("").tree();
+            let (into, inserted) = (HashMap::new(), Inserted::default());
+            Self { text: text.into(), file: nothing, into, inserted }.error_at(offset, error)
         };
         check_text(text).map_err(at)?;
         let original = SourceFile::parse(text);
-        check_tree(&original.syntax_node()).map_err(at)?;
         if let Some(text) = with_dollar_quotes(text, &original.syntax_node()) {
             return Self::parse(&text);
         }
         let mut blanked = text.to_owned();
-        let mut into = HashMap::new();
+        let (mut into, mut inserted) = (HashMap::new(), Inserted::default());
+        inserted.find(text, 0);
         for literal in original.syntax_node().descendants().filter_map(ast::Literal::cast) {
             let Some(ast::LitKind::DollarQuotedString(token)) = literal.kind() else { continue };
             let Some(tag) = token.text()[1..].find('$').map(|at| at + 2) else { continue };
@@ -87,9 +68,13 @@ impl Source {
                 check_text(&text[start..end]).map_err(|(offset, error)| at((start + offset, error)))?;
             }
             lift_into(&text[start..end], start, &mut into, &mut blanked);
+            inserted.find(&text[start..end], start);
         }
-        let parse = if into.is_empty() { original } else { SourceFile::parse(&blanked) };
-        let source = Self { text: text.into(), file: parse.tree(), into };
+        inserted.insert_into(&mut blanked);
+        let is_original = into.is_empty() && inserted.is_empty();
+        let parse = if is_original { original } else { SourceFile::parse(&blanked) };
+        let source = Self { text: text.into(), file: parse.tree(), into, inserted };
+        check_tree(source.file.syntax()).map_err(|(offset, error)| source.error_at(offset, error))?;
         if let Some(error) = parse.errors().first() {
             let error_at = usize::from(error.range().start());
             return Err(source.error_at(error_at, SqlError::new("42601", error.message())));
@@ -97,29 +82,39 @@ impl Source {
         Ok(source)
     }
 
-    /// Returns an error at a byte offset.
+    /// Returns an error at a byte offset of the file.
     pub(crate) fn error_at(&self, offset: usize, error: SqlError) -> StatementError {
         let (line, column) = self.position(offset);
         StatementError { line, column, error }
     }
 
-    /// Returns line and column of a byte offset, from 1.
+    /// Returns line and column of a byte offset of the file, from 1.
     pub(crate) fn position(&self, offset: usize) -> (u32, u32) {
-        let before = &self.text[..offset.min(self.text.len())];
+        let before = &self.text[..self.written(offset).min(self.text.len())];
         let line = before.matches('\n').count() + 1;
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         (line as u32, before[line_start..].chars().count() as u32 + 1)
     }
 
-    /// Returns the text of a node of the file, as it is written.
-    pub(crate) fn text_of(&self, node: &SyntaxNode) -> &str {
+    /// Returns where a node of the file is in the text as it is written.
+    pub(crate) fn range_of(&self, node: &SyntaxNode) -> Range<usize> {
         let range = node.text_range();
-        &self.text[usize::from(range.start())..usize::from(range.end())]
+        self.written(range.start().into())..self.written(range.end().into())
     }
 
-    /// Returns the INTO clause of the PL/pgSQL statement that begins at an offset.
+    /// Returns the offset in the text as it is written of an offset of the file.
+    pub(crate) fn written(&self, offset: usize) -> usize {
+        self.inserted.original(offset)
+    }
+
+    /// Returns the text of a node of the file, as it is written.
+    pub(crate) fn text_of(&self, node: &SyntaxNode) -> &str {
+        &self.text[self.range_of(node)]
+    }
+
+    /// Returns the INTO clause of the PL/pgSQL statement that begins at an offset of the file.
     pub(crate) fn targets_at(&self, offset: usize) -> Option<&Into> {
-        self.into.get(&offset)
+        self.into.get(&self.written(offset))
     }
 }
 
@@ -155,21 +150,7 @@ fn is_routine(node: &SyntaxNode) -> bool {
 
 /// Finds the INTO clauses of a PL/pgSQL body that lies at `base` and blanks them.
 fn lift_into(body: &str, base: usize, found: &mut HashMap<usize, Into>, blanked: &mut String) {
-    let mut offset = 0;
-    let words: Vec<Word<'_>> = squawk_lexer::tokenize(body)
-        .filter_map(|Token { kind, len }| {
-            let range = offset..offset + len as usize;
-            offset = range.end;
-            let trivia = matches!(
-                kind,
-                TokenKind::Whitespace
-                    | TokenKind::LineComment
-                    | TokenKind::BlockComment { .. }
-                    | TokenKind::Eof
-            );
-            (!trivia).then(|| Word { text: &body[range.clone()], kind, range })
-        })
-        .collect();
+    let words = words_of(body);
     let mut at = 0;
     let mut begins_statement = true;
     while at < words.len() {

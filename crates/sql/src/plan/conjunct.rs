@@ -2,7 +2,7 @@
 
 use super::semi::filter_applied;
 use super::{Applied, Binder, References, Relations};
-use crate::between::between_in;
+use crate::between::{between_in, is_symmetric};
 use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::lower::varies;
@@ -134,9 +134,8 @@ impl Binder<'_> {
             }
             if let Some(between) = between_in(&part)
                 && between.not_token().is_none()
-                && between.between_symmetry().is_none()
-                && let ((end, further), Some(start)) = (self.end_of_between(&between)?, between.start())
-                && further.is_empty()
+                && !is_symmetric(&between)
+                && let (end, Some(start)) = (self.end_of_between(&between)?, between.start())
             {
                 for (operator, end) in
                     [(CompareOperator::GreaterOrEqual, start), (CompareOperator::LessOrEqual, end)]

@@ -74,7 +74,7 @@ impl Schema {
         let mut places = BTreeMap::new();
         let mut add = |offset: usize| places.insert(offset - before.len(), PUBLIC);
         for node in tree.descendants() {
-            let start = usize::from(node.text_range().start());
+            let start = source.range_of(&node).start;
             if let Some(path) = ast::RelationNameRef::cast(node.clone()).and_then(|own| own.path_ref()) {
                 let name = last_name(&path);
                 let is_stored = self.catalog().table(&name).is_ok() || self.view(&name).is_some();
@@ -93,14 +93,14 @@ impl Schema {
                         .and_then(|own| own.syntax().descendants().find_map(ast::Literal::cast));
                     let own = literal.filter(|own| own.string_value().is_some_and(|own| !own.contains('.')));
                     if let Some(literal) = own {
-                        add(usize::from(literal.syntax().text_range().start()) + 1);
+                        add(source.range_of(literal.syntax()).start + 1);
                     }
                 }
             } else if let Some(path) = ast::PathType::cast(node).and_then(|own| own.path_ref())
                 && path.qualifier().is_none()
                 && self.catalog().enumeration(&last_name(&path)).is_some()
             {
-                add(usize::from(path.syntax().text_range().start()));
+                add(source.range_of(path.syntax()).start);
             }
         }
         let mut changed = text.to_owned();
@@ -127,7 +127,7 @@ fn unqualified(text: &str, is_query: bool) -> String {
     let tokens: Vec<_> = tokens.collect();
     let mut places = Vec::new();
     for (place, token) in tokens.iter().enumerate() {
-        let start = usize::from(token.text_range().start());
+        let start = source.written(token.text_range().start().into());
         let is_before_dot = tokens.get(place + 1).is_some_and(|next| next.text() == ".");
         let is_behind_dot = place > 0 && tokens[place - 1].text() == ".";
         if token.text() == "public" && is_before_dot && !is_behind_dot {
