@@ -1,8 +1,8 @@
 //! Operators that the grammar groups otherwise than PostgreSQL, mended in the text before it is parsed.
 //!
 //! * An OR behind a BETWEEN: `a BETWEEN 1 AND 2 OR b IS NULL` is parsed as
-//!   `(a BETWEEN 1 AND (2 OR b)) IS NULL`. With `AND TRUE` before the OR, which changes no result, the BETWEEN
-//!   ends where it should.
+//!   `(a BETWEEN 1 AND (2 OR b)) IS NULL`. With `AND TRUE` before the OR, which changes no result, the
+//!   BETWEEN ends where it should.
 //! * A BETWEEN behind a cast: in `a::date BETWEEN b AND c` the BETWEEN loses its operand. The cast is put in
 //!   parentheses.
 //!
