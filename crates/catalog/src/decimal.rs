@@ -252,11 +252,26 @@ impl PartialEq for Decimal {
 
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.mantissa < 0 { "-" } else { "" };
+        let mut buffer = itoa::Buffer::new();
+        // A number of 64 bits is written faster.
+        let magnitude = self.mantissa.unsigned_abs();
+        let digits = match u64::try_from(magnitude) {
+            Ok(short) => buffer.format(short),
+            Err(_) => buffer.format(magnitude),
+        };
+        if self.mantissa < 0 {
+            f.write_str("-")?;
+        }
         let scale = usize::from(self.scale);
-        let digits = format!("{:0>width$}", self.mantissa.unsigned_abs(), width = scale + 1);
-        let (whole, fraction) = digits.split_at(digits.len() - scale);
-        if scale == 0 { write!(f, "{sign}{whole}") } else { write!(f, "{sign}{whole}.{fraction}") }
+        let Some(whole) = digits.len().checked_sub(scale).filter(|whole| *whole > 0) else {
+            return write!(f, "0.{digits:0>scale$}");
+        };
+        f.write_str(&digits[..whole])?;
+        if scale > 0 {
+            f.write_str(".")?;
+            f.write_str(&digits[whole..])?;
+        }
+        Ok(())
     }
 }
 

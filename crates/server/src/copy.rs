@@ -3,7 +3,7 @@
 //!
 //! Not here: the messages of COPY (`client/copying.rs`).
 
-use crate::wire::{Format, datum_of, put_value};
+use crate::wire::{Format, datum_of, put_text, put_value};
 use bytes::{BufMut, BytesMut};
 use catalog::utf8_of;
 use reprise::{Arena, Column, Datum, Error, Parameters, SqlError, Statement, Type};
@@ -374,7 +374,7 @@ impl CopyOut {
         match self.options.format {
             CopyFormat::Text | CopyFormat::Csv if self.options.header => put_data(out, |out| {
                 for (index, column) in columns.iter().enumerate() {
-                    self.put_field(index, Some(column.name.as_bytes()), false, out);
+                    self.put_field(index, Some(column.name.as_bytes()), out);
                 }
                 out.put_u8(b'\n');
             }),
@@ -405,33 +405,55 @@ impl CopyOut {
                 values.for_each(|(value, ty)| put_value(value, ty, arena, Format::Binary, out));
                 return;
             }
-            let mut text = BytesMut::new();
             for (index, (value, ty)) in values.enumerate() {
-                text.clear();
-                put_value(value, ty, arena, Format::Text, &mut text);
-                let bytes = (!value.is_null()).then(|| &text[4..]);
-                self.put_field(index, bytes, self.options.force_quote, out);
+                if value.is_null() {
+                    self.put_field(index, None, out);
+                    continue;
+                }
+                if index > 0 {
+                    out.put_u8(self.options.delimiter);
+                }
+                let start = out.len();
+                put_text(value, ty, arena, out);
+                if !self.is_plain(index, &out[start..], self.options.force_quote) {
+                    let field = out[start..].to_vec();
+                    out.truncate(start);
+                    self.put_quoted(&field, out);
+                }
             }
             out.put_u8(b'\n');
         });
     }
 
-    fn put_field(&self, index: usize, field: Option<&[u8]>, force_quote: bool, out: &mut BytesMut) {
-        let CopyOptions { delimiter, quote, escape, null, format, .. } = &self.options;
+    fn put_field(&self, index: usize, field: Option<&[u8]>, out: &mut BytesMut) {
         if index > 0 {
-            out.put_u8(*delimiter);
+            out.put_u8(self.options.delimiter);
         }
-        let Some(field) = field else {
-            out.put_slice(null.as_bytes());
-            return;
-        };
+        match field {
+            None => out.put_slice(self.options.null.as_bytes()),
+            Some(field) if self.is_plain(index, field, false) => out.put_slice(field),
+            Some(field) => self.put_quoted(field, out),
+        }
+    }
+
+    /// Returns whether a field is sent as it is.
+    fn is_plain(&self, index: usize, field: &[u8], force_quote: bool) -> bool {
+        let CopyOptions { delimiter, quote, null, format, .. } = &self.options;
         if *format == CopyFormat::Csv {
             let is_special = |byte: &u8| byte == delimiter || byte == quote || matches!(byte, b'\n' | b'\r');
             let looks_like_end = index == 0 && field == b"\\.";
-            if !(force_quote || field == null.as_bytes() || looks_like_end || field.iter().any(is_special)) {
-                out.put_slice(field);
-                return;
-            }
+            return !(force_quote
+                || field == null.as_bytes()
+                || looks_like_end
+                || field.iter().any(is_special));
+        }
+        !field.iter().any(|byte| byte == delimiter || matches!(byte, b'\\' | 8..=13))
+    }
+
+    /// Appends a field in quotes (CSV) or with its special characters escaped.
+    fn put_quoted(&self, field: &[u8], out: &mut BytesMut) {
+        let CopyOptions { delimiter, quote, escape, format, .. } = &self.options;
+        if *format == CopyFormat::Csv {
             out.put_u8(*quote);
             for byte in field {
                 if byte == quote || byte == escape {

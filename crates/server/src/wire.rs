@@ -146,7 +146,8 @@ pub(crate) fn most_bytes(value: Datum, ty: Type, arena: &Arena) -> usize {
     }
 }
 
-fn put_text(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
+/// Appends a value that is not NULL as text.
+pub(crate) fn put_text(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
     let scalar = ty.element();
     match value {
         Datum::Null => {}
@@ -182,9 +183,7 @@ fn put_text(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
             ScalarType::Numeric { scale, .. } if scale > 0 => {
                 let _ = write!(out, "{}", Decimal { mantissa: value.into(), scale });
             }
-            _ => {
-                let _ = write!(out, "{value}");
-            }
+            _ => out.put_slice(itoa::Buffer::new().format(value).as_bytes()),
         },
         Datum::Double(value) => out.put_slice(format_double(value).as_bytes()),
         Datum::Wide(_) => {
@@ -229,9 +228,9 @@ fn put_characters(bytes: &[u8], scalar: ScalarType, out: &mut BytesMut) {
 }
 
 fn put_hex(bytes: &[u8], out: &mut BytesMut) {
-    bytes.iter().for_each(|byte| {
-        let _ = write!(out, "{byte:02x}");
-    });
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    out.extend(digits.map(|digit| DIGITS[usize::from(digit)]));
 }
 
 /// Appends an element of an array, in quotes if it needs them.

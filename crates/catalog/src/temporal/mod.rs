@@ -16,7 +16,6 @@ pub use input::{parse_date, parse_timestamp};
 pub use interval::Interval;
 pub use time::{checked_time, format_time, parse_time};
 
-use std::fmt::Write as _;
 use thiserror::Error;
 
 /// Microseconds of a day.
@@ -192,12 +191,23 @@ pub fn date_of(us: i64) -> i32 {
     }
 }
 
+/// Appends a number that is not negative, with zeros before it up to a width of at most four.
+fn push_number(number: i64, width: usize, out: &mut String) {
+    let mut buffer = itoa::Buffer::new();
+    let digits = buffer.format(number);
+    out.push_str(&"0000"[..width.saturating_sub(digits.len())]);
+    out.push_str(digits);
+}
+
 /// Writes the year, month and day of a date. Returns whether the year is before Christ; the caller then ends
 /// the text with "BC".
 fn write_day(day: Day, out: &mut String) -> bool {
     let (year, is_before_christ) = day.written_year();
-    // Writing to a string does not fail.
-    let _ = write!(out, "{year:04}-{:02}-{:02}", day.month, day.day);
+    push_number(year, 4, out);
+    for number in [day.month, day.day] {
+        out.push('-');
+        push_number(number, 2, out);
+    }
     is_before_christ
 }
 
@@ -224,7 +234,10 @@ fn format_moment(us: i64, zone: &str) -> String {
     let Moment { day, hour, minute, second, microsecond } = moment_of(us);
     let mut text = String::new();
     let is_before_christ = write_day(day, &mut text);
-    let _ = write!(text, " {hour:02}:{minute:02}:{second:02}");
+    for (before, number) in [(' ', hour), (':', minute), (':', second)] {
+        text.push(before);
+        push_number(number, 2, &mut text);
+    }
     if microsecond != 0 {
         text.push_str(format!(".{microsecond:06}").trim_end_matches('0'));
     }
