@@ -5,7 +5,7 @@ use crate::binder::{Binder, Typed};
 use crate::conversions::fold;
 use crate::error::StatementError;
 use crate::resolution::{Resolved, element_of, resolve};
-use crate::system::type_named;
+use crate::system::{is_absent, type_named};
 use catalog::{Datum, ScalarType, Type};
 use procedure::{
     ArithmeticOperator, BuiltIn, ByValueCause, CastContext, CompareClass, CompareOperator, Draw, Expression,
@@ -111,6 +111,9 @@ impl Binder<'_> {
         if is_advisory(name) {
             return self.unsupported(node, &format!("{name} in anything but SELECT {name}(…)"));
         }
+        if is_absent(name, arguments.len()) {
+            return self.unsupported(node, &format!("function {name}"));
+        }
         let message = format!("function {} does not exist", signature(name, arguments));
         let hint = format!("No function matches the given name and argument types. {ADD_CASTS}");
         self.error(node, SqlError::new("42883", message).with_hint(hint))
@@ -202,7 +205,9 @@ impl Binder<'_> {
                 let message = format!("window function {name} requires an OVER clause");
                 Err(self.error(node, SqlError::new("42809", message)))
             }
-            Form::Rows(_) => Err(self.unsupported(node, &format!("the rows of {name} here"))),
+            Form::Rows(_) | Form::Elements(_) => {
+                Err(self.unsupported(node, &format!("the rows of {name} here")))
+            }
             _ => Err(self.unsupported(node, &format!("{name} here"))),
         }
     }
@@ -370,7 +375,7 @@ fn type_of(kind: Kind, element: ScalarType) -> Option<Type> {
         Kind::AnyElement | Kind::AnyCompatible | Kind::AnyEnum => element.into(),
         Kind::AnyArray | Kind::AnyCompatibleArray => Type::Array(element),
         Kind::Oid | Kind::Relation => ScalarType::BigInt.into(),
-        Kind::Any | Kind::AnyAsJson | Kind::AnyNonArray | Kind::Void => return None,
+        Kind::Any | Kind::AnyAsJson | Kind::AnyNonArray | Kind::Record | Kind::Void => return None,
     })
 }
 

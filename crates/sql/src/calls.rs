@@ -150,6 +150,10 @@ impl Binder<'_> {
             let mut arguments = child_expressions(position.syntax());
             arguments.reverse();
             ("position", arguments)
+        } else if let Some(object) = call.json_object_fn()
+            && object.syntax().children().all(|own| ast::Expr::can_cast(own.kind()))
+        {
+            ("json_object", child_expressions(object.syntax()))
         } else if let Some(overlay) = call.overlay_fn() {
             let arguments = self.part(overlay.overlay_args(), node)?;
             ("overlay", child_expressions(arguments.syntax()))

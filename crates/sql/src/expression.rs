@@ -170,6 +170,9 @@ impl Binder<'_> {
                     }
                 }
             }
+            ast::LitKind::BitString(_) | ast::LitKind::ByteString(_) => {
+                return Err(self.unsupported(node, "a bit string"));
+            }
             _ => match self.string_of(literal)? {
                 Some(text) => Typed::Literal(text),
                 None => return Err(self.unsupported(node, "this kind of literal")),
@@ -268,6 +271,9 @@ impl Binder<'_> {
         if let Some(symbol) = symbol_of(&operator) {
             let operands = vec![self.bind(&left)?, self.bind_pattern(&right)?];
             return self.operator(&symbol, operands, node);
+        }
+        if let BinOp::Overlaps(_) = &operator {
+            return self.bind_overlaps(&left, &right, node);
         }
         match &operator {
             BinOp::And(_) => self.bind_chain(binary, true),

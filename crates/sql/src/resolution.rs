@@ -199,7 +199,7 @@ fn accepts(kind: Kind, own: Type) -> bool {
         (Kind::AnyEnum, own) => own.scalar().is_some_and(|own| own.enumeration().is_some()),
         (Kind::Any | Kind::AnyAsJson, _) => true,
         (Kind::Oid | Kind::Relation, Type::Scalar(from)) => from.is_integer(),
-        (Kind::Oid | Kind::Relation | Kind::Void, _) => false,
+        (Kind::Oid | Kind::Relation | Kind::Record | Kind::Void, _) => false,
     }
 }
 

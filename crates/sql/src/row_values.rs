@@ -46,6 +46,25 @@ impl Binder<'_> {
         self.compare_rows(operator, &left, &right, node).map(|own| Some(boolean(own)))
     }
 
+    /// Binds `(a, b) OVERLAPS (c, d)`.
+    pub(crate) fn bind_overlaps(
+        &mut self,
+        left: &ast::Expr,
+        right: &ast::Expr,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let mut ends = Vec::new();
+        for (side, row) in [("left", left), ("right", right)] {
+            let row = row_of(row).filter(|own| own.len() == 2).ok_or_else(|| {
+                let message = format!("wrong number of parameters on {side} side of OVERLAPS expression");
+                self.error(node, SqlError::new("42601", message))
+            })?;
+            ends.extend(self.bind_row(&row)?);
+        }
+        let called = self.built_in("overlaps", ends, node)?;
+        called.ok_or_else(|| self.unsupported(node, "OVERLAPS of these values"))
+    }
+
     /// Binds the values of a row.
     pub(crate) fn bind_row(&mut self, row: &[ast::Expr]) -> Result<Vec<Typed>, StatementError> {
         row.iter().map(|value| self.bind(value)).collect()

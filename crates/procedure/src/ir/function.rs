@@ -24,7 +24,7 @@ const MOST_VALUES: usize = 4;
 pub enum Function {
     /// A function of its arguments.
     BuiltIn {
-        /// The entry in the table. Its form is `Form::Values`.
+        /// The entry in the table. Its form is `Form::Values` or `Form::Elements`.
         built_in: &'static BuiltIn,
         /// The type for which the polymorphic types of the entry stand.
         element: ScalarType,
@@ -167,7 +167,9 @@ impl Function {
         }
         match (self, values) {
             (Self::BuiltIn { built_in, element }, _) => match built_in.form {
-                Form::Values(evaluate) => evaluate(Call { machine, values, element }),
+                Form::Values(evaluate) | Form::Elements(evaluate) => {
+                    evaluate(Call { machine, values, element })
+                }
                 _ => unreachable!("{built_in:?} is not computed from its arguments"),
             },
             (Self::Greatest(class), _) => Ok(extreme(class, Ordering::Greater, values, machine)),

@@ -83,7 +83,9 @@ impl ProcedureQuery {
                 Plan::Scan { access, .. } => access.is_point(),
                 Plan::Values { rows, .. } => rows.len() <= 100,
                 Plan::Call { procedure, .. } => procedure.looks_short(),
-                Plan::Function { .. } | Plan::Named { .. } | Plan::Rows { .. } => false,
+                Plan::Function { .. } | Plan::Named { .. } | Plan::Rows { .. } | Plan::Together { .. } => {
+                    false
+                }
                 _ => true,
             };
         });

@@ -237,11 +237,12 @@ fn describe(plan: &Plan) -> Option<Explained> {
         Plan::Values { rows, .. } => node("Values Scan", format!("Values ({} rows)", rows.len())),
         Plan::Scan { access, .. } => describe_access(access),
         Plan::Function { function: TableFunction::Unnest, .. } => node("Function Scan", "Unnest"),
-        Plan::Function { function: TableFunction::Series, .. } => node("Function Scan", "Series"),
+        Plan::Function { function: TableFunction::Series(_), .. } => node("Function Scan", "Series"),
         Plan::Function { function: TableFunction::Json(_), .. } => node("Function Scan", "JSON"),
         Plan::Function { function: TableFunction::Live(own), .. } => {
             node("Function Scan", format!("Moment {own:?}"))
         }
+        Plan::Together { .. } => node("ProjectSet", "Functions side by side"),
         Plan::Filter { .. } => node("Result", "Filter"),
         Plan::Hold { .. } => node("LockRows", "Lock rows"),
         Plan::Apply { subquery, .. } => describe_subquery(subquery),

@@ -11,6 +11,10 @@ enum Part {
     Members,
     Elements,
     Keys,
+    /// The value itself, which must be an object.
+    Object,
+    /// Its elements, which must be objects.
+    Objects,
 }
 
 /// A function that returns the parts of a JSON value as rows.
@@ -36,6 +40,14 @@ impl JsonRows {
         Self { part: Part::Keys, is_text: true, is_normal }
     }
 
+    pub(crate) const fn object(is_normal: bool) -> Self {
+        Self { part: Part::Object, is_text: false, is_normal }
+    }
+
+    pub(crate) const fn objects(is_normal: bool) -> Self {
+        Self { part: Part::Objects, is_text: false, is_normal }
+    }
+
     /// Returns the type of the argument.
     pub fn argument(self) -> ScalarType {
         if self.is_normal { ScalarType::Jsonb } else { ScalarType::Json }
@@ -46,7 +58,7 @@ impl JsonRows {
         let value = if self.is_text { ScalarType::Text } else { self.argument() };
         match self.part {
             Part::Members => vec![(Some("key"), ScalarType::Text.into()), (Some("value"), value.into())],
-            Part::Elements => vec![(Some("value"), value.into())],
+            Part::Elements | Part::Object | Part::Objects => vec![(Some("value"), value.into())],
             Part::Keys => vec![(None, ScalarType::Text.into())],
         }
     }
@@ -54,7 +66,8 @@ impl JsonRows {
     /// Returns the values of all rows, one row after the other.
     pub(super) fn of(self, json: Datum, machine: &mut Machine) -> Result<Vec<Datum>, Failure> {
         if json.is_null() {
-            return Ok(Vec::new());
+            // What is no function of a set has a row even then.
+            return Ok(vec![Datum::Null; usize::from(self.part == Part::Object)]);
         }
         let text = String::from_utf8_lossy(machine.frame.arena.datum_bytes(json)).into_owned();
         machine.ask_text(text.len().saturating_mul(2)).map_err(Failure::from)?;
@@ -66,6 +79,17 @@ impl JsonRows {
                     values.push(self.value(element, machine)?);
                 }
             }
+            Part::Objects => {
+                for element in json_elements(&text).map_err(SqlError::from)?.ok_or_else(wrong)? {
+                    if !element.trim_start().starts_with('{') {
+                        let message = format!("argument of {} must be an array of objects", self.name());
+                        return Err(Failure::from(*wrong_kind(message)));
+                    }
+                    values.push(self.value(element, machine)?);
+                }
+            }
+            Part::Object if text.trim_start().starts_with('{') => values.push(json),
+            Part::Object => return Err(wrong()),
             Part::Members | Part::Keys => {
                 for (key, value) in json_members(&text).map_err(SqlError::from)?.ok_or_else(wrong)? {
                     values.push(machine.frame.arena.push_bytes(key.as_bytes()));
@@ -87,6 +111,16 @@ impl JsonRows {
         Ok(text.map_or(Datum::Null, |text| machine.frame.arena.push_bytes(text.as_bytes())))
     }
 
+    /// Returns the name of a function whose rows are records.
+    fn name(self) -> &'static str {
+        match (self.part == Part::Objects, self.is_normal) {
+            (true, true) => "jsonb_to_recordset",
+            (true, false) => "json_to_recordset",
+            (false, true) => "jsonb_to_record",
+            (false, false) => "json_to_record",
+        }
+    }
+
     /// Returns the error of a value that has no such parts.
     fn wrong(self, text: &str) -> Box<SqlError> {
         let kind = match text.trim_start().as_bytes().first() {
@@ -96,6 +130,7 @@ impl JsonRows {
         };
         let suffix = if self.is_text { "_text" } else { "" };
         wrong_kind(match (self.part, self.is_normal) {
+            (Part::Object | Part::Objects, _) => format!("cannot call {} on {kind}", self.name()),
             (Part::Keys, true) => format!("cannot call jsonb_object_keys on {kind}"),
             (Part::Keys, false) => format!("cannot call json_object_keys on {kind}"),
             (Part::Elements, true) => format!("cannot extract elements from {kind}"),

@@ -23,6 +23,7 @@ mod slots;
 mod sort;
 mod subquery;
 mod table;
+mod together;
 mod watch;
 mod window;
 mod write;
@@ -35,8 +36,10 @@ pub(crate) use key::{write_distinct, write_equal};
 pub use measure::{Measured, Measures};
 pub use recursive::Recursive;
 pub(crate) use run::run_query;
+pub use series::SeriesOf;
 pub(crate) use slots::Slots;
 pub(crate) use sort::compare_keys;
+pub use together::Beside;
 pub use window::{
     Exclusion, Frame, FrameBound, FrameMode, FrameOffset, Window, WindowCall, WindowFunction, WindowValue,
 };
@@ -107,8 +110,8 @@ pub struct JoinKey {
 pub enum TableFunction {
     /// Elements of arrays, side by side.
     Unnest,
-    /// Integers from a first to a last: `generate_series`.
-    Series,
+    /// Values from a first to a last: `generate_series`.
+    Series(SeriesOf),
     /// Parts of a JSON value.
     Json(JsonRows),
     /// A relation of the moment.
@@ -219,6 +222,11 @@ pub enum Plan {
         registers: Vec<Register>,
         /// WITH ORDINALITY: the register of the row's number.
         ordinality: Option<Register>,
+    },
+    /// Rows of several functions, side by side.
+    Together {
+        /// The functions.
+        parts: Vec<Beside>,
     },
     /// Rows for which a condition is true.
     Filter {
@@ -413,6 +421,7 @@ macro_rules! inputs {
                 let Recursive { base, step, .. } = &$($mut)? **own;
                 vec![base, step]
             }
+            Self::Together { parts } => parts.$iter().map(|part| &$($mut)? part.plan).collect(),
             Self::Union { inputs } => inputs.$iter().collect(),
             Self::Combine { inputs, .. } => inputs.$iter().collect(),
             Self::With { named, input } => {
@@ -458,6 +467,7 @@ impl Plan {
             Self::One
             | Self::Recursive(_)
             | Self::Union { .. }
+            | Self::Together { .. }
             | Self::Combine { .. }
             | Self::Keep { .. }
             | Self::With { .. } => Vec::new(),

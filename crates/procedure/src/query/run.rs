@@ -3,8 +3,9 @@
 use super::buffer::Buffer;
 use super::key::write_distinct;
 use super::measure::Measures;
-use super::series::bounds_of_series;
+use super::series::Series;
 use super::slots::Kept;
+use super::together::together;
 use super::{Combination, Plan, Query, TableFunction, group, join, sort, subquery, window, write};
 use crate::execution::access::row_of;
 use crate::execution::control::call;
@@ -144,6 +145,7 @@ fn run_node<D: Transaction>(
         Plan::Function { function, arguments, registers, ordinality } => {
             table_function(*function, (arguments, registers, *ordinality), machine, data, sink)
         }
+        Plan::Together { parts } => together(parts, machine, data, sink),
         Plan::Filter { input, condition } => run(input, machine, data, &mut |machine, data| {
             if condition.evaluate(machine)?.is_true() { sink(machine, data) } else { Ok(Flow::Continue) }
         }),
@@ -355,16 +357,15 @@ fn table_function<D: Transaction>(
                 }
             }
         }
-        TableFunction::Series => {
-            let Some((mut at, end, step)) = bounds_of_series(&values)? else {
-                return Ok(Flow::Continue);
-            };
-            while if step > 0 { at <= end } else { at >= end } {
-                if emit(&[Datum::Int(at)], machine, data)? == Flow::Stop {
+        TableFunction::Series(of) => {
+            let mut series = Series::new(of, &values, &machine.frame.arena)?;
+            loop {
+                let mark = machine.frame.arena.mark();
+                let Some(value) = series.next(&mut machine.frame.arena)? else { break };
+                if emit(&[value], machine, data)? == Flow::Stop {
                     return Ok(Flow::Stop);
                 }
-                let Some(next) = at.checked_add(step) else { break };
-                at = next;
+                machine.frame.arena.release(mark);
             }
         }
     }

@@ -1,15 +1,90 @@
-//! The bounds and the step of `generate_series`.
+//! The values of `generate_series`.
 
 use crate::{Failure, SqlError};
-use catalog::Datum;
+use catalog::{Arena, Datum, Decimal, Interval};
 
-/// Returns the first and the last number of a series, and its step; `None` if one of them is NULL.
-pub(super) fn bounds_of_series(values: &[Datum]) -> Result<Option<(i64, i64, i64)>, Failure> {
-    let (Datum::Int(first), Datum::Int(last)) = (values[0], values[1]) else { return Ok(None) };
-    match values.get(2) {
-        None => Ok(Some((first, last, 1))),
-        Some(Datum::Int(0)) => Err(SqlError::new("22023", "step size cannot equal zero").into()),
-        Some(Datum::Int(step)) => Ok(Some((first, last, *step))),
-        Some(_) => Ok(None),
+/// The type of the values of a series.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SeriesOf {
+    /// Integers.
+    Integers,
+    /// Decimals.
+    Decimals,
+    /// Timestamps, an interval apart.
+    Timestamps,
+}
+
+/// What remains of a series.
+#[derive(Clone, Copy)]
+pub(super) enum Series {
+    Integers { next: i64, last: i64, step: i64 },
+    Decimals { next: Decimal, last: Decimal, step: Decimal },
+    Timestamps { next: i64, last: i64, step: Interval },
+    Ended,
+}
+
+impl Series {
+    /// Returns the series from a first value to a last one; it is empty if an argument is NULL.
+    ///
+    /// # Errors
+    /// `22023`: the step is zero.
+    pub(super) fn new(of: SeriesOf, values: &[Datum], arena: &Arena) -> Result<Self, Failure> {
+        if values.iter().any(|own| own.is_null()) {
+            return Ok(Self::Ended);
+        }
+        let int = |place: usize| match values.get(place) {
+            Some(Datum::Int(value)) => *value,
+            _ => 1,
+        };
+        let one = Decimal { mantissa: 1, scale: 0 };
+        let decimal = |place: usize| values.get(place).and_then(|own| arena.decimal(*own, 0)).unwrap_or(one);
+        let series = match of {
+            SeriesOf::Integers => Self::Integers { next: int(0), last: int(1), step: int(2) },
+            SeriesOf::Decimals => Self::Decimals { next: decimal(0), last: decimal(1), step: decimal(2) },
+            SeriesOf::Timestamps => {
+                let step = Interval::from_bytes(arena.datum_bytes(values[2]));
+                Self::Timestamps { next: int(0), last: int(1), step }
+            }
+        };
+        if series.direction() == 0 {
+            return Err(SqlError::new("22023", "step size cannot equal zero").into());
+        }
+        Ok(series)
+    }
+
+    /// Returns the sign of the step.
+    fn direction(&self) -> i128 {
+        match self {
+            Self::Integers { step, .. } => i128::from(step.signum()),
+            Self::Decimals { step, .. } => step.mantissa.signum(),
+            Self::Timestamps { step, .. } => step.total().signum(),
+            Self::Ended => 1,
+        }
+    }
+
+    /// Returns the next value; `None` at the end.
+    ///
+    /// # Errors
+    /// `22003`, `22008`: the value behind it is out of range.
+    pub(super) fn next(&mut self, arena: &mut Arena) -> Result<Option<Datum>, Failure> {
+        let is_up = self.direction() > 0;
+        let is_within = |order: std::cmp::Ordering| if is_up { order.is_le() } else { order.is_ge() };
+        let value = match self {
+            Self::Integers { next, last, .. } if is_within(Ord::cmp(next, last)) => Datum::Int(*next),
+            Self::Timestamps { next, last, .. } if is_within(Ord::cmp(next, last)) => Datum::Int(*next),
+            Self::Decimals { next, last, .. } if is_within(next.compare(*last)) => arena.push_decimal(*next),
+            _ => return Ok(None),
+        };
+        match self {
+            // As in PostgreSQL, a series of integers ends where they end.
+            Self::Integers { next, step, .. } => match next.checked_add(*step) {
+                Some(following) => *next = following,
+                None => *self = Self::Ended,
+            },
+            Self::Decimals { next, step, .. } => *next = next.plus(*step).map_err(Box::<SqlError>::from)?,
+            Self::Timestamps { next, step, .. } => *next = step.after(*next).map_err(SqlError::from)?,
+            Self::Ended => {}
+        }
+        Ok(Some(value))
     }
 }

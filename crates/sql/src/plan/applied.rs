@@ -1,7 +1,7 @@
 //! What is evaluated before an expression: subqueries, calls, rows of functions.
 
 use catalog::Type;
-use procedure::query::{JoinKind, Plan, Question, Subquery};
+use procedure::query::{Beside, JoinKind, Plan, Question, Subquery};
 use procedure::{Expression, Procedure, Register};
 use std::sync::Arc;
 
@@ -15,13 +15,23 @@ pub(crate) enum Applied {
         arguments: Vec<Expression>,
         target: Register,
     },
-    /// Rows of a function, with the text of its call. Each input row is repeated for each row of the
-    /// function.
-    Rows {
-        text: String,
-        plan: Box<Plan>,
-        columns: Vec<(Register, Type)>,
-    },
+    /// Rows of functions, side by side. Each input row is repeated for each row of theirs.
+    Rows(Vec<RowsCall>),
+}
+
+/// A call of a function of rows.
+#[derive(Debug)]
+pub(crate) struct RowsCall {
+    /// The call as it is written.
+    pub(super) text: String,
+    pub(super) plan: Plan,
+    pub(super) columns: Vec<(Register, Type)>,
+}
+
+impl RowsCall {
+    fn registers(&self) -> Vec<Register> {
+        self.columns.iter().map(|(register, _)| *register).collect()
+    }
 }
 
 impl Applied {
@@ -37,7 +47,9 @@ impl Applied {
         };
         match self {
             Self::Call { arguments, .. } => arguments.iter().for_each(&mut of),
-            Self::Rows { plan, .. } => plan.expressions().into_iter().for_each(of),
+            Self::Rows(calls) => {
+                calls.iter().flat_map(|call| call.plan.expressions()).for_each(of);
+            }
             Self::Subquery(subquery) => {
                 subquery.plan.walk(&mut |node| node.expressions().into_iter().for_each(&mut of));
                 match &subquery.question {
@@ -59,7 +71,7 @@ impl Applied {
         let question = match self {
             Self::Subquery(subquery) => &subquery.question,
             Self::Call { target, .. } => return vec![*target],
-            Self::Rows { columns, .. } => return columns.iter().map(|(register, _)| *register).collect(),
+            Self::Rows(calls) => return calls.iter().flat_map(RowsCall::registers).collect(),
         };
         match question {
             Question::Values { pairs } => pairs.iter().map(|(_, target)| *target).collect(),
@@ -77,15 +89,53 @@ impl Applied {
             Self::Call { procedure, arguments, target } => {
                 Plan::Call { input: Box::new(input), procedure, arguments, outputs: vec![target] }
             }
-            Self::Rows { plan, columns, .. } => Plan::Loop {
-                outer: Box::new(input),
-                inner: plan,
-                kind: JoinKind::Inner,
-                condition: None,
-                inner_registers: columns.into_iter().map(|(register, _)| register).collect(),
-            },
+            Self::Rows(mut calls) => {
+                let inner_registers = calls.iter().flat_map(RowsCall::registers).collect();
+                let inner = if calls.len() == 1 {
+                    calls.remove(0).plan
+                } else {
+                    let beside = |own: RowsCall| Beside { registers: own.registers(), plan: own.plan };
+                    Plan::Together { parts: calls.into_iter().map(beside).collect() }
+                };
+                Plan::Loop {
+                    outer: Box::new(input),
+                    inner: Box::new(inner),
+                    kind: JoinKind::Inner,
+                    condition: None,
+                    inner_registers,
+                }
+            }
         }
     }
+}
+
+/// Adds a call of a function of rows. Calls of one list run side by side; one whose arguments are the rows of
+/// another runs for each of them. Returns whether the calls can be combined.
+#[must_use]
+pub(super) fn add_rows(applied: &mut Vec<Applied>, call: RowsCall) -> bool {
+    let new = Applied::Rows(vec![call]);
+    let uses_any = |own: &Applied, targets: &[Register]| own.uses().iter().any(|used| targets.contains(used));
+    let mut earlier = applied.iter().enumerate().filter(|(_, own)| matches!(own, Applied::Rows(_)));
+    let place = match (earlier.next(), earlier.next()) {
+        (None, _) => None,
+        (Some((_, own)), None) if uses_any(&new, &own.targets()) => None,
+        (Some((place, own)), None) => {
+            let targets = own.targets();
+            if applied[place + 1..].iter().any(|later| uses_any(later, &targets)) {
+                return false;
+            }
+            Some(place)
+        }
+        (Some(_), Some(_)) => return false,
+    };
+    match (place.map(|place| applied.remove(place)), new) {
+        (Some(Applied::Rows(mut calls)), Applied::Rows(new)) => {
+            calls.extend(new);
+            applied.push(Applied::Rows(calls));
+        }
+        (_, new) => applied.push(new),
+    }
+    true
 }
 
 /// Returns a plan that adds all answers to the rows of a plan.

@@ -1,6 +1,7 @@
 //! Binds FROM: relations and joins.
 
 use super::conjunct::Conjunct;
+use super::records::RecordCall;
 use super::windows::WindowScope;
 use super::{Binder, Bound, Level, Merged, Relation, Relations, Rows};
 use crate::binder::Typed;
@@ -9,7 +10,7 @@ use crate::system::keywords;
 use crate::types::{last_name, object_name};
 use catalog::{ScalarType, Type};
 use procedure::query::{JoinKind, Plan, TableFunction};
-use procedure::{CastContext, CompareOperator, Expression, Form, Procedure, SqlError, built_ins_named};
+use procedure::{CompareOperator, Expression, Form, Function, Kind, Procedure, SqlError, built_ins_named};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -67,9 +68,21 @@ impl Level {
 /// A column of a function of rows, with its name if it has not the function's.
 pub(super) type SetColumn = (Option<&'static str>, Type);
 
+/// A built-in function of rows, with its arguments and columns.
+pub(super) struct SetFunction {
+    pub(super) function: TableFunction,
+    pub(super) arguments: Vec<Expression>,
+    pub(super) columns: Vec<SetColumn>,
+}
+
 /// Returns whether a built-in function returns rows that its arguments make.
 pub(super) fn returns_set(name: &str) -> bool {
-    built_ins_named(name).iter().any(|own| matches!(own.form, Form::Rows(_)))
+    built_ins_named(name).iter().any(|own| own.returns_rows())
+}
+
+/// Returns whether a built-in function returns rows whose columns the statement defines.
+pub(super) fn returns_record(name: &str) -> bool {
+    built_ins_named(name).iter().any(|own| own.result == Kind::Record)
 }
 
 /// Arrays with their types, and the columns that have their elements.
@@ -252,67 +265,51 @@ impl Binder<'_> {
         self.add_relation(Relation { alias, columns, rows, is_plain: true, hidden: 0 }, node)
     }
 
-    /// Returns a function of the parts of a JSON value, with its columns. Converts its argument.
-    fn json_rows(
-        &self,
-        name: &str,
-        bound: &mut [(Expression, Type)],
-        node: &SyntaxNode,
-    ) -> Result<(TableFunction, Vec<SetColumn>), StatementError> {
-        let arguments: Vec<Typed> =
-            bound.iter().map(|(value, ty)| Typed::Known(value.clone(), *ty)).collect();
-        let entry = built_ins_named(name).iter().find_map(|own| match own.form {
-            Form::Rows(TableFunction::Json(rows)) => Some(rows),
-            _ => None,
-        });
-        match (entry, bound) {
-            (Some(rows), [(value, ty)]) => {
-                // A literal has become a text.
-                let is_literal = matches!(value, Expression::Bytes(_)) && *ty == ScalarType::Text.into();
-                let wanted = Type::Scalar(rows.argument());
-                if is_literal {
-                    let text = Typed::Known(value.clone(), *ty);
-                    *value = self.coerce(text, wanted, CastContext::Explicit, node)?;
-                } else if *ty != wanted {
-                    return Err(self.no_function(name, &arguments, node));
-                }
-                Ok((TableFunction::Json(rows), rows.columns()))
-            }
-            _ => Err(self.no_function(name, &arguments, node)),
-        }
-    }
-
-    /// Returns a built-in function of rows, with the types of its columns.
+    /// Returns a built-in function of rows for its arguments, with its columns.
     pub(super) fn set_function(
-        &self,
+        &mut self,
         name: &str,
-        bound: &mut [(Expression, Type)],
+        arguments: Vec<Typed>,
         node: &SyntaxNode,
-    ) -> Result<(TableFunction, Vec<SetColumn>), StatementError> {
+    ) -> Result<SetFunction, StatementError> {
         if name == "unnest" {
-            let mut types = Vec::new();
-            for (_, ty) in bound.iter() {
+            let settle = |own: Typed| self.settle(own, None, node);
+            let arrays = arguments.into_iter().map(settle).collect::<Result<Vec<_>, _>>()?;
+            let mut columns = Vec::new();
+            for (_, ty) in &arrays {
                 let Type::Array(element) = ty else {
                     let error = SqlError::new("42883", format!("function unnest({ty}) does not exist"));
                     return Err(self.error(node, error));
                 };
-                types.push((None, Type::Scalar(*element)));
+                columns.push((None, Type::Scalar(*element)));
             }
-            return Ok((TableFunction::Unnest, types));
+            let arguments = arrays.into_iter().map(|(value, _)| value).collect();
+            return Ok(SetFunction { function: TableFunction::Unnest, arguments, columns });
         }
-        if name != "generate_series" {
-            return self.json_rows(name, bound, node);
+        let entries = built_ins_named(name).iter().copied();
+        let entries: Vec<_> =
+            entries.filter(|own| own.returns_rows() && own.takes(arguments.len())).collect();
+        if entries.is_empty() {
+            return Err(self.no_function(name, &arguments, node));
         }
-        if !matches!(bound.len(), 2 | 3) {
-            let message = format!("function {name} with {} arguments does not exist", bound.len());
-            return Err(self.error(node, SqlError::new("42883", message)));
-        }
-        if !bound.iter().all(|(_, ty)| ty.scalar().is_some_and(ScalarType::is_integer)) {
-            return Err(self.unsupported(node, "generate_series of values that are not integers"));
-        }
-        let is_big = |(_, ty): &(Expression, Type)| *ty == Type::Scalar(ScalarType::BigInt);
-        let ty = if bound.iter().any(is_big) { ScalarType::BigInt } else { ScalarType::Integer };
-        Ok((TableFunction::Series, vec![(None, ty.into())]))
+        let entry = self.chosen(name, &entries, &arguments, node)?;
+        let (values, ty) = self.arguments_of_entry(entry, entry.arguments, arguments, node)?;
+        Ok(match entry.form {
+            Form::Rows(function) => {
+                let columns = match function {
+                    TableFunction::Json(rows) => rows.columns(),
+                    _ => vec![(None, ty)],
+                };
+                SetFunction { function, arguments: values, columns }
+            }
+            _ => {
+                // No such function has polymorphic arguments.
+                let made = Function::BuiltIn { built_in: entry, element: ScalarType::Text };
+                let array = Expression::Function { function: made, arguments: values };
+                let columns = vec![(None, ty)];
+                SetFunction { function: TableFunction::Unnest, arguments: vec![array], columns }
+            }
+        })
     }
 
     /// Binds a function in FROM. It may refer to earlier relations.
@@ -341,28 +338,33 @@ impl Binder<'_> {
             let arguments = self.by_place(&procedure, bound, node)?;
             return self.add_call(procedure, arguments, applied, references, item);
         }
-        let bound: Vec<Typed> = bound;
-        let settle = |(typed, own): (Typed, &ast::Expr)| self.settle(typed, None, own.syntax());
-        let mut bound: Vec<_> = bound.into_iter().zip(&arguments).map(settle).collect::<Result<_, _>>()?;
-        let (function, types): (_, Vec<SetColumn>) = match name.as_str() {
-            name if returns_set(name) => self.set_function(name, &mut bound, node)?,
-            // No table is partitioned.
+        if let Some(ast::FromAliasColumns::ColumnDefList(list)) = item.alias().and_then(|own| own.columns())
+            && returns_set(&name)
+        {
+            let call = RecordCall { name: &name, arguments: bound, applied, references };
+            return self.add_records(call, item, &list);
+        }
+        let SetFunction { function, arguments, columns } = match name.as_str() {
+            name if returns_record(name) => {
+                let message = "a column definition list is required for functions returning \"record\"";
+                return Err(self.error(node, SqlError::new("42601", message)));
+            }
+            name if returns_set(name) => self.set_function(name, bound, node)?,
             name => {
                 let Some((arrays, columns)) = catalog_rows(name) else {
                     return Err(self.unsupported(node, &format!("function {name} in FROM")));
                 };
-                bound = arrays;
-                (TableFunction::Unnest, columns)
+                let arguments = arrays.into_iter().map(|(value, _)| value).collect();
+                SetFunction { function: TableFunction::Unnest, arguments, columns }
             }
         };
         let (alias, names) = self.alias_of(item.alias())?;
         let only =
-            if types.len() == 1 { alias.clone().unwrap_or_else(|| name.clone()) } else { name.clone() };
+            if columns.len() == 1 { alias.clone().unwrap_or_else(|| name.clone()) } else { name.clone() };
         let named = |(own, ty): SetColumn| (own.map_or_else(|| only.clone(), str::to_owned), ty);
-        let mut columns: Vec<(String, Type)> = types.into_iter().map(named).collect();
+        let mut columns: Vec<(String, Type)> = columns.into_iter().map(named).collect();
         let mut registers: Vec<_> = columns.iter().map(|(_, ty)| self.new_register(*ty)).collect();
         let ordinality = item.with_ordinality().map(|_| self.new_register(ScalarType::BigInt));
-        let arguments = bound.into_iter().map(|(value, _)| value).collect();
         let own = registers.clone();
         let function = Plan::Function { function, arguments, registers: own, ordinality };
         let plan = super::apply_ahead(applied, function);

@@ -16,6 +16,7 @@ mod listed;
 mod named;
 mod origin;
 mod outputs;
+mod records;
 mod recursive;
 pub(crate) mod select;
 mod semi;
@@ -27,6 +28,7 @@ use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::oids::table_oid;
 pub(crate) use applied::{Applied, apply_all};
+use applied::{RowsCall, add_rows};
 use applied::{apply_ahead, compute};
 use catalog::{IndexId, ScalarType, Table, Type};
 use grouping::Grouping;
@@ -487,14 +489,12 @@ impl Binder<'_> {
         let is_set = own.is_some() || name == "_pg_expandarray" || from::returns_set(name);
         let Some(applied) = self.queries.applied.as_ref().filter(|_| is_set) else { return Ok(None) };
         let text = node.text().to_string();
-        let mut functions = applied.iter().filter_map(|applied| match applied {
-            Applied::Rows { text, columns, .. } => Some((text, columns)),
+        let calls = applied.iter().filter_map(|applied| match applied {
+            Applied::Rows(calls) => Some(calls),
             _ => None,
         });
-        match functions.next() {
-            Some((other, columns)) if *other == text => return Ok(Some(columns.clone())),
-            Some(_) => return Err(self.unsupported(node, "a second function of rows in one list")),
-            None => {}
+        if let Some(known) = calls.flatten().find(|own| own.text == text) {
+            return Ok(Some(known.columns.clone()));
         }
         let (plan, columns) = match own {
             Some(procedure) => {
@@ -511,31 +511,27 @@ impl Binder<'_> {
                 (Plan::Rows { procedure, arguments, registers, ordinality: None }, columns)
             }
             None => {
-                let mut bound = Vec::new();
-                for argument in self.plain_arguments(call.arg_list())? {
-                    let typed = self.bind(&argument)?;
-                    bound.push(self.settle(typed, None, argument.syntax())?);
-                }
+                let arguments = self.plain_arguments(call.arg_list())?;
+                let bound = arguments.iter().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
                 let is_numbered = name == "_pg_expandarray";
-                let (function, types) = match is_numbered {
-                    true => self.set_function("unnest", &mut bound, node)?,
-                    false => self.set_function(name, &mut bound, node)?,
-                };
-                if types.len() != 1 && name != "unnest" {
+                let set = self.set_function(if is_numbered { "unnest" } else { name }, bound, node)?;
+                if set.columns.len() != 1 && name != "unnest" {
                     let what = format!("{name}, which returns rows of several columns, outside FROM");
                     return Err(self.unsupported(node, &what));
                 }
-                let mut columns: Vec<_> =
-                    types.into_iter().map(|(_, ty)| (self.new_register(ty), ty)).collect();
+                let columns = set.columns.into_iter();
+                let mut columns: Vec<_> = columns.map(|(_, ty)| (self.new_register(ty), ty)).collect();
                 let registers = columns.iter().map(|(register, _)| *register).collect();
                 let ordinality = is_numbered.then(|| self.new_register(ScalarType::BigInt));
                 columns.extend(ordinality.map(|register| (register, ScalarType::BigInt.into())));
-                let arguments = bound.into_iter().map(|(value, _)| value).collect();
+                let (function, arguments) = (set.function, set.arguments);
                 (Plan::Function { function, arguments, registers, ordinality }, columns)
             }
         };
-        if let Some(applied) = &mut self.queries.applied {
-            applied.push(Applied::Rows { text, plan: Box::new(plan), columns: columns.clone() });
+        if let Some(applied) = &mut self.queries.applied
+            && !add_rows(applied, RowsCall { text, plan, columns: columns.clone() })
+        {
+            return Err(self.unsupported(node, "this combination of functions of rows in one list"));
         }
         Ok(Some(columns))
     }

@@ -322,7 +322,7 @@ fn before_windows(applied: Vec<Applied>, windows: &Windows) -> (Vec<Applied>, Ve
     }
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for own in applied {
-        if matches!(own, Applied::Rows { .. }) || own.uses().iter().any(|register| late.contains(register)) {
+        if matches!(own, Applied::Rows(_)) || own.uses().iter().any(|register| late.contains(register)) {
             late.extend(own.targets());
             after.push(own);
         } else {

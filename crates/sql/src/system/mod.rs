@@ -6,6 +6,7 @@
 //! at which the query runs. Numbers of objects (OIDs) follow from the numbers of the catalog, so an
 //! object keeps its OID.
 
+mod absent;
 mod catalogs;
 mod comments;
 mod dependencies;
@@ -27,6 +28,7 @@ use crate::schema::Schema;
 use catalog::{ScalarType, Type};
 use procedure::LiveRelation;
 
+pub(crate) use absent::is_absent;
 pub use catalogs::{VECTORS, integers_oid};
 pub(crate) use catalogs::{catalog_names, catalog_oid};
 pub(crate) use comments::PG_CLASS;

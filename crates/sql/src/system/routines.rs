@@ -230,7 +230,7 @@ fn built_in_row((oid, own): (i64, &BuiltIn)) -> Vec<Cell> {
         false.into(),
         false.into(),
         (!own.takes_null).into(),
-        matches!(own.form, Form::Rows(_)).into(),
+        own.returns_rows().into(),
         volatility.into(),
         "s".into(),
         (own.arguments.len() as i64).into(),
@@ -244,7 +244,7 @@ fn built_in_row((oid, own): (i64, &BuiltIn)) -> Vec<Cell> {
         own.name.into(),
         Cell::Null,
         Cell::Double(1.0),
-        Cell::Double(if matches!(own.form, Form::Rows(_)) { 1000.0 } else { 0.0 }),
+        Cell::Double(if own.returns_rows() { 1000.0 } else { 0.0 }),
         Cell::Null,
     ]
 }

@@ -92,7 +92,7 @@ fn lists() -> String {
     for own in built_ins() {
         let dots = if own.is_variadic { ", …" } else { "" };
         let result = match own.form {
-            Form::Rows(_) => format!("rows of {}", own.result),
+            Form::Rows(_) | Form::Elements(_) => format!("rows of {}", own.result),
             _ => own.result.to_string(),
         };
         let signature = format!("`({}{dots})` → {result}", kinds(own.arguments));

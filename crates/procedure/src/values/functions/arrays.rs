@@ -3,7 +3,7 @@
 
 use super::{BuiltIn, Call, Form, Kind};
 use crate::ir::compare::compare;
-use crate::query::TableFunction;
+use crate::query::{SeriesOf, TableFunction};
 use crate::{CompareClass, Evaluated, SqlError};
 use catalog::{Datum, Type, output_text};
 use std::cmp::Ordering;
@@ -51,18 +51,29 @@ pub(super) static ARRAYS: &[BuiltIn] = &[
         Ok(Datum::boolean(has_common))
     }),
     BuiltIn::of("cardinality", &[ANY_ARRAY], INT4, |call| Ok(Datum::Int(call.elements(0).len() as i64))),
-    BuiltIn::new("generate_series", &[INT4, INT4], INT4, Form::Rows(TableFunction::Series)),
-    BuiltIn::new("generate_series", &[INT4, INT4, INT4], INT4, Form::Rows(TableFunction::Series)),
-    BuiltIn::new("generate_series", &[INT8, INT8], INT8, Form::Rows(TableFunction::Series)),
-    BuiltIn::new("generate_series", &[INT8, INT8, INT8], INT8, Form::Rows(TableFunction::Series)),
+    series(&[INT4, INT4], INT4, SeriesOf::Integers),
+    series(&[INT4, INT4, INT4], INT4, SeriesOf::Integers),
+    series(&[INT8, INT8], INT8, SeriesOf::Integers),
+    series(&[INT8, INT8, INT8], INT8, SeriesOf::Integers),
+    series(&[Kind::NUMERIC, Kind::NUMERIC], Kind::NUMERIC, SeriesOf::Decimals),
+    series(&[Kind::NUMERIC, Kind::NUMERIC, Kind::NUMERIC], Kind::NUMERIC, SeriesOf::Decimals),
+    series(&[Kind::TIMESTAMP, Kind::TIMESTAMP, Kind::INTERVAL], Kind::TIMESTAMP, SeriesOf::Timestamps),
+    series(&[Kind::TIMESTAMPTZ, Kind::TIMESTAMPTZ, Kind::INTERVAL], Kind::TIMESTAMPTZ, SeriesOf::Timestamps)
+        .stable(),
     BuiltIn::of("num_nonnulls", &[Kind::Any], INT4, |call| Ok(count(&call, false))).taking_null().variadic(),
     BuiltIn::of("num_nulls", &[Kind::Any], INT4, |call| Ok(count(&call, true))).taking_null().variadic(),
     BuiltIn::of("string_to_array", &[TEXT, TEXT], Kind::TEXTS, parts).taking_null(),
     BuiltIn::of("string_to_array", &[TEXT, TEXT, TEXT], Kind::TEXTS, parts).taking_null(),
+    BuiltIn::new("string_to_table", &[TEXT, TEXT], TEXT, Form::Elements(parts)).taking_null(),
+    BuiltIn::new("string_to_table", &[TEXT, TEXT, TEXT], TEXT, Form::Elements(parts)).taking_null(),
     BuiltIn::of("trim_array", &[ANY_ARRAY, INT4], ANY_ARRAY, trim),
     BuiltIn::new("unnest", &[ANY_ARRAY], Kind::AnyElement, Form::Rows(TableFunction::Unnest)),
     BuiltIn::of("width_bucket", &[ELEMENT, ARRAY], INT4, bucket),
 ];
+
+const fn series(arguments: &'static [Kind], result: Kind, of: SeriesOf) -> BuiltIn {
+    BuiltIn::new("generate_series", arguments, result, Form::Rows(TableFunction::Series(of)))
+}
 
 /// Returns a bound of the first dimension; NULL for any other dimension, and for an empty array.
 fn bound(call: &Call, bound: usize) -> Evaluated {

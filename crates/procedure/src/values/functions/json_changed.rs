@@ -35,21 +35,21 @@ pub(super) static CHANGED_JSONS: &[BuiltIn] = &[
             keys.map(|key| String::from_utf8_lossy(arena.datum_bytes(*key)).into_owned()).collect();
         without(call, &keys)
     }),
-    BuiltIn::of("jsonb_delete_path", &[JSONB, TEXTS], JSONB, |call| change(call, Change::Delete)),
-    BuiltIn::of("jsonb_insert", &[JSONB, TEXTS, JSONB], JSONB, |call| change(call, Change::InsertBefore)),
+    BuiltIn::of("jsonb_delete_path", &[JSONB, TEXTS], JSONB, delete_path),
+    BuiltIn::of("jsonb_insert", &[JSONB, TEXTS, JSONB], JSONB, |call| changed(call, Change::InsertBefore)),
     BuiltIn::of("jsonb_insert", &[JSONB, TEXTS, JSONB, BOOL], JSONB, |call| {
         let is_after = call.values[3].is_true();
-        change(call, if is_after { Change::InsertAfter } else { Change::InsertBefore })
+        changed(call, if is_after { Change::InsertAfter } else { Change::InsertBefore })
     }),
     BuiltIn::of("jsonb_pretty", &[JSONB], TEXT, |call| {
         let mut out = String::new();
         write_pretty(&Json::read(call.text(0))?, 0, &mut out);
         call.made(out)
     }),
-    BuiltIn::of("jsonb_set", &[JSONB, TEXTS, JSONB], JSONB, |call| change(call, Change::Set)),
+    BuiltIn::of("jsonb_set", &[JSONB, TEXTS, JSONB], JSONB, |call| change(call, true)),
     BuiltIn::of("jsonb_set", &[JSONB, TEXTS, JSONB, BOOL], JSONB, |call| {
         let creates = call.values[3].is_true();
-        change(call, if creates { Change::Set } else { Change::Replace })
+        change(call, creates)
     }),
     BuiltIn::of("jsonb_strip_nulls", &[JSONB], JSONB, |call| {
         let stripped = strip(Json::read(call.text(0))?);
@@ -78,7 +78,16 @@ impl Change {
     }
 }
 
-fn change(call: Call, change: Change) -> Evaluated {
+/// Replaces the value at a path, or adds it.
+pub(super) fn change(call: Call, creates: bool) -> Evaluated {
+    changed(call, if creates { Change::Set } else { Change::Replace })
+}
+
+pub(super) fn delete_path(call: Call) -> Evaluated {
+    changed(call, Change::Delete)
+}
+
+fn changed(call: Call, change: Change) -> Evaluated {
     let mut json = Json::read(call.text(0))?;
     let new = if change == Change::Delete { Json::Null } else { Json::read(call.text(2))? };
     if json.is_scalar() {

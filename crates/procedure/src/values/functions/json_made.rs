@@ -39,7 +39,7 @@ pub(super) static MADE_JSONS: &[BuiltIn] = &[
 ];
 
 /// Returns a JSON text in the normal form as the result.
-fn normal(call: Call, text: &str) -> Evaluated {
+pub(super) fn normal(call: Call, text: &str) -> Evaluated {
     let text = Json::read(text)?.text();
     call.made(text)
 }

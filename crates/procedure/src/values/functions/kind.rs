@@ -28,6 +28,8 @@ pub enum Kind {
     Oid,
     /// The name or number of a relation.
     Relation,
+    /// A row, whose columns the statement defines.
+    Record,
     /// No value.
     Void,
 }
@@ -83,6 +85,7 @@ impl Kind {
             Self::AnyNonArray => 2776,
             Self::Oid => 26,
             Self::Relation => 2205,
+            Self::Record => 2249,
             Self::Void => 2278,
         })
     }
@@ -101,6 +104,7 @@ impl fmt::Display for Kind {
             Self::AnyNonArray => f.write_str("anynonarray"),
             Self::Oid => f.write_str("oid"),
             Self::Relation => f.write_str("regclass"),
+            Self::Record => f.write_str("record"),
             Self::Void => f.write_str("void"),
         }
     }

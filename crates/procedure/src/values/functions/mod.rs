@@ -10,18 +10,24 @@ mod bytes;
 mod call;
 mod clocks;
 mod decimals;
+mod degrees;
 mod doubles;
 mod enumerations;
 mod format;
+mod hashes;
+mod identifiers;
 mod integers;
 mod intervals;
 mod json;
 mod json_changed;
 mod json_made;
+mod json_paired;
 mod kind;
+mod matched;
 mod patterns;
 mod session;
 mod sizes;
+mod spans;
 mod texts;
 mod times;
 mod windows;
@@ -74,6 +80,8 @@ pub enum Form {
     Window(WindowFunction),
     /// Rows, in FROM.
     Rows(TableFunction),
+    /// Rows that are the elements of an array, which is made from the arguments.
+    Elements(fn(Call<'_>) -> Evaluated),
     /// The same as an operator.
     Operator(&'static str),
     /// What the binder knows about the session and the catalog.
@@ -136,12 +144,20 @@ impl BuiltIn {
     pub fn volatility(&self) -> Volatility {
         match self.form {
             Form::Values(_) if self.is_stable => Volatility::Stable,
-            Form::Values(_) | Form::Aggregate(_) | Form::Window(_) | Form::Rows(_) | Form::Operator(_) => {
-                Volatility::Immutable
-            }
+            Form::Values(_)
+            | Form::Aggregate(_)
+            | Form::Window(_)
+            | Form::Rows(_)
+            | Form::Elements(_)
+            | Form::Operator(_) => Volatility::Immutable,
             Form::Now | Form::Session | Form::Live(_) => Volatility::Stable,
             Form::Draw(_) | Form::Sequence(_) | Form::Unrepeatable => Volatility::Volatile,
         }
+    }
+
+    /// Returns whether the function returns rows.
+    pub fn returns_rows(&self) -> bool {
+        matches!(self.form, Form::Rows(_) | Form::Elements(_))
     }
 
     /// Returns the type of the argument at a place, if there may be that many.
@@ -176,18 +192,24 @@ static FAMILIES: &[&[BuiltIn]] = &[
     texts::TEXTS,
     format::FORMATTING,
     patterns::PATTERNS,
+    identifiers::IDENTIFIERS,
+    hashes::HASHES,
+    matched::MATCHED,
     bytes::BYTES,
     integers::INTEGERS,
     decimals::DECIMALS,
     doubles::DOUBLES,
+    degrees::DEGREES,
     intervals::INTERVALS,
     clocks::CLOCKS,
     times::TIMES,
+    spans::SPANS,
     arrays::ARRAYS,
     enumerations::ENUMERATIONS,
     json::JSONS,
     json_made::MADE_JSONS,
     json_changed::CHANGED_JSONS,
+    json_paired::PAIRED_JSONS,
     aggregates::AGGREGATES,
     windows::WINDOWS,
     session::SESSION,

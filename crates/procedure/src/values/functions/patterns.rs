@@ -47,8 +47,8 @@ pub(super) static PATTERNS: &[BuiltIn] = &[
     BuiltIn::of("regexp_match", &[TEXT, TEXT, TEXT], Kind::TEXTS, first_match),
     BuiltIn::of("regexp_replace", &[TEXT, TEXT, TEXT], TEXT, replace),
     BuiltIn::of("regexp_replace", &[TEXT, TEXT, TEXT, TEXT], TEXT, replace),
-    BuiltIn::of("regexp_split_to_array", &[TEXT, TEXT], Kind::TEXTS, split),
-    BuiltIn::of("regexp_split_to_array", &[TEXT, TEXT, TEXT], Kind::TEXTS, split),
+    BuiltIn::of("regexp_split_to_array", &[TEXT, TEXT], Kind::TEXTS, |call| split(call, "array")),
+    BuiltIn::of("regexp_split_to_array", &[TEXT, TEXT, TEXT], Kind::TEXTS, |call| split(call, "array")),
     BuiltIn::of("similar_to_escape", &[TEXT], TEXT, |call| similar(call, Some('\\'))),
     BuiltIn::of("similar_to_escape", &[TEXT, TEXT], TEXT, |call| {
         let escape = escape_of(call.text(1))?;
@@ -186,7 +186,11 @@ thread_local! {
 const MOST_COMPILED: usize = 64;
 
 /// Applies a regular expression. The flags are PostgreSQL's; `g` is left to the caller.
-fn with_regex<T>(pattern: &str, flags: &str, apply: impl FnOnce(&Regex) -> T) -> Result<T, Box<SqlError>> {
+pub(super) fn with_regex<T>(
+    pattern: &str,
+    flags: &str,
+    apply: impl FnOnce(&Regex) -> T,
+) -> Result<T, Box<SqlError>> {
     COMPILED.with_borrow_mut(|compiled| {
         let key = (flags.to_owned(), pattern.to_owned());
         if !compiled.contains_key(&key) {
@@ -226,7 +230,7 @@ fn compile(pattern: &str, flags: &str) -> Result<Regex, Box<SqlError>> {
     })
 }
 
-fn refuse_global(flags: &str, name: &str) -> Result<(), Box<SqlError>> {
+pub(super) fn refuse_global(flags: &str, name: &str) -> Result<(), Box<SqlError>> {
     if !flags.contains('g') {
         return Ok(());
     }
@@ -262,12 +266,12 @@ fn count(call: Call) -> Evaluated {
 }
 
 /// Returns the offset of the character behind the one at an offset.
-fn behind(text: &str, offset: usize) -> Option<usize> {
+pub(super) fn behind(text: &str, offset: usize) -> Option<usize> {
     text[offset..].chars().next().map(|c| offset + c.len_utf8())
 }
 
 /// Returns the texts of the groups of a match; of the whole match if there are no groups.
-fn groups(captures: &regex::Captures) -> Vec<Option<String>> {
+pub(super) fn groups(captures: &regex::Captures) -> Vec<Option<String>> {
     let from = if captures.len() > 1 { 1 } else { 0 };
     let texts = captures.iter().skip(from);
     texts.map(|own| own.map(|own| own.as_str().to_owned())).collect()
@@ -298,9 +302,9 @@ fn part(call: Call) -> Evaluated {
     }
 }
 
-fn split(call: Call) -> Evaluated {
+pub(super) fn split(call: Call, into: &str) -> Evaluated {
     let flags = call.text_or(2, "");
-    refuse_global(flags, "regexp_split_to_array")?;
+    refuse_global(flags, &format!("regexp_split_to_{into}"))?;
     let text = call.text(0);
     let parts = with_regex(call.text(1), flags, |regex| {
         let (mut parts, mut from) = (Vec::new(), 0);
@@ -342,7 +346,7 @@ fn replace(call: Call) -> Evaluated {
 }
 
 /// Translates a replacement of PostgreSQL for the crate `regex`: `\1` to `${1}`, `\&` to `${0}`, `$` to `$$`.
-fn replacement_of(text: &str) -> String {
+pub(super) fn replacement_of(text: &str) -> String {
     let mut out = String::new();
     let mut characters = text.chars().peekable();
     while let Some(c) = characters.next() {

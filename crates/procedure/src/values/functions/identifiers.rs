@@ -1,0 +1,127 @@
+//! Functions that read names and escapes: `parse_ident`, `unistr`.
+//! Source: PostgreSQL 15, `misc.c` and `varlena.c`.
+
+use super::{BuiltIn, Call, Kind};
+use crate::{Evaluated, SqlError};
+
+const TEXT: Kind = Kind::TEXT;
+
+pub(super) static IDENTIFIERS: &[BuiltIn] = &[
+    BuiltIn::of("parse_ident", &[TEXT], Kind::TEXTS, |call| parts(call, true)),
+    BuiltIn::of("parse_ident", &[TEXT, Kind::BOOL], Kind::TEXTS, |call| {
+        let is_strict = call.values[1].is_true();
+        parts(call, is_strict)
+    }),
+    BuiltIn::of("unistr", &[TEXT], TEXT, unescaped),
+];
+
+/// Returns the parts of a qualified name. A strict call refuses what follows the name.
+fn parts(call: Call, is_strict: bool) -> Evaluated {
+    let whole = call.text(0);
+    let invalid = |detail: Option<String>| {
+        let error = SqlError::new("22023", format!("string is not a valid identifier: \"{whole}\""));
+        Box::new(match detail {
+            Some(detail) => error.with_detail(detail),
+            None => error,
+        })
+    };
+    let begins = |c: char| c.is_ascii_alphabetic() || c == '_' || !c.is_ascii();
+    let continues = |c: char| begins(c) || c.is_ascii_digit() || c == '$';
+    let blank = [' ', '\t', '\n', '\r', '\x0b', '\x0c'];
+    let (mut rest, mut found, mut is_behind_dot) = (whole.trim_start_matches(blank), Vec::new(), false);
+    loop {
+        if let Some(quoted) = rest.strip_prefix('"') {
+            let (mut name, mut from) = (String::new(), quoted);
+            loop {
+                let Some(end) = from.find('"') else {
+                    return Err(invalid(Some("String has unclosed double quotes.".into())));
+                };
+                name.push_str(&from[..end]);
+                from = &from[end + 1..];
+                match from.strip_prefix('"') {
+                    Some(next) => {
+                        name.push('"');
+                        from = next;
+                    }
+                    None => break,
+                }
+            }
+            if name.is_empty() {
+                return Err(invalid(Some("Quoted identifier must not be empty.".into())));
+            }
+            found.push(Some(name));
+            rest = from;
+        } else if rest.starts_with(begins) {
+            let end = rest.find(|c| !continues(c)).unwrap_or(rest.len());
+            found.push(Some(rest[..end].to_ascii_lowercase()));
+            rest = &rest[end..];
+        } else if is_behind_dot {
+            return Err(invalid(Some("No valid identifier after \".\".".into())));
+        } else {
+            let is_dot = rest.starts_with('.');
+            return Err(invalid(is_dot.then(|| "No valid identifier before \".\".".into())));
+        }
+        rest = rest.trim_start_matches(blank);
+        match rest.strip_prefix('.') {
+            Some(next) => (rest, is_behind_dot) = (next.trim_start_matches(blank), true),
+            None if rest.is_empty() || !is_strict => break,
+            None => return Err(invalid(None)),
+        }
+    }
+    call.made_texts(&found)
+}
+
+/// Returns a text with its escapes of code points: `\XXXX`, `\+XXXXXX`, `\uXXXX`, `\UXXXXXXXX`.
+fn unescaped(call: Call) -> Evaluated {
+    let text = call.text(0);
+    let invalid = || SqlError::new("42601", "invalid Unicode escape");
+    let invalid =
+        || invalid().with_hint("Unicode escapes must be \\XXXX, \\+XXXXXX, \\uXXXX, or \\UXXXXXXXX.");
+    let not_a_pair = || SqlError::new("42601", "invalid Unicode surrogate pair");
+    let (mut made, mut first_half, mut rest) = (String::new(), None, text);
+    while let Some(c) = rest.chars().next() {
+        if c != '\\' {
+            if first_half.is_some() {
+                return Err(not_a_pair().into());
+            }
+            made.push(c);
+            rest = &rest[c.len_utf8()..];
+            continue;
+        }
+        let escaped = &rest[1..];
+        if let Some(behind) = escaped.strip_prefix('\\') {
+            if first_half.is_some() {
+                return Err(not_a_pair().into());
+            }
+            made.push('\\');
+            rest = behind;
+            continue;
+        }
+        let (skipped, digits) = match escaped.chars().next() {
+            Some('+') => (1, 6),
+            Some('u') => (1, 4),
+            Some('U') => (1, 8),
+            _ => (0, 4),
+        };
+        let hex =
+            escaped.get(skipped..skipped + digits).filter(|own| own.bytes().all(|b| b.is_ascii_hexdigit()));
+        let code = hex.and_then(|own| u32::from_str_radix(own, 16).ok()).ok_or_else(invalid)?;
+        rest = &escaped[skipped + digits..];
+        let code = match (first_half.take(), code) {
+            (None, 0xd800..=0xdbff) => {
+                first_half = Some(code);
+                continue;
+            }
+            (Some(first), 0xdc00..=0xdfff) => 0x10000 + ((first - 0xd800) << 10) + (code - 0xdc00),
+            (None, code) if !(0xdc00..=0xdfff).contains(&code) => code,
+            _ => return Err(not_a_pair().into()),
+        };
+        let made_of = |own: u32| char::from_u32(own).filter(|own| *own != '\0');
+        let invalid_code = || SqlError::new("22023", format!("invalid Unicode code point: {code:04X}"));
+        made.push(made_of(code).ok_or_else(invalid_code)?);
+    }
+    if first_half.is_some() {
+        return Err(not_a_pair().into());
+    }
+    call.made(made)
+}

@@ -1,0 +1,81 @@
+//! The rows of JSON objects in FROM, with the columns that the statement defines:
+//! `json_to_recordset(…) AS r (a INT, b TEXT)`.
+//! Source: PostgreSQL 15, `jsonfuncs.c`, `populate_record`.
+
+use super::applied::{Applied, apply_ahead, compute};
+use super::from::{SetFunction, returns_record};
+use super::{References, Relation, Rows};
+use crate::binder::{Binder, Typed};
+use crate::error::StatementError;
+use catalog::{ScalarType, Type};
+use procedure::query::{Plan, TableFunction};
+use procedure::{CastContext, Expression, SqlError};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+/// A call in FROM whose arguments are bound.
+pub(super) struct RecordCall<'a> {
+    pub(super) name: &'a str,
+    pub(super) arguments: Vec<Typed>,
+    pub(super) applied: Vec<Applied>,
+    pub(super) references: References,
+}
+
+impl Binder<'_> {
+    /// Adds the rows of a function of JSON objects, with the columns of a definition list.
+    pub(super) fn add_records(
+        &mut self,
+        call: RecordCall<'_>,
+        item: &ast::FunctionFromItem,
+        list: &ast::ColumnDefList,
+    ) -> Result<usize, StatementError> {
+        let node = item.syntax();
+        let RecordCall { name, arguments, applied, references } = call;
+        let SetFunction { function, arguments, .. } = self.set_function(name, arguments, node)?;
+        let (TableFunction::Json(rows), true) = (function, returns_record(name)) else {
+            let message = "a column definition list is only allowed for functions returning \"record\"";
+            return Err(self.error(list.syntax(), SqlError::new("42601", message)));
+        };
+        if item.with_ordinality().is_some() {
+            return Err(self.unsupported(node, "WITH ORDINALITY of this function"));
+        }
+        let object = self.new_register(rows.argument());
+        let (mut columns, mut registers, mut values) = (Vec::new(), Vec::new(), Vec::new());
+        for column in list.column_defs() {
+            let own = column.syntax();
+            let column_name = ast::normalize_name_node(self.part(column.name(), own)?.syntax());
+            let ty = self.bind_type(&self.part(column.ty(), own)?)?;
+            let register = self.new_register(ty);
+            let object = Typed::Known(Expression::Register(object), rows.argument().into());
+            values.push((register, self.member(object, &column_name, ty, own)?));
+            registers.push(register);
+            columns.push((column_name, ty));
+        }
+        let of = Plan::Function { function, arguments, registers: vec![object], ordinality: None };
+        let plan = apply_ahead(applied, compute(of, values));
+        let alias = item.alias().and_then(|own| own.name());
+        let alias = alias.map_or_else(|| name.into(), |own| ast::normalize_name_node(own.syntax()));
+        let (lateral, outer) = (references.own, references.outer);
+        let rows = Rows::Plan { plan: Some(Box::new(plan)), registers, lateral, outer };
+        self.add_relation(Relation { alias, columns, rows, is_plain: true, hidden: 0 }, node)
+    }
+
+    /// Returns a member of a JSON object as a value of a type.
+    fn member(
+        &self,
+        object: Typed,
+        name: &str,
+        ty: Type,
+        node: &SyntaxNode,
+    ) -> Result<Expression, StatementError> {
+        let Type::Scalar(scalar) = ty else {
+            return Err(self.unsupported(node, "an array as a column of a JSON object"));
+        };
+        let is_json = matches!(scalar, ScalarType::Json | ScalarType::Jsonb);
+        let operands = vec![object, Typed::Literal(name.into())];
+        let value = self.operator(if is_json { "->" } else { "->>" }, operands, node)?;
+        // A text that is too long is refused, as by the input of its type.
+        let context = if scalar.is_text() { CastContext::Assignment } else { CastContext::Explicit };
+        self.coerce(value, ty, context, node)
+    }
+}
