@@ -23,7 +23,6 @@ mod slots;
 mod sort;
 mod subquery;
 mod table;
-mod together;
 mod watch;
 mod window;
 mod write;
@@ -39,7 +38,6 @@ pub(crate) use run::run_query;
 pub use series::SeriesOf;
 pub(crate) use slots::Slots;
 pub(crate) use sort::compare_keys;
-pub use together::Beside;
 pub use window::{
     Exclusion, Frame, FrameBound, FrameMode, FrameOffset, Window, WindowCall, WindowFunction, WindowValue,
 };
@@ -190,6 +188,15 @@ pub struct Subquery {
     /// The slot of its result, if that is the same for every row of the outer query. `None`: it is evaluated
     /// for each row.
     pub kept: Option<SlotId>,
+}
+
+/// One of several functions of rows, side by side.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    /// Makes its rows.
+    pub plan: Plan,
+    /// The registers of a row.
+    pub registers: Vec<Register>,
 }
 
 /// A node of a plan. It produces rows.

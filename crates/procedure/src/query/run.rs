@@ -5,8 +5,7 @@ use super::key::write_distinct;
 use super::measure::Measures;
 use super::series::Series;
 use super::slots::Kept;
-use super::together::together;
-use super::{Combination, Plan, Query, TableFunction, group, join, sort, subquery, window, write};
+use super::{Beside, Combination, Plan, Query, TableFunction, group, join, sort, subquery, window, write};
 use crate::execution::access::row_of;
 use crate::execution::control::call;
 use crate::execution::rows::{Flow, for_each_row};
@@ -367,6 +366,35 @@ fn table_function<D: Transaction>(
                 }
                 machine.frame.arena.release(mark);
             }
+        }
+    }
+    Ok(Flow::Continue)
+}
+
+/// Runs functions side by side: as many rows as the longest has. One that has ended is NULL.
+/// Source: PostgreSQL 15, `nodeProjectSet.c`.
+fn together<D: Transaction>(
+    parts: &[Beside],
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    let rows = parts.iter().map(|part| collect(&part.plan, &part.registers, machine, data));
+    let rows: Vec<Buffer> = rows.collect::<Result<_, _>>()?;
+    for row in 0..rows.iter().map(Buffer::len).max().unwrap_or(0) {
+        check_cancelled(machine)?;
+        let mark = machine.frame.arena.mark();
+        for (part, rows) in parts.iter().zip(&rows) {
+            if row < rows.len() {
+                rows.load(row, &part.registers, machine);
+            } else {
+                part.registers.iter().for_each(|register| machine.set(*register, Datum::Null));
+            }
+        }
+        let flow = sink(machine, data)?;
+        machine.frame.arena.release(mark);
+        if flow == Flow::Stop {
+            return Ok(Flow::Stop);
         }
     }
     Ok(Flow::Continue)

@@ -20,6 +20,7 @@ mod records;
 mod recursive;
 pub(crate) mod select;
 mod semi;
+mod sets;
 mod subquery;
 pub(crate) mod windows;
 mod write;
@@ -486,7 +487,7 @@ impl Binder<'_> {
     ) -> Result<Option<Vec<(Register, Type)>>, StatementError> {
         let node = call.syntax();
         let own = self.schema.procedure(name).filter(|own| own.rows.is_some()).cloned();
-        let is_set = own.is_some() || name == "_pg_expandarray" || from::returns_set(name);
+        let is_set = own.is_some() || name == "_pg_expandarray" || sets::returns_set(name);
         let Some(applied) = self.queries.applied.as_ref().filter(|_| is_set) else { return Ok(None) };
         let text = node.text().to_string();
         let calls = applied.iter().filter_map(|applied| match applied {

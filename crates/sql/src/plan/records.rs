@@ -3,7 +3,7 @@
 //! Source: PostgreSQL 15, `jsonfuncs.c`, `populate_record`.
 
 use super::applied::{Applied, apply_ahead, compute};
-use super::from::{SetFunction, returns_record};
+use super::sets::{SetFunction, returns_record};
 use super::{References, Relation, Rows};
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;

@@ -1,4 +1,4 @@
-//! Functions that PostgreSQL has and Reprise does not have. A call is refused as not supported, not as unknown.
+//! Functions that PostgreSQL has and Reprise has not. A call is refused as not supported, not as unknown.
 //! Source: PostgreSQL 15, `pg_proc`, without the functions that types and indexes use themselves.
 
 /// Names, each with the numbers of arguments that it may have; `+` means at least that many.
