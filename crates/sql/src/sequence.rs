@@ -129,6 +129,71 @@ pub(crate) fn sequence_options(
     Ok(sequence)
 }
 
+/// Changes a sequence by an option of ALTER SEQUENCE.
+fn change_option(
+    binder: &Binder<'_>,
+    sequence: &mut Sequence,
+    option: &ast::SequenceOption,
+) -> Result<(), StatementError> {
+    let node = option.syntax();
+    let bounds = sequence_of(sequence.ty);
+    match option {
+        ast::SequenceOption::OptionOwnedBy(owned) => {
+            let owner = owned.syntax().descendants().find_map(ast::PathRef::cast);
+            sequence.owner = owner.map(|path| owning_column(binder, &path)).transpose()?;
+        }
+        ast::SequenceOption::OptionIncrement(own) => sequence.increment = number(binder, own.expr(), node)?,
+        ast::SequenceOption::OptionMinValue(own) => sequence.least = number(binder, own.expr(), node)?,
+        ast::SequenceOption::OptionMaxValue(own) => sequence.greatest = number(binder, own.expr(), node)?,
+        ast::SequenceOption::OptionStart(own) => sequence.start = number(binder, own.expr(), node)?,
+        ast::SequenceOption::OptionNoMinValue(_) if sequence.increment > 0 => sequence.least = 1,
+        ast::SequenceOption::OptionNoMinValue(_) => sequence.least = -bounds.greatest - 1,
+        ast::SequenceOption::OptionNoMaxValue(_) if sequence.increment > 0 => {
+            sequence.greatest = bounds.greatest;
+        }
+        ast::SequenceOption::OptionNoMaxValue(_) => sequence.greatest = -1,
+        ast::SequenceOption::OptionCycle(_) => sequence.cycles = true,
+        ast::SequenceOption::OptionNoCycle(_) => sequence.cycles = false,
+        // Ranges of numbers are as long as the demand asks.
+        ast::SequenceOption::OptionCache(_) => {}
+        other => return Err(binder.unsupported(other.syntax(), "this form of ALTER SEQUENCE")),
+    }
+    Ok(())
+}
+
+/// Checks the changed options of a sequence.
+///
+/// # Errors
+/// `22023`: they contradict each other. `0A000`: fewer numbers are allowed than before, and the position is
+/// not known here.
+fn check_change(
+    binder: &Binder<'_>,
+    before: &Sequence,
+    after: &Sequence,
+    node: &SyntaxNode,
+) -> Result<(), StatementError> {
+    let Sequence { least, greatest, start, .. } = after;
+    let bounds = sequence_of(after.ty);
+    let message = if after.increment == 0 {
+        "INCREMENT must not be zero".into()
+    } else if *greatest > bounds.greatest || *least < -bounds.greatest - 1 {
+        let (name, value) =
+            if *greatest > bounds.greatest { ("MAXVALUE", greatest) } else { ("MINVALUE", least) };
+        format!("{name} ({value}) is out of range for sequence data type {}", after.ty)
+    } else if least >= greatest {
+        format!("MINVALUE ({least}) must be less than MAXVALUE ({greatest})")
+    } else if start < least {
+        format!("START value ({start}) cannot be less than MINVALUE ({least})")
+    } else if start > greatest {
+        format!("START value ({start}) cannot be greater than MAXVALUE ({greatest})")
+    } else if *least > before.least || *greatest < before.greatest {
+        return Err(binder.unsupported(node, "ALTER SEQUENCE with narrower bounds"));
+    } else {
+        return Ok(());
+    };
+    Err(binder.error(node, SqlError::new("22023", message)))
+}
+
 /// Returns the name that the options of an identity column give to its sequence.
 pub(crate) fn sequence_name(
     binder: &Binder<'_>,
@@ -195,7 +260,7 @@ impl Schema {
         self.block(block.text_of(body.syntax()), &block, body.syntax()).map(|own| Some(Arc::new(own)))
     }
 
-    /// Executes ALTER SEQUENCE: OWNED BY, so that the sequence goes with its column, or RESTART.
+    /// Executes ALTER SEQUENCE.
     pub(crate) fn alter_sequence(
         &mut self,
         alter: &ast::AlterSequence,
@@ -209,14 +274,16 @@ impl Schema {
         let Some(known) = self.altered_sequence(alter, source)? else { return Ok(Effect::None) };
         let (name, mut changed) = (known.name.clone(), Table::clone(known));
         for action in alter.actions() {
-            let owned = match action {
+            let option = match action {
                 ast::AlterSequenceAction::OwnerTo(_) => continue,
-                ast::AlterSequenceAction::SequenceOption(ast::SequenceOption::OptionOwnedBy(own)) => own,
+                ast::AlterSequenceAction::SequenceOption(own) => own,
                 other => return Err(binder.unsupported(other.syntax(), "this form of ALTER SEQUENCE")),
             };
-            let owner = owned.syntax().descendants().find_map(ast::PathRef::cast);
-            let owner = owner.map(|path| owning_column(&binder, &path)).transpose()?;
-            changed.sequence.iter_mut().for_each(|own| own.owner.clone_from(&owner));
+            let Some(sequence) = &mut changed.sequence else { continue };
+            change_option(&binder, sequence, &option)?;
+        }
+        if let (Some(before), Some(after)) = (&known.sequence, &changed.sequence) {
+            check_change(&binder, before, after, node)?;
         }
         let changed = self.catalog.redefine(&name, changed);
         let changed = changed.map_err(|error| refused(source, node, &error))?;

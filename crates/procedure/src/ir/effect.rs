@@ -67,10 +67,11 @@ pub fn sequences_in(expression: &Expression) -> BTreeSet<TableId> {
 }
 
 impl Effect {
-    /// Returns the sequences whose numbers the effect takes.
+    /// Returns the sequences whose numbers the effect takes, or whose definitions it changes.
     pub fn sequences(&self) -> BTreeSet<TableId> {
         match self {
             Self::Rebuild(rebuild) => rebuild.sequences(),
+            Self::Redefine(table) if table.sequence.is_some() => BTreeSet::from([table.id]),
             Self::All(effects) => effects.iter().flat_map(Self::sequences).collect(),
             Self::None | Self::CreateTable(_) | Self::Redefine(_) | Self::DropTable(_) | Self::Run(_) => {
                 BTreeSet::new()
