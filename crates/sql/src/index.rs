@@ -43,6 +43,31 @@ pub(crate) fn name_of_expression(text: &str) -> String {
     kept_text::called(text).unwrap_or_else(|| "expr".into())
 }
 
+/// Checks the method of an index. A B+-tree serves what an index of `hash` or `brin` does, so they are taken
+/// as one.
+///
+/// # Errors
+/// `42704`: there is no such method. `0A000`: it is of another kind, or it cannot be unique.
+fn check_method(binder: &Binder<'_>, create: &ast::CreateIndex) -> Result<(), StatementError> {
+    let Some(method) = create.using_method() else { return Ok(()) };
+    let node = method.syntax();
+    let text = node.text().to_string().to_lowercase();
+    let name = text.split_whitespace().last().unwrap_or_default();
+    match name {
+        "btree" => Ok(()),
+        "hash" | "brin" if create.unique_token().is_some() => {
+            let message = format!("access method \"{name}\" does not support unique indexes");
+            Err(binder.error(node, SqlError::new("0A000", message)))
+        }
+        "hash" | "brin" => Ok(()),
+        "gin" | "gist" | "spgist" => Err(binder.unsupported(node, &format!("an index of method {name}"))),
+        _ => {
+            let message = format!("access method \"{name}\" does not exist");
+            Err(binder.error(node, SqlError::new("42704", message)))
+        }
+    }
+}
+
 /// Reads CREATE INDEX.
 pub(crate) fn index_definition(
     create: &ast::CreateIndex,
@@ -54,11 +79,7 @@ pub(crate) fn index_definition(
     if let Some(option) = create.nulls_distinct_option() {
         return Err(binder.unsupported(option.syntax(), "NULLS [NOT] DISTINCT"));
     }
-    if let Some(method) = create.using_method()
-        && !method.syntax().text().to_string().to_lowercase().ends_with("btree")
-    {
-        return Err(binder.unsupported(method.syntax(), "an index method other than btree"));
-    }
+    check_method(&binder, create)?;
     let path = create.table_relation_name().and_then(|name| name.table_name_ref());
     let path = binder.part(path.and_then(|name| name.path_ref()), node)?;
     let table = binder.table(&object_name(&path), path.syntax())?;
