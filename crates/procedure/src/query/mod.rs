@@ -234,6 +234,8 @@ pub enum Plan {
     Together {
         /// The functions.
         parts: Vec<Beside>,
+        /// WITH ORDINALITY: the register of the row's number.
+        ordinality: Option<Register>,
     },
     /// Rows for which a condition is true.
     Filter {
@@ -428,7 +430,7 @@ macro_rules! inputs {
                 let Recursive { base, step, .. } = &$($mut)? **own;
                 vec![base, step]
             }
-            Self::Together { parts } => parts.$iter().map(|part| &$($mut)? part.plan).collect(),
+            Self::Together { parts, .. } => parts.$iter().map(|part| &$($mut)? part.plan).collect(),
             Self::Union { inputs } => inputs.$iter().collect(),
             Self::Combine { inputs, .. } => inputs.$iter().collect(),
             Self::With { named, input } => {

@@ -144,7 +144,7 @@ fn run_node<D: Transaction>(
         Plan::Function { function, arguments, registers, ordinality } => {
             table_function(*function, (arguments, registers, *ordinality), machine, data, sink)
         }
-        Plan::Together { parts } => together(parts, machine, data, sink),
+        Plan::Together { parts, ordinality } => together(parts, *ordinality, machine, data, sink),
         Plan::Filter { input, condition } => run(input, machine, data, &mut |machine, data| {
             if condition.evaluate(machine)?.is_true() { sink(machine, data) } else { Ok(Flow::Continue) }
         }),
@@ -375,6 +375,7 @@ fn table_function<D: Transaction>(
 /// Source: PostgreSQL 15, `nodeProjectSet.c`.
 fn together<D: Transaction>(
     parts: &[Beside],
+    ordinality: Option<Register>,
     machine: &mut Machine,
     data: &mut D,
     sink: &mut Sink<'_, D>,
@@ -390,6 +391,9 @@ fn together<D: Transaction>(
             } else {
                 part.registers.iter().for_each(|register| machine.set(*register, Datum::Null));
             }
+        }
+        if let Some(ordinality) = ordinality {
+            machine.set(ordinality, Datum::Int(row as i64 + 1));
         }
         let flow = sink(machine, data)?;
         machine.frame.arena.release(mark);

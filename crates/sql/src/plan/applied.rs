@@ -95,7 +95,7 @@ impl Applied {
                     calls.remove(0).plan
                 } else {
                     let beside = |own: RowsCall| Beside { registers: own.registers(), plan: own.plan };
-                    Plan::Together { parts: calls.into_iter().map(beside).collect() }
+                    Plan::Together { parts: calls.into_iter().map(beside).collect(), ordinality: None }
                 };
                 Plan::Loop {
                     outer: Box::new(input),

@@ -130,6 +130,7 @@ impl Binder<'_> {
                 self.add_bound(bound, (alias, names), (own, references.outer), node)?
             }
             ast::FromItem::FunctionFromItem(function) => self.bind_table_function(function)?,
+            ast::FromItem::RowsFromItem(rows) => self.bind_rows_from(rows)?,
             _ => return Err(self.unsupported(node, "this kind of FROM")),
         };
         let columns = self.level().relations[place].shown();
@@ -137,7 +138,7 @@ impl Binder<'_> {
         Ok(Sources { sources: vec![Source::Relation(place)], conjuncts: Vec::new(), star })
     }
 
-    fn alias_of(
+    pub(super) fn alias_of(
         &self,
         alias: Option<ast::FromAlias>,
     ) -> Result<(Option<String>, Vec<String>), StatementError> {
@@ -220,11 +221,7 @@ impl Binder<'_> {
     fn bind_table_function(&mut self, item: &ast::FunctionFromItem) -> Result<usize, StatementError> {
         let node = item.syntax();
         let call = self.part(item.call_expr(), node)?;
-        let name = match call.expr() {
-            Some(ast::Expr::NameRef(name)) => name.text(),
-            Some(ast::Expr::FieldExpr(field)) => field.field().map(|name| name.text()).unwrap_or_default(),
-            _ => return Err(self.unsupported(node, "this kind of FROM")),
-        };
+        let name = self.called_name(&call)?;
         let own =
             self.schema.procedure(&name).filter(|own| own.result.is_some() || own.rows.is_some()).cloned();
         let names_some =

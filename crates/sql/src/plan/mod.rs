@@ -18,6 +18,7 @@ mod origin;
 mod outputs;
 mod records;
 mod recursive;
+mod rows_from;
 pub(crate) mod select;
 mod semi;
 mod sets;

@@ -1,0 +1,88 @@
+//! ROWS FROM: functions of rows side by side.
+//! Source: PostgreSQL 15's documentation, "Table Functions".
+
+use super::applied::apply_ahead;
+use super::sets::{SetFunction, returns_record, returns_set};
+use super::{Relation, Rows};
+use crate::binder::Binder;
+use crate::error::StatementError;
+use catalog::{ScalarType, Type};
+use procedure::query::{Beside, Plan};
+use squawk_syntax::ast::{self, AstNode};
+
+impl Binder<'_> {
+    /// Returns the name of a function that is called in FROM.
+    pub(super) fn called_name(&self, call: &ast::CallExpr) -> Result<String, StatementError> {
+        match call.expr() {
+            Some(ast::Expr::NameRef(name)) => Ok(name.text()),
+            Some(ast::Expr::FieldExpr(field)) => {
+                Ok(field.field().map(|name| name.text()).unwrap_or_default())
+            }
+            _ => Err(self.unsupported(call.syntax(), "this kind of FROM")),
+        }
+    }
+
+    /// Binds ROWS FROM.
+    pub(super) fn bind_rows_from(&mut self, item: &ast::RowsFromItem) -> Result<usize, StatementError> {
+        let node = item.syntax();
+        let bind = |binder: &mut Self| {
+            let calls = item.rows_from_args().map(|argument| binder.bind_rows_call(&argument));
+            calls.collect::<Result<Vec<_>, _>>()
+        };
+        let ((calls, applied), references) = self.referring(|binder| binder.applying(bind))?;
+        let (mut parts, mut columns): (Vec<Beside>, Vec<(String, Type)>) = Default::default();
+        for (part, own) in calls {
+            parts.push(part);
+            columns.extend(own);
+        }
+        let mut registers: Vec<_> = parts.iter().flat_map(|own| own.registers.clone()).collect();
+        let ordinality = item.with_ordinality().map(|_| self.new_register(ScalarType::BigInt));
+        if let Some(ordinality) = ordinality {
+            registers.push(ordinality);
+            columns.push(("ordinality".into(), ScalarType::BigInt.into()));
+        }
+        let plan = apply_ahead(applied, Plan::Together { parts, ordinality });
+        let (alias, names) = self.alias_of(item.alias())?;
+        let alias = alias.unwrap_or_default();
+        self.rename(&mut columns, names, &alias, node)?;
+        let (lateral, outer) = (references.own, references.outer);
+        let rows = Rows::Plan { plan: Some(Box::new(plan)), registers, lateral, outer };
+        self.add_relation(Relation { alias, columns, rows, is_plain: true, hidden: 0 }, node)
+    }
+
+    /// Binds one of the functions. Returns it with its columns.
+    fn bind_rows_call(
+        &mut self,
+        argument: &ast::RowsFromArg,
+    ) -> Result<(Beside, Vec<(String, Type)>), StatementError> {
+        let node = argument.syntax();
+        let call = self.part(argument.call_expr(), node)?;
+        let name = self.called_name(&call)?;
+        let own = self.schema.procedure(&name).filter(|own| own.rows.is_some()).cloned();
+        if let Some(procedure) = own {
+            let arguments = self.function_arguments(&procedure, call.arg_list(), node)?;
+            let arguments = self.call_arguments(&procedure, arguments, node)?;
+            let columns: Vec<_> = procedure.rows.iter().flatten().cloned().collect();
+            let registers: Vec<_> = columns.iter().map(|(_, ty)| self.new_register(*ty)).collect();
+            self.note_call(&procedure);
+            let own = registers.clone();
+            let plan = Plan::Rows { procedure, arguments, registers: own, ordinality: None };
+            let only = columns.len() == 1;
+            let named = |(own, ty): (String, Type)| (if only { name.clone() } else { own }, ty);
+            return Ok((Beside { plan, registers }, columns.into_iter().map(named).collect()));
+        }
+        if argument.column_def_list().is_some() || returns_record(&name) || !returns_set(&name) {
+            return Err(self.unsupported(node, &format!("function {name} in ROWS FROM")));
+        }
+        let arguments = self.plain_arguments(call.arg_list())?;
+        let arguments = self.without_results(&name, arguments);
+        let bound = arguments.iter().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
+        let SetFunction { function, arguments, columns } = self.set_function(&name, bound, node)?;
+        let registers: Vec<_> = columns.iter().map(|(_, ty)| self.new_register(*ty)).collect();
+        let own = registers.clone();
+        let plan = Plan::Function { function, arguments, registers: own, ordinality: None };
+        let named =
+            columns.into_iter().map(|(own, ty)| (own.map_or_else(|| name.clone(), str::to_owned), ty));
+        Ok((Beside { plan, registers }, named.collect()))
+    }
+}
