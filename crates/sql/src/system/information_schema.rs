@@ -118,7 +118,7 @@ impl Schema {
                 short(table).into(),
                 name.into(),
                 (place as i64 + 1).into(),
-                default.map_or(Cell::Null, |text| text.clone().into()),
+                default.map_or(Cell::Null, |text| self.named(text, false).plain.into()),
                 yes(nullable),
                 if is_array { "ARRAY" } else { sql }.into(),
                 length,

@@ -15,6 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The schema of names without one.
 const PUBLIC: &str = "public.";
 
+/// PostgreSQL shows the name of a sequence as a number that is written as a name.
+const REGCLASS: &str = "::regclass";
+
 /// A text of a definition, in two forms.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Named {
@@ -72,35 +75,33 @@ impl Schema {
             .collect();
         // By offset, so that a place gets one schema.
         let mut places = BTreeMap::new();
-        let mut add = |offset: usize| places.insert(offset - before.len(), PUBLIC);
+        let mut add = |offset: usize, text: &'static str| places.insert(offset - before.len(), text);
         for node in tree.descendants() {
             let start = source.range_of(&node).start;
             if let Some(path) = ast::RelationNameRef::cast(node.clone()).and_then(|own| own.path_ref()) {
                 let name = last_name(&path);
                 let is_stored = self.catalog().table(&name).is_ok() || self.view(&name).is_some();
                 if path.qualifier().is_none() && is_stored && !named.contains(&name) {
-                    add(start);
+                    add(start, PUBLIC);
                 }
             } else if let Some(call) = ast::CallExpr::cast(node.clone()) {
                 let Some(ast::Expr::NameRef(name)) = call.expr() else { continue };
                 if self.procedure(&name.text()).is_some() {
-                    add(start);
-                } else if matches!(name.text().as_str(), "nextval" | "currval" | "setval") {
-                    let list = call.arg_list();
-                    let first = list.and_then(|list| list.args().next()).and_then(|own| own.expr());
-                    let literal = first
-                        .as_ref()
-                        .and_then(|own| own.syntax().descendants().find_map(ast::Literal::cast));
-                    let own = literal.filter(|own| own.string_value().is_some_and(|own| !own.contains('.')));
-                    if let Some(literal) = own {
-                        add(source.range_of(literal.syntax()).start + 1);
+                    add(start, PUBLIC);
+                } else if let Some(literal) = sequence_literal(&call) {
+                    let range = source.range_of(literal.syntax());
+                    if literal.string_value().is_some_and(|own| !own.contains('.')) {
+                        add(range.start + 1, PUBLIC);
+                    }
+                    if literal.syntax().parent().is_some_and(|own| ast::Arg::can_cast(own.kind())) {
+                        add(range.end, REGCLASS);
                     }
                 }
             } else if let Some(path) = ast::PathType::cast(node).and_then(|own| own.path_ref())
                 && path.qualifier().is_none()
                 && self.catalog().enumeration(&last_name(&path)).is_some()
             {
-                add(source.range_of(path.syntax()).start);
+                add(source.range_of(path.syntax()).start, PUBLIC);
             }
         }
         let mut changed = text.to_owned();
@@ -116,12 +117,10 @@ impl Schema {
     }
 }
 
-/// Returns an expression or a query without `public` before names. A text that cannot be read stays.
+/// Returns an expression or a query without `public` before names, and with the casts of sequences' names. A
+/// text that cannot be read stays.
 fn unqualified(text: &str, is_query: bool) -> String {
     let before = if is_query { "" } else { "SELECT " };
-    if !text.contains(PUBLIC) {
-        return text.into();
-    }
     let Ok(source) = Source::parse(&format!("{before}{text}")) else { return text.into() };
     let tokens = source.file.syntax().descendants_with_tokens().filter_map(|own| own.into_token());
     let tokens: Vec<_> = tokens.collect();
@@ -136,12 +135,27 @@ fn unqualified(text: &str, is_query: bool) -> String {
             places.push(start + 1);
         }
     }
+    let calls = source.file.syntax().descendants().filter_map(ast::CallExpr::cast);
+    let literals = calls.filter_map(|call| sequence_literal(&call));
+    let bare = literals.filter(|own| own.syntax().parent().is_some_and(|own| ast::Arg::can_cast(own.kind())));
+    let mut changes: Vec<_> = places.into_iter().map(|offset| (offset..offset + PUBLIC.len(), "")).collect();
+    changes.extend(bare.map(|own| source.range_of(own.syntax()).end).map(|end| (end..end, REGCLASS)));
+    changes.sort_by_key(|(range, _)| range.start);
     let mut changed = text.to_owned();
-    for offset in places.into_iter().rev() {
-        let offset = offset - before.len();
-        changed.replace_range(offset..offset + PUBLIC.len(), "");
+    for (range, new) in changes.into_iter().rev() {
+        changed.replace_range(range.start - before.len()..range.end - before.len(), new);
     }
     changed
+}
+
+/// Returns the literal that names the sequence of a call of `nextval` and its relatives.
+fn sequence_literal(call: &ast::CallExpr) -> Option<ast::Literal> {
+    let Some(ast::Expr::NameRef(name)) = call.expr() else { return None };
+    if !matches!(name.text().as_str(), "nextval" | "currval" | "setval") {
+        return None;
+    }
+    let first = call.arg_list()?.args().next()?.expr()?;
+    first.syntax().descendants().find_map(ast::Literal::cast)
 }
 
 /// Returns whether a literal names a sequence, as the argument of a function or in a cast to `regclass`.

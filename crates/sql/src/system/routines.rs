@@ -27,6 +27,8 @@ const LANGUAGES: [(i64, &str, bool); 3] =
     [(INTERNAL, "internal", false), (14, "sql", true), (PLPGSQL, "plpgsql", true)];
 /// The OIDs of the pseudo-types of a trigger function, of a row, and of no value.
 const TRIGGER: i64 = 2279;
+/// The number of the extension, below those of a user's objects.
+const PLPGSQL_EXTENSION: i64 = 13_000;
 const RECORD: i64 = 2249;
 const VOID: i64 = 2278;
 const FLOAT: Type = Type::Scalar(ScalarType::Double);
@@ -39,6 +41,7 @@ impl Schema {
             "reprise_procedures" => self.reprise_procedures(),
             "pg_aggregate" => pg_aggregate(),
             "pg_language" => pg_language(),
+            "pg_extension" => pg_extension(),
             "pg_operator" => pg_operator(),
             "pg_cast" => pg_cast(),
             _ => return None,
@@ -268,6 +271,31 @@ fn pg_language() -> SystemRelation {
         vec![oid.into(), name.into(), 10.into(), (oid == PLPGSQL).into(), is_trusted.into()]
     };
     SystemRelation::new(&columns, LANGUAGES.map(row).to_vec())
+}
+
+/// The language of routines, which is there without CREATE EXTENSION.
+fn pg_extension() -> SystemRelation {
+    let columns = [
+        ("oid", INT),
+        ("extname", TEXT),
+        ("extowner", INT),
+        ("extnamespace", INT),
+        ("extrelocatable", BOOL),
+        ("extversion", TEXT),
+        ("extconfig", Type::Array(ScalarType::Integer)),
+        ("extcondition", Type::Array(ScalarType::Text)),
+    ];
+    let row: [Cell; 8] = [
+        PLPGSQL_EXTENSION.into(),
+        "plpgsql".into(),
+        10.into(),
+        SYSTEM.into(),
+        false.into(),
+        "1.0".into(),
+        Cell::Null,
+        Cell::Null,
+    ];
+    SystemRelation::new(&columns, vec![row.into()])
 }
 
 fn pg_operator() -> SystemRelation {
