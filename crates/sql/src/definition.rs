@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 mod generated;
+mod likeness;
 mod names;
 
 /// The DEFAULT of the hidden key of a table without a primary key.
@@ -40,6 +41,8 @@ pub(crate) struct TableBuilder<'a> {
     pub(crate) primary_is_gone: bool,
     /// Sequences whose numbers are defaults of columns.
     sequences: Vec<NewTable>,
+    /// Indexes of a table that LIKE names, which no constraint created.
+    copied: Vec<NewIndex>,
 }
 
 fn constraint_name(clause: Option<ast::ConstraintNameClause>) -> Option<String> {
@@ -76,17 +79,15 @@ pub(crate) fn table_definition(
     check_width(&binder, arguments.iter().filter(is_column).count(), node)?;
     let mut builder = TableBuilder::new(binder, NewTable { name, ..NewTable::default() });
     for argument in &arguments {
-        if let ast::TableArg::Column(column) = argument {
-            builder.column(column)?;
+        match argument {
+            ast::TableArg::Column(column) => builder.column(column)?,
+            ast::TableArg::LikeClause(like) => builder.like(like)?,
+            ast::TableArg::TableConstraint(_) => {}
         }
     }
     for argument in &arguments {
-        match argument {
-            ast::TableArg::Column(_) => {}
-            ast::TableArg::TableConstraint(constraint) => builder.table_constraint(constraint)?,
-            ast::TableArg::LikeClause(like) => {
-                return Err(builder.binder.unsupported(like.syntax(), "LIKE"));
-            }
+        if let ast::TableArg::TableConstraint(constraint) = argument {
+            builder.table_constraint(constraint)?;
         }
     }
     builder.merge_keys();
@@ -105,6 +106,7 @@ impl<'a> TableBuilder<'a> {
             generated: Vec::new(),
             primary_is_gone: false,
             sequences: Vec::new(),
+            copied: Vec::new(),
         }
     }
 
@@ -487,6 +489,7 @@ impl<'a> TableBuilder<'a> {
             let own = self.key_name(unique, format!("{name}_{}_key", names.join("_")));
             self.table.indexes.push(of(own, columns));
         }
+        self.table.indexes.append(&mut self.copied);
         let table = self.as_table();
         self.check_expressions(&table)?;
         self.check_generated(&table)?;

@@ -105,6 +105,7 @@ pub(crate) fn index_definition(
             return Err(reader.binder.unsupported(item.syntax(), "an expression in INCLUDE"));
         };
         let column = reader.column(&name)?;
+        names.push(name.text());
         reader.details.included.push(column);
     }
     let Reader { table, hidden, mut details, .. } = reader;

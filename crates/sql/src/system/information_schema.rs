@@ -4,7 +4,7 @@ use super::types::{TYPES, type_oid, type_oids};
 use super::{Cell, INT, SystemRelation, TEXT};
 use crate::schema::Schema;
 use crate::types::short;
-use catalog::{Identity, ScalarType, Type};
+use catalog::{Column, Identity, ScalarType};
 
 /// The name of the database, whatever a client calls it.
 pub const DATABASE: &str = "postgres";
@@ -66,6 +66,7 @@ impl Schema {
             ("is_identity", TEXT),
             ("identity_generation", TEXT),
             ("is_generated", TEXT),
+            ("generation_expression", TEXT),
             ("is_updatable", TEXT),
             ("is_self_referencing", TEXT),
             ("numeric_precision_radix", INT),
@@ -73,13 +74,11 @@ impl Schema {
             ("dtd_identifier", TEXT),
         ];
         let mut rows = Vec::new();
-        let mut add = |table: &str,
-                       place: usize,
-                       name: &str,
-                       ty: Type,
-                       default: Option<&String>,
-                       nullable: bool,
-                       identity: Option<Identity>| {
+        let mut add = |table: &str, place: usize, column: &Column| {
+            let Column { name, ty, nullable, default, generated, identity, .. } = column;
+            let (ty, nullable) = (*ty, *nullable);
+            let text = default.as_ref().map(|text| Cell::from(self.named(text, false).plain));
+            let shown = |is_shown: bool| text.clone().filter(|_| is_shown).unwrap_or(Cell::Null);
             let scalar = ty.element();
             let oid = type_oid(ty);
             let known = TYPES.iter().find(|own| own.0 == i64::from(type_oids(scalar).0));
@@ -116,9 +115,9 @@ impl Schema {
                 DATABASE.into(),
                 self.namespace_of(table).into(),
                 short(table).into(),
-                name.into(),
+                name.as_str().into(),
                 (place as i64 + 1).into(),
-                default.map_or(Cell::Null, |text| self.named(text, false).plain.into()),
+                shown(!generated && identity.is_none()),
                 yes(nullable),
                 if is_array { "ARRAY" } else { sql }.into(),
                 length,
@@ -133,7 +132,8 @@ impl Schema {
                 if is_array { format!("_{udt}") } else { udt.into() }.into(),
                 yes(identity.is_some()),
                 generation,
-                "NEVER".into(),
+                if *generated { "ALWAYS" } else { "NEVER" }.into(),
+                shown(*generated),
                 yes(is_table),
                 "NO".into(),
                 if scalar.is_number() { number(radix) } else { Cell::Null },
@@ -143,14 +143,12 @@ impl Schema {
         };
         for table in self.catalog().tables().filter(|own| own.sequence.is_none()) {
             for (place, column) in table.visible().iter().enumerate() {
-                let default = column.default.as_ref();
-                let default = default.filter(|_| column.identity.is_none() && !column.generated);
-                add(&table.name, place, &column.name, column.ty, default, column.nullable, column.identity);
+                add(&table.name, place, column);
             }
         }
         for view in self.views() {
             for (place, (name, ty)) in self.view_columns(view).into_iter().enumerate() {
-                add(&view.name, place, &name, ty, None, true, None);
+                add(&view.name, place, &Column { name, ty, nullable: true, ..Column::default() });
             }
         }
         SystemRelation::new(&columns, rows)

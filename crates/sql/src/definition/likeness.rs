@@ -1,0 +1,133 @@
+//! LIKE in CREATE TABLE: the columns of another table, and what else INCLUDING says.
+//! Source: PostgreSQL 15's documentation, "CREATE TABLE"; `parse_utilcmd.c`, `transformTableLikeClause`.
+//! Differs: comments are not copied.
+
+use super::TableBuilder;
+use crate::error::StatementError;
+use crate::types::{check_width, first_free, in_schema_of, object_name};
+use catalog::{Column, NewIndex, Table};
+use procedure::SqlError;
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+/// What is copied besides the columns, their types and NOT NULL.
+#[derive(Clone, Copy, Default)]
+struct Included {
+    constraints: bool,
+    defaults: bool,
+    generated: bool,
+    identity: bool,
+    indexes: bool,
+}
+
+impl Included {
+    fn of(like: &ast::LikeClause) -> Self {
+        let mut own = Self::default();
+        for option in like.like_options() {
+            let text = option.syntax().text().to_string().to_lowercase();
+            let mut words = text.split_whitespace();
+            let is_included = words.next() == Some("including");
+            let what = words.next().unwrap_or_default();
+            for (name, flag) in [
+                ("constraints", &mut own.constraints),
+                ("defaults", &mut own.defaults),
+                ("generated", &mut own.generated),
+                ("identity", &mut own.identity),
+                ("indexes", &mut own.indexes),
+            ] {
+                if what == "all" || what == name {
+                    *flag = is_included;
+                }
+            }
+        }
+        own
+    }
+}
+
+impl TableBuilder<'_> {
+    /// Adds the columns of LIKE.
+    pub(super) fn like(&mut self, like: &ast::LikeClause) -> Result<(), StatementError> {
+        let node = like.syntax();
+        let path = self.binder.part(like.relation_name_ref().and_then(|own| own.path_ref()), node)?;
+        let table = self.binder.table(&object_name(&path), path.syntax())?;
+        let included = Included::of(like);
+        let first = self.table.visible_count();
+        check_width(&self.binder, first + table.visible().len(), node)?;
+        for column in table.visible() {
+            self.like_column(column, &table, included, node)?;
+        }
+        if included.constraints {
+            self.table.checks.extend(table.checks.iter().cloned());
+        }
+        if included.indexes {
+            self.like_indexes(&table, first, node)?;
+        }
+        Ok(())
+    }
+
+    fn like_column(
+        &mut self,
+        column: &Column,
+        table: &Table,
+        included: Included,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let name = &column.name;
+        if self.place(name).is_some() {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(self.binder.error(node, SqlError::new("42701", message)));
+        }
+        let is_kept = match (column.generated, column.identity) {
+            (true, _) => included.generated,
+            (false, Some(_)) => false,
+            (false, None) => included.defaults,
+        };
+        let default = column.default.clone().filter(|_| is_kept);
+        let generated = column.generated && is_kept;
+        let place = self.table.visible_count();
+        self.table.insert_column(place, Column { default, generated, identity: None, ..column.clone() });
+        if let (Some(identity), true) = (column.identity, included.identity) {
+            let owner = Some((table.name.clone(), name.clone()));
+            let mut sequences = self.binder.schema.catalog().tables().filter_map(|own| own.sequence.as_ref());
+            let sequence = sequences.find(|own| own.owner == owner).cloned();
+            let sequence = self.binder.part(sequence, node)?;
+            self.count_by(place, sequence, None);
+            self.table.columns[place].identity = Some(identity);
+        }
+        Ok(())
+    }
+
+    /// Copies the indexes. They get names as if they had been defined without.
+    fn like_indexes(&mut self, table: &Table, first: usize, node: &SyntaxNode) -> Result<(), StatementError> {
+        for (place, index) in table.indexes.iter().enumerate() {
+            if place == 0 && table.hidden_key {
+                continue;
+            }
+            let mut new = NewIndex::from(index);
+            if new.columns.iter().any(|column| table.columns[*column].hidden) {
+                return Err(self
+                    .binder
+                    .unsupported(node, "LIKE of an index on an expression or on some rows"));
+            }
+            new.columns.iter_mut().for_each(|column| *column += first);
+            new.details.included.iter_mut().for_each(|column| *column += first);
+            match (place, index.is_constraint) {
+                (0, _) => self.primary = Some((None, new.columns)),
+                (_, true) => self.uniques.push((None, new.columns)),
+                (_, false) => {
+                    let columns = new.columns.iter().chain(&new.details.included);
+                    let names = columns.map(|column| self.table.columns[*column].name.as_str());
+                    let base = format!("{}_{}_idx", self.short_name(), names.collect::<Vec<_>>().join("_"));
+                    let base = in_schema_of(&self.table.name, base);
+                    let is_taken = |name: &str| {
+                        self.binder.schema.relation_exists(name)
+                            || self.copied.iter().any(|own| own.name == name)
+                    };
+                    new.name = first_free(base, is_taken);
+                    self.copied.push(new);
+                }
+            }
+        }
+        Ok(())
+    }
+}
