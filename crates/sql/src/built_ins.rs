@@ -1,5 +1,6 @@
 //! Calls of built-in functions: the choice of an entry of the table, and the expression that it makes.
 
+use crate::roles::acl;
 use crate::advisory_functions::is_advisory;
 use crate::binder::{Binder, Typed};
 use crate::conversions::fold;
@@ -298,12 +299,18 @@ impl Binder<'_> {
     ) -> Result<Typed, StatementError> {
         self.log_by_value(ByValueCause::Sequence);
         let mut arguments = arguments.into_iter();
-        let mut sequence = || self.sequence_of(arguments.next().unwrap_or(Typed::Null), node);
+        let mut sequence = |binder: &mut Self, privileges| {
+            let id = binder.sequence_of(arguments.next().unwrap_or(Typed::Null), node)?;
+            if let Some(own) = binder.schema.catalog().tables().find(|own| own.id == id) {
+                binder.need_sequence(&own.name, privileges);
+            }
+            Ok::<_, StatementError>(id)
+        };
         let function = match function {
             SequenceFunction::LastVal => Function::LastNumber,
-            SequenceFunction::NextVal => Function::NextNumber(sequence()?),
-            SequenceFunction::CurrVal => Function::CurrentNumber(sequence()?),
-            SequenceFunction::SetVal => Function::SetNumber(sequence()?),
+            SequenceFunction::NextVal => Function::NextNumber(sequence(self, acl::USAGE | acl::UPDATE)?),
+            SequenceFunction::CurrVal => Function::CurrentNumber(sequence(self, acl::USAGE | acl::SELECT)?),
+            SequenceFunction::SetVal => Function::SetNumber(sequence(self, acl::UPDATE)?),
         };
         let mut values = Vec::new();
         if let Some(number) = arguments.next() {
