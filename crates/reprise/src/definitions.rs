@@ -266,9 +266,11 @@ impl Definitions {
         }
     }
 
-    /// Returns the effect of a statement under the current definitions.
+    /// Returns the effect of a statement under the current definitions, if its role may make it.
     pub(crate) fn effect_of(&self, statement: &str) -> Result<Effect, Error> {
-        Ok(self.current().schema.apply_unchecked(statement)?.1)
+        let current = self.current();
+        current.schema.authorize(statement)?;
+        Ok(current.schema.apply_unchecked(statement)?.1)
     }
 
     /// Applies a definition as a transaction of `workspace`, while no other session is active. A new routine

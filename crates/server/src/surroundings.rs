@@ -127,13 +127,7 @@ impl OwnSession {
     ///
     /// # Errors
     /// `42501`: it may not.
-    fn check_signal(
-        &self,
-        schema: &Schema,
-        asker: Identity,
-        user: &str,
-        ends: bool,
-    ) -> Result<(), SqlError> {
+    fn check_signal(&self, schema: &Schema, asker: Identity, user: &str, ends: bool) -> Result<(), SqlError> {
         // A user without a role may signal its own sessions.
         let has_role = schema.role(&self.asking.user).is_some() || asker != Identity::default();
         let (role, other) = (asker.role(), role_of_user(schema, user));

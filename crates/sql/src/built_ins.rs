@@ -1,11 +1,11 @@
 //! Calls of built-in functions: the choice of an entry of the table, and the expression that it makes.
 
-use crate::roles::acl;
 use crate::advisory_functions::is_advisory;
 use crate::binder::{Binder, Typed};
 use crate::conversions::fold;
 use crate::error::StatementError;
 use crate::resolution::{Resolved, element_of, resolve};
+use crate::roles::acl;
 use crate::system::type_named;
 use catalog::{Datum, ScalarType, Type};
 use procedure::{
@@ -302,7 +302,7 @@ impl Binder<'_> {
         let mut sequence = |binder: &mut Self, privileges| {
             let id = binder.sequence_of(arguments.next().unwrap_or(Typed::Null), node)?;
             if let Some(own) = binder.schema.catalog().tables().find(|own| own.id == id) {
-                binder.need_sequence(&own.name, privileges);
+                binder.need_object(&own.name, privileges);
             }
             Ok::<_, StatementError>(id)
         };

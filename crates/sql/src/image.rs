@@ -7,8 +7,8 @@
 //! Held by: an assertion wherever an image is made, `definitions::images_*` and checkpoints in the random
 //! cases of `parallel_replay`.
 
-use crate::schema::{Member, View};
 use crate::roles::rights::{Rights, RightsImage};
+use crate::schema::{Member, View};
 use crate::source::Source;
 use crate::subject::Subject;
 use crate::{Schema, StatementError};

@@ -38,7 +38,7 @@ impl Schema {
             if self.view(&name).is_none() {
                 binder.table(&name, path.syntax())?;
             }
-            binder.need_relation(&name, SELECT, Vec::new(), true);
+            binder.need_object(&name, SELECT);
         }
         let procedure = Arc::new(self.block("$$ BEGIN NULL; END $$", source, node)?);
         Ok((procedure, binder.refusal()))

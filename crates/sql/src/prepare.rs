@@ -258,7 +258,9 @@ impl Schema {
                 (if is_session { Kind::SetTransactions(modes) } else { Kind::SetTransaction(modes) }, "SET")
             }
             ast::Stmt::Set(_) | ast::Stmt::SetRole(_) | ast::Stmt::SetSessionAuth(_) => (Kind::Set, "SET"),
-            ast::Stmt::Reset(_) | ast::Stmt::ResetSessionAuth(_) => (Kind::Set, "RESET"),
+            ast::Stmt::Reset(_) | ast::Stmt::ResetRole(_) | ast::Stmt::ResetSessionAuth(_) => {
+                (Kind::Set, "RESET")
+            }
             ast::Stmt::Discard(_) => (Kind::Set, "DISCARD ALL"),
             ast::Stmt::Checkpoint(_) => (Kind::Checkpoint, "CHECKPOINT"),
             ast::Stmt::Call(call) if self.is_backup(call) => {

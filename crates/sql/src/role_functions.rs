@@ -118,9 +118,8 @@ impl Binder<'_> {
     /// Returns a role that a literal or the acting role names.
     fn role_argument(&self, argument: &Typed, node: &SyntaxNode) -> Result<RoleId, StatementError> {
         let schema = self.schema;
-        let missing = |name: &str| {
-            self.error(node, SqlError::new("42704", format!("role \"{name}\" does not exist")))
-        };
+        let missing =
+            |name: &str| self.error(node, SqlError::new("42704", format!("role \"{name}\" does not exist")));
         match argument {
             Typed::Literal(name) if name == "public" => Ok(crate::roles::acl::PUBLIC),
             Typed::Literal(name) => schema.roles().named(name).ok_or_else(|| missing(name)),
@@ -169,6 +168,12 @@ impl Binder<'_> {
     ) -> Result<Option<Typed>, StatementError> {
         let Some(kind) = kind_of(name) else { return Ok(None) };
         let width = if name == "has_column_privilege" { 3 } else { 2 };
+        if arguments.len() > width
+            && let Typed::Known(Expression::Register(_), ty) = &arguments[0]
+            && ty.scalar().is_some_and(ScalarType::is_integer)
+        {
+            return self.has_privilege_by_role(name, arguments, node).map(Some);
+        }
         let role = match arguments.len() > width {
             true => self.role_argument(&arguments[0], node)?,
             false => self.schema.acting,
@@ -209,6 +214,27 @@ impl Binder<'_> {
         });
         let value = choice(&number, refused.collect(), Expression::boolean(true));
         Ok(Some(Typed::Known(value, ScalarType::Boolean.into())))
+    }
+
+    /// Binds a function over privileges for a role that is known by its number when the statement runs.
+    fn has_privilege_by_role(
+        &mut self,
+        name: &str,
+        arguments: &[Typed],
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let role =
+            self.coerce(arguments[0].clone(), ScalarType::BigInt.into(), CastContext::Explicit, node)?;
+        let mut branches = Vec::new();
+        for (id, _) in self.schema.role_names() {
+            let known = Typed::Known(Expression::Constant(Datum::Int(id)), ScalarType::BigInt.into());
+            let arguments = [&[known], &arguments[1..]].concat();
+            if let Some(Typed::Known(value, _)) = self.has_privilege(name, &arguments, node)? {
+                branches.push((Datum::Int(id), value));
+            }
+        }
+        let value = choice(&role, branches, Expression::NULL);
+        Ok(Typed::Known(value, ScalarType::Boolean.into()))
     }
 
     fn has_column_privilege(

@@ -244,7 +244,13 @@ impl Routine {
         let parts = Parts { id, version: 0, name: &self.name, parameters, result: None };
         let compiled = finish(binder, statements, parts, source, &self.node);
         let is_definer = self.is_definer();
-        Ok(Procedure { is_function: true, is_trigger: true, ends_transactions: false, is_definer, ..compiled })
+        Ok(Procedure {
+            is_function: true,
+            is_trigger: true,
+            ends_transactions: false,
+            is_definer,
+            ..compiled
+        })
     }
 
     /// Binds and declares the parameters. They can be qualified by the routine's name.

@@ -56,7 +56,9 @@ pub struct Schema {
     pub(crate) comments: BTreeMap<Subject, String>,
     /// Roles, owners and privileges.
     pub(crate) rights: Arc<Rights>,
-    /// The role that acts: it makes a definition, or calls the routines.
+    /// The role that makes the next definition.
+    pub(crate) maker: RoleId,
+    /// The role for which statements are bound.
     pub(crate) acting: RoleId,
     /// The routines whose bodies name what does not exist (yet), and the errors.
     pub(crate) unbound: BTreeMap<String, StatementError>,
@@ -86,6 +88,7 @@ impl Default for Schema {
             foreign_keys: OnceLock::new(),
             comments: BTreeMap::new(),
             rights: Arc::default(),
+            maker: BOOTSTRAP,
             acting: BOOTSTRAP,
             unbound: BTreeMap::new(),
             history: BTreeMap::new(),
@@ -190,7 +193,7 @@ impl Schema {
                 changed.recompile(&source, first.syntax())?;
             }
         }
-        changed.acting = BOOTSTRAP;
+        changed.maker = BOOTSTRAP;
         Ok((changed, effect))
     }
 
@@ -408,7 +411,7 @@ impl Schema {
         }
         if !self.procedures.contains_key(&routine.name) {
             // The rights of the owner may decide how the body is compiled.
-            self.adopt(&Subject::Routine(routine.name.clone()), self.acting);
+            self.adopt(&Subject::Routine(routine.name.clone()), self.maker);
         }
         let next = ProcedureId(self.history.len() as u32);
         let (id, last) = self.history.get(&routine.name).copied().unwrap_or((next, 0));

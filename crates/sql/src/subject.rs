@@ -31,7 +31,9 @@ impl Subject {
     pub(crate) fn owner(&self) -> Option<&String> {
         match self {
             Self::Column(owner, _) | Self::Constraint(owner, _) | Self::Trigger(owner, _) => Some(owner),
-            Self::Relation(_) | Self::Routine(_) | Self::Namespace(_) | Self::Type(_) | Self::Database => None,
+            Self::Relation(_) | Self::Routine(_) | Self::Namespace(_) | Self::Type(_) | Self::Database => {
+                None
+            }
         }
     }
 }

@@ -24,7 +24,6 @@ fn text(value: &str) -> Typed {
     Typed::Known(Expression::text(value), ScalarType::Text.into())
 }
 
-
 fn integer(value: i64, ty: ScalarType) -> Typed {
     Typed::Known(Expression::Constant(catalog::Datum::Int(value)), ty.into())
 }
@@ -233,7 +232,9 @@ impl Binder<'_> {
             | "pg_ts_parser_is_visible"
             | "pg_ts_template_is_visible"
             | "has_language_privilege"
-            | "has_tablespace_privilege" => Typed::Known(Expression::boolean(true), ScalarType::Boolean.into()),
+            | "has_tablespace_privilege" => {
+                Typed::Known(Expression::boolean(true), ScalarType::Boolean.into())
+            }
             "obj_description" => {
                 let class = match arguments.get(1) {
                     Some(Typed::Literal(name)) => catalog_oid(name),

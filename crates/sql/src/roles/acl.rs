@@ -141,8 +141,7 @@ impl Acl {
         if known.has_privileges_of(role, owner) {
             return Privileges::MAX;
         }
-        let is_its =
-            |item: &&AclItem| item.grantee == role || known.has_privileges_of(role, item.grantee);
+        let is_its = |item: &&AclItem| item.grantee == role || known.has_privileges_of(role, item.grantee);
         self.0.iter().filter(is_its).fold(0, |all, item| all | item.options)
     }
 
@@ -255,6 +254,11 @@ impl Acl {
             return Err(SqlError::new("0LP01", message));
         }
         Ok(())
+    }
+
+    /// Puts the items into the order in which PostgreSQL keeps those of new objects.
+    pub(crate) fn sort(&mut self) {
+        self.0.sort_by_key(|item| (item.grantee, item.grantor));
     }
 
     /// Replaces the owner, and merges items that become one.

@@ -44,7 +44,7 @@ impl Schema {
         clause.require("SET")?;
         clause.require("ROLE")?;
         let name = clause.role()?;
-        self.acting = self.role_meant(&name, clause)?;
+        self.maker = self.role_meant(&name, clause)?;
         Ok(true)
     }
 
@@ -80,7 +80,9 @@ impl Schema {
                     self.procedures.insert(known.name.clone(), variant.unwrap_or(known));
                 }
                 Member::Trigger(table, trigger) => {
-                    let Ok(compiled) = self.compile_trigger(&table, &trigger, &source, node) else { continue };
+                    let Ok(compiled) = self.compile_trigger(&table, &trigger, &source, node) else {
+                        continue;
+                    };
                     if compiled.iter().any(|(_, own)| self.is_variant(own, &base)) {
                         self.triggers.insert((table.name.clone(), trigger.name.clone()), compiled);
                     }
@@ -90,11 +92,7 @@ impl Schema {
     }
 
     /// Returns whether a routine that was compiled for the acting role differs from the one for all.
-    fn is_variant(
-        &self,
-        own: &Procedure,
-        base: &std::collections::BTreeMap<String, Arc<Procedure>>,
-    ) -> bool {
+    fn is_variant(&self, own: &Procedure, base: &std::collections::BTreeMap<String, Arc<Procedure>>) -> bool {
         let differs = |name: &String| match (self.procedures.get(name), base.get(name)) {
             (Some(own), Some(base)) => !Arc::ptr_eq(own, base),
             _ => false,
@@ -104,14 +102,12 @@ impl Schema {
 
     /// Returns whether a routine writes a table with triggers: their functions may have variants.
     fn fires_variants(&self, own: &Procedure) -> bool {
-        let is_variant = |(_, fired): &(catalog::TriggerEvent, Arc<Procedure>)| {
-            fired.follows_role || fired.is_refused
-        };
+        let is_variant =
+            |(_, fired): &(catalog::TriggerEvent, Arc<Procedure>)| fired.follows_role || fired.is_refused;
         let mut tables = own.tables().filter(|table| !table.triggers.is_empty());
         tables.any(|table| {
             let all = table.triggers.iter();
-            let compiled =
-                all.filter_map(|one| self.triggers.get(&(table.name.clone(), one.name.clone())));
+            let compiled = all.filter_map(|one| self.triggers.get(&(table.name.clone(), one.name.clone())));
             compiled.flatten().any(is_variant)
         })
     }

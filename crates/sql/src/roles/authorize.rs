@@ -2,7 +2,7 @@
 //! the schema.
 //! Source: PostgreSQL 15's documentation, "Privileges" and the statements.
 
-use super::acl::{AclKind, CREATE, REFERENCES, RoleId, TRIGGER, TRUNCATE};
+use super::acl::{AclKind, CREATE, REFERENCES, RoleId, TRIGGER, TRUNCATE, USAGE};
 use super::rights::namespace_in;
 use super::role::BOOTSTRAP;
 use crate::error::StatementError;
@@ -22,6 +22,8 @@ enum Demand {
     Owner(Subject),
     /// CREATE on a schema.
     Create(String),
+    /// USAGE on a schema.
+    Usage(String),
     /// CREATE on the database.
     CreateOnDatabase,
     /// A privilege on a table.
@@ -45,7 +47,9 @@ impl Schema {
                 };
                 format!("{kind} {}", short(name))
             }
-            Subject::Column(table, _) => self.described(&Subject::Relation(table.clone())),
+            Subject::Column(table, name) => {
+                format!("column {name} of {}", self.described(&Subject::Relation(table.clone())))
+            }
             Subject::Constraint(table, _) | Subject::Trigger(table, _) => {
                 format!("relation {}", short(table))
             }
@@ -88,12 +92,16 @@ impl Schema {
             let (Some(set), Some(first)) = (statements.next(), statements.next()) else { return Ok(()) };
             let mut own = self.clone();
             own.set_acting(&set, &source)?;
-            let role = own.acting;
+            let role = own.maker;
             if self.is_superuser(role) {
                 return Ok(());
             }
+            let first = &first;
             let refuse = |error| source.error_at(first.syntax().text_range().start().into(), error);
-            for demand in self.demands_of(&first, &source) {
+            let paths = first.syntax().descendants().filter_map(ast::PathRef::cast);
+            let schemas = paths.filter_map(|path| path.qualifier()).map(|schema| last_name(&schema));
+            let schemas = schemas.filter(|schema| schema != "public" && self.has_namespace(schema));
+            for demand in schemas.map(Demand::Usage).chain(self.demands_of(first, &source)) {
                 self.meet(role, &demand).map_err(refuse)?;
             }
             Ok(())
@@ -106,6 +114,7 @@ impl Schema {
             Demand::Owner(subject) => Err(self.not_owner(subject)),
             Demand::Create(namespace) if self.may_create_in(role, namespace) => Ok(()),
             Demand::Create(namespace) => Err(self.denied(&Subject::Namespace(namespace.clone()))),
+            Demand::Usage(namespace) => self.check_usage(role, namespace),
             Demand::CreateOnDatabase => {
                 if self.privileges_on(role, &Subject::Database) & CREATE != 0 {
                     return Ok(());
@@ -137,6 +146,18 @@ impl Schema {
                 }
                 Err(self.not_owner(subject))
             }
+        }
+    }
+
+    /// Checks that a role may name objects in a schema.
+    ///
+    /// # Errors
+    /// `42501`.
+    pub(crate) fn check_usage(&self, role: RoleId, namespace: &str) -> Result<(), SqlError> {
+        let subject = Subject::Namespace(namespace.into());
+        match self.privileges_on(role, &subject) & USAGE {
+            0 if self.has_namespace(namespace) => Err(self.denied(&subject)),
+            _ => Ok(()),
         }
     }
 
@@ -177,8 +198,14 @@ impl Schema {
             ast::Stmt::CreateSchema(_) => vec![Demand::CreateOnDatabase],
             ast::Stmt::CreateIndex(create) => {
                 let path = create.table_relation_name().and_then(|own| own.table_name_ref());
-                relation(path.and_then(|own| own.path_ref()).map(|path| object_name(&path)))
+                let name = path.as_ref().and_then(|own| own.path_ref()).map(|path| object_name(&path));
+                let namespace = self.existing(namespace_in(name.as_deref().unwrap_or_default()));
+                let create = [Demand::Create(namespace)];
+                let mut all = relation(path.and_then(|own| own.path_ref()).map(|path| object_name(&path)));
+                all.extend(create);
+                all
             }
+            ast::Stmt::DropTrigger(_) if !self.drops_known_trigger(node, source) => Vec::new(),
             ast::Stmt::CreateTrigger(_) => self.demands_of_trigger(node),
             ast::Stmt::AlterTable(_) => self.demands_of_alter(node, source),
             ast::Stmt::AlterIndex(_)
@@ -291,6 +318,16 @@ impl Schema {
         all
     }
 
+    /// Returns whether there is the trigger that a DROP names.
+    fn drops_known_trigger(&self, node: &SyntaxNode, source: &Source) -> bool {
+        let words = crate::words::words_of(source.text_of(node));
+        let place = words.iter().position(|word| word.is("ON"));
+        let trigger = place.and_then(|place| words.get(place.checked_sub(1)?)?.name());
+        let tables = node.descendants().filter_map(ast::PathRef::cast).map(|path| object_name(&path));
+        let known: Vec<_> = tables.filter_map(|name| self.catalog.table(&name).ok()).collect();
+        known.iter().any(|table| table.triggers.iter().any(|own| Some(&own.name) == trigger.as_ref()))
+    }
+
     fn demands_of_trigger(&self, node: &SyntaxNode) -> Vec<Demand> {
         let on = node.descendants().find_map(ast::RelationNameRef::cast).and_then(|own| own.path_ref());
         let on = on.or_else(|| node.descendants().find_map(ast::TableNameRef::cast)?.path_ref());
@@ -318,7 +355,7 @@ impl Schema {
 
     /// Gives new objects to the acting role, and sequences of columns to the owners of their tables.
     pub(crate) fn adopt_new(&mut self, before: &Self, statement: &ast::Stmt) {
-        let role = self.acting;
+        let role = self.maker;
         let is_plain = role == BOOTSTRAP && self.rights.defaults.is_empty() && self.rights.owners.is_empty();
         let creates = matches!(
             statement,

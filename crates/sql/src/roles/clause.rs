@@ -189,7 +189,8 @@ impl<'a> Clause<'a> {
 
 /// Returns the text of a literal; `None` for any other word.
 pub(crate) fn literal_text(word: &str) -> Option<String> {
-    let quoted = |text: &str| text.strip_prefix('\'').and_then(|own| own.strip_suffix('\'')).map(str::to_owned);
+    let quoted =
+        |text: &str| text.strip_prefix('\'').and_then(|own| own.strip_suffix('\'')).map(str::to_owned);
     if let Some(escaped) = word.strip_prefix(['E', 'e']) {
         return decode(&quoted(escaped)?).ok();
     }

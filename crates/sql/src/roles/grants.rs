@@ -98,36 +98,38 @@ impl Named {
 enum Objects {
     /// Objects of a kind, by name.
     Listed(AclKind, Vec<String>),
-    /// All objects of a kind in schemas.
-    AllIn(AclKind, Vec<String>),
+    /// All objects of a kind in schemas; of routines, only functions or only procedures where that is given.
+    AllIn(AclKind, Option<bool>, Vec<String>),
 }
 
 impl Objects {
     fn kind(&self) -> AclKind {
         match self {
-            Self::Listed(kind, _) | Self::AllIn(kind, _) => *kind,
+            Self::Listed(kind, _) | Self::AllIn(kind, ..) => *kind,
         }
     }
 
     fn read(clause: &mut Clause<'_>) -> Result<Self, StatementError> {
         if clause.skip(&["ALL"]) {
-            let kind = match clause.skip_any(&["TABLES", "SEQUENCES", "FUNCTIONS", "PROCEDURES", "ROUTINES"]) {
-                Some("TABLES") => AclKind::Table,
-                Some("SEQUENCES") => AclKind::Sequence,
-                Some(_) => AclKind::Routine,
+            let kinds = ["TABLES", "SEQUENCES", "FUNCTIONS", "PROCEDURES", "ROUTINES"];
+            let (kind, functions) = match clause.skip_any(&kinds) {
+                Some("TABLES") => (AclKind::Table, None),
+                Some("SEQUENCES") => (AclKind::Sequence, None),
+                Some("FUNCTIONS") => (AclKind::Routine, Some(true)),
+                Some("PROCEDURES") => (AclKind::Routine, Some(false)),
+                Some(_) => (AclKind::Routine, None),
                 None => return Err(clause.syntax()),
             };
             clause.require("IN")?;
             clause.require("SCHEMA")?;
-            return Ok(Self::AllIn(kind, names(clause)?));
+            return Ok(Self::AllIn(kind, functions, names(clause)?));
         }
         for refused in ["LANGUAGE", "TABLESPACE", "DOMAIN", "FOREIGN", "LARGE", "PARAMETER"] {
             if clause.is(refused) {
                 return Err(clause.unsupported("privileges on this kind of object"));
             }
         }
-        let kinds =
-            ["TABLE", "SEQUENCE", "FUNCTION", "PROCEDURE", "ROUTINE", "SCHEMA", "DATABASE", "TYPE"];
+        let kinds = ["TABLE", "SEQUENCE", "FUNCTION", "PROCEDURE", "ROUTINE", "SCHEMA", "DATABASE", "TYPE"];
         let kind = match clause.skip_any(&kinds) {
             None | Some("TABLE") => AclKind::Table,
             Some("SEQUENCE") => AclKind::Sequence,
@@ -182,7 +184,7 @@ impl Schema {
         option |= grants && clause.skip(&["WITH", "GRANT", "OPTION"]);
         if clause.skip(&["GRANTED", "BY"]) {
             let grantor = clause.role()?;
-            if self.role_meant(&grantor, clause)? != self.acting {
+            if self.role_meant(&grantor, clause)? != self.maker {
                 return Err(clause.refuse(SqlError::new("0A000", "grantor must be current user")));
             }
         }
@@ -197,10 +199,6 @@ impl Schema {
                 name => self.role_meant(name, clause)?,
             });
         }
-        if grants && option && grantees.contains(&PUBLIC) {
-            let message = "grant options can only be granted to roles";
-            return Err(clause.refuse(SqlError::new("0LP01", message)));
-        }
         Ok(Tail { grantees, option, cascades, grants })
     }
 
@@ -211,6 +209,11 @@ impl Schema {
         match objects {
             Objects::Listed(kind, names) => {
                 for name in names {
+                    if let (AclKind::Table | AclKind::Sequence | AclKind::Type, Some((schema, _))) =
+                        (kind, name.rsplit_once('.'))
+                    {
+                        self.check_usage(self.maker, schema).map_err(|error| clause.refuse(error))?;
+                    }
                     let subject = match kind {
                         AclKind::Routine => Subject::Routine(short(name).into()),
                         AclKind::Namespace => Subject::Namespace(name.clone()),
@@ -242,8 +245,11 @@ impl Schema {
                     }
                 }
             }
-            Objects::AllIn(kind, schemas) => {
+            Objects::AllIn(kind, functions, schemas) => {
                 for schema in schemas {
+                    if schema != "public" {
+                        self.check_usage(self.maker, schema).map_err(|error| clause.refuse(error))?;
+                    }
                     if !self.has_namespace(schema) {
                         return refuse("3F000", format!("schema \"{schema}\" does not exist"));
                     }
@@ -252,7 +258,11 @@ impl Schema {
                     Subject::Relation(name) => {
                         schemas.iter().any(|schema| super::rights::namespace_in(name) == schema)
                     }
-                    Subject::Routine(_) => schemas.iter().any(|schema| schema == "public"),
+                    Subject::Routine(name) => {
+                        let is_function = self.procedure(name).is_some_and(|own| own.is_function);
+                        functions.is_none_or(|wanted| wanted == is_function)
+                            && schemas.iter().any(|schema| schema == "public")
+                    }
                     _ => false,
                 };
                 let all = self.owned_subjects().into_iter();
@@ -276,19 +286,19 @@ impl Schema {
         let Subject::Relation(relation) = subject else {
             return self.change_acl(subject, kind, on_object, tail, clause);
         };
-        let mut add = |name: &str, privileges: Privileges| {
-            match columns.iter_mut().find(|(own, _)| own == name) {
+        let mut add =
+            |name: &str, privileges: Privileges| match columns.iter_mut().find(|(own, _)| own == name) {
                 Some((_, own)) => *own |= privileges,
                 None => columns.push((name.into(), privileges)),
-            }
-        };
+            };
         // As in PostgreSQL, revoking a privilege on a table revokes it on the columns, too.
         if !tail.grants && on_object & AclKind::Column.all() != 0 {
-            let given = self.rights.acls.keys().filter_map(|own| match own {
-                Subject::Column(owner, name) if owner == relation => Some(name),
-                _ => None,
-            });
-            given.for_each(|name| add(name, on_object & AclKind::Column.all()));
+            let names: Vec<String> = match (self.catalog.table(relation), self.view(relation)) {
+                (Ok(table), _) => table.columns.iter().map(|own| own.name.clone()).collect(),
+                (_, Some(view)) => self.view_columns(view).into_iter().map(|(name, _)| name).collect(),
+                _ => Vec::new(),
+            };
+            names.iter().for_each(|name| add(name, on_object & AclKind::Column.all()));
         }
         for (privilege, names) in &named.columns {
             for name in names {
@@ -325,15 +335,15 @@ impl Schema {
         if let Subject::Column(table, _) = subject {
             known.0.extend(self.acl_of(&Subject::Relation(table.clone())).0);
         }
-        let (grantor, options) = known.grantor_for(self.acting, owner, privileges, roles);
+        let (grantor, options) = known.grantor_for(self.maker, owner, privileges, roles);
         if options & privileges == 0 {
             let own = known.privileges_of(grantor, roles) | known.options_of(grantor, owner, roles);
             if own & kind.all() == 0 {
-                return Err(clause.refuse(self.denied(subject)));
+                let table = subject.owner().map(|table| Subject::Relation(table.clone()));
+                return Err(clause.refuse(self.denied(table.as_ref().unwrap_or(subject))));
             }
-            // As in PostgreSQL, nothing is granted, without an error.
-            return Ok(());
         }
+        // As in PostgreSQL, what the role may not grant is not granted, without an error.
         apply(&mut acl, privileges & options, (owner, grantor), tail, roles)
             .map_err(|error| clause.refuse(error))?;
         if kind == AclKind::Column && acl.0.is_empty() {
@@ -346,7 +356,7 @@ impl Schema {
 
     /// ALTER DEFAULT PRIVILEGES, behind these words.
     pub(crate) fn alter_default_privileges(&mut self, clause: &mut Clause<'_>) -> Result<(), StatementError> {
-        let (mut roles, mut schemas) = (vec![self.acting], Vec::new());
+        let (mut roles, mut schemas) = (vec![self.maker], Vec::new());
         loop {
             if clause.skip(&["FOR", "ROLE"]) || clause.skip(&["FOR", "USER"]) {
                 let names = clause.roles()?;
@@ -389,15 +399,12 @@ impl Schema {
             return Err(clause.refuse(SqlError::new("0LP01", message)));
         }
         for role in roles {
-            if !self.roles().is_member(self.acting, role) {
+            if !self.roles().is_member(self.maker, role) {
                 let message = "permission denied to change default privileges";
                 return Err(clause.refuse(SqlError::new("42501", message)));
             }
-            let places = if schemas.is_empty() {
-                vec![None]
-            } else {
-                schemas.iter().cloned().map(Some).collect()
-            };
+            let places =
+                if schemas.is_empty() { vec![None] } else { schemas.iter().cloned().map(Some).collect() };
             for namespace in places {
                 if let Some(name) = namespace.as_ref().filter(|name| !self.has_namespace(name)) {
                     let message = format!("schema \"{name}\" does not exist");
@@ -419,8 +426,7 @@ impl Schema {
         tail: &Tail,
     ) -> Result<(), SqlError> {
         let default = if namespace.is_none() { kind.default(role) } else { Acl::default() };
-        let is_it =
-            |own: &DefaultAcl| own.role == role && own.kind == kind && own.namespace == namespace;
+        let is_it = |own: &DefaultAcl| own.role == role && own.kind == kind && own.namespace == namespace;
         let place = self.rights.defaults.iter().position(is_it);
         let mut acl = place.map_or_else(|| default.clone(), |place| self.rights.defaults[place].acl.clone());
         apply(&mut acl, privileges, (role, role), tail, self.roles())?;
@@ -428,7 +434,10 @@ impl Schema {
         if let Some(place) = place {
             defaults.remove(place);
         }
-        if acl != default {
+        acl.sort();
+        let mut sorted = default;
+        sorted.sort();
+        if acl != sorted {
             defaults.push(DefaultAcl { role, namespace, kind, acl });
         }
         Ok(())
@@ -443,6 +452,9 @@ fn apply(
     tail: &Tail,
     known: &dyn super::acl::Inheritance,
 ) -> Result<(), SqlError> {
+    if tail.grants && tail.option && tail.grantees.contains(&PUBLIC) {
+        return Err(SqlError::new("0LP01", "grant options can only be granted to roles"));
+    }
     for grantee in &tail.grantees {
         let item = AclItem {
             grantee: *grantee,

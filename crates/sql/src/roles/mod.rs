@@ -5,6 +5,7 @@
 //! Not here: what queries and writes need, which the binder notes (`needs`).
 
 pub(crate) mod acl;
+pub(crate) mod acting;
 mod authorize;
 mod clause;
 mod grants;
@@ -15,7 +16,6 @@ mod password;
 pub(crate) mod rights;
 pub(crate) mod role;
 mod statements;
-pub(crate) mod acting;
 
 pub use password::{needs_verifier, with_verifier};
 pub use role::Role;
@@ -108,9 +108,10 @@ impl Schema {
     fn drop_owned_by(&mut self, clause: &mut Clause<'_>) -> Result<Effect, StatementError> {
         let mut effects = Vec::new();
         for text in self.drop_owned(clause)? {
-            let (changed, effect) = self.apply_unchecked(&text).map_err(|error| clause.refuse(error.error))?;
-            let acting = self.acting;
-            *self = Self { acting, ..changed };
+            let (changed, effect) =
+                self.apply_unchecked(&text).map_err(|error| clause.refuse(error.error))?;
+            let maker = self.maker;
+            *self = Self { maker, ..changed };
             effects.push(effect);
         }
         Ok(Effect::All(effects))

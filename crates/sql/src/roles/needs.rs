@@ -81,7 +81,8 @@ impl Binder<'_> {
     /// Notes that FOR UPDATE holds the rows of a relation, which has a need already.
     pub(crate) fn need_hold(&mut self, need: usize) {
         if let Some(Need::Relation(own)) = self.needs.get(need) {
-            let held = RelationNeed { privilege: UPDATE, columns: BTreeSet::new(), always: true, ..own.clone() };
+            let held =
+                RelationNeed { privilege: UPDATE, columns: BTreeSet::new(), always: true, ..own.clone() };
             self.needs.push(Need::Relation(held));
         }
     }
@@ -104,12 +105,12 @@ impl Binder<'_> {
         }
     }
 
-    /// Notes one of some privileges on a sequence.
-    pub(crate) fn need_sequence(&mut self, sequence: &str, privileges: Privileges) {
+    /// Notes one of some privileges on a sequence, or on a table as a whole.
+    pub(crate) fn need_object(&mut self, relation: &str, privileges: Privileges) {
         let role = self.schema.acting;
         if self.is_checked(role) {
-            self.need_namespace(namespace_in(sequence));
-            self.needs.push(Need::Object(Subject::Relation(sequence.into()), role, privileges));
+            self.need_namespace(namespace_in(relation));
+            self.needs.push(Need::Object(Subject::Relation(relation.into()), role, privileges));
         }
     }
 

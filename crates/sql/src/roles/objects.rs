@@ -94,10 +94,7 @@ impl Schema {
         }
         match subject {
             Subject::Namespace(name) if name == "public" => public_acl(self.owner_of(subject)),
-            _ => self
-                .acl_kind(subject)
-                .map(|kind| kind.default(self.owner_of(subject)))
-                .unwrap_or_default(),
+            _ => self.acl_kind(subject).map(|kind| kind.default(self.owner_of(subject))).unwrap_or_default(),
         }
     }
 
@@ -222,9 +219,8 @@ impl Schema {
             _ => None,
         };
         let wanted = |of: Option<&str>| {
-            let is_it = |own: &&DefaultAcl| {
-                own.role == role && own.kind == kind && own.namespace.as_deref() == of
-            };
+            let is_it =
+                |own: &&DefaultAcl| own.role == role && own.kind == kind && own.namespace.as_deref() == of;
             self.rights.defaults.iter().find(is_it).map(|own| own.acl.clone())
         };
         let (global, special) = (wanted(None), namespace.and_then(|own| wanted(Some(own))));
@@ -243,7 +239,10 @@ impl Schema {
                 None => acl.0.push(item),
             }
         }
-        if acl != default {
+        acl.sort();
+        let mut sorted = default;
+        sorted.sort();
+        if acl != sorted {
             self.rights_mut().acls.insert(subject.clone(), acl);
         }
     }

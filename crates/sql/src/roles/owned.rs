@@ -21,11 +21,11 @@ impl Schema {
         if let Some(error) = self.linked_sequence(subject) {
             return Err(error);
         }
-        if !self.is_superuser(self.acting) {
-            if !self.owns(self.acting, subject) {
+        if !self.is_superuser(self.maker) {
+            if !self.owns(self.maker, subject) {
                 return Err(self.not_owner(subject));
             }
-            if !self.roles().is_member(self.acting, new) {
+            if !self.roles().is_member(self.maker, new) {
                 let message = format!("must be member of role \"{}\"", self.role_name(new));
                 return Err(SqlError::new("42501", message));
             }
@@ -81,7 +81,7 @@ impl Schema {
     }
 
     fn check_acts_for(&self, role: RoleId, what: &str, clause: &Clause<'_>) -> Result<(), StatementError> {
-        if self.roles().has_privileges_of(self.acting, role) {
+        if self.roles().has_privileges_of(self.maker, role) {
             return Ok(());
         }
         Err(clause.refuse(SqlError::new("42501", format!("permission denied to {what}"))))

@@ -113,8 +113,7 @@ impl Default for Roles {
             ..Role::new("postgres".into())
         };
         let predefined = PREDEFINED.iter();
-        let mut all: BTreeMap<_, _> =
-            predefined.map(|(id, name)| (*id, Role::new((*name).into()))).collect();
+        let mut all: BTreeMap<_, _> = predefined.map(|(id, name)| (*id, Role::new((*name).into()))).collect();
         all.insert(BOOTSTRAP, own);
         let member = |role, member| Membership { role, member, grantor: BOOTSTRAP, admin: false };
         let memberships = [3374, 3375, 3377].map(|role| member(role, 3373)).to_vec();

@@ -138,13 +138,12 @@ fn time_of(text: &str) -> Result<i64, SqlError> {
 impl Schema {
     /// Returns a role that a statement names.
     pub(crate) fn role_meant(&self, name: &RoleName, clause: &Clause<'_>) -> Result<RoleId, StatementError> {
-        let missing = |name: &str| {
-            clause.refuse(SqlError::new("42704", format!("role \"{name}\" does not exist")))
-        };
+        let missing =
+            |name: &str| clause.refuse(SqlError::new("42704", format!("role \"{name}\" does not exist")));
         match name {
             RoleName::Named(name) if name == "public" => Err(missing("public")),
             RoleName::Named(name) => self.roles().named(name).ok_or_else(|| missing(name)),
-            RoleName::Current => Ok(self.acting),
+            RoleName::Current => Ok(self.maker),
             RoleName::Public => Err(missing("public")),
         }
     }
@@ -159,12 +158,12 @@ impl Schema {
 
     /// Returns whether the acting role may change roles.
     fn changes_roles(&self) -> bool {
-        self.is_superuser(self.acting)
-            || self.roles().all.get(&self.acting).is_some_and(|role| role.creates_roles)
+        self.is_superuser(self.maker)
+            || self.roles().all.get(&self.maker).is_some_and(|role| role.creates_roles)
     }
 
     fn acts_as_superuser(&self) -> bool {
-        self.is_superuser(self.acting)
+        self.is_superuser(self.maker)
     }
 
     fn check_new_name(&self, name: &str, clause: &Clause<'_>) -> Result<(), StatementError> {
@@ -296,7 +295,7 @@ impl Schema {
                 && options.valid_until.is_none()
                 && options.members.is_empty()
                 && options.password.is_some()
-                && id == self.acting;
+                && id == self.maker;
             refusal = (!is_own_password).then_some("permission denied");
         }
         refusal.map_or(Ok(()), |message| Err(clause.refuse(denied(message))))
@@ -307,7 +306,7 @@ impl Schema {
         let new = clause.role()?;
         let new = Self::plain_name(clause, new)?;
         let id = self.role_meant(&RoleName::Named(old), clause)?;
-        if id == self.acting {
+        if id == self.maker {
             let error = SqlError::new("0A000", "current user cannot be renamed");
             return Err(clause.refuse(error));
         }
@@ -343,7 +342,7 @@ impl Schema {
                 let message = format!("role \"{name}\" does not exist");
                 return Err(clause.refuse(SqlError::new("42704", message)));
             };
-            if id == self.acting {
+            if id == self.maker {
                 let error = SqlError::new("55006", "current user cannot be dropped");
                 return Err(clause.refuse(error));
             }
@@ -373,9 +372,10 @@ impl Schema {
         let mut all: Vec<String> =
             owned.map(|(subject, _)| format!("owner of {}", self.described(subject))).collect();
         let is_its = |own: &super::acl::AclItem| own.grantee == id || own.grantor == id;
-        let granted = rights.acls.iter().filter(|(subject, acl)| {
-            self.owner_of(subject) != id && acl.0.iter().any(is_its)
-        });
+        let granted = rights
+            .acls
+            .iter()
+            .filter(|(subject, acl)| self.owner_of(subject) != id && acl.0.iter().any(is_its));
         all.extend(granted.map(|(subject, _)| format!("privileges for {}", self.described(subject))));
         for own in &rights.defaults {
             if own.role == id {
@@ -395,7 +395,7 @@ impl Schema {
                 false => Err(clause.refuse(denied("must be superuser to alter superusers"))),
             };
         }
-        if !self.changes_roles() && !self.roles().is_admin(self.acting, role) {
+        if !self.changes_roles() && !self.roles().is_admin(self.maker, role) {
             let message = format!("must have admin option on role \"{}\"", self.role_name(role));
             return Err(clause.refuse(denied(message)));
         }
@@ -428,7 +428,7 @@ impl Schema {
                 let (role, member) = (self.role_name(role), self.role_name(*member));
                 return refuse(format!("role \"{role}\" is a member of role \"{member}\""), "0LP01");
             }
-            let grantor = self.acting;
+            let grantor = self.maker;
             let all = &mut self.rights_mut().roles.memberships;
             match all.iter_mut().find(|own| own.role == role && own.member == *member) {
                 Some(own) if own.admin || !admin => {}
@@ -474,7 +474,7 @@ impl Schema {
         if clause.skip(&["GRANTED", "BY"]) {
             let grantor = clause.role()?;
             let grantor = self.role_meant(&grantor, clause)?;
-            if grantor != self.acting && !self.acts_as_superuser() {
+            if grantor != self.maker && !self.acts_as_superuser() {
                 return Err(clause.refuse(denied("must be superuser to set grantor")));
             }
         }

@@ -4,9 +4,7 @@
 use super::catalogs::catalog_oid;
 use super::numbered::handler_oid;
 use super::types::{SCALARS, TYPES, storage_of, text_function, type_oids};
-use super::{
-    BOOL, Cell, INT, PUBLIC, SYSTEM, SystemRelation, TEXT, TEXTS,
-};
+use super::{BOOL, Cell, INT, PUBLIC, SYSTEM, SystemRelation, TEXT, TEXTS};
 use crate::schema::Schema;
 use crate::subject::Subject;
 use crate::types::{in_schema_of, short};

@@ -2,11 +2,10 @@
 
 use super::information_schema::DATABASE;
 use super::{Cell, SystemRelation, TEXT};
-use crate::roles::acl::{Acl, AclItem, AclKind};
+use crate::roles::acl::{Acl, AclItem, AclKind, RoleId, WORDS};
 use crate::schema::Schema;
 use crate::subject::Subject;
 use crate::types::short;
-use std::collections::BTreeMap;
 
 impl Schema {
     /// Returns a view about privileges; `None` for any other name.
@@ -33,10 +32,12 @@ impl Schema {
         !(view.starts_with("role_") && is_public) && self.sees_grants_of(item)
     }
 
-    fn relations_with_acls(&self) -> impl Iterator<Item = (String, Acl)> {
+    fn relations_with_acls(&self) -> impl Iterator<Item = (String, Acl, RoleId)> {
         let all = self.owned_subjects().into_iter();
         all.filter_map(|own| match (&own, self.acl_kind(&own)) {
-            (Subject::Relation(name), Some(AclKind::Table)) => Some((name.clone(), self.acl_of(&own))),
+            (Subject::Relation(name), Some(AclKind::Table)) => {
+                Some((name.clone(), self.acl_of(&own), self.owner_of(&own)))
+            }
             _ => None,
         })
     }
@@ -53,8 +54,8 @@ impl Schema {
             ("with_hierarchy", TEXT),
         ];
         let mut rows = Vec::new();
-        for (name, acl) in self.relations_with_acls() {
-            for item in self.exploded(&acl).into_iter().filter(|item| self.shows(view, item)) {
+        for (name, acl, owner) in self.relations_with_acls() {
+            for item in self.exploded(&acl, owner).into_iter().filter(|item| self.shows(view, item)) {
                 let is_select = matches!(&item[2], Cell::Text(word) if word == "SELECT");
                 let [grantor, grantee, word, is_grantable] = item;
                 rows.push(vec![
@@ -85,25 +86,26 @@ impl Schema {
             ("is_grantable", TEXT),
         ];
         let mut rows = Vec::new();
-        for (name, acl) in self.relations_with_acls() {
+        for (name, acl, owner) in self.relations_with_acls() {
             let names: Vec<String> = match (self.catalog.table(&name), self.view(&name)) {
                 (Ok(table), _) => table.visible().iter().map(|own| own.name.clone()).collect(),
                 (_, Some(view)) => self.view_columns(view).into_iter().map(|(name, _)| name).collect(),
                 _ => Vec::new(),
             };
             for column in names {
-                // One item for each grantor and grantee.
-                let mut merged: BTreeMap<(u32, u32), AclItem> = BTreeMap::new();
+                // As in PostgreSQL, each privilege is there once with and once without the right to grant it.
                 let own = self.acl_of(&Subject::Column(name.clone(), column.clone()));
+                let mut all = Acl::default();
                 for item in acl.0.iter().chain(&own.0) {
-                    let privileges = item.privileges & AclKind::Column.all();
-                    let known = merged.entry((item.grantor, item.grantee));
-                    let known = known.or_insert(AclItem { privileges: 0, options: 0, ..*item });
-                    known.privileges |= privileges;
-                    known.options |= item.options & privileges;
+                    for (privilege, ..) in WORDS {
+                        let (privileges, options) = (item.privileges & privilege, item.options & privilege);
+                        let single = AclItem { privileges, options, ..*item };
+                        if privileges & AclKind::Column.all() != 0 && !all.0.contains(&single) {
+                            all.0.push(single);
+                        }
+                    }
                 }
-                let all = Acl(merged.into_values().collect());
-                for item in self.exploded(&all).into_iter().filter(|item| self.shows(view, item)) {
+                for item in self.exploded(&all, owner).into_iter().filter(|item| self.shows(view, item)) {
                     let [grantor, grantee, word, is_grantable] = item;
                     rows.push(vec![
                         grantor,
@@ -136,8 +138,9 @@ impl Schema {
         ];
         let mut rows = Vec::new();
         for own in self.procedures() {
-            let acl = self.acl_of(&Subject::Routine(own.name.clone()));
-            for item in self.exploded(&acl).into_iter().filter(|item| self.shows(view, item)) {
+            let subject = Subject::Routine(own.name.clone());
+            let (acl, owner) = (self.acl_of(&subject), self.owner_of(&subject));
+            for item in self.exploded(&acl, owner).into_iter().filter(|item| self.shows(view, item)) {
                 let [grantor, grantee, word, is_grantable] = item;
                 rows.push(vec![
                     grantor,
@@ -170,9 +173,10 @@ impl Schema {
         ];
         let mut rows = Vec::new();
         for own in self.catalog.tables().filter(|own| own.sequence.is_some()) {
-            let acl = self.acl_of(&Subject::Relation(own.name.clone()));
+            let subject = Subject::Relation(own.name.clone());
+            let (acl, owner) = (self.acl_of(&subject), self.owner_of(&subject));
             let is_usage = |item: &[Cell; 4]| matches!(&item[2], Cell::Text(word) if word == "USAGE");
-            let all = self.exploded(&acl).into_iter().filter(is_usage);
+            let all = self.exploded(&acl, owner).into_iter().filter(is_usage);
             for item in all.filter(|item| self.shows(view, item)) {
                 let [grantor, grantee, word, is_grantable] = item;
                 rows.push(vec![

@@ -7,7 +7,28 @@ use super::{Cell, SystemRelation};
 
 /// The relations that are no queries: the columns of each, as in `catalogs`. One that Reprise does not know
 /// is empty, because its objects are not supported.
-const COLUMNS: [(&str, &str); 36] = [
+const COLUMNS: [(&str, &str); 41] = [
+    (
+        "column_privileges",
+        "grantor ?t, grantee ?t, table_catalog ?t, table_schema ?t, table_name ?t, column_name ?t, \
+         privilege_type ?t, is_grantable ?t",
+    ),
+    ("enabled_roles", "role_name ?t"),
+    (
+        "role_column_grants",
+        "grantor ?t, grantee ?t, table_catalog ?t, table_schema ?t, table_name ?t, column_name ?t, \
+         privilege_type ?t, is_grantable ?t",
+    ),
+    (
+        "role_table_grants",
+        "grantor ?t, grantee ?t, table_catalog ?t, table_schema ?t, table_name ?t, privilege_type ?t, \
+         is_grantable ?t, with_hierarchy ?t",
+    ),
+    (
+        "table_privileges",
+        "grantor ?t, grantee ?t, table_catalog ?t, table_schema ?t, table_name ?t, privilege_type ?t, \
+         is_grantable ?t, with_hierarchy ?t",
+    ),
     ("administrable_role_authorizations", "grantee ?t, role_name ?t, is_grantable ?t"),
     ("applicable_roles", "grantee ?t, role_name ?t, is_grantable ?t"),
     (

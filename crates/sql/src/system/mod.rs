@@ -127,7 +127,8 @@ impl Schema {
             None => {
                 let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
                 let described = self.relations_catalog(name).or_else(|| self.routines_catalog(name));
-                let known = described.or_else(|| self.roles_catalog(name)).or_else(|| self.other_catalog(name));
+                let known =
+                    described.or_else(|| self.roles_catalog(name)).or_else(|| self.other_catalog(name));
                 let known = known.or_else(|| views::empty(name));
                 catalogs::completed(name, known)
             }

@@ -222,7 +222,15 @@ impl Schema {
                 for (place, column) in index.columns.iter().enumerate() {
                     let (name, ty) = (index_column_name(table, *column), table.columns[*column].ty);
                     let dimensions = i64::from(ty.is_array());
-                    add((index_oid(index), &index.name), place, &name, ty, (false, false, dimensions), "", "");
+                    add(
+                        (index_oid(index), &index.name),
+                        place,
+                        &name,
+                        ty,
+                        (false, false, dimensions),
+                        "",
+                        "",
+                    );
                 }
             }
         }

@@ -202,9 +202,10 @@ impl Schema {
         ];
         let names = self.namespace_names();
         let rows = self.rights.defaults.iter().enumerate().map(|(place, own)| {
-            let namespace = own.namespace.as_ref().and_then(|name| {
-                names.iter().find(|(_, known)| known == name).map(|(oid, _)| *oid)
-            });
+            let namespace = own
+                .namespace
+                .as_ref()
+                .and_then(|name| names.iter().find(|(_, known)| known == name).map(|(oid, _)| *oid));
             vec![
                 (7_000_000 + place as i64).into(),
                 i64::from(own.role).into(),
@@ -244,7 +245,7 @@ impl Schema {
     }
 
     /// Returns the rows of a list of privileges: grantor, grantee, privilege, whether it may be granted.
-    pub(super) fn exploded(&self, acl: &Acl) -> Vec<[Cell; 4]> {
+    pub(super) fn exploded(&self, acl: &Acl, owner: RoleId) -> Vec<[Cell; 4]> {
         let mut rows = Vec::new();
         for item in &acl.0 {
             for (privilege, _, word) in crate::roles::acl::WORDS {
@@ -255,7 +256,7 @@ impl Schema {
                     PUBLIC => "PUBLIC".into(),
                     role => self.role_name(role).into(),
                 };
-                let is_owner = item.grantee == item.grantor;
+                let is_owner = item.grantee != PUBLIC && self.has_privileges_of(item.grantee, owner);
                 let is_grantable = is_owner || item.options & privilege != 0;
                 let is_grantable = if is_grantable { "YES" } else { "NO" };
                 rows.push([self.role_name(item.grantor).into(), grantee, word.into(), is_grantable.into()]);
