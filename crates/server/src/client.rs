@@ -174,7 +174,8 @@ impl Client {
         server: Arc<Server>,
         registered: Registered,
         output: Output,
-        (user, role): (&str, u32),
+        user: &str,
+        role: u32,
         asked: Vec<(String, String)>,
     ) -> Self {
         let bytes = server.pool().database().statement_bytes();

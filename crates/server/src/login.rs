@@ -23,24 +23,35 @@ pub(crate) fn password_of(server: &Server, user: &str) -> Option<Password> {
     })
 }
 
-/// Returns the number of the role as which an authenticated user acts.
-///
-/// # Errors
-/// `28000`: the role has no LOGIN. `53300`: it has as many connections as it may have.
-pub(crate) fn role_at_login(server: &Server, user: &str) -> Result<u32, SqlError> {
-    let connections = server.connections.all();
-    let count = connections.iter().filter(|own| own.presence.user() == user).count();
-    server.pool().database().with_definitions(|schema| {
-        let Some((id, role)) = schema.role(user) else { return Ok(Schema::first_superuser()) };
-        if !role.logs_in {
-            return Err(SqlError::new("28000", format!("role \"{user}\" is not permitted to log in")));
-        }
-        let limit = usize::try_from(role.connections).unwrap_or(usize::MAX);
-        if count >= limit && !role.is_superuser {
-            return Err(SqlError::new("53300", format!("too many connections for role \"{user}\"")));
-        }
-        Ok(id)
-    })
+/// An authenticated user.
+pub(crate) struct Login {
+    /// The number of the role as which the user acts.
+    pub(crate) role: u32,
+    pub(crate) is_superuser: bool,
+}
+
+impl Login {
+    /// Returns the login of an authenticated user.
+    ///
+    /// # Errors
+    /// `28000`: the role has no LOGIN. `53300`: it has as many connections as it may have.
+    pub(crate) fn of(server: &Server, user: &str) -> Result<Self, SqlError> {
+        let connections = server.connections.all();
+        let count = connections.iter().filter(|own| own.presence.user() == user).count();
+        server.pool().database().with_definitions(|schema| {
+            let Some((role, known)) = schema.role(user) else {
+                return Ok(Self { role: Schema::first_superuser(), is_superuser: true });
+            };
+            if !known.logs_in {
+                return Err(SqlError::new("28000", format!("role \"{user}\" is not permitted to log in")));
+            }
+            let limit = usize::try_from(known.connections).unwrap_or(usize::MAX);
+            if count >= limit && !known.is_superuser {
+                return Err(SqlError::new("53300", format!("too many connections for role \"{user}\"")));
+            }
+            Ok(Self { role, is_superuser: known.is_superuser })
+        })
+    }
 }
 
 /// Returns the role of a connection's user.

@@ -94,7 +94,7 @@ impl fmt::Display for UsersError {
 impl std::error::Error for UsersError {}
 
 impl Users {
-    /// Reads lines of `name:verifier`, with verifiers in PostgreSQL's form (see `reprise::verifier`). Skips empty
+    /// Reads lines of `name:verifier`, with verifiers in PostgreSQL's form. Skips empty
     /// lines and lines that begin with `#`.
     ///
     /// # Errors

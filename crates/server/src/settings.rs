@@ -6,6 +6,7 @@
 mod identity;
 mod known;
 mod layers;
+mod roles;
 mod shown;
 mod values;
 

@@ -5,6 +5,7 @@ use crate::attendance::Attended;
 use crate::hold;
 use crate::link::Link;
 use crate::listener::{Connection, Peer};
+use crate::login::{Login, password_of};
 use crate::presence::Presence;
 use crate::shape::{is_encryption_request, is_sasl_initial};
 use crate::tls::Tls;
@@ -237,6 +238,15 @@ async fn refuse_with<T>(link: &Link, error: &SqlError) -> io::Result<T> {
     Err(protocol_violation(&error.message))
 }
 
+/// Authenticates a client. Returns the role as which it acts.
+async fn logged_in(link: &mut Link, server: &Server, user: &str, is_secure: bool) -> io::Result<Login> {
+    authenticate(link, user, is_secure, server).await?;
+    match Login::of(server, user) {
+        Ok(login) => Ok(login),
+        Err(error) => refuse_with(link, &error).await,
+    }
+}
+
 async fn welcome(
     mut link: Link,
     startup: Startup,
@@ -269,12 +279,7 @@ async fn welcome(
     if let Some(limit) = server.is_full() {
         return refuse(&link, "53300", &too_many(limit)).await;
     }
-    authenticate(&mut link, &user, is_secure, server).await?;
-    let role = match crate::login::role_at_login(server, &user) {
-        Ok(role) => role,
-        Err(error) => return refuse_with(&link, &error).await,
-    };
-    let is_superuser = server.pool().database().with_definitions(|schema| schema.is_superuser(role));
+    let Login { role, is_superuser } = logged_in(&mut link, server, &user, is_secure).await?;
     let admitted = match stranger.admit() {
         Ok(admitted) => admitted,
         Err(limit) => return refuse(&link, "53300", &too_many(limit)).await,
@@ -364,7 +369,7 @@ async fn authenticate(link: &mut Link, user: &str, is_secure: bool, server: &Ser
         return refuse(link, "08P01", "expected SASL response").await;
     };
     // An unknown user goes through the same exchange, so that a client cannot find out which users exist.
-    let known = crate::login::password_of(server, user);
+    let known = password_of(server, user);
     let is_known = known.is_some();
     let password = known.unwrap_or_else(|| users.password(user));
     let data = first.data.unwrap_or_default();

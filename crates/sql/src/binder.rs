@@ -3,7 +3,7 @@
 use crate::error::StatementError;
 use crate::plan::{Origins, Queries};
 use crate::roles::acl::RoleId;
-use crate::roles::needs::Need;
+use crate::roles::need::Need;
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::without_limits;

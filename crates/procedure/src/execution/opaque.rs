@@ -54,7 +54,7 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
                 Ok(())
             }
             Opaque::Text { text, arguments, rows, found, role } => {
-                self.run_text((text, *role), arguments, rows, *found, machine)
+                self.run_text(text, *role, arguments, rows, *found, machine)
             }
             Opaque::EndTransaction { commit } => self.data.end_transaction(*commit),
         }
@@ -62,7 +62,8 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
 
     fn run_text(
         &mut self,
-        (text, role): (&Expression, u32),
+        text: &Expression,
+        role: u32,
         arguments: &[(Expression, Type)],
         destination: &Destination,
         found: Option<Register>,

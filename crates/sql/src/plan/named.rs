@@ -3,7 +3,7 @@
 use super::{Binder, Bound, Named, Relation, Rows};
 use crate::error::StatementError;
 use crate::roles::acl::RoleId;
-use crate::roles::needs::names_of;
+use crate::roles::need::names_of;
 use crate::roles::role::BOOTSTRAP;
 use crate::schema::View;
 use crate::subject::Subject;

@@ -7,7 +7,7 @@ use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::oids::table_oid;
 use crate::roles::acl;
-use crate::roles::needs::names_of;
+use crate::roles::need::names_of;
 use crate::subscripts::Subscripted;
 use crate::trigger::WrittenRow;
 use crate::types::{object_name, short};

@@ -14,7 +14,7 @@ use crate::quoted::quoted;
 use crate::schema::{Member, Schema};
 use crate::source::Source;
 use crate::subject::Subject;
-use procedure::{ByValueCause, Procedure, SqlError};
+use procedure::{Procedure, SqlError};
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
@@ -128,10 +128,4 @@ impl Schema {
             _ => Ok(()),
         }
     }
-}
-
-/// Returns a routine as it is kept for a role: calls of a variant are logged by value.
-pub(crate) fn logged_for(role: RoleId, own: Procedure) -> Procedure {
-    let cause = Some(ByValueCause::Moment).filter(|_| role != BOOTSTRAP);
-    Procedure { by_value: own.by_value.clone().or(cause), ..own }
 }

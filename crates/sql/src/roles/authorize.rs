@@ -225,6 +225,20 @@ impl Schema {
             ast::Stmt::AlterFunction(_) | ast::Stmt::AlterProcedure(_) => {
                 owner(paths().next().map(|path| Subject::Routine(last_name(&path))))
             }
+            ast::Stmt::Truncate(_) => {
+                let names = paths().map(|path| Subject::Relation(object_name(&path)));
+                let known = names.filter_map(|own| self.known(own));
+                known.map(|own| Demand::Privilege(own, TRUNCATE)).collect()
+            }
+            ast::Stmt::CommentOn(comment) => self.demands_of_comment(comment),
+            drop => self.demands_of_drop(drop),
+        }
+    }
+
+    /// Returns what a role needs for a DROP; nothing for any other statement.
+    fn demands_of_drop(&self, statement: &ast::Stmt) -> Vec<Demand> {
+        let paths = || statement.syntax().descendants().filter_map(ast::PathRef::cast);
+        match statement {
             ast::Stmt::DropTable(_)
             | ast::Stmt::DropIndex(_)
             | ast::Stmt::DropView(_)
@@ -245,12 +259,6 @@ impl Schema {
                 let names = paths().map(|path| Subject::Routine(last_name(&path)));
                 names.filter_map(|own| self.known(own)).map(Demand::Dropped).collect()
             }
-            ast::Stmt::Truncate(_) => {
-                let names = paths().map(|path| Subject::Relation(object_name(&path)));
-                let known = names.filter_map(|own| self.known(own));
-                known.map(|own| Demand::Privilege(own, TRUNCATE)).collect()
-            }
-            ast::Stmt::CommentOn(comment) => self.demands_of_comment(comment),
             _ => Vec::new(),
         }
     }

@@ -344,7 +344,7 @@ impl Schema {
             }
         }
         // As in PostgreSQL, what the role may not grant is not granted, without an error.
-        apply(&mut acl, privileges & options, (owner, grantor), tail, roles)
+        apply(&mut acl, privileges & options, owner, grantor, tail, roles)
             .map_err(|error| clause.refuse(error))?;
         if kind == AclKind::Column && acl.0.is_empty() {
             self.rights_mut().acls.remove(subject);
@@ -411,7 +411,7 @@ impl Schema {
                     return Err(clause.refuse(SqlError::new("3F000", message)));
                 }
                 let privileges = named.privileges.unwrap_or(known);
-                self.change_default(role, namespace, (kind, privileges), &tail)
+                self.change_default(role, namespace, kind, privileges, &tail)
                     .map_err(|error| clause.refuse(error))?;
             }
         }
@@ -422,14 +422,15 @@ impl Schema {
         &mut self,
         role: RoleId,
         namespace: Option<String>,
-        (kind, privileges): (AclKind, Privileges),
+        kind: AclKind,
+        privileges: Privileges,
         tail: &Tail,
     ) -> Result<(), SqlError> {
         let default = if namespace.is_none() { kind.default(role) } else { Acl::default() };
         let is_it = |own: &DefaultAcl| own.role == role && own.kind == kind && own.namespace == namespace;
         let place = self.rights.defaults.iter().position(is_it);
         let mut acl = place.map_or_else(|| default.clone(), |place| self.rights.defaults[place].acl.clone());
-        apply(&mut acl, privileges, (role, role), tail, self.roles())?;
+        apply(&mut acl, privileges, role, role, tail, self.roles())?;
         let defaults = &mut self.rights_mut().defaults;
         if let Some(place) = place {
             defaults.remove(place);
@@ -448,7 +449,8 @@ impl Schema {
 fn apply(
     acl: &mut Acl,
     privileges: Privileges,
-    (owner, grantor): (RoleId, RoleId),
+    owner: RoleId,
+    grantor: RoleId,
     tail: &Tail,
     known: &dyn super::acl::Inheritance,
 ) -> Result<(), SqlError> {

@@ -5,17 +5,19 @@
 //! Not here: what queries and writes need, which the binder notes (`needs`).
 
 pub(crate) mod acl;
-pub(crate) mod acting;
+mod acting;
 mod authorize;
 mod clause;
 mod grants;
-pub(crate) mod needs;
+pub(crate) mod need;
+mod needs;
 mod objects;
 mod owned;
 mod password;
 pub(crate) mod rights;
 pub(crate) mod role;
 mod statements;
+pub(crate) mod variant;
 
 pub use password::{needs_verifier, with_verifier};
 pub use role::Role;

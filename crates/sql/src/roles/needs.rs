@@ -7,37 +7,13 @@
 //! Held by: `reprise_workload::roles` (the matrix beside PostgreSQL).
 
 use super::acl::{EXECUTE, Privileges, RoleId, SELECT, UPDATE, USAGE};
+use super::need::{Need, RelationNeed, names_of};
 use super::rights::namespace_in;
 use crate::binder::Binder;
 use crate::subject::Subject;
 use catalog::Table;
 use procedure::{Raise, SqlError, Statement};
 use std::collections::BTreeSet;
-
-/// What a statement needs on one relation.
-#[derive(Clone, Debug)]
-pub(crate) struct RelationNeed {
-    relation: String,
-    /// The role whose privileges count.
-    role: RoleId,
-    privilege: Privileges,
-    /// The names of the relation's columns.
-    names: Vec<String>,
-    /// The columns that the statement refers to.
-    columns: BTreeSet<usize>,
-    /// Whether the privilege is needed without a column.
-    always: bool,
-}
-
-/// A privilege that a statement needs.
-#[derive(Clone, Debug)]
-pub(crate) enum Need {
-    Relation(RelationNeed),
-    /// One of some privileges on an object.
-    Object(Subject, RoleId, Privileges),
-    /// To be a superuser, for a relation of the system.
-    Superuser(String),
-}
 
 impl Binder<'_> {
     /// Returns whether the privileges of a role are checked.
@@ -181,9 +157,4 @@ impl Binder<'_> {
         self.follows_role |= inner.follows_role;
         self.is_refused |= inner.is_refused;
     }
-}
-
-/// Returns the names of a table's visible columns.
-pub(crate) fn names_of(table: &Table) -> Vec<String> {
-    table.visible().iter().map(|own| own.name.clone()).collect()
 }

@@ -27,19 +27,26 @@ pub fn with_verifier(statement: &str, verifier: impl FnOnce(&str) -> String) -> 
     let Some(password) = super::clause::literal_text(&statement[range.clone()]) else {
         return Ok(statement.to_owned());
     };
-    let is_md5 = password.len() == 35
-        && password.starts_with("md5")
-        && password[3..].bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_md5 {
-        let error = SqlError::new("0A000", "MD5 hashes of passwords are not supported");
-        return Err(error.with_hint("Give the password itself, or a verifier for SCRAM-SHA-256."));
-    }
+    refuse_hash(&password)?;
     if password.is_empty() || is_verifier(&password) {
         return Ok(statement.to_owned());
     }
     let mut text = statement.to_owned();
     text.replace_range(range, &format!("'{}'", verifier(&password)));
     Ok(text)
+}
+
+/// Refuses a password that is an MD5 hash.
+///
+/// # Errors
+/// `0A000`.
+pub(crate) fn refuse_hash(password: &str) -> Result<(), SqlError> {
+    let digits = password.strip_prefix("md5").filter(|digits| digits.len() == 32);
+    if !digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+        return Ok(());
+    }
+    let error = SqlError::new("0A000", "MD5 hashes of passwords are not supported");
+    Err(error.with_hint("Give the password itself, or a verifier for SCRAM-SHA-256."))
 }
 
 /// Returns whether a password is a verifier for SCRAM-SHA-256.

@@ -3,6 +3,7 @@
 
 use super::acl::RoleId;
 use super::clause::{Clause, RoleName};
+use super::password::refuse_hash;
 use super::role::{BOOTSTRAP, DATABASE_OWNER, Membership, Role};
 use crate::error::StatementError;
 use crate::schema::Schema;
@@ -66,6 +67,7 @@ impl Options {
                 set(clause, &mut own.password, None)?;
             } else if clause.skip(&["ENCRYPTED", "PASSWORD"]) || clause.skip(&["PASSWORD"]) {
                 let text = clause.text()?;
+                refuse_hash(&text).map_err(|error| clause.refuse(error))?;
                 set(clause, &mut own.password, Some(text))?;
             } else if clause.skip(&["VALID", "UNTIL"]) {
                 let text = clause.text()?;

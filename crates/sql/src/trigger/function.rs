@@ -7,7 +7,7 @@ use super::error_at;
 use crate::StatementError;
 use crate::binder::{Binder, Name, TriggerFrame, Typed, Variable};
 use crate::oids::table_oid;
-use crate::roles::acting::logged_for;
+use crate::roles::variant::logged_for;
 use crate::routine::Routine;
 use crate::schema::{CompiledTrigger, Schema, unsupported};
 use crate::source::Source;

@@ -425,6 +425,6 @@ fn roles_objects_and_grants_are_postgresqls() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match number("REPRISE_SEED") {
         Some(seed) => play(seed, &server),
-        None => (0..number("REPRISE_HISTORIES").unwrap_or(12)).for_each(|seed| play(seed, &server)),
+        None => (0..number("REPRISE_HISTORIES").unwrap_or(6)).for_each(|seed| play(seed, &server)),
     }
 }
