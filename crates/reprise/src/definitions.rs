@@ -44,13 +44,29 @@ pub(crate) struct Version {
     pub(crate) schema: Schema,
     pub(crate) tables: Tables,
     pub(crate) procedures: HashMap<String, Arc<Procedure>>,
+    /// The definitions as other roles than the first superuser use them, as far as they were asked for.
+    by_role: Mutex<HashMap<u32, Arc<Schema>>>,
 }
 
 impl Version {
     pub(crate) fn new(number: u64, schema: Schema, tables: Tables) -> Self {
         let procedures = schema.procedures();
         let procedures = procedures.map(|known| (known.name.clone(), Arc::clone(known))).collect();
-        Self { number, schema, tables, procedures }
+        Self { number, schema, tables, procedures, by_role: Mutex::default() }
+    }
+
+    /// Calls a function with the definitions as a role uses them.
+    pub(crate) fn with_schema_of<T>(&self, role: u32, act: impl FnOnce(&Schema) -> T) -> T {
+        if role == Schema::first_superuser() {
+            return act(&self.schema);
+        }
+        let known = hold(&self.by_role).get(&role).cloned();
+        let schema = known.unwrap_or_else(|| {
+            let made = Arc::new(self.schema.acting_as(role));
+            hold(&self.by_role).insert(role, Arc::clone(&made));
+            made
+        });
+        act(&schema)
     }
 
     /// Compiles the procedures that are not compiled yet.
@@ -250,9 +266,11 @@ impl Definitions {
         }
     }
 
-    /// Returns the effect of a statement under the current definitions.
+    /// Returns the effect of a statement under the current definitions, if its role may make it.
     pub(crate) fn effect_of(&self, statement: &str) -> Result<Effect, Error> {
-        Ok(self.current().schema.apply_unchecked(statement)?.1)
+        let current = self.current();
+        current.schema.authorize(statement)?;
+        Ok(current.schema.apply_unchecked(statement)?.1)
     }
 
     /// Applies a definition as a transaction of `workspace`, while no other session is active. A new routine
@@ -292,8 +310,10 @@ impl Definitions {
     }
 }
 
-/// Applies a statement. A new routine whose body names what does not exist is refused if `checks_bodies`.
+/// Applies a statement, if its role may make it. A new routine whose body names what does not exist is
+/// refused if `checks_bodies`.
 pub(crate) fn apply(schema: &Schema, text: &str, checks_bodies: bool) -> Result<(Schema, Effect), Error> {
+    schema.authorize(text)?;
     Ok(if checks_bodies { schema.apply(text)? } else { schema.apply_unchecked(text)? })
 }
 

@@ -40,6 +40,7 @@ mod maintenance;
 mod moment;
 mod opening;
 mod overview;
+mod password;
 mod recovering;
 mod rows;
 mod sequences;
@@ -62,6 +63,7 @@ pub use memory::{Account, Reserved};
 pub use native::Compile;
 pub use opening::{Lock, read_alone};
 pub use overview::{LastCheckpoint, LogDevice, Overview};
+pub use password::verifier;
 pub use procedure::{
     Conflict, CurrentNumbers, ErrorObject, Notice, Nowhere, RecoveryProgress, RowSink, Severity, SqlError,
 };

@@ -108,6 +108,10 @@ impl Surroundings for Inner {
                 [_, LiveValue::Int(1)] => LiveValue::Null,
                 _ => return Some(Err(without_server("current_setting()"))),
             },
+            LiveFunction::SessionUser => {
+                let version = self.definitions.current();
+                version.schema.role_name(sql::Schema::first_superuser()).into()
+            }
             LiveFunction::BackendPid => i64::from(std::process::id()).into(),
             LiveFunction::CurrentTransaction => return Some(Err(without_server("txid_current()"))),
             _ => return None,

@@ -165,6 +165,11 @@ impl Database {
         }
     }
 
+    /// Calls a function with the current definitions. They may not be durable yet.
+    pub fn with_definitions<T>(&self, act: impl FnOnce(&sql::Schema) -> T) -> T {
+        act(&self.inner.definitions.current().schema)
+    }
+
     /// Returns the procedures and functions, and the number of the definitions, which changes with them.
     pub fn procedures(&self) -> (u64, Vec<Arc<Procedure>>) {
         let version = self.inner.definitions.current();

@@ -175,10 +175,12 @@ impl Client {
         registered: Registered,
         output: Output,
         user: &str,
+        role: u32,
         asked: Vec<(String, String)>,
     ) -> Self {
         let bytes = server.pool().database().statement_bytes();
         let mut settings = Settings::new(user, &server.options, bytes);
+        settings.logged_in(&server, role);
         let mut refused = Vec::new();
         for (name, value) in asked {
             // A setting that the server does not support is a warning, not an error, so that the client can
@@ -310,6 +312,7 @@ impl Client {
         session.set_lock_timeout(limits.lock_timeout);
         session.set_access(self.settings.access());
         session.check_bodies(self.settings.checks_bodies());
+        session.act_as(self.settings.identity().role());
         let was_open = session.transaction_state() != TransactionState::None;
         self.lend();
         self.own.begins(was_open);
@@ -559,6 +562,7 @@ fn stands_alone(text: &str) -> bool {
             | "grant"
             | "import"
             | "reindex"
+            | "reassign"
             | "refresh"
             | "revoke"
             | "truncate"

@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 /// Serves an authenticated client until it disconnects or the server stops.
 pub(crate) async fn run(greeted: Greeted, server: Arc<Server>) -> io::Result<()> {
-    let Greeted { mut link, registered, user, settings, admitted: _admitted } = greeted;
+    let Greeted { mut link, registered, user, role, settings, admitted: _admitted } = greeted;
     link.output.answers_of(&server);
     let attended = Arc::clone(&registered.attended);
-    let mut client = Client::new(Arc::clone(&server), registered, link.output.clone(), &user, settings);
+    let mut client = Client::new(Arc::clone(&server), registered, link.output.clone(), &user, role, settings);
     let result = answer(&mut link, &mut client).await;
     if let Err(error) = &result
         && error.kind() == io::ErrorKind::InvalidData

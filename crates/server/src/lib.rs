@@ -11,6 +11,7 @@ mod copy;
 mod http;
 mod link;
 mod listener;
+mod login;
 mod metrics;
 mod page;
 mod password;
@@ -27,7 +28,8 @@ mod wire;
 pub use http::MOST_CONNECTIONS as HTTP_CONNECTIONS;
 pub use link::Decoder;
 pub use listener::{Listener, SocketFile};
-pub use password::{Users, UsersError, verifier};
+pub use password::{Users, UsersError};
+pub use reprise::verifier;
 pub use tls::Tls;
 
 use admission::Admission;

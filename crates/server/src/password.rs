@@ -31,7 +31,7 @@ impl fmt::Debug for Password {
 
 impl Password {
     /// Reads a verifier in PostgreSQL's form: `SCRAM-SHA-256$iterations:salt$stored key:server key`.
-    fn of(text: &str) -> Option<Self> {
+    pub(crate) fn of(text: &str) -> Option<Self> {
         let mut parts = text.strip_prefix("SCRAM-SHA-256$")?.split('$');
         let (iterations, salt) = parts.next()?.split_once(':')?;
         let (stored, server) = parts.next()?.split_once(':')?;
@@ -40,17 +40,6 @@ impl Password {
         let iterations = iterations.parse().ok().filter(|iterations| *iterations > 0)?;
         let (salt, stored_key, server_key) = (bytes(salt)?, key(stored)?, key(server)?);
         parts.next().is_none().then_some(Self { salt, iterations, stored_key, server_key })
-    }
-
-    fn plain(text: &str, salt: &[u8]) -> Self {
-        let salt = salt.to_vec();
-        let salted = gen_salted_password(text, &salt, ITERATIONS);
-        match ScramSecret::verifier_from_salted_password(salt, salted, ITERATIONS) {
-            ScramSecret::Verifier { salt, iterations, stored_key, server_key } => {
-                Self { salt, iterations, stored_key, server_key }
-            }
-            ScramSecret::SaltedPassword { .. } => unreachable!("a verifier was asked for"),
-        }
     }
 
     /// Returns a verifier that fits no password, for an unknown user. Its salt depends on the name and on a
@@ -80,15 +69,6 @@ impl Password {
     }
 }
 
-/// Returns the verifier of a password for a list of users: SCRAM-SHA-256 in PostgreSQL's form, with a random
-/// salt.
-pub fn verifier(password: &str) -> String {
-    let salt: [u8; SALT] = rand::random();
-    let Password { salt, iterations, stored_key, server_key } = Password::plain(password, &salt);
-    let [salt, stored, server] = [salt, stored_key, server_key].map(|bytes| STANDARD.encode(bytes));
-    format!("SCRAM-SHA-256${iterations}:{salt}${stored}:{server}")
-}
-
 /// The list of users, with the verifiers of their passwords.
 #[derive(Clone, Debug)]
 pub struct Users {
@@ -114,7 +94,7 @@ impl fmt::Display for UsersError {
 impl std::error::Error for UsersError {}
 
 impl Users {
-    /// Reads lines of `name:verifier`, with verifiers in PostgreSQL's form (see `verifier`). Skips empty
+    /// Reads lines of `name:verifier`, with verifiers in PostgreSQL's form. Skips empty
     /// lines and lines that begin with `#`.
     ///
     /// # Errors
@@ -151,6 +131,7 @@ impl Users {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reprise::verifier;
 
     #[test]
     fn lists_of_users_say_where_they_are_wrong() {

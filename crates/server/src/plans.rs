@@ -1,5 +1,5 @@
-//! A cache of plans of simple queries. The key is the text without its integers, because clients that write
-//! values into texts send the same few texts with other integers.
+//! A cache of plans of simple queries. The key is the role and the text without its integers, because clients
+//! that write values into texts send the same few texts with other integers.
 
 use crate::hold;
 use reprise::{Error, Parameters, Session, Statement};
@@ -41,7 +41,11 @@ impl Plans {
         let Some(Lifted { text: lifted, types, values }) = lift(text) else {
             return Ok((session.prepare_typed(text, &[])?, Parameters::default()));
         };
-        let known = self.shard(&lifted).get(&lifted).cloned();
+        let key = match session.role() == sql::Schema::first_superuser() {
+            true => lifted.clone(),
+            false => format!("{}\0{lifted}", session.role()),
+        };
+        let known = self.shard(&key).get(&key).cloned();
         // The same text may have greater integers, which have another type.
         let fits = |known: &Statement| known.parameters().iter().copied().map(Some).eq(types.iter().copied());
         if let Some(known) = known.filter(|known| fits(known) && session.is_current(known)) {
@@ -53,11 +57,11 @@ impl Plans {
             return Ok((session.prepare_typed(text, &[])?, Parameters::default()));
         };
         if text.len() <= LONGEST && session.is_current(&prepared) {
-            let mut shard = self.shard(&lifted);
+            let mut shard = self.shard(&key);
             if shard.len() >= MOST_PLANS {
                 shard.clear();
             }
-            shard.insert(lifted, prepared.clone());
+            shard.insert(key, prepared.clone());
         }
         let parameters = Parameters::of(&prepared, &values)?;
         Ok((Some(prepared), parameters))

@@ -10,6 +10,11 @@ use std::sync::Mutex;
 /// The longest text of a statement that is kept, in bytes; PostgreSQL's `track_activity_query_size`.
 const LONGEST: usize = 1024;
 
+/// The position in `pg_stat_activity` of the first column that only some roles see.
+const FIRST_HIDDEN: usize = 7;
+/// The position of the statement.
+const QUERY: usize = 20;
+
 /// What a connection is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Doing {
@@ -153,8 +158,8 @@ impl Presence {
         }
     }
 
-    /// Returns the row of `pg_stat_activity`.
-    pub(crate) fn row(&self, database: i64) -> Vec<LiveValue> {
+    /// Returns the row of `pg_stat_activity` for a connection of a role; without what it does unless `shows`.
+    pub(crate) fn row(&self, database: i64, role: u32, shows: bool) -> Vec<LiveValue> {
         let now = hold(&self.now);
         let (kind, event) = match (now.doing, now.waiting) {
             (Doing::Statement, Some(Waiting::Row)) => (Some("Lock"), Some("tuple")),
@@ -163,12 +168,12 @@ impl Presence {
             _ => (Some("Client"), Some("ClientRead")),
         };
         let null = || LiveValue::Null;
-        vec![
+        let mut row = vec![
             database.into(),
             sql::DATABASE.into(),
             i64::from(self.pid).into(),
             null(),
-            10_i64.into(),
+            i64::from(role).into(),
             self.user.as_str().into(),
             now.application.as_str().into(),
             self.client.map(|own| own.ip().to_canonical().to_string()).into(),
@@ -187,6 +192,12 @@ impl Presence {
             null(),
             now.query.as_str().into(),
             "client backend".into(),
-        ]
+        ];
+        if !shows {
+            for (place, cell) in row.iter_mut().enumerate().skip(FIRST_HIDDEN) {
+                *cell = if place == QUERY { "<insufficient privilege>".into() } else { null() };
+            }
+        }
+        row
     }
 }

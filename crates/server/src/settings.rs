@@ -3,11 +3,15 @@
 //!
 //! Not here: what PostgreSQL's settings are (`known`), what statements ask (`surroundings`).
 
+mod identity;
 mod known;
 mod layers;
+mod roles;
 mod shown;
 mod values;
 
+pub(crate) use self::identity::Identity;
+use self::identity::KnownRoles;
 use self::known::{boolean_of, is_custom, known};
 use self::layers::{TRANSACTION_READ_ONLY, Values};
 use self::values::{duration_of, memory_of, memory_text, time_text};
@@ -27,6 +31,8 @@ pub(crate) struct Settings {
     limits: Limits,
     /// Counts the changes.
     changes: u64,
+    /// The roles of the database.
+    roles: KnownRoles,
 }
 
 /// The settings at a savepoint.
@@ -106,6 +112,7 @@ impl Default for Settings {
             before: None,
             limits: Limits::default(),
             changes: 0,
+            roles: KnownRoles::default(),
         };
         settings.read_limits();
         settings
@@ -264,17 +271,18 @@ impl Settings {
             return;
         }
         for name in local {
+            if matches!(name.as_str(), "role" | "session_authorization") {
+                self.values.identity = before.identity;
+                for shown in ["role", "session_authorization", "is_superuser"] {
+                    self.values.insert(shown.into(), before.get(shown).cloned().unwrap_or_default());
+                }
+            }
             match before.get(&name) {
                 Some(value) => self.values.insert(name, value.clone()),
                 None => drop(self.values.remove(&name)),
             };
         }
         self.read_limits();
-    }
-
-    fn is_user(&self, name: &str) -> bool {
-        let user = self.values.get("session_authorization");
-        user.is_some_and(|user| user == name.trim_matches(['"', '\'']))
     }
 
     /// Returns the value that SHOW displays.
@@ -304,14 +312,20 @@ impl Settings {
         let verb = words.next().unwrap_or_default().to_lowercase();
         let body = text[verb.len()..].trim();
         if verb == "discard" || verb == "reset" && body.eq_ignore_ascii_case("all") {
-            self.values = self.initial.clone();
+            let before = std::mem::replace(&mut self.values, self.initial.clone());
+            if verb == "reset" {
+                // As in PostgreSQL, RESET ALL keeps the roles.
+                self.values.identity = before.identity;
+                for name in ["role", "session_authorization", "is_superuser"] {
+                    self.values.insert(name.into(), before.get(name).cloned().unwrap_or_default());
+                }
+            }
             self.read_limits();
             return Ok(true);
         }
         if verb == "reset" {
             let name = match body.to_lowercase().as_str() {
                 "time zone" => "timezone".to_owned(),
-                "session authorization" => return Ok(true),
                 name => name.to_owned(),
             };
             return self.set(&name, "default").map(|()| true);
@@ -325,8 +339,13 @@ impl Settings {
         if body.to_lowercase().starts_with("time zone") {
             return self.set("timezone", &unquoted(&body[9..])).map(|()| true);
         }
-        if let Some(user) = lower.strip_prefix("session authorization") {
-            return self.set("session authorization", &unquoted(user)).map(|()| true);
+        let words: Vec<&str> = lower.split_whitespace().collect();
+        if let ["session", "authorization", ..] | ["authorization", ..] = words.as_slice() {
+            let user = body.get(lower_end(body, "authorization")..).unwrap_or_default().trim();
+            if is_local && let Some((_, local)) = &mut self.before {
+                local.push("session_authorization".into());
+            }
+            return self.set("session authorization", user).map(|()| true);
         }
         let split = body.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(body.len());
         let (name, value) = body.split_at(split);
@@ -341,6 +360,9 @@ impl Settings {
                 Some((_, local)) => local.push(name.clone()),
                 None => return Ok(false),
             }
+        }
+        if name == "role" {
+            return self.set(&name, value).map(|()| true);
         }
         // As in PostgreSQL, a list of one empty name is shown with its quotes.
         let value = if name == "search_path" && value == "''" { "\"\"".into() } else { unquoted(value) };
@@ -370,11 +392,18 @@ impl Settings {
         let name = if name == "names" { "client_encoding" } else { name };
         let is_default = value.eq_ignore_ascii_case("default");
         self.check_supported(name, value, is_default)?;
+        match name {
+            "role" => return self.set_role(value, is_default),
+            "session authorization" | "session_authorization" => {
+                return self.set_session_authorization(value, is_default);
+            }
+            _ => {}
+        }
         let own = known(name);
-        let is_special = self.initial.contains_key(name) || name == "session authorization";
+        let is_special = self.initial.contains_key(name);
         match own {
             Some(own) => own.check_changeable(is_starting)?,
-            None if ["is_superuser", "session_authorization"].contains(&name) => {
+            None if name == "is_superuser" => {
                 return Err(SqlError::new("55P02", format!("parameter \"{name}\" cannot be changed")));
             }
             None if !is_special && !is_custom(name) => return Err(unrecognized(name)),
@@ -383,7 +412,6 @@ impl Settings {
         let value = match (self.initial.get(name), own) {
             // Every transaction is serializable.
             _ if matches!(name, "transaction_isolation" | "default_transaction_isolation") => return Ok(()),
-            _ if name == "session authorization" => return Ok(()),
             (Some(initial), _) if is_default => initial.clone(),
             (None, _) if is_default => {
                 // As in PostgreSQL, a setting that a client has invented stays, without a value.
@@ -423,10 +451,6 @@ impl Settings {
             "search_path" if !is_public(value) => {
                 refused("Names without a schema are those of public. Write the schema before the name.")
             }
-            "role" | "session authorization" if value.eq_ignore_ascii_case("none") || self.is_user(value) => {
-                Ok(())
-            }
-            "role" | "session authorization" => refused("A session keeps the user of its connection."),
             _ => Ok(()),
         }
     }
@@ -464,6 +488,11 @@ impl Settings {
         let of = |name: &'static str| Some((name, self.values.get(&name.to_lowercase())?.as_str()));
         REPORTED.into_iter().filter_map(of)
     }
+}
+
+/// Returns where a word ends in a text, whatever the case of its letters.
+fn lower_end(text: &str, word: &str) -> usize {
+    text.to_ascii_lowercase().find(word).map_or(text.len(), |at| at + word.len())
 }
 
 /// Returns the stored form of a style of dates. The order of day and month is that of the input, which has
@@ -504,8 +533,6 @@ mod tests {
             "session_replication_role = replica",
             "bytea_output = 'escape'",
             "extra_float_digits = 0",
-            "ROLE ada",
-            "SESSION AUTHORIZATION ada",
         ] {
             let error = settings.change(&format!("SET {fixed}"), false).unwrap_err();
             assert_eq!(error.sqlstate, "0A000", "{fixed}");

@@ -5,6 +5,7 @@ use crate::attendance::Attended;
 use crate::hold;
 use crate::link::Link;
 use crate::listener::{Connection, Peer};
+use crate::login::{Login, password_of};
 use crate::presence::Presence;
 use crate::shape::{is_encryption_request, is_sasl_initial};
 use crate::tls::Tls;
@@ -150,6 +151,8 @@ pub(crate) struct Greeted {
     pub(crate) link: Link,
     pub(crate) registered: Registered,
     pub(crate) user: String,
+    /// The number of the role as which the user acts.
+    pub(crate) role: u32,
     /// Settings in the startup message.
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) admitted: Admitted,
@@ -235,6 +238,15 @@ async fn refuse_with<T>(link: &Link, error: &SqlError) -> io::Result<T> {
     Err(protocol_violation(&error.message))
 }
 
+/// Authenticates a client. Returns the role as which it acts.
+async fn logged_in(link: &mut Link, server: &Server, user: &str, is_secure: bool) -> io::Result<Login> {
+    authenticate(link, user, is_secure, server).await?;
+    match Login::of(server, user) {
+        Ok(login) => Ok(login),
+        Err(error) => refuse_with(link, &error).await,
+    }
+}
+
 async fn welcome(
     mut link: Link,
     startup: Startup,
@@ -267,7 +279,7 @@ async fn welcome(
     if let Some(limit) = server.is_full() {
         return refuse(&link, "53300", &too_many(limit)).await;
     }
-    authenticate(&mut link, &user, is_secure, server).await?;
+    let Login { role, is_superuser } = logged_in(&mut link, server, &user, is_secure).await?;
     let admitted = match stranger.admit() {
         Ok(admitted) => admitted,
         Err(limit) => return refuse(&link, "53300", &too_many(limit)).await,
@@ -284,7 +296,7 @@ async fn welcome(
         ("in_hot_standby", "off"),
         ("integer_datetimes", "on"),
         ("IntervalStyle", "postgres"),
-        ("is_superuser", "on"),
+        ("is_superuser", if is_superuser { "on" } else { "off" }),
         ("server_encoding", "UTF8"),
         ("server_version", crate::VERSION),
         ("session_authorization", user.as_str()),
@@ -303,7 +315,7 @@ async fn welcome(
     let options = options_of(&parameters.remove("options").unwrap_or_default());
     // Later settings win, so parameters of the startup message follow the options.
     let settings = options.into_iter().chain(parameters).filter(|(name, _)| name != "replication").collect();
-    Ok(Greeted { link, registered, user, settings, admitted })
+    Ok(Greeted { link, registered, user, role, settings, admitted })
 }
 
 /// Returns the settings in the options of a startup message, in the form of PGOPTIONS: `-c name=value` or
@@ -357,7 +369,9 @@ async fn authenticate(link: &mut Link, user: &str, is_secure: bool, server: &Ser
         return refuse(link, "08P01", "expected SASL response").await;
     };
     // An unknown user goes through the same exchange, so that a client cannot find out which users exist.
-    let password = users.password(user);
+    let known = password_of(server, user);
+    let is_known = known.is_some();
+    let password = known.unwrap_or_else(|| users.password(user));
     let data = first.data.unwrap_or_default();
     let Ok((answer, waiting)) = scram.on_client_first_message_with_secret(&data, password.secret()) else {
         return refuse(link, "28P01", &failed).await;
@@ -370,7 +384,7 @@ async fn authenticate(link: &mut Link, user: &str, is_secure: bool, server: &Ser
         return refuse(link, "08P01", "expected SASL response").await;
     };
     match waiting.on_client_final_message(&last.data) {
-        Ok(answer) if users.contains(user) => {
+        Ok(answer) if is_known => {
             link.output.put(Message::Authentication(Authentication::SASLFinal(answer.into())));
             Ok(())
         }

@@ -4,11 +4,13 @@
 //! them (`set_config`). Sessions are seen as they are at the moment of the question.
 //! Held by: `crates/server/tests/suite/moment.rs`.
 
-use crate::settings::Settings;
+use crate::login::role_of_user;
+use crate::settings::{Identity, Settings};
 use crate::startup::Asking;
 use crate::{Server, hold};
 use procedure::{LiveFunction, LiveRelation, LiveValue, Surroundings};
 use reprise::SqlError;
+use sql::Schema;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -110,17 +112,54 @@ impl OwnSession {
             return Ok(false.into());
         };
         if other.presence.user() != self.asking.user {
-            let verb = if ends { "terminated" } else { "canceled" };
-            let message = format!(
-                "must be a member of the role whose process is being {verb} or member of pg_signal_backend"
-            );
-            return Err(SqlError::new("42501", message));
+            let asker = hold(&self.lent).settings.identity();
+            let checked = |schema: &Schema| self.check_signal(schema, asker, other.presence.user(), ends);
+            server.pool().database().with_definitions(checked)?;
         }
         if ends {
             other.end();
         }
         other.cancel.raise();
         Ok(true.into())
+    }
+
+    /// Checks that the asking role may cancel or end what another user does.
+    ///
+    /// # Errors
+    /// `42501`: it may not.
+    fn check_signal(&self, schema: &Schema, asker: Identity, user: &str, ends: bool) -> Result<(), SqlError> {
+        // A user without a role may signal its own sessions.
+        let has_role = schema.role(&self.asking.user).is_some() || asker != Identity::default();
+        let (role, other) = (asker.role(), role_of_user(schema, user));
+        let refused = |message: String| Err(SqlError::new("42501", message));
+        if has_role && schema.is_superuser(other) && !schema.is_superuser(role) {
+            let what = if ends { "terminate superuser process" } else { "cancel superuser query" };
+            return refused(format!("must be a superuser to {what}"));
+        }
+        if has_role
+            && (schema.has_privileges_of(role, other) || schema.has_predefined(role, "pg_signal_backend"))
+        {
+            return Ok(());
+        }
+        let verb = if ends { "terminated" } else { "canceled" };
+        refused(format!(
+            "must be a member of the role whose process is being {verb} or member of pg_signal_backend"
+        ))
+    }
+
+    /// Returns the rows of `pg_stat_activity`. A role sees only the statements of its own sessions and of
+    /// those of its members.
+    fn activity(&self, server: &Server) -> Vec<Vec<LiveValue>> {
+        let (all, role) = (server.connections.all(), hold(&self.lent).settings.identity().role());
+        server.pool().database().with_definitions(|schema| {
+            let row = |own: &Arc<crate::attendance::Attended>| {
+                let of = role_of_user(schema, own.presence.user());
+                let shows =
+                    schema.has_privileges_of(role, of) || schema.has_predefined(role, "pg_read_all_stats");
+                own.presence.row(DATABASE, of, shows)
+            };
+            all.iter().map(row).collect()
+        })
     }
 
     fn locks(&self, server: &Server) -> Vec<Vec<LiveValue>> {
@@ -156,8 +195,7 @@ impl Surroundings for OwnSession {
         match relation {
             LiveRelation::Settings => Some(hold(&self.lent).settings.rows()),
             LiveRelation::Activity => {
-                let all = self.server.upgrade().map(|server| server.connections.all()).unwrap_or_default();
-                Some(all.iter().map(|own| own.presence.row(DATABASE)).collect())
+                Some(self.server.upgrade().map(|own| self.activity(&own)).unwrap_or_default())
             }
             LiveRelation::Locks => {
                 Some(self.server.upgrade().map(|own| self.locks(&own)).unwrap_or_default())
@@ -173,6 +211,11 @@ impl Surroundings for OwnSession {
             LiveFunction::SetConfig => return Some(self.set_config(arguments)),
             LiveFunction::CancelBackend => return Some(self.signal(arguments, false)),
             LiveFunction::TerminateBackend => return Some(self.signal(arguments, true)),
+            LiveFunction::SessionUser => {
+                let session = hold(&self.lent).settings.identity().session();
+                let name = |schema: &Schema| schema.role_name(session).to_owned();
+                self.server.upgrade().map(|own| own.pool().database().with_definitions(name)).into()
+            }
             LiveFunction::HidesPublic => hold(&self.lent).settings.hides_public().into(),
             LiveFunction::BackendPid => i64::from(asking.pid).into(),
             LiveFunction::CurrentTransaction => self.transaction().into(),

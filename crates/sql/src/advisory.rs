@@ -78,6 +78,6 @@ impl Schema {
         let (action, is_shared, of_transaction) = (*action, *is_shared, *of_transaction);
         let kind = Kind::Advisory(AdvisoryCall { action, is_shared, of_transaction, key });
         let parameters = binder.parameter_types(node)?;
-        Ok(Some(Prepared { kind, tag: "SELECT 1", parameters, columns: vec![column] }))
+        Ok(Some(Prepared { kind, tag: "SELECT 1", parameters, columns: vec![column], refused: None }))
     }
 }

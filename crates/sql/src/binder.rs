@@ -2,6 +2,8 @@
 
 use crate::error::StatementError;
 use crate::plan::{Origins, Queries};
+use crate::roles::acl::RoleId;
+use crate::roles::need::Need;
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::without_limits;
@@ -162,6 +164,14 @@ pub(crate) struct Binder<'a> {
     pub(crate) callees: BTreeSet<String>,
     /// Number of views around the one that is being bound.
     pub(crate) views_within: usize,
+    /// The privileges that the statement needs so far.
+    pub(crate) needs: Vec<Need>,
+    /// The role with whose rights relations are read and written: in a view, that of its owner.
+    pub(crate) relations_as: RoleId,
+    /// Whether the routine does something else for each role.
+    pub(crate) follows_role: bool,
+    /// Whether a statement of the routine is not allowed.
+    pub(crate) is_refused: bool,
 }
 
 impl<'a> Binder<'a> {
@@ -197,6 +207,10 @@ impl<'a> Binder<'a> {
             ends_transactions: false,
             callees: BTreeSet::new(),
             views_within: 0,
+            needs: Vec::new(),
+            relations_as: schema.acting,
+            follows_role: false,
+            is_refused: false,
         }
     }
 

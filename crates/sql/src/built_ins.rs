@@ -5,6 +5,7 @@ use crate::binder::{Binder, Typed};
 use crate::conversions::fold;
 use crate::error::StatementError;
 use crate::resolution::{Resolved, element_of, resolve};
+use crate::roles::acl;
 use crate::system::{is_absent, type_named};
 use catalog::{Datum, ScalarType, Type};
 use procedure::{
@@ -303,12 +304,18 @@ impl Binder<'_> {
     ) -> Result<Typed, StatementError> {
         self.log_by_value(ByValueCause::Sequence);
         let mut arguments = arguments.into_iter();
-        let mut sequence = || self.sequence_of(arguments.next().unwrap_or(Typed::Null), node);
+        let mut sequence = |binder: &mut Self, privileges| {
+            let id = binder.sequence_of(arguments.next().unwrap_or(Typed::Null), node)?;
+            if let Some(own) = binder.schema.catalog().tables().find(|own| own.id == id) {
+                binder.need_object(&own.name, privileges);
+            }
+            Ok::<_, StatementError>(id)
+        };
         let function = match function {
             SequenceFunction::LastVal => Function::LastNumber,
-            SequenceFunction::NextVal => Function::NextNumber(sequence()?),
-            SequenceFunction::CurrVal => Function::CurrentNumber(sequence()?),
-            SequenceFunction::SetVal => Function::SetNumber(sequence()?),
+            SequenceFunction::NextVal => Function::NextNumber(sequence(self, acl::USAGE | acl::UPDATE)?),
+            SequenceFunction::CurrVal => Function::CurrentNumber(sequence(self, acl::USAGE | acl::SELECT)?),
+            SequenceFunction::SetVal => Function::SetNumber(sequence(self, acl::UPDATE)?),
         };
         let mut values = Vec::new();
         if let Some(number) = arguments.next() {

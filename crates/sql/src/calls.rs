@@ -226,6 +226,9 @@ impl Binder<'_> {
     /// Transfers the properties of a called procedure to its caller.
     pub(crate) fn note_call(&mut self, procedure: &Procedure) {
         self.callees.insert(procedure.name.clone());
+        if !procedure.is_trigger {
+            self.need_execute(&procedure.name);
+        }
         self.uses_timestamp |= procedure.uses_timestamp;
         self.uses_seed |= procedure.uses_seed;
         self.writes |= !procedure.read_only;

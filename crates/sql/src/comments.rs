@@ -13,6 +13,7 @@ use crate::types::{last_name, object_name, short};
 use catalog::Table;
 use procedure::{Effect, SqlError};
 use squawk_syntax::ast::{self, AstNode};
+use std::collections::BTreeSet;
 
 /// Returns the error of a subject that does not exist.
 fn missing(subject: &Subject) -> SqlError {
@@ -35,6 +36,7 @@ fn missing(subject: &Subject) -> SqlError {
         Subject::Routine(name) => SqlError::new("42883", format!("function {name} does not exist")),
         Subject::Namespace(name) => SqlError::new("3F000", format!("schema \"{name}\" does not exist")),
         Subject::Type(name) => SqlError::new("42704", format!("type \"{name}\" does not exist")),
+        Subject::Database => SqlError::new("3D000", "the database does not exist"),
     }
 }
 
@@ -45,7 +47,7 @@ fn constraint_names(table: &Table) -> impl Iterator<Item = &str> {
 }
 
 /// Returns what a statement names, whether or not it exists; `None` for a kind without comments.
-fn subject_of(object: &ast::CommentObject) -> Option<Subject> {
+pub(crate) fn subject_of(object: &ast::CommentObject) -> Option<Subject> {
     use ast::CommentObject as Object;
     let relation = |path: Option<ast::PathRef>| path.as_ref().map(object_name);
     let routine = |path: Option<ast::PathRef>| path.as_ref().map(last_name).map(Subject::Routine);
@@ -113,7 +115,7 @@ impl Schema {
         Ok(Effect::None)
     }
 
-    fn has_subject(&self, subject: &Subject) -> bool {
+    pub(crate) fn has_subject(&self, subject: &Subject) -> bool {
         let table = |name: &str| self.catalog.table(name).ok();
         match subject {
             Subject::Relation(name) => self.relation_exists(name),
@@ -132,19 +134,25 @@ impl Schema {
             Subject::Routine(name) => self.procedure(name).is_some(),
             Subject::Namespace(name) => self.has_namespace(name),
             Subject::Type(name) => self.catalog.enumeration(name).is_some(),
+            Subject::Database => true,
         }
     }
 
-    /// Forgets the comments of objects that are gone.
+    /// Forgets the comments, owners and privileges of objects that are gone.
     pub(crate) fn forget_comments(&mut self) {
+        let gone: Vec<_> = self.rights.subjects().filter(|own| !self.has_subject(own)).cloned().collect();
+        gone.iter().for_each(|subject| self.rights_mut().forget(subject));
         let gone: Vec<_> = self.comments.keys().filter(|own| !self.has_subject(own)).cloned().collect();
         gone.iter().for_each(|subject| {
             self.comments.remove(subject);
         });
     }
 
-    /// Moves a comment to the new name of its object.
+    /// Moves a comment, the owner and the privileges to the new name of their object.
     pub(crate) fn rename_subject(&mut self, old: &Subject, new: Subject) {
+        if self.rights.mentions(old) {
+            self.rights_mut().rename(old, &new);
+        }
         if let Some(text) = self.comments.remove(old) {
             self.comments.insert(new, text);
         }
@@ -165,8 +173,8 @@ impl Schema {
             lost.next().map(str::to_owned)
         };
         let renamed = lost(old, new).zip(lost(new, old)).filter(|_| renames_constraint);
-        let subjects: Vec<_> =
-            self.comments.keys().filter(|own| own.owner() == Some(&old.name)).cloned().collect();
+        let known = self.comments.keys().chain(self.rights.subjects());
+        let subjects: BTreeSet<_> = known.filter(|own| own.owner() == Some(&old.name)).cloned().collect();
         for subject in subjects {
             let owner = new.name.clone();
             let moved = match &subject {
@@ -176,12 +184,21 @@ impl Schema {
                     Some(Subject::Constraint(owner, new.unwrap_or(name).clone()))
                 }
                 Subject::Trigger(_, name) => Some(Subject::Trigger(owner, name.clone())),
-                Subject::Relation(_) | Subject::Routine(_) | Subject::Namespace(_) | Subject::Type(_) => None,
+                Subject::Relation(_)
+                | Subject::Routine(_)
+                | Subject::Namespace(_)
+                | Subject::Type(_)
+                | Subject::Database => None,
             };
             // Without a new name the column is dropped, and its comment with it.
             match moved {
                 Some(moved) => self.rename_subject(&subject, moved),
-                None => drop(self.comments.remove(&subject)),
+                None => {
+                    self.comments.remove(&subject);
+                    if self.rights.mentions(&subject) {
+                        self.rights_mut().forget(&subject);
+                    }
+                }
             }
         }
         self.rename_subject(&Subject::Relation(old.name.clone()), Subject::Relation(new.name.clone()));

@@ -65,7 +65,13 @@ impl Binder<'_> {
     ) -> Result<Expression, StatementError> {
         let definition = &table.columns[column];
         let text = definition.default.as_deref().filter(|_| !definition.generated);
-        self.bind_default_text(text, definition.ty, node)
+        let needs = self.needs.len();
+        let bound = self.bind_default_text(text, definition.ty, node)?;
+        if definition.identity.is_some() {
+            // As in PostgreSQL, the sequence of an identity needs no privilege.
+            self.needs.truncate(needs);
+        }
+        Ok(bound)
     }
 
     /// Binds the text of a default for a column of a type; NULL without a text.
@@ -97,13 +103,14 @@ impl Binder<'_> {
         inner.registers = std::mem::take(&mut self.registers);
         inner.queries.applied = self.queries.applied.take();
         let bound = bind(&mut inner, &expression);
-        self.registers = inner.registers;
-        self.queries.applied = inner.queries.applied;
+        self.registers = std::mem::take(&mut inner.registers);
+        self.queries.applied = inner.queries.applied.take();
         self.uses_timestamp |= inner.uses_timestamp;
         self.uses_seed |= inner.uses_seed;
         self.writes |= inner.writes;
-        inner.by_value.into_iter().for_each(|cause| self.log_by_value(cause));
+        inner.by_value.take().into_iter().for_each(|cause| self.log_by_value(cause));
         self.callees.append(&mut inner.callees);
+        self.take_needs(&mut inner);
         bound.map_err(|error| self.error(node, error.error))
     }
 

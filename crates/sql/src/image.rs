@@ -7,6 +7,7 @@
 //! Held by: an assertion wherever an image is made, `definitions::images_*` and checkpoints in the random
 //! cases of `parallel_replay`.
 
+use crate::roles::rights::{Rights, RightsImage};
 use crate::schema::{Member, View};
 use crate::source::Source;
 use crate::subject::Subject;
@@ -53,6 +54,8 @@ struct Image {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     comments: Vec<(Subject, String)>,
     history: BTreeMap<String, (ProcedureId, u32)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rights: Option<RightsImage>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -129,6 +132,7 @@ impl Schema {
             namespaces: self.namespaces.clone(),
             comments: self.comments.iter().map(|(own, text)| (own.clone(), text.clone())).collect(),
             history: self.history.clone(),
+            rights: self.rights.image(),
         };
         let text = serde_json::to_string(&image).map_err(|error| ImageError::Damaged(error.to_string()))?;
         let again = Self::from_image(&text)?;
@@ -144,9 +148,10 @@ impl Schema {
     pub fn from_image(image: &str) -> Result<Self, ImageError> {
         let image: Image =
             serde_json::from_str(image).map_err(|error| ImageError::Damaged(error.to_string()))?;
-        let Image { catalog, routines, triggers, views, namespaces, comments, history } = image;
+        let Image { catalog, routines, triggers, views, namespaces, comments, history, rights } = image;
         let comments = comments.into_iter().collect();
-        let mut schema = Self { catalog, views, namespaces, comments, history, ..Self::default() };
+        let rights = Arc::new(Rights::of_image(rights));
+        let mut schema = Self { catalog, views, namespaces, comments, history, rights, ..Self::default() };
         let mut triggers = triggers.into_iter().peekable();
         for (place, RoutineImage { id, version, source, unbound }) in routines.into_iter().enumerate() {
             while let Some(trigger) = triggers.next_if(|own| own.follows <= place) {

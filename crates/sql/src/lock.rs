@@ -5,20 +5,25 @@
 
 use crate::StatementError;
 use crate::binder::Binder;
+use crate::roles::acl::SELECT;
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::object_name;
-use procedure::Procedure;
+use procedure::{Procedure, SqlError};
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
 impl Schema {
-    /// Compiles a LOCK TABLE.
+    /// Compiles a LOCK TABLE. Returns the error of a role that may not lock a table, too.
     ///
     /// # Errors
     /// `42P01`: a table does not exist. `0A000`: the mode is not supported.
-    pub(crate) fn lock(&self, lock: &ast::Lock, source: &Source) -> Result<Arc<Procedure>, StatementError> {
-        let (binder, node) = (Binder::new(self, source), lock.syntax());
+    pub(crate) fn lock(
+        &self,
+        lock: &ast::Lock,
+        source: &Source,
+    ) -> Result<(Arc<Procedure>, Option<SqlError>), StatementError> {
+        let (mut binder, node) = (Binder::new(self, source), lock.syntax());
         let mode = lock.lock_mode_clause().map(|own| source.text_of(own.syntax()).to_uppercase());
         let mode = mode.unwrap_or_default();
         let words: Vec<&str> =
@@ -33,7 +38,9 @@ impl Schema {
             if self.view(&name).is_none() {
                 binder.table(&name, path.syntax())?;
             }
+            binder.need_object(&name, SELECT);
         }
-        Ok(Arc::new(self.block("$$ BEGIN NULL; END $$", source, node)?))
+        let procedure = Arc::new(self.block("$$ BEGIN NULL; END $$", source, node)?);
+        Ok((procedure, binder.refusal()))
     }
 }

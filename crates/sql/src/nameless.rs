@@ -16,6 +16,8 @@ pub(crate) struct Compiled {
     pub(crate) procedure: Procedure,
     pub(crate) parameters: Vec<Type>,
     pub(crate) columns: Vec<ResultColumn>,
+    /// The error of a statement that is not allowed.
+    pub(crate) refused: Option<SqlError>,
 }
 
 /// Returns the number of parameters of a statement.
@@ -50,9 +52,10 @@ pub(crate) fn compile_for_client(
     let own = parameters.iter().map(parameter).collect();
     let parts = Parts { id: ProcedureId(u32::MAX), version: 0, name: "", parameters: own, result: None };
     let origins = std::mem::take(&mut binder.origins);
+    let refused = binder.refusal();
     let procedure = finish(binder, statements, parts, source, node);
     let columns = procedure.client_columns().iter().map(|column| origins.described(column)).collect();
-    Ok(Compiled { procedure, parameters, columns })
+    Ok(Compiled { procedure, parameters, columns, refused })
 }
 
 /// Compiles the arguments of an EXECUTE as a procedure without a name, whose outputs are values of the given

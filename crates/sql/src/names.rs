@@ -4,7 +4,6 @@ use crate::binder::{Binder, Body, Name, Typed};
 use crate::error::StatementError;
 use crate::expression::calls_expandarray;
 use crate::operators::boolean;
-use crate::system_functions::session_value;
 use catalog::ScalarType;
 use procedure::{CastContext, Expression, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -51,7 +50,8 @@ impl Binder<'_> {
                 let register = self.found();
                 Ok(boolean(Expression::Register(register)))
             }
-            (None, None) => session_value(&node.text().to_string().to_lowercase())
+            (None, None) => self
+                .session_value(&node.text().to_string().to_lowercase())
                 .ok_or_else(|| self.undefined(&text, node)),
         }
     }

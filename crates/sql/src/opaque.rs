@@ -341,7 +341,8 @@ impl Binder<'_> {
         // The text is known at run time only, so it may write and may depend on the call.
         self.writes = true;
         (self.uses_timestamp, self.uses_seed) = (true, true);
-        Ok(Opaque::Text { text, arguments, rows, found })
+        self.follows_role = true;
+        Ok(Opaque::Text { text, arguments, rows, found, role: self.schema.acting })
     }
 
     /// Binds COMMIT and ROLLBACK.

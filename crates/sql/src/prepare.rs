@@ -31,6 +31,8 @@ pub struct Prepared {
     pub parameters: Vec<Type>,
     /// The columns of its rows; empty for a statement without rows.
     pub columns: Vec<ResultColumn>,
+    /// The error of a statement for which the acting role lacks a privilege: its execution fails.
+    pub refused: Option<Box<SqlError>>,
 }
 
 /// A statement that EXPLAIN ANALYZE runs.
@@ -159,6 +161,7 @@ fn definition_tag(statement: &ast::Stmt) -> Option<&'static str> {
         ast::Stmt::AlterFunction(_) => "ALTER FUNCTION",
         ast::Stmt::AlterProcedure(_) => "ALTER PROCEDURE",
         ast::Stmt::AlterView(_) => "ALTER VIEW",
+        ast::Stmt::AlterRoutine(_) => "ALTER ROUTINE",
         ast::Stmt::CommentOn(_) => "COMMENT",
         ast::Stmt::Truncate(_) => "TRUNCATE TABLE",
         ast::Stmt::DropSequence(_) => "DROP SEQUENCE",
@@ -168,7 +171,7 @@ fn definition_tag(statement: &ast::Stmt) -> Option<&'static str> {
         ast::Stmt::DropIndex(_) => "DROP INDEX",
         ast::Stmt::DropProcedure(_) => "DROP PROCEDURE",
         ast::Stmt::DropFunction(_) => "DROP FUNCTION",
-        _ => return None,
+        other => return crate::roles::tag_of(other),
     })
 }
 
@@ -184,7 +187,7 @@ fn query_tag(statement: &ast::Stmt) -> &'static str {
 
 impl Prepared {
     fn plain(kind: Kind, tag: &'static str) -> Self {
-        Self { kind, tag, parameters: Vec::new(), columns: Vec::new() }
+        Self { kind, tag, parameters: Vec::new(), columns: Vec::new(), refused: None }
     }
 }
 
@@ -254,8 +257,10 @@ impl Schema {
                 let is_session = own.session_characteristics().is_some();
                 (if is_session { Kind::SetTransactions(modes) } else { Kind::SetTransaction(modes) }, "SET")
             }
-            ast::Stmt::Set(_) => (Kind::Set, "SET"),
-            ast::Stmt::Reset(_) => (Kind::Set, "RESET"),
+            ast::Stmt::Set(_) | ast::Stmt::SetRole(_) | ast::Stmt::SetSessionAuth(_) => (Kind::Set, "SET"),
+            ast::Stmt::Reset(_) | ast::Stmt::ResetRole(_) | ast::Stmt::ResetSessionAuth(_) => {
+                (Kind::Set, "RESET")
+            }
             ast::Stmt::Discard(_) => (Kind::Set, "DISCARD ALL"),
             ast::Stmt::Checkpoint(_) => (Kind::Checkpoint, "CHECKPOINT"),
             ast::Stmt::Call(call) if self.is_backup(call) => {
@@ -263,7 +268,11 @@ impl Schema {
                 let kind = Kind::Backup(self.backup_name(call, source)?);
                 return Ok(Prepared { columns, ..Prepared::plain(kind, "CALL") });
             }
-            ast::Stmt::Lock(lock) => (Kind::Run(self.lock(lock, source)?), "LOCK TABLE"),
+            ast::Stmt::Lock(lock) => {
+                let (procedure, refused) = self.lock(lock, source)?;
+                let plain = Prepared::plain(Kind::Run(procedure), "LOCK TABLE");
+                return Ok(Prepared { refused: refused.map(Box::new), ..plain });
+            }
             ast::Stmt::Vacuum(_) => (Kind::Nothing, "VACUUM"),
             ast::Stmt::Analyze(_) => (Kind::Nothing, "ANALYZE"),
             ast::Stmt::Copy(copy) => (Kind::Copy(self.copy(copy, source)?), "COPY"),
@@ -340,14 +349,17 @@ impl Schema {
                 let inner = inner.syntax().clone();
                 let inner = binder.part(ast::Stmt::cast(inner), node)?;
                 let compiled = compile_for_client(&inner, self, source, types)?;
-                let Compiled { procedure, parameters, .. } = compiled;
+                let Compiled { procedure, parameters, refused, .. } = compiled;
+                let refused = refused.map(Box::new);
                 let columns = vec![text_column("QUERY PLAN")];
                 if options.analyzes {
                     let kind = Kind::Analyze(Analyzed { procedure: Arc::new(procedure), options });
-                    return Ok(Prepared { columns, parameters, ..Prepared::plain(kind, "EXPLAIN") });
+                    let plain = Prepared::plain(kind, "EXPLAIN");
+                    return Ok(Prepared { columns, parameters, refused, ..plain });
                 }
                 let lines = Explained::show(&procedure.explained(None), options, None);
-                return Ok(Prepared { columns, ..Prepared::plain(Kind::Explain(lines), "EXPLAIN") });
+                let plain = Prepared::plain(Kind::Explain(lines), "EXPLAIN");
+                return Ok(Prepared { columns, refused, ..plain });
             }
             _ => return self.prepare_run(statement, source, types),
         };
@@ -435,7 +447,7 @@ impl Schema {
             ast::Stmt::Select(select) => self.prepared_function(select, source, types)?,
             _ => None,
         };
-        if let Some((procedure, arguments, parameters, name)) = called {
+        if let Some(Called { procedure, arguments, parameters, name, refused }) = called {
             let mut columns: Vec<ResultColumn> = procedure
                 .outputs()
                 .map(|(name, register, ty)| ResultColumn { name: name.into(), ty, register, origin: None })
@@ -443,12 +455,14 @@ impl Schema {
             if let (Some(name), [column]) = (name, columns.as_mut_slice()) {
                 column.name = name;
             }
-            return Ok(Prepared { kind: Kind::Call(procedure, arguments), tag, parameters, columns });
+            let kind = Kind::Call(procedure, arguments);
+            return Ok(Prepared { kind, tag, parameters, columns, refused: refused.map(Box::new) });
         }
         let compiled = compile_for_client(statement, self, source, types)?;
-        let Compiled { mut procedure, parameters, columns } = compiled;
+        let Compiled { mut procedure, parameters, columns, refused } = compiled;
         procedure.watch_operations();
-        Ok(Prepared { kind: Kind::Run(Arc::new(procedure)), tag, parameters, columns })
+        let (kind, refused) = (Kind::Run(Arc::new(procedure)), refused.map(Box::new));
+        Ok(Prepared { kind, tag, parameters, columns, refused })
     }
 
     /// Prepares a CALL of a procedure with values.
@@ -529,11 +543,19 @@ impl Schema {
     }
 }
 
-/// The procedure, its arguments, the types of the statement's parameters, and the name of the result.
-type Called = (Arc<Procedure>, Arguments, Vec<Type>, Option<String>);
+/// A call of one routine.
+struct Called {
+    procedure: Arc<Procedure>,
+    arguments: Arguments,
+    /// The types of the statement's parameters.
+    parameters: Vec<Type>,
+    /// The name of the result.
+    name: Option<String>,
+    refused: Option<SqlError>,
+}
 
 fn called(
-    binder: Binder<'_>,
+    mut binder: Binder<'_>,
     procedure: Arc<Procedure>,
     values: Vec<Expression>,
     name: Option<String>,
@@ -546,7 +568,9 @@ fn called(
     let are_parameters = values.iter().enumerate().all(is_parameter)
         && procedure.inputs().map(|(_, input)| input.ty).eq(parameters.iter().copied());
     let arguments = Arguments::new(values, binder.registers.len(), are_parameters);
-    Ok((procedure, arguments, parameters, name))
+    binder.need_execute(&procedure.name);
+    let refused = binder.refusal();
+    Ok(Called { procedure, arguments, parameters, name, refused })
 }
 
 /// Returns the call of a SELECT that has nothing else, and the name of its column if one is given.

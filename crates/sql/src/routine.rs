@@ -80,6 +80,22 @@ impl Routine {
         schema: &Schema,
         source: &Source,
     ) -> Result<Procedure, StatementError> {
+        let definer = schema.definer_of(&self.name);
+        if self.is_definer() && definer != schema.acting {
+            let compiled = self.compile(id, version, &schema.acting_as(definer), source)?;
+            return Ok(Procedure { is_definer: true, ..compiled });
+        }
+        let compiled = self.compile_body(id, version, schema, source)?;
+        Ok(Procedure { is_definer: self.is_definer(), ..compiled })
+    }
+
+    fn compile_body(
+        &self,
+        id: ProcedureId,
+        version: u32,
+        schema: &Schema,
+        source: &Source,
+    ) -> Result<Procedure, StatementError> {
         let mut binder = Binder::new(schema, source);
         binder.routine.clone_from(&self.name);
         let Some(body) = &self.body else {
@@ -207,6 +223,10 @@ impl Routine {
         schema: &Schema,
         source: &Source,
     ) -> Result<Procedure, StatementError> {
+        let definer = schema.definer_of(&self.name);
+        if self.is_definer() && definer != schema.acting {
+            return self.compile_fired(table, trigger, event, &schema.acting_as(definer), source);
+        }
         let mut binder = Binder::new(schema, source);
         binder.routine.clone_from(&self.name);
         let Some(RoutineBody::Plpgsql(body)) = &self.body else {
@@ -223,7 +243,14 @@ impl Routine {
         let id = ProcedureId(u32::MAX);
         let parts = Parts { id, version: 0, name: &self.name, parameters, result: None };
         let compiled = finish(binder, statements, parts, source, &self.node);
-        Ok(Procedure { is_function: true, is_trigger: true, ends_transactions: false, ..compiled })
+        let is_definer = self.is_definer();
+        Ok(Procedure {
+            is_function: true,
+            is_trigger: true,
+            ends_transactions: false,
+            is_definer,
+            ..compiled
+        })
     }
 
     /// Binds and declares the parameters. They can be qualified by the routine's name.
@@ -269,6 +296,13 @@ impl Routine {
                 ast::FuncOption::StrictFuncOption(_) | ast::FuncOption::ReturnsNullOnNullInputFuncOption(_)
             )
         })
+    }
+
+    /// Returns whether the routine runs with the rights of its owner.
+    fn is_definer(&self) -> bool {
+        let options = self.options.iter().flat_map(|list| list.options());
+        let mut texts = options.map(|option| option.syntax().text().to_string().to_lowercase());
+        texts.any(|text| text.contains("security") && text.contains("definer"))
     }
 
     /// Binds SETOF: rows of one value, of a table's columns, or of the OUT parameters.
@@ -464,12 +498,15 @@ pub(crate) struct Parts<'a> {
 }
 
 pub(crate) fn finish(
-    binder: Binder<'_>,
+    mut binder: Binder<'_>,
     mut body: Vec<Statement>,
     parts: Parts<'_>,
     source: &Source,
     node: &SyntaxNode,
 ) -> Procedure {
+    // What the declarations of a routine need.
+    binder.lifted = None;
+    binder.refuse_from(0, &mut body);
     if let Some(found) = binder.found {
         body.insert(0, Statement::Assign { target: found, value: Expression::boolean(false) });
     }
@@ -500,6 +537,9 @@ pub(crate) fn finish(
         callees: binder.callees,
         witnesses: Witnesses::default(),
         source: source.text_of(node).into(),
+        is_definer: false,
+        follows_role: binder.follows_role,
+        is_refused: binder.is_refused,
         compiled: CompiledSlot::default(),
     };
     procedure.witnesses = procedure::analysis::witnesses(&procedure);

@@ -11,6 +11,10 @@ use crate::definition::table_definition;
 use crate::index::index_definition;
 use crate::kept_text;
 use crate::nesting::with_stack;
+use crate::roles::acl::RoleId;
+use crate::roles::rights::Rights;
+use crate::roles::role::BOOTSTRAP;
+use crate::roles::variant::logged_for;
 use crate::routine::Routine;
 use crate::source::{At, Source};
 use crate::subject::Subject;
@@ -36,7 +40,7 @@ pub(crate) enum Member {
 }
 
 /// Tables and procedures.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Debug)]
 pub struct Schema {
     pub(crate) catalog: Catalog,
     pub(crate) procedures: BTreeMap<String, Arc<Procedure>>,
@@ -50,6 +54,12 @@ pub struct Schema {
     pub(crate) foreign_keys: OnceLock<Option<Arc<ForeignKeys>>>,
     /// The comments of objects.
     pub(crate) comments: BTreeMap<Subject, String>,
+    /// Roles, owners and privileges.
+    pub(crate) rights: Arc<Rights>,
+    /// The role that makes the next definition.
+    pub(crate) maker: RoleId,
+    /// The role for which statements are bound.
+    pub(crate) acting: RoleId,
     /// The routines whose bodies name what does not exist (yet), and the errors.
     pub(crate) unbound: BTreeMap<String, StatementError>,
     /// Numbers and last versions of all procedures, including dropped ones, so that neither is used twice.
@@ -65,6 +75,25 @@ pub struct View {
     pub query: String,
     /// The given names of its first columns.
     pub names: Vec<String>,
+}
+
+impl Default for Schema {
+    fn default() -> Self {
+        Self {
+            catalog: Catalog::default(),
+            procedures: BTreeMap::new(),
+            triggers: BTreeMap::new(),
+            views: BTreeMap::new(),
+            namespaces: BTreeSet::new(),
+            foreign_keys: OnceLock::new(),
+            comments: BTreeMap::new(),
+            rights: Arc::default(),
+            maker: BOOTSTRAP,
+            acting: BOOTSTRAP,
+            unbound: BTreeMap::new(),
+            history: BTreeMap::new(),
+        }
+    }
 }
 
 impl Schema {
@@ -92,6 +121,7 @@ impl Schema {
             && self.views == other.views
             && self.namespaces == other.namespaces
             && self.comments == other.comments
+            && self.rights == other.rights
             && self.unbound.keys().eq(other.unbound.keys())
             && self.procedures.keys().eq(other.procedures.keys())
             && routines(self) == routines(other)
@@ -141,25 +171,42 @@ impl Schema {
         let source = Source::parse(statement)?;
         let mut statements =
             source.file.stmts().filter(|statement| !matches!(statement, ast::Stmt::EmptyStmt(_)));
-        let Some(first) = statements.next() else { return Ok((self.clone(), Effect::None)) };
+        let Some(mut first) = statements.next() else { return Ok((self.clone(), Effect::None)) };
+        let mut changed = self.clone();
+        if changed.set_acting(&first, &source)? {
+            match statements.next() {
+                Some(next) => first = next,
+                None => return Ok((changed, Effect::None)),
+            }
+        }
         if let Some(second) = statements.next() {
             let offset = second.syntax().text_range().start().into();
             return Err(source.error_at(offset, SqlError::new("42601", "one statement at a time")));
         }
-        let mut changed = self.clone();
         let effect = changed.change(&first, &source)?;
         changed.forget_foreign_keys();
         // A statement that runs has changed no definition.
         if !matches!(effect, Effect::Run(_)) {
+            changed.adopt_new(self, &first);
             changed.forget_comments();
             while changed.bind_unbound() {
                 changed.recompile(&source, first.syntax())?;
             }
         }
+        changed.maker = BOOTSTRAP;
         Ok((changed, effect))
     }
 
     fn change(&mut self, statement: &ast::Stmt, source: &Source) -> Result<Effect, StatementError> {
+        if let Some(effect) = self.change_rights(statement, source)? {
+            return Ok(effect);
+        }
+        let effect = self.change_objects(statement, source)?;
+        self.alter_owner(statement, source)?;
+        Ok(effect)
+    }
+
+    fn change_objects(&mut self, statement: &ast::Stmt, source: &Source) -> Result<Effect, StatementError> {
         let node = statement.syntax();
         if let Some(routine) = Routine::of(statement) {
             self.create_routine(&routine, source)?;
@@ -181,7 +228,13 @@ impl Schema {
             ast::Stmt::AlterSchema(_)
             | ast::Stmt::AlterFunction(_)
             | ast::Stmt::AlterProcedure(_)
-            | ast::Stmt::AlterView(_) => self.alter_owner(statement, source),
+            | ast::Stmt::AlterRoutine(_)
+            | ast::Stmt::AlterView(_) => {
+                match node.children().any(|child| ast::OwnerTo::can_cast(child.kind())) {
+                    true => Ok(Effect::None),
+                    false => Err(unsupported(source, node, "this form of ALTER")),
+                }
+            }
             ast::Stmt::CreateType(create) => self.create_type(create, source),
             ast::Stmt::AlterType(alter) => self.alter_type(alter, source),
             ast::Stmt::DropType(drop) => self.drop_type(drop, source),
@@ -356,6 +409,10 @@ impl Schema {
             let error = SqlError::new("42723", message).with_hint(hint);
             return Err(source.error_at(routine.node.text_range().start().into(), error));
         }
+        if !self.procedures.contains_key(&routine.name) {
+            // The rights of the owner may decide how the body is compiled.
+            self.adopt(&Subject::Routine(routine.name.clone()), self.maker);
+        }
         let next = ProcedureId(self.history.len() as u32);
         let (id, last) = self.history.get(&routine.name).copied().unwrap_or((next, 0));
         let compiled = self.compile_or_keep(routine, id, last + 1, source)?;
@@ -431,7 +488,7 @@ impl Schema {
                 Some(error) => routine.compile_unbound(id, version, self, &source, &error.error)?,
                 None => routine.compile(id, version, self, &source)?,
             };
-            self.procedures.insert(routine.name, Arc::new(compiled));
+            self.procedures.insert(routine.name, Arc::new(logged_for(self.acting, compiled)));
             Ok(())
         })
     }

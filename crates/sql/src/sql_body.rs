@@ -39,6 +39,7 @@ impl Binder<'_> {
                     self.bind_sql_statement(&own, if is_last { &targets } else { &[] })?
                 }
             };
+            self.refuse_from(0, &mut bound);
             body.append(&mut self.lifted.take().unwrap_or_default());
             body.append(&mut bound);
         }

@@ -46,7 +46,19 @@ impl Binder<'_> {
         bound
     }
 
+    /// Binds a statement. An error takes effect before it if it is not allowed.
     fn bind_statement(
+        &mut self,
+        statement: &PlpgsqlStmt,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let place = out.len();
+        self.bind_allowed(statement, out)?;
+        self.refuse_from(place, out);
+        Ok(())
+    }
+
+    fn bind_allowed(
         &mut self,
         statement: &PlpgsqlStmt,
         out: &mut Vec<Statement>,

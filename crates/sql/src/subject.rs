@@ -22,6 +22,8 @@ pub(crate) enum Subject {
     Namespace(String),
     /// An enumeration.
     Type(String),
+    /// The database.
+    Database,
 }
 
 impl Subject {
@@ -29,7 +31,9 @@ impl Subject {
     pub(crate) fn owner(&self) -> Option<&String> {
         match self {
             Self::Column(owner, _) | Self::Constraint(owner, _) | Self::Trigger(owner, _) => Some(owner),
-            Self::Relation(_) | Self::Routine(_) | Self::Namespace(_) | Self::Type(_) => None,
+            Self::Relation(_) | Self::Routine(_) | Self::Namespace(_) | Self::Type(_) | Self::Database => {
+                None
+            }
         }
     }
 }
@@ -44,6 +48,7 @@ impl fmt::Display for Subject {
             Self::Routine(name) => write!(f, "routine {name}"),
             Self::Namespace(name) => write!(f, "schema {name}"),
             Self::Type(name) => write!(f, "type {name}"),
+            Self::Database => f.write_str("the database"),
         }
     }
 }

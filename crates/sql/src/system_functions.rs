@@ -1,9 +1,11 @@
 //! Functions over the system catalogs, casts to `regclass` and similar types, and functions that clients call
 //! when they connect.
+//!
+//! Not here: functions over roles and privileges (`role_functions`).
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
-use crate::system::{Named, OWNER, OWNER_OF_PUBLIC, PG_CLASS, acl_default, catalog_oid};
+use crate::system::{Named, PG_CLASS, catalog_oid};
 use catalog::{ScalarType, Type};
 use procedure::{
     ArithmeticOperator, ByValueCause, CastContext, CompareClass, CompareOperator, Expression, Function,
@@ -20,16 +22,6 @@ const VERSION: &str = "PostgreSQL 15.0 (Reprise)";
 
 fn text(value: &str) -> Typed {
     Typed::Known(Expression::text(value), ScalarType::Text.into())
-}
-
-/// Returns the value of a word that describes the session, such as `current_user`. There are no roles yet.
-pub(crate) fn session_value(word: &str) -> Option<Typed> {
-    Some(match word {
-        "current_user" | "session_user" | "current_role" | "user" => text(OWNER),
-        "current_schema" => text("public"),
-        "current_database" | "current_catalog" => text("postgres"),
-        _ => return None,
-    })
 }
 
 fn integer(value: i64, ty: ScalarType) -> Typed {
@@ -51,6 +43,25 @@ fn looked_up(number: Expression, names: Vec<(i64, String)>, otherwise: Expressio
 }
 
 impl Binder<'_> {
+    /// Returns the value of a word that describes the session, such as `current_user`.
+    pub(crate) fn session_value(&mut self, word: &str) -> Option<Typed> {
+        Some(match word {
+            "current_user" | "current_role" | "user" => {
+                self.follows_role = true;
+                text(self.schema.role_name(self.schema.acting))
+            }
+            "session_user" => {
+                self.log_by_value(ByValueCause::Moment);
+                let function = Function::Live(LiveFunction::SessionUser);
+                let value = Expression::Function { function, arguments: Vec::new() };
+                Typed::Known(value, ScalarType::Text.into())
+            }
+            "current_schema" => text("public"),
+            "current_database" | "current_catalog" => text("postgres"),
+            _ => return None,
+        })
+    }
+
     /// Returns a value that has the schema before each name where the path does not have `public`.
     pub(crate) fn by_path(&mut self, plain: Expression, qualified: Expression) -> Expression {
         if plain == qualified {
@@ -169,7 +180,12 @@ impl Binder<'_> {
             let found = binder.name_of(number, names, Expression::NULL);
             Ok::<_, StatementError>(Typed::Known(found, ScalarType::Text.into()))
         };
-        if let Some(value) = session_value(name).filter(|_| name != "current_schema") {
+        if let Some(value) = self.has_privilege(name, arguments, node)? {
+            return Ok(value);
+        }
+        if name != "current_schema"
+            && let Some(value) = self.session_value(name)
+        {
             return Ok(value);
         }
         Ok(match name {
@@ -192,10 +208,10 @@ impl Binder<'_> {
                 Typed::Known(value, ScalarType::Text.into())
             }
             "pg_get_userbyid" => {
-                let names = vec![(OWNER_OF_PUBLIC, "pg_database_owner".to_owned())];
-                let found = looked_up(number(self)?, names, Expression::text(OWNER));
-                Typed::Known(found, ScalarType::Text.into())
+                let number = number(self)?;
+                self.user_by_number(number)
             }
+            "pg_has_role" => self.has_role(arguments, node)?,
             "pg_table_is_visible" => self.visible(number(self)?, self.schema.relations_by_path()),
             "pg_function_is_visible" => self.visible(number(self)?, self.schema.routines_by_path()),
             "pg_type_is_visible" => self.visible(number(self)?, self.schema.types_by_path()),
@@ -216,16 +232,9 @@ impl Binder<'_> {
             | "pg_ts_parser_is_visible"
             | "pg_ts_template_is_visible"
             | "has_language_privilege"
-            | "has_tablespace_privilege"
-            | "has_type_privilege"
-            | "has_table_privilege"
-            | "has_schema_privilege"
-            | "has_database_privilege"
-            | "has_function_privilege"
-            | "has_column_privilege"
-            | "has_sequence_privilege"
-            | "has_any_column_privilege"
-            | "pg_has_role" => Typed::Known(Expression::boolean(true), ScalarType::Boolean.into()),
+            | "has_tablespace_privilege" => {
+                Typed::Known(Expression::boolean(true), ScalarType::Boolean.into())
+            }
             "obj_description" => {
                 let class = match arguments.get(1) {
                     Some(Typed::Literal(name)) => catalog_oid(name),
@@ -352,21 +361,5 @@ impl Binder<'_> {
             }
             None => Typed::Known(Expression::NULL, ScalarType::Text.into()),
         })
-    }
-
-    /// Binds `acldefault`: the privileges on an object of a kind that has none given. All objects have one
-    /// owner.
-    fn acl_default(&mut self, arguments: &[Typed], node: &SyntaxNode) -> Result<Typed, StatementError> {
-        let kind = arguments.first().cloned().unwrap_or(Typed::Null);
-        let kind = self.coerce(kind, ScalarType::Text.into(), CastContext::Explicit, node)?;
-        let branch = |(letter, items): (&str, Vec<String>)| {
-            let operands = Box::new([kind.clone(), Expression::text(letter)]);
-            let (operator, class) = (CompareOperator::Equal, CompareClass::Bytes);
-            let items = items.iter().map(|own| Expression::text(own)).collect();
-            (Expression::Compare { operator, class, operands }, Expression::Array(items))
-        };
-        let branches = acl_default().into_iter().map(branch).collect();
-        let value = Expression::Case { branches, otherwise: Box::new(Expression::NULL) };
-        Ok(Typed::Known(value, Type::Array(ScalarType::Text)))
     }
 }

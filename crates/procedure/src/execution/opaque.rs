@@ -53,8 +53,8 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
                 machine.set(cursor.register, Datum::Null);
                 Ok(())
             }
-            Opaque::Text { text, arguments, rows, found } => {
-                self.run_text(text, arguments, rows, *found, machine)
+            Opaque::Text { text, arguments, rows, found, role } => {
+                self.run_text(text, *role, arguments, rows, *found, machine)
             }
             Opaque::EndTransaction { commit } => self.data.end_transaction(*commit),
         }
@@ -63,6 +63,7 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
     fn run_text(
         &mut self,
         text: &Expression,
+        role: u32,
         arguments: &[(Expression, Type)],
         destination: &Destination,
         found: Option<Register>,
@@ -81,7 +82,7 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
         let Some(compiler) = &machine.services.compiler else {
             return Err(SqlError::new("0A000", "EXECUTE is not available in this context").into());
         };
-        let procedure = compiler.0.compile(&text, &types)?;
+        let procedure = compiler.0.compile(&text, &types, role)?;
         let columns: Vec<Type> = procedure.client_columns().iter().map(|column| column.ty).collect();
         let captured = Arc::new(Mutex::new(Buffer::new(columns.len())));
         let output = machine.take_sink();

@@ -84,6 +84,8 @@ pub enum Opaque {
         rows: Destination,
         /// The register of FOUND, when the statement sets it.
         found: Option<Register>,
+        /// The number of the role with whose rights the statement runs.
+        role: u32,
     },
     /// COMMIT, or ROLLBACK.
     EndTransaction {
@@ -141,9 +143,9 @@ impl Opaque {
 /// Compiles the texts of EXECUTE.
 pub trait Compiler: Send + Sync {
     /// Compiles a statement as a procedure without a name, whose rows go to its client. `types` are the types
-    /// of its parameters.
+    /// of its parameters, and `role` is the number of the role with whose rights it runs.
     ///
     /// # Errors
-    /// The statement is malformed, or changes definitions.
-    fn compile(&self, text: &str, types: &[Type]) -> Result<Arc<Procedure>, SqlError>;
+    /// The statement is malformed, changes definitions, or is not allowed.
+    fn compile(&self, text: &str, types: &[Type], role: u32) -> Result<Arc<Procedure>, SqlError>;
 }

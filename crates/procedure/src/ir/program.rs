@@ -92,6 +92,12 @@ pub struct Procedure {
     pub witnesses: Witnesses,
     /// The text of its CREATE statement.
     pub source: Arc<str>,
+    /// Whether it runs with the rights of its owner (SECURITY DEFINER).
+    pub is_definer: bool,
+    /// Whether it does something else for each role that calls it.
+    pub follows_role: bool,
+    /// Whether the role for which it was compiled may not execute one of its statements.
+    pub is_refused: bool,
     /// Its compiled code.
     pub compiled: CompiledSlot,
 }

@@ -232,6 +232,8 @@ const COUNTS: &[LiveColumn] = &[("committed", INT8), ("failed", INT8), ("conflic
 #[expect(missing_docs, reason = "the names are PostgreSQL's")]
 pub enum LiveFunction {
     CurrentSetting,
+    /// The role as which the client has logged in.
+    SessionUser,
     SetConfig,
     BackendPid,
     CancelBackend,

@@ -73,6 +73,7 @@ impl Session {
     /// # Errors
     /// As `call`, for what is known before the call runs.
     pub fn begin_call(&mut self, procedure: &str, arguments: &[Value]) -> Result<StartedCall, Error> {
+        self.refuse_other_role()?;
         self.refuse_in_block()?;
         self.catch_up();
         let known = Arc::clone(&self.worker.known);

@@ -3,16 +3,40 @@
 use super::Session;
 use crate::Error;
 use procedure::SqlError;
-use sql::{Filled, Kind};
+use sql::{Filled, Kind, Schema};
 
 impl Session {
+    /// Returns a definition as it is applied and logged: with verifiers in the place of passwords, and behind
+    /// the role that makes it.
+    fn made(&mut self, text: &str) -> Result<String, Error> {
+        let sealed = match sql::needs_verifier(text) {
+            true => sql::with_verifier(text, crate::verifier)?,
+            false => text.to_owned(),
+        };
+        Ok(self.worker.version.schema.made_by(self.role, &sealed))
+    }
+
+    /// Returns the error of a definition with its position in the client's text.
+    fn of_client(&self, error: Error) -> Error {
+        match error {
+            // The role has the first line.
+            Error::Statement(mut error) if self.role != Schema::first_superuser() => {
+                error.line = error.line.saturating_sub(1).max(1);
+                Error::Statement(error)
+            }
+            other => other,
+        }
+    }
+
     /// Changes definitions, in the open transaction or as one transaction.
     pub(super) fn run_definition(&mut self, text: &str, in_block: bool) -> Result<(), Error> {
-        match in_block {
+        let text = self.made(text)?;
+        let made = match in_block {
             // The definition has read rows without adding them to the read set.
-            true => self.stage(text).inspect_err(|_| self.shows_everything()),
-            false => self.run_statement(text).map(|_| ()),
-        }
+            true => self.stage(&text).inspect_err(|_| self.shows_everything()),
+            false => self.run_made(&text).map(|_| ()),
+        };
+        made.map_err(|error| self.of_client(error))
     }
 
     /// Makes a table of a query, in the open transaction or as one transaction. Returns the number of rows.

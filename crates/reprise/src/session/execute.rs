@@ -4,7 +4,7 @@
 //! Not here: `execute_script`, which waits for the disk (`script`).
 
 use super::block::TransactionState;
-use super::statement::{Parameters, Statement, ToStatement};
+use super::statement::{Binding, Parameters, Statement, ToStatement};
 use super::{Attempt, Session};
 use crate::definitions::unknown_procedure;
 use crate::rows::Collector;
@@ -13,7 +13,7 @@ use crate::{Commit, Error, Executed, Row};
 use catalog::{Type, Value, datum_from_value, encode_value, now_us, value_from_datum};
 use logging::Commit as CommitPoint;
 use procedure::{Call, Procedure, RowSink, SqlError};
-use sql::interruptible;
+use sql::{Schema, interruptible};
 use std::sync::{Arc, PoisonError};
 
 impl Session {
@@ -62,15 +62,21 @@ impl Session {
         self.begin_answer();
         self.catch_up();
         let bound = self.plan(text, types)?;
-        Ok(bound.map(|bound| Statement::new(text, types, self.worker.version.number, bound)))
+        Ok(bound.map(|bound| Statement::new(text, types, self.binding(), bound)))
+    }
+
+    /// Returns what the plans of the session's statements depend on.
+    pub(super) fn binding(&self) -> Binding {
+        Binding { version: self.worker.version.number, role: self.role }
     }
 
     /// Binds a statement against the session's definitions.
     pub(super) fn plan(&self, text: &str, types: &[Option<Type>]) -> Result<Option<sql::Prepared>, Error> {
         let _room = room_for(text, &self.worker.inner.account)?;
-        let schema = &self.worker.version.schema;
         let interrupts = self.worker.machine.interrupts().clone();
-        interruptible(interrupts, || schema.prepare(text, types).map_err(Error::from))
+        self.worker.version.with_schema_of(self.role, |schema| {
+            interruptible(interrupts, || schema.prepare(text, types).map_err(Error::from))
+        })
     }
 
     /// Executes a statement in the open transaction, or as one transaction if none is open. The effects are
@@ -185,6 +191,7 @@ impl Session {
     pub fn call(&mut self, procedure: &str, arguments: &[Value]) -> Result<Executed, Error> {
         self.refuse_in_block()?;
         self.begin_answer();
+        self.refuse_other_role()?;
         loop {
             let Some(index) = self.worker.known.indexes.get(procedure).copied() else {
                 self.worker.refresh();
@@ -203,6 +210,18 @@ impl Session {
                 return Ok(self.executed(called, point));
             }
         }
+    }
+
+    /// Refuses a call by name of a session that acts as another role: it has no statement with privileges.
+    ///
+    /// # Errors
+    /// `0A000`.
+    pub(super) fn refuse_other_role(&self) -> Result<(), Error> {
+        if self.role == Schema::first_superuser() {
+            return Ok(());
+        }
+        let error = SqlError::new("0A000", "calls by name are not available to other roles");
+        Err(error.with_hint("Execute a CALL statement.").into())
     }
 
     /// Returns the answer of a call, whose outputs are in the registers.

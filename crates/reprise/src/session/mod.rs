@@ -27,6 +27,7 @@ use crate::worker::{Refused, Request, Settings, Worker};
 use catalog::CommitOrder;
 use logging::Commit as CommitPoint;
 use procedure::seed_of;
+use sql::Schema;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -58,6 +59,8 @@ pub struct Session {
     access: Access,
     /// Whether a new routine is refused whose body names what does not exist.
     checks_bodies: bool,
+    /// The number of the role that acts.
+    role: u32,
     /// The number of the next seed.
     seeds: u64,
     /// Buffer for the encoded arguments of the next call.
@@ -110,6 +113,7 @@ impl Session {
             waiting: waiting::Waiting::default(),
             access: Access::default(),
             checks_bodies: true,
+            role: Schema::first_superuser(),
             seeds: RandomState::new().hash_one(slot.0),
             arguments: Vec::new(),
             answer: CommitPoint { worker: slot, ..CommitPoint::of_all(CommitOrder(0)) },

@@ -12,6 +12,12 @@ use sql::{Filled, Kind, Schema};
 use std::sync::{Arc, PoisonError};
 use transaction::{CommitError, Tables};
 
+/// Returns a definition without the role that makes it.
+fn without_role(statement: &str) -> &str {
+    let rest = statement.strip_prefix("SET ROLE ").and_then(|rest| rest.split_once(";\n"));
+    rest.map_or(statement, |(_, rest)| rest)
+}
+
 impl Session {
     /// Executes a script of statements, with one transaction per statement: definitions, INSERT, UPDATE,
     /// DELETE, CALL. All are durable when it returns.
@@ -96,11 +102,20 @@ impl Session {
 
     /// Runs a statement as one transaction.
     pub(super) fn run_statement(&mut self, statement: &str) -> Result<CommitPoint, Error> {
+        self.refuse_other_role()?;
+        match sql::needs_verifier(statement) {
+            true => self.run_made(&sql::with_verifier(statement, crate::verifier)?),
+            false => self.run_made(statement),
+        }
+    }
+
+    /// As `run_statement`, for a statement without a password.
+    pub(super) fn run_made(&mut self, statement: &str) -> Result<CommitPoint, Error> {
         self.refuse_in_block()?;
         self.worker.inner.logs.check_failed()?;
         self.begin_answer();
         if self.access == Access::ReadOnly
-            && let Some(prepared) = self.prepare_typed(statement, &[])?
+            && let Some(prepared) = self.prepare_typed(without_role(statement), &[])?
         {
             self.refuse_writes(&prepared)?;
         }

@@ -158,10 +158,11 @@ impl Session {
             self.catch_up();
         }
         loop {
-            let schema = &self.worker.version.schema;
             let types = statement.parameters();
-            let procedure = interruptible(self.worker.machine.interrupts().clone(), || {
-                schema.execute_arguments(execute, types).map_err(Error::from)
+            let interrupts = self.worker.machine.interrupts().clone();
+            let procedure = self.worker.version.with_schema_of(self.role, |schema| {
+                let compile = || schema.execute_arguments(execute, types).map_err(Error::from);
+                interruptible(interrupts, compile)
             })?;
             if !self.run_here(&procedure, &[], Recorded::Rows)? {
                 continue;
@@ -197,6 +198,9 @@ impl Session {
         }
         loop {
             let plan = self.current_plan(statement)?;
+            if let Some(refused) = &plan.refused {
+                return Err(Error::Sql((**refused).clone()));
+            }
             let values = parameters.bytes();
             match &plan.kind {
                 Kind::Definition => return self.run_definition(statement.text(), in_block).map(|()| 0),
@@ -242,12 +246,12 @@ impl Session {
 
     /// Returns the plan of a statement for the session's definitions.
     fn current_plan(&mut self, statement: &Statement) -> Result<Arc<sql::Prepared>, Error> {
-        let version = self.worker.version.number;
-        if let Some(plan) = statement.plan_for(version) {
+        let binding = self.binding();
+        if let Some(plan) = statement.plan_for(binding) {
             return Ok(plan);
         }
         match self.plan(statement.text(), statement.given_types())? {
-            Some(plan) => Ok(statement.bind(version, plan)?),
+            Some(plan) => Ok(statement.bind(binding, plan)?),
             None => Ok(statement.plan()),
         }
     }
@@ -366,7 +370,37 @@ impl Session {
     /// Returns whether a statement is bound against the current definitions of the database.
     pub fn is_current(&mut self, statement: &Statement) -> bool {
         self.catch_up();
-        !self.changes_definitions() && statement.plan_for(self.worker.version.number).is_some()
+        !self.changes_definitions() && statement.plan_for(self.binding()).is_some()
+    }
+
+    /// Sets the role that acts in later statements, by its number. At first it is the first superuser.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// session.execute_script("CREATE TABLE t (id INT PRIMARY KEY); CREATE ROLE ada")?;
+    /// let ada = session.with_definitions(|schema| schema.role("ada").map(|(id, _)| id));
+    /// session.act_as(ada.expect("the role exists"));
+    /// let error = session.execute("SELECT id FROM t", params![]).unwrap_err();
+    /// assert_eq!(error.sqlstate(), "42501"); // insufficient_privilege
+    /// # Ok(()) }
+    /// ```
+    pub fn act_as(&mut self, role: u32) {
+        self.role = role;
+    }
+
+    /// Returns the number of the role that acts.
+    pub fn role(&self) -> u32 {
+        self.role
+    }
+
+    /// Calls a function with the session's definitions.
+    pub fn with_definitions<T>(&mut self, act: impl FnOnce(&sql::Schema) -> T) -> T {
+        self.catch_up();
+        act(&self.worker.version.schema)
     }
 
     /// Returns the number of the definitions that the session knows.

@@ -42,10 +42,17 @@ struct Fixed {
     tag: &'static str,
 }
 
-/// A statement bound against one version of the definitions.
+/// What a plan depends on: a version of the definitions, and the role that runs the statement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Binding {
+    pub(super) version: u64,
+    pub(super) role: u32,
+}
+
+/// A statement bound against one version of the definitions, for one role.
 #[derive(Clone, Debug)]
 struct Bound {
-    version: u64,
+    binding: Binding,
     plan: Arc<sql::Prepared>,
 }
 
@@ -63,7 +70,7 @@ impl std::fmt::Debug for Statement {
 }
 
 impl Statement {
-    pub(super) fn new(text: &str, types: &[Option<Type>], version: u64, plan: sql::Prepared) -> Self {
+    pub(super) fn new(text: &str, types: &[Option<Type>], binding: Binding, plan: sql::Prepared) -> Self {
         let column = |column: &sql::ResultColumn| Column {
             name: column.name.clone(),
             ty: column.ty,
@@ -76,7 +83,7 @@ impl Statement {
             columns: plan.columns.iter().map(column).collect(),
             tag: plan.tag,
         };
-        Self { fixed: Arc::new(fixed), bound: Mutex::new(Bound { version, plan: Arc::new(plan) }) }
+        Self { fixed: Arc::new(fixed), bound: Mutex::new(Bound { binding, plan: Arc::new(plan) }) }
     }
 
     fn bound(&self) -> Bound {
@@ -126,10 +133,10 @@ impl Statement {
         self.bound().plan
     }
 
-    /// Returns the plan if the statement is bound against a version of the definitions.
-    pub(super) fn plan_for(&self, version: u64) -> Option<Arc<sql::Prepared>> {
+    /// Returns the plan if the statement is bound against a version of the definitions and for a role.
+    pub(super) fn plan_for(&self, binding: Binding) -> Option<Arc<sql::Prepared>> {
         let bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
-        (bound.version == version).then(|| Arc::clone(&bound.plan))
+        (bound.binding == binding).then(|| Arc::clone(&bound.plan))
     }
 
     /// Returns the types of parameters that the client gave; `None` for inferred ones.
@@ -137,11 +144,11 @@ impl Statement {
         &self.fixed.types
     }
 
-    /// Keeps the plan for another version of the definitions.
+    /// Keeps the plan for another version of the definitions, or another role.
     ///
     /// # Errors
     /// `0A000`: its rows or parameters have other types now.
-    pub(super) fn bind(&self, version: u64, plan: sql::Prepared) -> Result<Arc<sql::Prepared>, SqlError> {
+    pub(super) fn bind(&self, binding: Binding, plan: sql::Prepared) -> Result<Arc<sql::Prepared>, SqlError> {
         let columns = plan.columns.iter().map(|column| column.ty);
         let is_alike = columns.eq(self.columns().iter().map(|column| column.ty));
         if !is_alike || plan.parameters != self.parameters() {
@@ -149,7 +156,7 @@ impl Statement {
             return Err(error.with_hint("Prepare the statement again."));
         }
         let plan = Arc::new(plan);
-        let bound = Bound { version, plan: Arc::clone(&plan) };
+        let bound = Bound { binding, plan: Arc::clone(&plan) };
         *self.bound.lock().unwrap_or_else(PoisonError::into_inner) = bound;
         Ok(plan)
     }

@@ -31,8 +31,8 @@ pub(crate) fn room_for<'a>(text: &str, account: &'a Account) -> Result<Option<Re
     })
 }
 
-/// The text of a statement, and the types of its parameters.
-type TextKey = (String, Vec<catalog::Type>);
+/// The text of a statement, the types of its parameters, and the role with whose rights it runs.
+type TextKey = (String, Vec<catalog::Type>, u32);
 
 /// Compiles statements under one version of the definitions, with a cache.
 pub(super) struct Texts {
@@ -47,21 +47,25 @@ impl Texts {
 }
 
 impl Compiler for Texts {
-    fn compile(&self, text: &str, types: &[catalog::Type]) -> Result<Arc<Procedure>, SqlError> {
+    fn compile(&self, text: &str, types: &[catalog::Type], role: u32) -> Result<Arc<Procedure>, SqlError> {
         let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (text.to_owned(), types.to_vec());
+        let key = (text.to_owned(), types.to_vec(), role);
         if let Some(procedure) = compiled.get(&key) {
             return Ok(Arc::clone(procedure));
         }
         let _room = room_for(text, self.version.tables.memory.account())?;
         let known: Vec<_> = types.iter().map(|ty| Some(*ty)).collect();
-        let prepared = self.version.schema.prepare(text, &known).map_err(|error| {
+        let prepared = self.version.with_schema_of(role, |schema| schema.prepare(text, &known));
+        let prepared = prepared.map_err(|error| {
             let position = format!("In EXECUTE, line {}, column {}.", error.line, error.column);
             SqlError { detail: error.error.detail.clone().or(Some(position)), ..error.error }
         })?;
         let Some(prepared) = prepared else {
             return Err(SqlError::new("42601", "the text of EXECUTE holds no statement"));
         };
+        if let Some(refused) = prepared.refused {
+            return Err(*refused);
+        }
         let Kind::Run(procedure) = prepared.kind else {
             return Err(SqlError::new("0A000", format!("EXECUTE of {} is not supported", prepared.tag)));
         };

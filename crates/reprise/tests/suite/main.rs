@@ -39,6 +39,7 @@ mod queries;
 mod read_only;
 mod recovery_survives_kill;
 mod restarts;
+mod roles;
 mod savepoints;
 mod sequences;
 mod sequencings;

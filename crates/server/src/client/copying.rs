@@ -21,6 +21,9 @@ impl Client {
     pub(super) fn begin_copy(&mut self, copy: &Copy, asked: Asked) -> Result<Ran, Error> {
         let prepared = self.plan(&copy.text, |session| session.prepare_typed(&copy.text, &[]))?;
         let Some(prepared) = prepared else { return Ok(Ran::Empty) };
+        if let Some(refused) = &prepared.plan().refused {
+            return Err(Error::Sql((**refused).clone()));
+        }
         let columns = prepared.parameters().len();
         self.begin_implicit()?;
         if self.session.as_ref().is_some_and(|session| session.access() == Access::ReadOnly) {

@@ -156,6 +156,9 @@ impl Client {
                 complete(tag)
             }
             Kind::Checkpoint => {
+                self.require_privileges_of("pg_checkpoint", || {
+                    "must be superuser or have privileges of pg_checkpoint to do CHECKPOINT".into()
+                })?;
                 tokio::task::block_in_place(|| self.server.pool().database().checkpoint())?;
                 complete(tag)
             }
@@ -211,6 +214,19 @@ impl Client {
         }
     }
 
+    /// Checks that the acting role has the privileges of a predefined role.
+    ///
+    /// # Errors
+    /// `42501`: it has not.
+    fn require_privileges_of(&self, role: &str, message: impl FnOnce() -> String) -> Result<(), Error> {
+        let acting = self.settings.identity().role();
+        let has = |schema: &sql::Schema| schema.has_predefined(acting, role);
+        match self.server.pool().database().with_definitions(has) {
+            true => Ok(()),
+            false => Err(SqlError::new("42501", message()).into()),
+        }
+    }
+
     /// Writes a backup into the folder for backups. Returns its description, as one line.
     ///
     /// # Errors
@@ -220,6 +236,9 @@ impl Client {
         if self.transaction_state() != TransactionState::None {
             let message = "reprise_backup cannot be called inside a transaction block";
             return Err(SqlError::new("25001", message).into());
+        }
+        if !self.settings.acts_as_superuser() {
+            return Err(SqlError::new("42501", "must be superuser to make a backup").into());
         }
         let Some(folder) = &self.server.options.backups else {
             let error = SqlError::new("42501", "backups by clients are not allowed");

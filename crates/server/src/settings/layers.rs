@@ -1,5 +1,6 @@
 //! The values of a connection's settings. Those that differ from the first ones take memory of their own.
 
+use super::identity::Identity;
 use super::known::all_known;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -28,13 +29,17 @@ static FIRST: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     values
 });
 
-/// Values by name, in lower case; copied on the first change.
+/// Values by name, in lower case; copied on the first change. And what is set with some of them.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Values(Arc<BTreeMap<String, String>>);
+pub(super) struct Values {
+    changed: Arc<BTreeMap<String, String>>,
+    /// The roles of the connection.
+    pub(super) identity: Identity,
+}
 
 impl Values {
     pub(super) fn get(&self, name: &str) -> Option<&String> {
-        self.0.get(name).or_else(|| FIRST.get(name))
+        self.changed.get(name).or_else(|| FIRST.get(name))
     }
 
     pub(super) fn contains_key(&self, name: &str) -> bool {
@@ -42,17 +47,17 @@ impl Values {
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = &String> {
-        FIRST.keys().chain(self.0.keys().filter(|name| !FIRST.contains_key(*name)))
+        FIRST.keys().chain(self.changed.keys().filter(|name| !FIRST.contains_key(*name)))
     }
 
     pub(super) fn insert(&mut self, name: String, value: String) {
-        Arc::make_mut(&mut self.0).insert(name, value);
+        Arc::make_mut(&mut self.changed).insert(name, value);
     }
 
     /// Removes a setting that has no value at first.
     pub(super) fn remove(&mut self, name: &str) -> Option<String> {
-        match self.0.contains_key(name) {
-            true => Arc::make_mut(&mut self.0).remove(name),
+        match self.changed.contains_key(name) {
+            true => Arc::make_mut(&mut self.changed).remove(name),
             false => None,
         }
     }

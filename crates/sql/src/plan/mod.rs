@@ -115,6 +115,8 @@ pub(crate) struct Level {
     scalars: Vec<usize>,
     /// Relations that were referred to since this set was last emptied.
     touched: Relations,
+    /// The relations whose columns need a privilege, and the number of the need.
+    pub(crate) reads: Vec<(usize, usize)>,
 }
 
 /// A query of WITH.
@@ -336,6 +338,10 @@ impl Binder<'_> {
     /// Returns a column of a relation as a value.
     fn column_of_relation(&mut self, level: usize, relation: usize, column: usize) -> Typed {
         self.refer_to(level);
+        let read = self.queries.levels[level].reads.iter().find(|(own, _)| *own == relation).copied();
+        if let Some((_, need)) = read {
+            self.need_column(need, column);
+        }
         let level = &mut self.queries.levels[level];
         level.touched |= 1 << relation;
         let own = &mut level.relations[relation];

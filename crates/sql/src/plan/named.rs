@@ -2,7 +2,11 @@
 
 use super::{Binder, Bound, Named, Relation, Rows};
 use crate::error::StatementError;
+use crate::roles::acl::RoleId;
+use crate::roles::need::names_of;
+use crate::roles::role::BOOTSTRAP;
 use crate::schema::View;
+use crate::subject::Subject;
 use crate::system::{Cell, SystemRelation, SystemRows, system_view};
 use catalog::{Datum, ScalarType, TableId};
 use procedure::query::{OutputColumn, Plan, TableFunction};
@@ -24,26 +28,39 @@ impl Binder<'_> {
         let Some(view) = self.schema.view(name) else {
             let is_own = self.schema.catalog().table(name).is_ok();
             if let Some(system) = self.schema.system_relation(name).filter(|_| !is_own) {
+                let short = name.trim_start_matches("pg_catalog.");
+                if ["pg_authid", "pg_shadow"].contains(&short) {
+                    self.need_superuser(short);
+                }
                 return self.add_system(system, (alias, names), node);
             }
             if let Some(view) = system_view(name).filter(|_| !is_own) {
-                let bound = self.bind_view(&view, node)?;
+                let bound = self.bind_view(&view, BOOTSTRAP, node)?;
                 return self.add_bound(bound, (Some(alias), names), (0, false), node);
             }
             let table = self.table(name, node)?;
             if table.sequence.is_some() {
-                return self.add_sequence(table.id, (alias, names), node);
+                let columns = ["last_value", "log_cnt", "is_called"].map(str::to_owned).to_vec();
+                let place = self.add_sequence(table.id, (alias, names), node)?;
+                self.need_read(place, name, columns, true);
+                return Ok(place);
             }
-            return self.add_table(&table, alias, names, node);
+            let place = self.add_table(&table, alias, names, node)?;
+            self.need_read(place, name, names_of(&table), true);
+            return Ok(place);
         };
         let names = if names.is_empty() { view.names.clone() } else { names };
-        let bound = self.bind_view(view, node)?;
+        let bound = self.bind_view(view, self.schema.owner_of(&Subject::Relation(name.into())), node)?;
         // As in PostgreSQL, the columns are those of the view, whatever its query reads.
         let oid = self.schema.view_oid(view);
         for (place, column) in bound.columns.iter().enumerate() {
             self.origins.note_column(column.register, oid, place, column.ty);
         }
-        self.add_bound(bound, (Some(alias), names), (0, false), node)
+        let own_names = bound.columns.iter().map(|column| column.name.clone());
+        let own_names = view.names.iter().cloned().chain(own_names.skip(view.names.len())).collect();
+        let place = self.add_bound(bound, (Some(alias), names), (0, false), node)?;
+        self.need_read(place, name, own_names, true);
+        Ok(place)
     }
 
     /// Adds the row of a sequence. Sequences log no numbers ahead, so `log_cnt` is 0.
@@ -134,8 +151,9 @@ impl Binder<'_> {
         Ok(place)
     }
 
-    /// Binds the query of a view. It cannot refer to the query around it.
-    fn bind_view(&mut self, view: &View, node: &SyntaxNode) -> Result<Bound, StatementError> {
+    /// Binds the query of a view, whose relations are read with the rights of its owner. It cannot refer to
+    /// the query around it.
+    fn bind_view(&mut self, view: &View, owner: RoleId, node: &SyntaxNode) -> Result<Bound, StatementError> {
         if self.views_within >= MOST_VIEWS {
             let message = format!("infinite recursion detected in rules for relation \"{}\"", view.name);
             return Err(self.error(node, SqlError::new("42P17", message)));
@@ -145,6 +163,7 @@ impl Binder<'_> {
         let query = self.part(query, node)?;
         let mut inner = Binder::new(self.schema, &source);
         inner.views_within = self.views_within + 1;
+        inner.relations_as = owner;
         std::mem::swap(&mut inner.registers, &mut self.registers);
         inner.queries.begin_slots_at(self.queries.slots());
         let bound = inner.bind_variant(&query);
@@ -153,6 +172,7 @@ impl Binder<'_> {
         self.uses_seed |= inner.uses_seed;
         self.uses_timestamp |= inner.uses_timestamp;
         self.callees.append(&mut inner.callees);
+        self.take_needs(&mut inner);
         if let Some(cause @ (ByValueCause::Moment | ByValueCause::Sequence)) = inner.by_value {
             self.log_by_value(cause);
         }

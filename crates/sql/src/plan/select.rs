@@ -218,6 +218,13 @@ impl Binder<'_> {
                     return Err(self.error(node, SqlError::new("42P01", message)));
                 }
             }
+            let reads = self.level().reads.clone();
+            for (place, need) in reads {
+                let alias = &self.level().relations[place].alias;
+                if names.as_ref().is_none_or(|names| names.contains(alias)) {
+                    self.need_hold(need);
+                }
+            }
             if !updates {
                 continue;
             }

@@ -6,6 +6,8 @@ use super::{Binder, Bound, Relation, Rows, apply_ahead, apply_all, compute};
 use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::oids::table_oid;
+use crate::roles::acl;
+use crate::roles::need::names_of;
 use crate::subscripts::Subscripted;
 use crate::trigger::WrittenRow;
 use crate::types::{object_name, short};
@@ -112,6 +114,7 @@ impl Binder<'_> {
         }
         let (input, given) = self.bind_source(insert, &table, &columns)?;
         let width = given.len();
+        self.need_columns(&table, acl::INSERT, &columns[..width.min(columns.len())]);
         if width > columns.len() {
             return Err(self.syntax(node, "INSERT has more expressions than target columns"));
         }
@@ -146,6 +149,7 @@ impl Binder<'_> {
         self.origins.note_row(registers, table_oid(&table), table.visible());
         let level = self.level();
         level.relations = vec![Relation::of_row(&table, alias, registers, true)];
+        self.need_read(0, &table.name, names_of(&table), false);
         let (input, values) = (Box::new(input), complete);
         let keys = self.schema.foreign_keys_of(&table);
         let row = WrittenRow { old: registers, new: registers };
@@ -289,6 +293,9 @@ impl Binder<'_> {
                 Some(self.bind_conflict_target(&target, table, node)?)
             }
         };
+        if let Some(index) = index {
+            self.need_columns(table, acl::SELECT, &table.indexes[index].columns);
+        }
         let update = match self.part(clause.conflict_action(), node)? {
             ast::ConflictAction::ConflictDoNothing(_) => None,
             ast::ConflictAction::ConflictDoUpdateSet(update) => {
@@ -318,6 +325,7 @@ impl Binder<'_> {
             Relation::of_row(table, alias.into(), old, true),
             Relation::of_row(table, "excluded".into(), registers, false),
         ];
+        self.need_read(0, &table.name, names_of(table), false);
         let bind = |binder: &mut Self| {
             let assignments = binder.bind_assignments(update.set_clause(), table, node)?;
             let condition = update.where_clause().and_then(|clause| clause.expr());
@@ -336,6 +344,7 @@ impl Binder<'_> {
             with_registers.push((column, self.new_register(table.columns[column].ty), value));
         }
         let mut set: Vec<usize> = with_registers.iter().map(|(column, ..)| *column).collect();
+        self.need_columns(table, acl::UPDATE, &set);
         let generated = self.bind_generated(table, registers, Some(&set), node)?;
         set.extend(generated.iter().map(|(column, _)| *column));
         let row = WrittenRow { old, new: registers };
@@ -448,6 +457,7 @@ impl Binder<'_> {
         let alias = alias.and_then(|alias| alias.name()).map(|name| ast::normalize_name_node(name.syntax()));
         let alias = alias.unwrap_or_else(|| table.short_name().into());
         let target = self.add_table(table, alias, Vec::new(), node)?;
+        self.need_read(target, &table.name, names_of(table), false);
         let handle = self.new_register(ScalarType::BigInt);
         if let Rows::Table { handle: own, .. } = &mut self.level().relations[target].rows {
             *own = Some(handle);
@@ -492,6 +502,7 @@ impl Binder<'_> {
         let answers: Vec<Register> = applied.iter().flat_map(super::Applied::targets).collect();
         let registers = self.row_registers(&table);
         let mut set: Vec<usize> = assignments.iter().map(|(column, _)| *column).collect();
+        self.need_columns(&table, acl::UPDATE, &set);
         let rules = self.bind_rules(
             &table,
             registers,
@@ -527,6 +538,7 @@ impl Binder<'_> {
         let table = self.target_table(path.and_then(|name| name.path_ref()), node)?;
         let items = delete.using_clause().into_iter().flat_map(|using| using.items());
         let condition = delete.where_clause_or_current_of();
+        self.need_relation(&table.name, acl::DELETE, Vec::new(), true);
         let (sources, handle) = self.bind_target((&table, delete.alias()), items, condition, node)?;
         let returned = self.returning(Plan::One, delete.returning_clause())?;
         let (input, _) = self.join_all(sources.sources, sources.conjuncts, None)?;

@@ -71,6 +71,7 @@ impl Schema {
             }
             Subject::Routine(name) => (PG_PROC, routine_oid(self.procedure(name)?), 0),
             Subject::Type(name) => (PG_TYPE, self.catalog().enumeration(name)?.definition().oid.into(), 0),
+            Subject::Database => return None,
             Subject::Namespace(name) => {
                 let (oid, _) = self.namespace_names().into_iter().find(|(_, own)| own == name)?;
                 (PG_NAMESPACE, oid, 0)

@@ -4,16 +4,15 @@
 use super::catalogs::catalog_oid;
 use super::numbered::handler_oid;
 use super::types::{SCALARS, TYPES, storage_of, text_function, type_oids};
-use super::{
-    BOOL, Cell, INT, OWNER, OWNER_OF_PUBLIC, PUBLIC, SYSTEM, SystemRelation, SystemRows, TEXT, TEXTS,
-};
+use super::{BOOL, Cell, INT, PUBLIC, SYSTEM, SystemRelation, TEXT, TEXTS};
 use crate::schema::Schema;
+use crate::subject::Subject;
 use crate::types::{in_schema_of, short};
 use catalog::{EnumType, ScalarType, Type};
 use procedure::LiveRelation;
 
 /// The columns of `pg_type`.
-const OF_TYPES: [(&str, Type); 23] = [
+const OF_TYPES: [(&str, Type); 24] = [
     ("oid", INT),
     ("typname", TEXT),
     ("typnamespace", INT),
@@ -37,6 +36,7 @@ const OF_TYPES: [(&str, Type); 23] = [
     ("typowner", INT),
     ("typisdefined", BOOL),
     ("typdefault", TEXT),
+    ("typacl", TEXTS),
 ];
 
 /// The types of which no column has values: number, name, length, kind and category. The catalogs have
@@ -104,9 +104,6 @@ impl Schema {
             "pg_init_privs" => pg_init_privs(),
             "pg_collation" => self.pg_collation(),
             "pg_database" => self.pg_database(),
-            "pg_roles" => self.pg_roles(),
-            "pg_authid" => self.pg_authid(),
-            "pg_user" | "pg_shadow" => self.pg_user(),
             "pg_rewrite" => self.pg_rewrite(),
             "pg_depend" => self.pg_depend(),
             "pg_tablespace" => self.pg_tablespace(),
@@ -118,9 +115,8 @@ impl Schema {
         let columns = [("oid", INT), ("nspname", TEXT), ("nspowner", INT), ("nspacl", TEXTS)];
         let mut rows = Vec::new();
         for (oid, name) in self.namespace_names() {
-            let owner = if oid == PUBLIC { OWNER_OF_PUBLIC } else { 10 };
-            let privileges = if oid == PUBLIC { privileges_of_public() } else { Cell::Null };
-            rows.push(vec![oid.into(), name.into(), owner.into(), privileges]);
+            let subject = Subject::Namespace(name.clone());
+            rows.push(vec![oid.into(), name.into(), self.owner_cell(&subject), self.acl_cell(&subject)]);
         }
         SystemRelation::new(&columns, rows)
     }
@@ -156,9 +152,10 @@ impl Schema {
                     alignment.into(),
                     (1..=8).contains(&length).into(),
                     matches!(oid, 16 | 25 | 701 | 1184).into(),
-                    10.into(),
+                    self.owner_cell(&Subject::Type(path.into())),
                     true.into(),
                     Cell::Null,
+                    self.acl_cell(&Subject::Type(path.into())),
                 ]);
             };
         for scalar in SCALARS {
@@ -269,88 +266,9 @@ impl Schema {
             "C".into(),
             "C".into(),
             Cell::Null,
-            Cell::Null,
+            self.acl_cell(&Subject::Database),
         ]];
         SystemRelation::new(&columns, rows)
-    }
-
-    /// `pg_authid` and `pg_roles`: the owner of all objects, and the role that owns the schema `public`.
-    fn pg_roles(&self) -> SystemRelation {
-        let columns = [
-            ("rolname", TEXT),
-            ("rolsuper", BOOL),
-            ("rolinherit", BOOL),
-            ("rolcreaterole", BOOL),
-            ("rolcreatedb", BOOL),
-            ("rolcanlogin", BOOL),
-            ("rolreplication", BOOL),
-            ("rolconnlimit", INT),
-            ("rolpassword", TEXT),
-            ("rolvaliduntil", Type::Scalar(ScalarType::Timestamptz)),
-            ("rolbypassrls", BOOL),
-            ("rolconfig", TEXTS),
-            ("oid", INT),
-        ];
-        let row = |(oid, name, is_super): (i64, &str, bool)| {
-            vec![
-                name.into(),
-                is_super.into(),
-                true.into(),
-                is_super.into(),
-                is_super.into(),
-                is_super.into(),
-                is_super.into(),
-                Cell::Int(-1),
-                "********".into(),
-                Cell::Null,
-                is_super.into(),
-                Cell::Null,
-                oid.into(),
-            ]
-        };
-        let rows = [(10, OWNER, true), (OWNER_OF_PUBLIC, "pg_database_owner", false)].map(row);
-        SystemRelation::new(&columns, rows.to_vec())
-    }
-
-    fn pg_authid(&self) -> SystemRelation {
-        let mut all = self.pg_roles();
-        let is_own = |name: &str| name != "rolconfig";
-        let SystemRows::Known(rows) = &mut all.rows else { return all };
-        for row in rows.iter_mut() {
-            // A password is shown to no client.
-            row[8] = Cell::Null;
-            let cells = std::mem::take(row).into_iter().zip(&all.columns);
-            *row = cells.filter(|(_, (name, _))| is_own(name)).map(|(cell, _)| cell).collect();
-        }
-        all.columns.retain(|(name, _)| is_own(name));
-        all
-    }
-
-    fn pg_user(&self) -> SystemRelation {
-        let columns = [
-            ("usename", TEXT),
-            ("usesysid", INT),
-            ("usecreatedb", BOOL),
-            ("usesuper", BOOL),
-            ("userepl", BOOL),
-            ("usebypassrls", BOOL),
-            ("passwd", TEXT),
-            ("valuntil", Type::Scalar(ScalarType::Timestamptz)),
-            ("useconfig", TEXTS),
-        ];
-        let yes = || Cell::Bool(true);
-        let row = vec![
-            OWNER.into(),
-            10.into(),
-            yes(),
-            yes(),
-            yes(),
-            yes(),
-            "********".into(),
-            Cell::Null,
-            Cell::Null,
-        ];
-        SystemRelation::new(&columns, vec![row])
     }
 
     fn pg_tablespace(&self) -> SystemRelation {

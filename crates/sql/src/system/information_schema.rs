@@ -18,7 +18,7 @@ impl Schema {
             "table_constraints" => self.information_table_constraints(),
             "key_column_usage" => self.information_key_column_usage(),
             "triggers" => self.information_triggers(),
-            _ => return None,
+            _ => return self.grants_view(name),
         })
     }
 

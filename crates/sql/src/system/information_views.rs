@@ -7,7 +7,28 @@ use super::{Cell, SystemRelation};
 
 /// The relations that are no queries: the columns of each, as in `catalogs`. One that Reprise does not know
 /// is empty, because its objects are not supported.
-const COLUMNS: [(&str, &str); 36] = [
+const COLUMNS: [(&str, &str); 41] = [
+    (
+        "column_privileges",
+        "grantor ?t, grantee ?t, table_catalog ?t, table_schema ?t, table_name ?t, column_name ?t, \
+         privilege_type ?t, is_grantable ?t",
+    ),
+    ("enabled_roles", "role_name ?t"),
+    (
+        "role_column_grants",
+        "grantor ?t, grantee ?t, table_catalog ?t, table_schema ?t, table_name ?t, column_name ?t, \
+         privilege_type ?t, is_grantable ?t",
+    ),
+    (
+        "role_table_grants",
+        "grantor ?t, grantee ?t, table_catalog ?t, table_schema ?t, table_name ?t, privilege_type ?t, \
+         is_grantable ?t, with_hierarchy ?t",
+    ),
+    (
+        "table_privileges",
+        "grantor ?t, grantee ?t, table_catalog ?t, table_schema ?t, table_name ?t, privilege_type ?t, \
+         is_grantable ?t, with_hierarchy ?t",
+    ),
     ("administrable_role_authorizations", "grantee ?t, role_name ?t, is_grantable ?t"),
     ("applicable_roles", "grantee ?t, role_name ?t, is_grantable ?t"),
     (
@@ -222,7 +243,7 @@ const COLUMNS: [(&str, &str); 36] = [
 ];
 
 /// The relations that are queries.
-pub(super) const QUERIES: [(&str, &str); 16] = [
+pub(super) const QUERIES: [(&str, &str); 11] = [
     (
         "information_schema.check_constraints",
         "SELECT 'postgres' AS constraint_catalog, n.nspname AS constraint_schema, c.conname AS \
@@ -232,15 +253,6 @@ pub(super) const QUERIES: [(&str, &str); 16] = [
          a.attnum, 'not_null'), a.attname || ' IS NOT NULL' FROM pg_catalog.pg_attribute a JOIN \
          pg_catalog.pg_class r ON r.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = \
          r.relnamespace WHERE a.attnotnull AND r.relkind = 'r' AND a.attnum > 0",
-    ),
-    (
-        "information_schema.column_privileges",
-        "SELECT 'postgres' AS grantor, 'postgres' AS grantee, 'postgres' AS table_catalog, n.nspname \
-         AS table_schema, r.relname AS table_name, a.attname AS column_name, t.word AS \
-         privilege_type, 'YES' AS is_grantable FROM pg_catalog.pg_class r JOIN \
-         pg_catalog.pg_namespace n ON n.oid = r.relnamespace JOIN pg_catalog.pg_attribute a ON \
-         a.attrelid = r.oid AND a.attnum > 0, (VALUES ('INSERT'), ('SELECT'), ('UPDATE'), \
-         ('REFERENCES')) AS t (word) WHERE r.relkind IN ('r', 'v')",
     ),
     (
         "information_schema.constraint_column_usage",
@@ -260,10 +272,6 @@ pub(super) const QUERIES: [(&str, &str); 16] = [
          c.connamespace JOIN pg_catalog.pg_class r ON r.oid = CASE c.contype WHEN 'f' THEN \
          c.confrelid ELSE c.conrelid END JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
          WHERE c.contype IN ('f', 'p', 'u')",
-    ),
-    (
-        "information_schema.enabled_roles",
-        "SELECT rolname AS role_name FROM pg_catalog.pg_roles WHERE rolsuper",
     ),
     ("information_schema.information_schema_catalog_name", "SELECT 'postgres' AS catalog_name"),
     (
@@ -299,24 +307,6 @@ pub(super) const QUERIES: [(&str, &str); 16] = [
          JOIN pg_catalog.pg_constraint u ON u.conrelid = c.confrelid AND u.conindid = c.conindid AND \
          u.contype IN ('p', 'u') LEFT JOIN pg_catalog.pg_namespace un ON un.oid = u.connamespace \
          WHERE c.contype = 'f'",
-    ),
-    (
-        "information_schema.role_column_grants",
-        "SELECT 'postgres' AS grantor, 'postgres' AS grantee, 'postgres' AS table_catalog, n.nspname \
-         AS table_schema, r.relname AS table_name, a.attname AS column_name, t.word AS \
-         privilege_type, 'YES' AS is_grantable FROM pg_catalog.pg_class r JOIN \
-         pg_catalog.pg_namespace n ON n.oid = r.relnamespace JOIN pg_catalog.pg_attribute a ON \
-         a.attrelid = r.oid AND a.attnum > 0, (VALUES ('INSERT'), ('SELECT'), ('UPDATE'), \
-         ('REFERENCES')) AS t (word) WHERE r.relkind IN ('r', 'v')",
-    ),
-    (
-        "information_schema.role_table_grants",
-        "SELECT 'postgres' AS grantor, 'postgres' AS grantee, 'postgres' AS table_catalog, n.nspname \
-         AS table_schema, r.relname AS table_name, t.word AS privilege_type, 'YES' AS is_grantable, \
-         t.hierarchy AS with_hierarchy FROM pg_catalog.pg_class r JOIN pg_catalog.pg_namespace n ON \
-         n.oid = r.relnamespace, (VALUES ('INSERT', 'NO'), ('SELECT', 'YES'), ('UPDATE', 'NO'), \
-         ('DELETE', 'NO'), ('TRUNCATE', 'NO'), ('REFERENCES', 'NO'), ('TRIGGER', 'NO')) AS t (word, \
-         hierarchy) WHERE r.relkind IN ('r', 'v')",
     ),
     (
         "information_schema.routines",
@@ -382,15 +372,6 @@ pub(super) const QUERIES: [(&str, &str); 16] = [
          pg_catalog.pg_class c ON c.oid = s.seqrelid JOIN pg_catalog.pg_namespace n ON n.oid = \
          c.relnamespace WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_depend d WHERE d.classid = 1259 \
          AND d.objid = c.oid AND d.deptype = 'i')",
-    ),
-    (
-        "information_schema.table_privileges",
-        "SELECT 'postgres' AS grantor, 'postgres' AS grantee, 'postgres' AS table_catalog, n.nspname \
-         AS table_schema, r.relname AS table_name, t.word AS privilege_type, 'YES' AS is_grantable, \
-         t.hierarchy AS with_hierarchy FROM pg_catalog.pg_class r JOIN pg_catalog.pg_namespace n ON \
-         n.oid = r.relnamespace, (VALUES ('INSERT', 'NO'), ('SELECT', 'YES'), ('UPDATE', 'NO'), \
-         ('DELETE', 'NO'), ('TRUNCATE', 'NO'), ('REFERENCES', 'NO'), ('TRIGGER', 'NO')) AS t (word, \
-         hierarchy) WHERE r.relkind IN ('r', 'v')",
     ),
     (
         "information_schema.tables",

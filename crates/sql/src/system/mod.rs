@@ -11,6 +11,7 @@ mod catalogs;
 mod comments;
 mod dependencies;
 mod general;
+mod grants;
 mod information_schema;
 mod information_views;
 mod keywords;
@@ -18,6 +19,7 @@ mod numbered;
 mod objects;
 mod qualified;
 mod relations;
+mod roles;
 mod routine_text;
 mod routines;
 mod triggers;
@@ -34,7 +36,6 @@ pub(crate) use catalogs::{catalog_names, catalog_oid};
 pub(crate) use comments::PG_CLASS;
 pub use information_schema::DATABASE;
 pub(crate) use keywords::keywords;
-pub(crate) use numbered::acl_default;
 pub(crate) use qualified::{Named, path_text};
 pub use types::{SCALARS, type_length, type_modifier, type_oids};
 pub(crate) use types::{TYPES, type_name, type_named};
@@ -110,10 +111,6 @@ impl From<i64> for Cell {
     }
 }
 
-/// The owner of all objects: there are no roles yet.
-pub(crate) const OWNER: &str = "postgres";
-/// The number of the role `pg_database_owner`.
-pub(crate) const OWNER_OF_PUBLIC: i64 = 6171;
 const PUBLIC: i64 = 2200;
 const SYSTEM: i64 = 11;
 const INFORMATION: i64 = 13_000;
@@ -132,7 +129,9 @@ impl Schema {
             None => {
                 let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
                 let described = self.relations_catalog(name).or_else(|| self.routines_catalog(name));
-                let known = described.or_else(|| self.other_catalog(name)).or_else(|| views::empty(name));
+                let known =
+                    described.or_else(|| self.roles_catalog(name)).or_else(|| self.other_catalog(name));
+                let known = known.or_else(|| views::empty(name));
                 catalogs::completed(name, known)
             }
         }

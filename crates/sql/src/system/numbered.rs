@@ -1,8 +1,8 @@
-//! The objects that casts to `regclass` and similar types name, and the privileges that objects have.
+//! The objects that casts to `regclass` and similar types name.
 
 use super::qualified::{Named, path_text};
 use super::types::type_oids;
-use super::{OWNER, SCALARS, TYPES};
+use super::{SCALARS, TYPES};
 use crate::oids::{index_oid, routine_oid, table_oid};
 use crate::schema::Schema;
 use catalog::Type;
@@ -59,28 +59,6 @@ pub(super) fn handler_oid(name: &str) -> i64 {
     HANDLERS.iter().find(|own| own.1 == name).map_or(0, |own| own.0)
 }
 
-/// Returns the privileges of an object of each kind of which none were given, by the letters of `acldefault`.
-/// There are no privileges yet: the owner has all.
-pub(crate) fn acl_default() -> Vec<(&'static str, Vec<String>)> {
-    let own = |letters: &str| format!("{OWNER}={letters}/{OWNER}");
-    let all = |letters: &str| format!("={letters}/{OWNER}");
-    vec![
-        ("r", vec![own("arwdDxt")]),
-        ("s", vec![own("rwU")]),
-        ("d", vec![all("Tc"), own("CTc")]),
-        ("f", vec![all("X"), own("X")]),
-        ("l", vec![all("U"), own("U")]),
-        ("T", vec![all("U"), own("U")]),
-        ("L", vec![own("rw")]),
-        ("n", vec![own("UC")]),
-        ("t", vec![own("C")]),
-        ("F", vec![own("U")]),
-        ("S", vec![own("U")]),
-        ("c", Vec::new()),
-        ("p", vec![own("sA")]),
-    ]
-}
-
 impl Schema {
     /// Returns the objects of a type such as `regclass`: number and name of each; `None` for any other type.
     pub(crate) fn object_names(&self, ty: &str) -> Option<Vec<(i64, Named)>> {
@@ -97,7 +75,7 @@ impl Schema {
                 all.chain(self.enumeration_names()).collect()
             }
             "regnamespace" => self.namespace_names().into_iter().map(same).collect(),
-            "regrole" => vec![(10, Named::same(OWNER.into()))],
+            "regrole" => self.role_names().into_iter().map(same).collect(),
             // No object of these kinds has a name here.
             "regoper" | "regoperator" | "regcollation" | "regconfig" | "regdictionary" => Vec::new(),
             "regproc" => {

@@ -3,9 +3,10 @@
 use super::objects::{action_code, index_column_name, index_expressions, index_places, places};
 use super::qualified::Named;
 use super::types::{TYPES, storage_of, type_modifier, type_oid};
-use super::{BOOL, Cell, INT, INTS, OWNER, SystemRelation, TEXT, TEXTS};
+use super::{BOOL, Cell, INT, INTS, SystemRelation, TEXT, TEXTS};
 use crate::oids::{index_oid, table_oid};
 use crate::schema::Schema;
+use crate::subject::Subject;
 use crate::types::short;
 use catalog::{Identity, Index, ScalarType, Table, Type};
 
@@ -86,7 +87,7 @@ impl Schema {
                     short(name).into(),
                     namespace.into(),
                     kind.into(),
-                    10.into(),
+                    self.owner_cell(&Subject::Relation(name.into())),
                     am.into(),
                     "p".into(),
                     has_index.into(),
@@ -109,7 +110,7 @@ impl Schema {
                     false.into(),
                     false.into(),
                     true.into(),
-                    Cell::Null,
+                    self.acl_cell(&Subject::Relation(name.into())),
                     Cell::Null,
                 ]);
             };
@@ -156,7 +157,7 @@ impl Schema {
             ("atthasmissing", BOOL),
         ];
         let mut rows = Vec::new();
-        let mut add = |relation: i64,
+        let mut add = |(relation, owner): (i64, &str),
                        place: usize,
                        name: &str,
                        ty: Type,
@@ -189,14 +190,14 @@ impl Schema {
                 "".into(),
                 Cell::Null,
                 Cell::Null,
-                Cell::Null,
+                self.acl_cell(&Subject::Column(owner.into(), name.into())),
                 false.into(),
             ]);
         };
         for table in self.catalog().tables() {
             if table.sequence.is_some() {
                 for (place, (name, ty)) in OF_SEQUENCE.into_iter().enumerate() {
-                    add(table_oid(table), place, name, ty.into(), (true, false, 0), "", "");
+                    add((table_oid(table), &table.name), place, name, ty.into(), (true, false, 0), "", "");
                 }
                 continue;
             }
@@ -208,7 +209,7 @@ impl Schema {
                 };
                 let has_default = column.default.is_some() && identity.is_empty();
                 add(
-                    table_oid(table),
+                    (table_oid(table), &table.name),
                     place,
                     &column.name,
                     column.ty,
@@ -221,13 +222,21 @@ impl Schema {
                 for (place, column) in index.columns.iter().enumerate() {
                     let (name, ty) = (index_column_name(table, *column), table.columns[*column].ty);
                     let dimensions = i64::from(ty.is_array());
-                    add(index_oid(index), place, &name, ty, (false, false, dimensions), "", "");
+                    add(
+                        (index_oid(index), &index.name),
+                        place,
+                        &name,
+                        ty,
+                        (false, false, dimensions),
+                        "",
+                        "",
+                    );
                 }
             }
         }
         for view in self.views() {
             for (place, (name, ty)) in self.view_columns(view).into_iter().enumerate() {
-                add(self.view_oid(view), place, &name, ty, (false, false, 0), "", "");
+                add((self.view_oid(view), &view.name), place, &name, ty, (false, false, 0), "", "");
             }
         }
         SystemRelation::new(&columns, rows)
@@ -412,7 +421,7 @@ impl Schema {
             rows.push(vec![
                 self.namespace_of(&table.name).into(),
                 table.short_name().into(),
-                OWNER.into(),
+                self.owner_name(&table.name),
                 Cell::Null,
                 (table.indexes.len() > usize::from(table.hidden_key)).into(),
             ]);
@@ -428,7 +437,7 @@ impl Schema {
             rows.push(vec![
                 schema.into(),
                 name.into(),
-                OWNER.into(),
+                self.owner_name(&view.name),
                 format!("{};", view.query.trim()).into(),
             ]);
         }

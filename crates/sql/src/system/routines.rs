@@ -7,6 +7,7 @@ use super::types::{type_oid, type_oids};
 use super::{BOOL, Cell, INT, INTS, PUBLIC, SYSTEM, SystemRelation, TEXT, TEXTS};
 use crate::oids::routine_oid;
 use crate::schema::Schema;
+use crate::subject::Subject;
 use catalog::{ScalarType, Type};
 use procedure::{
     BuiltIn, CASTS, CastContext, Form, Kind, Mode, OperatorForm, Procedure, Volatility, built_ins, operators,
@@ -174,7 +175,7 @@ impl Schema {
             routine_oid(own).into(),
             own.name.as_str().into(),
             PUBLIC.into(),
-            10.into(),
+            self.owner_cell(&Subject::Routine(own.name.clone())),
             LANGUAGES.iter().find(|known| known.1 == text.language).map_or(PLPGSQL, |known| known.0).into(),
             if own.is_function { "f" } else { "p" }.into(),
             text.is_definer.into(),
@@ -192,7 +193,7 @@ impl Schema {
             if names.iter().all(String::is_empty) { Cell::Null } else { Cell::Texts(names) },
             if only_inputs { Cell::Null } else { Cell::Texts(modes.collect()) },
             text.body.clone().into(),
-            Cell::Null,
+            self.acl_cell(&Subject::Routine(own.name.clone())),
             Cell::Double(text.cost),
             Cell::Double(text.rows),
             if text.settings.is_empty() { Cell::Null } else { Cell::Texts(text.settings.clone()) },

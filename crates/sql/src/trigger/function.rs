@@ -7,6 +7,7 @@ use super::error_at;
 use crate::StatementError;
 use crate::binder::{Binder, Name, TriggerFrame, Typed, Variable};
 use crate::oids::table_oid;
+use crate::roles::variant::logged_for;
 use crate::routine::Routine;
 use crate::schema::{CompiledTrigger, Schema, unsupported};
 use crate::source::Source;
@@ -142,7 +143,7 @@ impl Schema {
         let Some(routine) = routine else { return Err(unsupported(source, node, "this routine")) };
         let compile = |event: &TriggerEvent| {
             let compiled = routine.compile_fired(table, trigger, *event, self, &own).map_err(at)?;
-            Ok((*event, Arc::new(compiled)))
+            Ok((*event, Arc::new(logged_for(self.acting, compiled))))
         };
         trigger.events.iter().map(compile).collect()
     }

@@ -7,6 +7,7 @@ mod every_recovery;
 mod postgresql;
 mod queries;
 mod reservations;
+mod roles;
 mod server;
 mod sums;
 mod values;

@@ -1,0 +1,417 @@
+//! Whether the acting role may change definitions: owners change what they own, and creators need CREATE on
+//! the schema.
+//! Source: PostgreSQL 15's documentation, "Privileges" and the statements.
+
+use super::acl::{AclKind, CREATE, REFERENCES, RoleId, TRIGGER, TRUNCATE, USAGE};
+use super::rights::namespace_in;
+use super::role::BOOTSTRAP;
+use crate::error::StatementError;
+use crate::nesting::with_stack;
+use crate::schema::Schema;
+use crate::source::Source;
+use crate::subject::Subject;
+use crate::types::{last_name, object_name, short};
+use procedure::SqlError;
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+/// What a role needs for a change of an object.
+#[derive(Clone, Debug)]
+enum Demand {
+    /// To own the object.
+    Owner(Subject),
+    /// CREATE on a schema.
+    Create(String),
+    /// USAGE on a schema.
+    Usage(String),
+    /// CREATE on the database.
+    CreateOnDatabase,
+    /// A privilege on a table.
+    Privilege(Subject, super::acl::Privileges),
+    /// A privilege on columns of a table.
+    Columns(String, super::acl::Privileges, Vec<String>),
+    /// To own the object, the table of a part of it, or the schema.
+    Dropped(Subject),
+}
+
+impl Schema {
+    /// Returns an object's kind and name as error messages write them.
+    pub(crate) fn described(&self, subject: &Subject) -> String {
+        match subject {
+            Subject::Relation(name) => {
+                let kind = match self.catalog.table(name) {
+                    Ok(table) if table.sequence.is_some() => "sequence",
+                    Ok(_) => "table",
+                    Err(_) if self.view(name).is_some() => "view",
+                    Err(_) => "index",
+                };
+                format!("{kind} {}", short(name))
+            }
+            Subject::Column(table, name) => {
+                format!("column {name} of {}", self.described(&Subject::Relation(table.clone())))
+            }
+            Subject::Constraint(table, _) | Subject::Trigger(table, _) => {
+                format!("relation {}", short(table))
+            }
+            Subject::Routine(name) => {
+                let procedure = self.procedure(name);
+                let word = if procedure.is_some_and(|own| !own.is_function && !own.is_trigger) {
+                    "procedure"
+                } else {
+                    "function"
+                };
+                format!("{word} {name}")
+            }
+            Subject::Namespace(name) => format!("schema {name}"),
+            Subject::Type(name) => format!("type {}", short(name)),
+            Subject::Database => format!("database {}", crate::system::DATABASE),
+        }
+    }
+
+    /// Returns the error of a missing privilege on an object.
+    pub(crate) fn denied(&self, subject: &Subject) -> SqlError {
+        SqlError::new("42501", format!("permission denied for {}", self.described(subject)))
+    }
+
+    /// Returns the error of a role that does not own an object.
+    pub(crate) fn not_owner(&self, subject: &Subject) -> SqlError {
+        SqlError::new("42501", format!("must be owner of {}", self.described(subject)))
+    }
+
+    /// Checks that a definition may be made by the role that stands before it (`made_by`).
+    ///
+    /// # Errors
+    /// `42501`: it may not. A statement that is malformed is accepted here, and refused when it is applied.
+    pub fn authorize(&self, statement: &str) -> Result<(), StatementError> {
+        if !statement.starts_with("SET ROLE ") {
+            return Ok(());
+        }
+        with_stack(statement, || {
+            let Ok(source) = Source::parse(statement) else { return Ok(()) };
+            let mut statements = source.file.stmts().filter(|own| !matches!(own, ast::Stmt::EmptyStmt(_)));
+            let (Some(set), Some(first)) = (statements.next(), statements.next()) else { return Ok(()) };
+            let mut own = self.clone();
+            own.set_acting(&set, &source)?;
+            let role = own.maker;
+            if self.is_superuser(role) {
+                return Ok(());
+            }
+            let first = &first;
+            let refuse = |error| source.error_at(first.syntax().text_range().start().into(), error);
+            let paths = first.syntax().descendants().filter_map(ast::PathRef::cast);
+            let schemas = paths.filter_map(|path| path.qualifier()).map(|schema| last_name(&schema));
+            let schemas = schemas.filter(|schema| schema != "public" && self.has_namespace(schema));
+            for demand in schemas.map(Demand::Usage).chain(self.demands_of(first, &source)) {
+                self.meet(role, &demand).map_err(refuse)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn meet(&self, role: RoleId, demand: &Demand) -> Result<(), SqlError> {
+        match demand {
+            Demand::Owner(subject) if self.owns(role, subject) => Ok(()),
+            Demand::Owner(subject) => Err(self.not_owner(subject)),
+            Demand::Create(namespace) if self.may_create_in(role, namespace) => Ok(()),
+            Demand::Create(namespace) => Err(self.denied(&Subject::Namespace(namespace.clone()))),
+            Demand::Usage(namespace) => self.check_usage(role, namespace),
+            Demand::CreateOnDatabase => {
+                if self.privileges_on(role, &Subject::Database) & CREATE != 0 {
+                    return Ok(());
+                }
+                Err(self.denied(&Subject::Database))
+            }
+            Demand::Privilege(subject, privilege) => {
+                if self.privileges_on(role, subject) & privilege != 0 {
+                    return Ok(());
+                }
+                Err(self.denied(subject))
+            }
+            Demand::Columns(relation, privilege, columns) => {
+                if self.may_use_columns(role, relation, *privilege, columns) {
+                    return Ok(());
+                }
+                Err(self.denied(&Subject::Relation(relation.clone())))
+            }
+            Demand::Dropped(subject) => {
+                let namespace = match subject {
+                    Subject::Relation(name) | Subject::Type(name) => Some(namespace_in(name)),
+                    Subject::Routine(_) => Some("public"),
+                    _ => None,
+                };
+                let owns_schema =
+                    namespace.is_some_and(|own| self.owns(role, &Subject::Namespace(own.into())));
+                if owns_schema || self.owns(role, subject) {
+                    return Ok(());
+                }
+                Err(self.not_owner(subject))
+            }
+        }
+    }
+
+    /// Checks that a role may name objects in a schema.
+    ///
+    /// # Errors
+    /// `42501`.
+    pub(crate) fn check_usage(&self, role: RoleId, namespace: &str) -> Result<(), SqlError> {
+        let subject = Subject::Namespace(namespace.into());
+        match self.privileges_on(role, &subject) & USAGE {
+            0 if self.has_namespace(namespace) => Err(self.denied(&subject)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns an object that exists.
+    fn known(&self, subject: Subject) -> Option<Subject> {
+        self.has_subject(&subject).then_some(subject)
+    }
+
+    /// Returns what a role needs for a statement. Objects that do not exist are left to its execution.
+    fn demands_of(&self, statement: &ast::Stmt, source: &Source) -> Vec<Demand> {
+        let node = statement.syntax();
+        let paths = || node.descendants().filter_map(ast::PathRef::cast);
+        let first = || paths().next().map(|path| object_name(&path));
+        let owner = |subject: Option<Subject>| {
+            subject.and_then(|own| self.known(own)).map(Demand::Owner).into_iter().collect::<Vec<_>>()
+        };
+        let relation = |name: Option<String>| owner(name.map(Subject::Relation));
+        match statement {
+            ast::Stmt::CreateTable(create) => self.demands_of_table(create),
+            ast::Stmt::CreateTableAs(_) | ast::Stmt::CreateView(_) | ast::Stmt::CreateSequence(_) => {
+                let path = node.descendants().find_map(ast::Path::cast);
+                let name = path.map(|path| made(&path)).unwrap_or_default();
+                let replaced = self.view(&name).map(|_| Demand::Owner(Subject::Relation(name.clone())));
+                vec![replaced.unwrap_or_else(|| Demand::Create(self.existing(namespace_in(&name))))]
+            }
+            ast::Stmt::CreateType(_) => {
+                let path = node.descendants().find_map(ast::Path::cast);
+                let name = path.map(|path| made(&path)).unwrap_or_default();
+                vec![Demand::Create(self.existing(namespace_in(&name)))]
+            }
+            ast::Stmt::CreateFunction(_) | ast::Stmt::CreateProcedure(_) => {
+                let path = node.descendants().find_map(ast::Path::cast);
+                let name = path.and_then(|path| path.segment()).map(|own| own.text()).unwrap_or_default();
+                let mut all = vec![Demand::Create("public".into())];
+                all.extend(owner(Some(Subject::Routine(name))));
+                all
+            }
+            ast::Stmt::CreateSchema(_) => vec![Demand::CreateOnDatabase],
+            ast::Stmt::CreateIndex(create) => {
+                let path = create.table_relation_name().and_then(|own| own.table_name_ref());
+                let name = path.as_ref().and_then(|own| own.path_ref()).map(|path| object_name(&path));
+                let namespace = self.existing(namespace_in(name.as_deref().unwrap_or_default()));
+                let create = [Demand::Create(namespace)];
+                let mut all = relation(path.and_then(|own| own.path_ref()).map(|path| object_name(&path)));
+                all.extend(create);
+                all
+            }
+            ast::Stmt::DropTrigger(_) if !self.drops_known_trigger(node, source) => Vec::new(),
+            ast::Stmt::CreateTrigger(_) => self.demands_of_trigger(node),
+            ast::Stmt::AlterTable(_) => self.demands_of_alter(node, source),
+            ast::Stmt::AlterIndex(_)
+            | ast::Stmt::AlterSequence(_)
+            | ast::Stmt::AlterTrigger(_)
+            | ast::Stmt::DropTrigger(_)
+            | ast::Stmt::AlterView(_) => {
+                let names = paths().map(|path| object_name(&path));
+                let known = |name: &String| self.relation_exists(name);
+                relation(names.into_iter().find(known))
+            }
+            ast::Stmt::AlterType(_) => owner(first().map(Subject::Type)),
+            ast::Stmt::AlterSchema(own) => {
+                let name = own.schema_ref().map(|own| ast::normalize_name_node(own.syntax()));
+                owner(name.map(Subject::Namespace))
+            }
+            ast::Stmt::AlterFunction(_) | ast::Stmt::AlterProcedure(_) => {
+                owner(paths().next().map(|path| Subject::Routine(last_name(&path))))
+            }
+            ast::Stmt::Truncate(_) => {
+                let names = paths().map(|path| Subject::Relation(object_name(&path)));
+                let known = names.filter_map(|own| self.known(own));
+                known.map(|own| Demand::Privilege(own, TRUNCATE)).collect()
+            }
+            ast::Stmt::CommentOn(comment) => self.demands_of_comment(comment),
+            drop => self.demands_of_drop(drop),
+        }
+    }
+
+    /// Returns what a role needs for a DROP; nothing for any other statement.
+    fn demands_of_drop(&self, statement: &ast::Stmt) -> Vec<Demand> {
+        let paths = || statement.syntax().descendants().filter_map(ast::PathRef::cast);
+        match statement {
+            ast::Stmt::DropTable(_)
+            | ast::Stmt::DropIndex(_)
+            | ast::Stmt::DropView(_)
+            | ast::Stmt::DropSequence(_) => {
+                let names = paths().map(|path| Subject::Relation(object_name(&path)));
+                let known = names.filter(|own| self.has_subject(own) || self.is_relation(own));
+                known.map(Demand::Dropped).collect()
+            }
+            ast::Stmt::DropType(_) => {
+                let names = paths().map(|path| Subject::Type(object_name(&path)));
+                names.filter_map(|own| self.known(own)).map(Demand::Dropped).collect()
+            }
+            ast::Stmt::DropSchema(drop) => {
+                let names = drop.schema_refs().map(|own| ast::normalize_name_node(own.syntax()));
+                names.filter_map(|own| self.known(Subject::Namespace(own))).map(Demand::Dropped).collect()
+            }
+            ast::Stmt::DropFunction(_) | ast::Stmt::DropProcedure(_) => {
+                let names = paths().map(|path| Subject::Routine(last_name(&path)));
+                names.filter_map(|own| self.known(own)).map(Demand::Dropped).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn is_relation(&self, subject: &Subject) -> bool {
+        matches!(subject, Subject::Relation(name) if self.relation_exists(name))
+    }
+
+    /// Returns a schema that exists; the check of one that does not is left to the execution.
+    fn existing(&self, namespace: &str) -> String {
+        if self.has_namespace(namespace) { namespace.to_owned() } else { "public".into() }
+    }
+
+    /// CREATE TABLE: CREATE on the schema, and REFERENCES on the columns that foreign keys refer to.
+    fn demands_of_table(&self, create: &ast::CreateTable) -> Vec<Demand> {
+        let path = create.table_name().and_then(|name| name.path());
+        let name = path.map(|path| made(&path)).unwrap_or_default();
+        let mut all = vec![Demand::Create(self.existing(namespace_in(&name)))];
+        all.extend(self.references_in(create.syntax(), &name));
+        all
+    }
+
+    /// Returns the demands of the foreign keys in a statement.
+    fn references_in(&self, node: &SyntaxNode, own: &str) -> Vec<Demand> {
+        let mut all = Vec::new();
+        let mut add = |path: Option<ast::PathRef>, columns: Vec<String>| {
+            let Some(name) = path.map(|path| object_name(&path)).filter(|name| name != own) else { return };
+            let Ok(table) = self.catalog.table(&name) else { return };
+            let key = || {
+                let columns = &table.primary().columns;
+                columns.iter().map(|place| table.columns[*place].name.clone()).collect()
+            };
+            let columns = if columns.is_empty() { key() } else { columns };
+            all.push(Demand::Columns(name, REFERENCES, columns));
+        };
+        for reference in node.descendants().filter_map(ast::ReferencesConstraint::cast) {
+            let column = reference.column().map(|name| ast::normalize_name_node(name.syntax()));
+            add(reference.table().and_then(|own| own.path_ref()), column.into_iter().collect());
+        }
+        for key in node.descendants().filter_map(ast::ForeignKeyConstraint::cast) {
+            let columns = key.to_columns().into_iter().flat_map(|list| {
+                let names = list.syntax().descendants().filter_map(ast::ColumnNameRef::cast);
+                names.map(|own| ast::normalize_name_node(own.syntax())).collect::<Vec<_>>()
+            });
+            add(key.table_name_ref().and_then(|name| name.path_ref()), columns.collect());
+        }
+        all
+    }
+
+    fn demands_of_alter(&self, node: &SyntaxNode, source: &Source) -> Vec<Demand> {
+        let Some(name) = node.descendants().find_map(ast::PathRef::cast).map(|path| object_name(&path))
+        else {
+            return Vec::new();
+        };
+        let subject = Subject::Relation(name.clone());
+        if !self.is_relation(&subject) {
+            return Vec::new();
+        }
+        let mut all = vec![Demand::Owner(subject)];
+        all.extend(self.references_in(node, &name));
+        let words = crate::words::words_of(source.text_of(node));
+        if words.windows(2).any(|two| two[0].is("RENAME") && two[1].is("TO")) {
+            all.push(Demand::Create(namespace_in(&name).to_owned()));
+        }
+        all
+    }
+
+    /// Returns whether there is the trigger that a DROP names.
+    fn drops_known_trigger(&self, node: &SyntaxNode, source: &Source) -> bool {
+        let words = crate::words::words_of(source.text_of(node));
+        let place = words.iter().position(|word| word.is("ON"));
+        let trigger = place.and_then(|place| words.get(place.checked_sub(1)?)?.name());
+        let tables = node.descendants().filter_map(ast::PathRef::cast).map(|path| object_name(&path));
+        let known: Vec<_> = tables.filter_map(|name| self.catalog.table(&name).ok()).collect();
+        known.iter().any(|table| table.triggers.iter().any(|own| Some(&own.name) == trigger.as_ref()))
+    }
+
+    fn demands_of_trigger(&self, node: &SyntaxNode) -> Vec<Demand> {
+        let on = node.descendants().find_map(ast::RelationNameRef::cast).and_then(|own| own.path_ref());
+        let on = on.or_else(|| node.descendants().find_map(ast::TableNameRef::cast)?.path_ref());
+        let table = on.map(|path| Subject::Relation(object_name(&path)));
+        let mut all: Vec<Demand> = table
+            .into_iter()
+            .filter_map(|own| self.known(own))
+            .map(|own| Demand::Privilege(own, TRIGGER))
+            .collect();
+        let function = node.descendants().find_map(ast::FunctionNameRef::cast).and_then(|own| own.path_ref());
+        let function = function.map(|path| Subject::Routine(last_name(&path)));
+        all.extend(
+            function
+                .and_then(|own| self.known(own))
+                .map(|own| Demand::Privilege(own, AclKind::Routine.all())),
+        );
+        all
+    }
+
+    fn demands_of_comment(&self, comment: &ast::CommentOn) -> Vec<Demand> {
+        let object = comment.comment_object();
+        let subject = object.as_ref().and_then(crate::comments::subject_of);
+        subject.and_then(|own| self.known(own)).map(Demand::Owner).into_iter().collect()
+    }
+
+    /// Gives new objects to the acting role, and sequences of columns to the owners of their tables.
+    pub(crate) fn adopt_new(&mut self, before: &Self, statement: &ast::Stmt) {
+        let role = self.maker;
+        let is_plain = role == BOOTSTRAP && self.rights.defaults.is_empty() && self.rights.owners.is_empty();
+        let creates = matches!(
+            statement,
+            ast::Stmt::CreateTable(_)
+                | ast::Stmt::CreateTableAs(_)
+                | ast::Stmt::CreateView(_)
+                | ast::Stmt::CreateSequence(_)
+                | ast::Stmt::CreateSchema(_)
+                | ast::Stmt::CreateType(_)
+                | ast::Stmt::CreateFunction(_)
+                | ast::Stmt::CreateProcedure(_)
+                | ast::Stmt::AlterTable(_)
+        );
+        if is_plain || !creates {
+            return;
+        }
+        let alters = matches!(statement, ast::Stmt::AlterTable(_));
+        let new = self.owned_subjects().into_iter().filter(|own| !before.has_owned(own));
+        for subject in new.collect::<Vec<_>>() {
+            let owner = match self.table_of_sequence(&subject) {
+                Some(table) if alters => self.owner_of(&Subject::Relation(table)),
+                // A table with a new name is the same table.
+                None if alters => continue,
+                _ => role,
+            };
+            self.adopt(&subject, owner);
+        }
+    }
+
+    fn table_of_sequence(&self, subject: &Subject) -> Option<String> {
+        let Subject::Relation(name) = subject else { return None };
+        let sequence = self.catalog.table(name).ok()?.sequence.as_ref()?;
+        sequence.owner.as_ref().map(|(table, _)| table.clone())
+    }
+
+    fn has_owned(&self, subject: &Subject) -> bool {
+        match subject {
+            Subject::Relation(name) => self.catalog.table(name).is_ok() || self.view(name).is_some(),
+            own => self.has_subject(own),
+        }
+    }
+}
+
+/// Returns the name of an object that a statement makes.
+fn made(path: &ast::Path) -> String {
+    let name = path.segment().map(|segment| segment.text()).unwrap_or_default();
+    match path.qualifier().map(|schema| last_name(&schema)).filter(|schema| schema != "public") {
+        Some(schema) => format!("{schema}.{name}"),
+        None => name,
+    }
+}

@@ -1,0 +1,470 @@
+//! GRANT and REVOKE of privileges on objects, and ALTER DEFAULT PRIVILEGES.
+//! Source: PostgreSQL 15's documentation of the statements; the order of its checks (`aclchk.c`).
+
+use super::acl::{Acl, AclChange, AclItem, AclKind, PUBLIC, Privileges, RoleId, privilege_of};
+use super::clause::{Clause, RoleName};
+use super::rights::DefaultAcl;
+use crate::error::StatementError;
+use crate::schema::Schema;
+use crate::subject::Subject;
+use crate::types::short;
+use procedure::SqlError;
+
+/// The privileges that a statement names, and the columns of each; all privileges without a list.
+struct Named {
+    /// `None` is ALL.
+    privileges: Option<Privileges>,
+    /// Privileges on columns; `None` is ALL.
+    columns: Vec<(Option<Privileges>, Vec<String>)>,
+    /// The words, for errors.
+    words: Vec<(Privileges, String)>,
+}
+
+/// The part of a statement behind its objects.
+struct Tail {
+    grantees: Vec<RoleId>,
+    /// WITH GRANT OPTION, or GRANT OPTION FOR.
+    option: bool,
+    cascades: bool,
+    grants: bool,
+}
+
+/// Returns the word for a kind of objects in errors.
+fn kind_word(kind: AclKind) -> &'static str {
+    match kind {
+        AclKind::Table => "table",
+        AclKind::Column => "column",
+        AclKind::Sequence => "sequence",
+        AclKind::Routine => "function",
+        AclKind::Namespace => "schema",
+        AclKind::Type => "type",
+        AclKind::Database => "database",
+    }
+}
+
+impl Named {
+    fn read(clause: &mut Clause<'_>) -> Result<Self, StatementError> {
+        let mut own = Self { privileges: Some(0), columns: Vec::new(), words: Vec::new() };
+        if clause.skip(&["ALL"]) {
+            clause.skip(&["PRIVILEGES"]);
+            let columns = clause.names_in_parentheses()?;
+            match columns.is_empty() {
+                true => own.privileges = None,
+                false => own.columns.push((None, columns)),
+            }
+            return Ok(own);
+        }
+        loop {
+            let word = clause.name()?;
+            let Some(privilege) = privilege_of(&word) else {
+                let message = format!("unrecognized privilege type \"{word}\"");
+                return Err(clause.refuse(SqlError::new("42601", message)));
+            };
+            let columns = clause.names_in_parentheses()?;
+            own.words.push((privilege, word.to_uppercase()));
+            match columns.is_empty() {
+                true => own.privileges = own.privileges.map(|all| all | privilege),
+                false => own.columns.push((Some(privilege), columns)),
+            }
+            if !clause.skip(&[","]) {
+                return Ok(own);
+            }
+        }
+    }
+
+    /// Refuses privileges that objects of a kind do not have.
+    fn check(&self, kind: AclKind, clause: &Clause<'_>) -> Result<(), StatementError> {
+        let known = if kind == AclKind::Table { kind.all() | AclKind::Sequence.all() } else { kind.all() };
+        let refuse = |message: String| Err(clause.refuse(SqlError::new("0LP01", message)));
+        if let Some((_, word)) = self.words.iter().find(|(privilege, _)| privilege & known == 0) {
+            let kind = if kind == AclKind::Table { "relation" } else { kind_word(kind) };
+            return refuse(format!("invalid privilege type {word} for {kind}"));
+        }
+        if !self.columns.is_empty() && kind != AclKind::Table {
+            return refuse("column privileges are only valid for relations".into());
+        }
+        for privilege in self.columns.iter().filter_map(|(privilege, _)| *privilege) {
+            if privilege & AclKind::Column.all() == 0 {
+                let word = self.words.iter().find(|(own, _)| *own == privilege);
+                let word = word.map_or("", |(_, word)| word.as_str());
+                return refuse(format!("invalid privilege type {word} for column"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The objects of a GRANT.
+enum Objects {
+    /// Objects of a kind, by name.
+    Listed(AclKind, Vec<String>),
+    /// All objects of a kind in schemas; of routines, only functions or only procedures where that is given.
+    AllIn(AclKind, Option<bool>, Vec<String>),
+}
+
+impl Objects {
+    fn kind(&self) -> AclKind {
+        match self {
+            Self::Listed(kind, _) | Self::AllIn(kind, ..) => *kind,
+        }
+    }
+
+    fn read(clause: &mut Clause<'_>) -> Result<Self, StatementError> {
+        if clause.skip(&["ALL"]) {
+            let kinds = ["TABLES", "SEQUENCES", "FUNCTIONS", "PROCEDURES", "ROUTINES"];
+            let (kind, functions) = match clause.skip_any(&kinds) {
+                Some("TABLES") => (AclKind::Table, None),
+                Some("SEQUENCES") => (AclKind::Sequence, None),
+                Some("FUNCTIONS") => (AclKind::Routine, Some(true)),
+                Some("PROCEDURES") => (AclKind::Routine, Some(false)),
+                Some(_) => (AclKind::Routine, None),
+                None => return Err(clause.syntax()),
+            };
+            clause.require("IN")?;
+            clause.require("SCHEMA")?;
+            return Ok(Self::AllIn(kind, functions, names(clause)?));
+        }
+        for refused in ["LANGUAGE", "TABLESPACE", "DOMAIN", "FOREIGN", "LARGE", "PARAMETER"] {
+            if clause.is(refused) {
+                return Err(clause.unsupported("privileges on this kind of object"));
+            }
+        }
+        let kinds = ["TABLE", "SEQUENCE", "FUNCTION", "PROCEDURE", "ROUTINE", "SCHEMA", "DATABASE", "TYPE"];
+        let kind = match clause.skip_any(&kinds) {
+            None | Some("TABLE") => AclKind::Table,
+            Some("SEQUENCE") => AclKind::Sequence,
+            Some("SCHEMA") => AclKind::Namespace,
+            Some("DATABASE") => AclKind::Database,
+            Some("TYPE") => AclKind::Type,
+            Some(_) => AclKind::Routine,
+        };
+        Ok(Self::Listed(kind, names(clause)?))
+    }
+}
+
+/// Reads names with commas between them, and skips the arguments of functions.
+fn names(clause: &mut Clause<'_>) -> Result<Vec<String>, StatementError> {
+    let mut names = Vec::new();
+    loop {
+        names.push(clause.object()?);
+        clause.skip_parentheses();
+        if !clause.skip(&[","]) {
+            return Ok(names);
+        }
+    }
+}
+
+impl Schema {
+    /// GRANT and REVOKE of privileges, behind these words.
+    pub(crate) fn grant_privileges(
+        &mut self,
+        clause: &mut Clause<'_>,
+        grants: bool,
+    ) -> Result<(), StatementError> {
+        let option = !grants && clause.skip(&["GRANT", "OPTION", "FOR"]);
+        let named = Named::read(clause)?;
+        clause.require("ON")?;
+        let objects = Objects::read(clause)?;
+        let tail = self.read_tail(clause, grants, option)?;
+        named.check(objects.kind(), clause)?;
+        for subject in self.subjects_meant(&objects, clause)? {
+            self.change_privileges(&subject, &named, &tail, clause)?;
+        }
+        Ok(())
+    }
+
+    fn read_tail(
+        &self,
+        clause: &mut Clause<'_>,
+        grants: bool,
+        mut option: bool,
+    ) -> Result<Tail, StatementError> {
+        clause.require(if grants { "TO" } else { "FROM" })?;
+        let names = clause.roles()?;
+        option |= grants && clause.skip(&["WITH", "GRANT", "OPTION"]);
+        if clause.skip(&["GRANTED", "BY"]) {
+            let grantor = clause.role()?;
+            if self.role_meant(&grantor, clause)? != self.maker {
+                return Err(clause.refuse(SqlError::new("0A000", "grantor must be current user")));
+            }
+        }
+        let cascades = !grants && clause.skip_any(&["CASCADE", "RESTRICT"]) == Some("CASCADE");
+        if !clause.is_at_end() {
+            return Err(clause.syntax());
+        }
+        let mut grantees = Vec::new();
+        for name in &names {
+            grantees.push(match name {
+                RoleName::Public => PUBLIC,
+                name => self.role_meant(name, clause)?,
+            });
+        }
+        Ok(Tail { grantees, option, cascades, grants })
+    }
+
+    /// Returns the objects of a statement.
+    fn subjects_meant(&self, objects: &Objects, clause: &Clause<'_>) -> Result<Vec<Subject>, StatementError> {
+        let refuse = |code: &str, message: String| Err(clause.refuse(SqlError::new(code, message)));
+        let mut subjects = Vec::new();
+        match objects {
+            Objects::Listed(kind, names) => {
+                for name in names {
+                    if let (AclKind::Table | AclKind::Sequence | AclKind::Type, Some((schema, _))) =
+                        (kind, name.rsplit_once('.'))
+                    {
+                        self.check_usage(self.maker, schema).map_err(|error| clause.refuse(error))?;
+                    }
+                    let subject = match kind {
+                        AclKind::Routine => Subject::Routine(short(name).into()),
+                        AclKind::Namespace => Subject::Namespace(name.clone()),
+                        AclKind::Type => Subject::Type(name.clone()),
+                        AclKind::Database => Subject::Database,
+                        _ => Subject::Relation(name.clone()),
+                    };
+                    let exists = match &subject {
+                        Subject::Database => name == crate::system::DATABASE,
+                        Subject::Relation(name) => self.relation_exists(name),
+                        own => self.has_subject(own),
+                    };
+                    if !exists {
+                        let (code, what) = match kind {
+                            AclKind::Routine => ("42883", format!("function {name}")),
+                            AclKind::Namespace => ("3F000", format!("schema \"{name}\"")),
+                            AclKind::Type => ("42704", format!("type \"{name}\"")),
+                            AclKind::Database => ("3D000", format!("database \"{name}\"")),
+                            _ => ("42P01", format!("relation \"{}\"", short(name))),
+                        };
+                        return refuse(code, format!("{what} does not exist"));
+                    }
+                    match self.acl_kind(&subject) {
+                        None => return refuse("42809", format!("\"{}\" is an index", short(name))),
+                        Some(own) if *kind == AclKind::Sequence && own != *kind => {
+                            return refuse("42809", format!("\"{}\" is not a sequence", short(name)));
+                        }
+                        Some(_) => subjects.push(subject),
+                    }
+                }
+            }
+            Objects::AllIn(kind, functions, schemas) => {
+                for schema in schemas {
+                    if schema != "public" {
+                        self.check_usage(self.maker, schema).map_err(|error| clause.refuse(error))?;
+                    }
+                    if !self.has_namespace(schema) {
+                        return refuse("3F000", format!("schema \"{schema}\" does not exist"));
+                    }
+                }
+                let is_in = |own: &Subject| match own {
+                    Subject::Relation(name) => {
+                        schemas.iter().any(|schema| super::rights::namespace_in(name) == schema)
+                    }
+                    Subject::Routine(name) => {
+                        let is_function = self.procedure(name).is_some_and(|own| own.is_function);
+                        functions.is_none_or(|wanted| wanted == is_function)
+                            && schemas.iter().any(|schema| schema == "public")
+                    }
+                    _ => false,
+                };
+                let all = self.owned_subjects().into_iter();
+                subjects.extend(all.filter(|own| is_in(own) && self.acl_kind(own) == Some(*kind)));
+            }
+        }
+        Ok(subjects)
+    }
+
+    /// Changes the privileges on one object and its columns.
+    fn change_privileges(
+        &mut self,
+        subject: &Subject,
+        named: &Named,
+        tail: &Tail,
+        clause: &Clause<'_>,
+    ) -> Result<(), StatementError> {
+        let Some(kind) = self.acl_kind(subject) else { return Ok(()) };
+        let on_object = named.privileges.map_or(kind.all(), |own| own & kind.all());
+        let mut columns: Vec<(String, Privileges)> = Vec::new();
+        let Subject::Relation(relation) = subject else {
+            return self.change_acl(subject, kind, on_object, tail, clause);
+        };
+        let mut add =
+            |name: &str, privileges: Privileges| match columns.iter_mut().find(|(own, _)| own == name) {
+                Some((_, own)) => *own |= privileges,
+                None => columns.push((name.into(), privileges)),
+            };
+        // As in PostgreSQL, revoking a privilege on a table revokes it on the columns, too.
+        if !tail.grants && on_object & AclKind::Column.all() != 0 {
+            let names: Vec<String> = match (self.catalog.table(relation), self.view(relation)) {
+                (Ok(table), _) => table.columns.iter().map(|own| own.name.clone()).collect(),
+                (_, Some(view)) => self.view_columns(view).into_iter().map(|(name, _)| name).collect(),
+                _ => Vec::new(),
+            };
+            names.iter().for_each(|name| add(name, on_object & AclKind::Column.all()));
+        }
+        for (privilege, names) in &named.columns {
+            for name in names {
+                if !self.has_subject(&Subject::Column(relation.clone(), name.clone())) {
+                    let relation = short(relation);
+                    let message = format!("column \"{name}\" of relation \"{relation}\" does not exist");
+                    return Err(clause.refuse(SqlError::new("42703", message)));
+                }
+                add(name, privilege.unwrap_or(AclKind::Column.all()));
+            }
+        }
+        if on_object != 0 || named.privileges.is_none() {
+            self.change_acl(subject, kind, on_object, tail, clause)?;
+        }
+        for (name, privileges) in columns {
+            let column = Subject::Column(relation.clone(), name);
+            self.change_acl(&column, AclKind::Column, privileges, tail, clause)?;
+        }
+        Ok(())
+    }
+
+    /// Changes the privileges on one object, or on one column.
+    fn change_acl(
+        &mut self,
+        subject: &Subject,
+        kind: AclKind,
+        privileges: Privileges,
+        tail: &Tail,
+        clause: &Clause<'_>,
+    ) -> Result<(), StatementError> {
+        let (owner, roles) = (self.owner_of(subject), self.roles());
+        let mut acl = self.acl_of(subject);
+        let mut known = acl.clone();
+        if let Subject::Column(table, _) = subject {
+            known.0.extend(self.acl_of(&Subject::Relation(table.clone())).0);
+        }
+        let (grantor, options) = known.grantor_for(self.maker, owner, privileges, roles);
+        if options & privileges == 0 {
+            let own = known.privileges_of(grantor, roles) | known.options_of(grantor, owner, roles);
+            if own & kind.all() == 0 {
+                let table = subject.owner().map(|table| Subject::Relation(table.clone()));
+                return Err(clause.refuse(self.denied(table.as_ref().unwrap_or(subject))));
+            }
+        }
+        // As in PostgreSQL, what the role may not grant is not granted, without an error.
+        apply(&mut acl, privileges & options, owner, grantor, tail, roles)
+            .map_err(|error| clause.refuse(error))?;
+        if kind == AclKind::Column && acl.0.is_empty() {
+            self.rights_mut().acls.remove(subject);
+        } else {
+            self.rights_mut().acls.insert(subject.clone(), acl);
+        }
+        Ok(())
+    }
+
+    /// ALTER DEFAULT PRIVILEGES, behind these words.
+    pub(crate) fn alter_default_privileges(&mut self, clause: &mut Clause<'_>) -> Result<(), StatementError> {
+        let (mut roles, mut schemas) = (vec![self.maker], Vec::new());
+        loop {
+            if clause.skip(&["FOR", "ROLE"]) || clause.skip(&["FOR", "USER"]) {
+                let names = clause.roles()?;
+                roles = self.roles_meant(&names, clause)?;
+            } else if clause.skip(&["IN", "SCHEMA"]) {
+                schemas = names(clause)?;
+            } else {
+                break;
+            }
+        }
+        let grants = match clause.skip_any(&["GRANT", "REVOKE"]) {
+            Some(word) => word == "GRANT",
+            None => return Err(clause.syntax()),
+        };
+        let option = !grants && clause.skip(&["GRANT", "OPTION", "FOR"]);
+        let named = Named::read(clause)?;
+        clause.require("ON")?;
+        let kinds = ["TABLES", "SEQUENCES", "FUNCTIONS", "ROUTINES", "TYPES", "SCHEMAS"];
+        let kind = match clause.skip_any(&kinds) {
+            Some("TABLES") => AclKind::Table,
+            Some("SEQUENCES") => AclKind::Sequence,
+            Some("TYPES") => AclKind::Type,
+            Some("SCHEMAS") => AclKind::Namespace,
+            Some(_) => AclKind::Routine,
+            None => return Err(clause.syntax()),
+        };
+        let tail = self.read_tail(clause, grants, option)?;
+        if !named.columns.is_empty() {
+            let message = "default privileges cannot be set for columns";
+            return Err(clause.refuse(SqlError::new("0LP01", message)));
+        }
+        let known = kind.all();
+        if let Some((_, word)) = named.words.iter().find(|(privilege, _)| privilege & known == 0) {
+            let kind = if kind == AclKind::Table { "relation" } else { kind_word(kind) };
+            let message = format!("invalid privilege type {word} for {kind}");
+            return Err(clause.refuse(SqlError::new("0LP01", message)));
+        }
+        if kind == AclKind::Namespace && !schemas.is_empty() {
+            let message = "cannot use IN SCHEMA clause when using GRANT/REVOKE ON SCHEMAS";
+            return Err(clause.refuse(SqlError::new("0LP01", message)));
+        }
+        for role in roles {
+            if !self.roles().is_member(self.maker, role) {
+                let message = "permission denied to change default privileges";
+                return Err(clause.refuse(SqlError::new("42501", message)));
+            }
+            let places =
+                if schemas.is_empty() { vec![None] } else { schemas.iter().cloned().map(Some).collect() };
+            for namespace in places {
+                if let Some(name) = namespace.as_ref().filter(|name| !self.has_namespace(name)) {
+                    let message = format!("schema \"{name}\" does not exist");
+                    return Err(clause.refuse(SqlError::new("3F000", message)));
+                }
+                let privileges = named.privileges.unwrap_or(known);
+                self.change_default(role, namespace, kind, privileges, &tail)
+                    .map_err(|error| clause.refuse(error))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn change_default(
+        &mut self,
+        role: RoleId,
+        namespace: Option<String>,
+        kind: AclKind,
+        privileges: Privileges,
+        tail: &Tail,
+    ) -> Result<(), SqlError> {
+        let default = if namespace.is_none() { kind.default(role) } else { Acl::default() };
+        let is_it = |own: &DefaultAcl| own.role == role && own.kind == kind && own.namespace == namespace;
+        let place = self.rights.defaults.iter().position(is_it);
+        let mut acl = place.map_or_else(|| default.clone(), |place| self.rights.defaults[place].acl.clone());
+        apply(&mut acl, privileges, role, role, tail, self.roles())?;
+        let defaults = &mut self.rights_mut().defaults;
+        if let Some(place) = place {
+            defaults.remove(place);
+        }
+        acl.sort();
+        let mut sorted = default;
+        sorted.sort();
+        if acl != sorted {
+            defaults.push(DefaultAcl { role, namespace, kind, acl });
+        }
+        Ok(())
+    }
+}
+
+/// Grants privileges to the roles of a statement, or revokes them.
+fn apply(
+    acl: &mut Acl,
+    privileges: Privileges,
+    owner: RoleId,
+    grantor: RoleId,
+    tail: &Tail,
+    known: &dyn super::acl::Inheritance,
+) -> Result<(), SqlError> {
+    if tail.grants && tail.option && tail.grantees.contains(&PUBLIC) {
+        return Err(SqlError::new("0LP01", "grant options can only be granted to roles"));
+    }
+    for grantee in &tail.grantees {
+        let item = AclItem {
+            grantee: *grantee,
+            grantor,
+            privileges: if tail.grants || !tail.option { privileges } else { 0 },
+            options: if !tail.grants || tail.option { privileges } else { 0 },
+        };
+        acl.change(AclChange { item, grants: tail.grants, cascades: tail.cascades }, owner, known)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! Roles, owners and privileges: the statements that change them, and what they allow.
+//!
+//! A statement that a role other than the first superuser has made is logged behind SET ROLE, so that a
+//! recovery knows the creator (`acting`). Passwords are logged as verifiers (`password`).
+//! Not here: what queries and writes need, which the binder notes (`needs`).
+
+pub(crate) mod acl;
+mod acting;
+mod authorize;
+mod clause;
+mod grants;
+pub(crate) mod need;
+mod needs;
+mod objects;
+mod owned;
+mod password;
+pub(crate) mod rights;
+pub(crate) mod role;
+mod statements;
+pub(crate) mod variant;
+
+pub use password::{needs_verifier, with_verifier};
+pub use role::Role;
+
+use crate::error::StatementError;
+use crate::schema::Schema;
+use crate::source::Source;
+use crate::subject::Subject;
+use crate::types::{last_name, object_name};
+use clause::Clause;
+use procedure::{Effect, SqlError};
+use squawk_syntax::ast::{self, AstNode};
+
+/// Returns PostgreSQL's tag of a statement about roles and privileges; `None` for any other statement.
+pub(crate) fn tag_of(statement: &ast::Stmt) -> Option<&'static str> {
+    Some(match statement {
+        ast::Stmt::CreateRole(_) | ast::Stmt::CreateUser(_) | ast::Stmt::CreateGroup(_) => "CREATE ROLE",
+        ast::Stmt::AlterRole(_) | ast::Stmt::AlterUser(_) | ast::Stmt::AlterGroup(_) => "ALTER ROLE",
+        ast::Stmt::DropRole(_) | ast::Stmt::DropUser(_) | ast::Stmt::DropGroup(_) => "DROP ROLE",
+        ast::Stmt::Grant(own) if is_of_roles(own.syntax()) => "GRANT ROLE",
+        ast::Stmt::Revoke(own) if is_of_roles(own.syntax()) => "REVOKE ROLE",
+        ast::Stmt::Grant(_) => "GRANT",
+        ast::Stmt::Revoke(_) => "REVOKE",
+        ast::Stmt::AlterDefaultPrivileges(_) => "ALTER DEFAULT PRIVILEGES",
+        ast::Stmt::Reassign(_) => "REASSIGN OWNED",
+        ast::Stmt::DropOwned(_) => "DROP OWNED",
+        _ => return None,
+    })
+}
+
+/// Returns whether a GRANT or REVOKE is of roles: it has no ON.
+fn is_of_roles(node: &squawk_syntax::SyntaxNode) -> bool {
+    let text = node.text().to_string();
+    !crate::words::words_of(&text).iter().any(|word| word.is("ON"))
+}
+
+impl Schema {
+    /// Executes a statement about roles and privileges; `None` for any other statement.
+    pub(crate) fn change_rights(
+        &mut self,
+        statement: &ast::Stmt,
+        source: &Source,
+    ) -> Result<Option<Effect>, StatementError> {
+        let Some(tag) = tag_of(statement) else { return Ok(None) };
+        let clause = &mut Clause::new(source, statement.syntax());
+        match tag {
+            "CREATE ROLE" => {
+                clause.require("CREATE")?;
+                let word = clause.skip_any(&["ROLE", "USER", "GROUP"]);
+                self.create_role(clause, word == Some("USER"))?;
+            }
+            "ALTER ROLE" => {
+                clause.require("ALTER")?;
+                clause.skip_any(&["ROLE", "USER", "GROUP"]);
+                self.alter_role(clause)?;
+            }
+            "DROP ROLE" => {
+                clause.require("DROP")?;
+                clause.skip_any(&["ROLE", "USER", "GROUP"]);
+                self.drop_role(clause)?;
+            }
+            "GRANT ROLE" | "REVOKE ROLE" | "GRANT" | "REVOKE" => {
+                let grants = clause.skip(&["GRANT"]);
+                if !grants {
+                    clause.require("REVOKE")?;
+                }
+                match tag.ends_with("ROLE") {
+                    true => self.grant_roles(clause, grants)?,
+                    false => self.grant_privileges(clause, grants)?,
+                }
+            }
+            "ALTER DEFAULT PRIVILEGES" => {
+                ["ALTER", "DEFAULT", "PRIVILEGES"].iter().try_for_each(|word| clause.require(word))?;
+                self.alter_default_privileges(clause)?;
+            }
+            "REASSIGN OWNED" => {
+                ["REASSIGN", "OWNED", "BY"].iter().try_for_each(|word| clause.require(word))?;
+                self.reassign_owned(clause)?;
+            }
+            _ => {
+                ["DROP", "OWNED", "BY"].iter().try_for_each(|word| clause.require(word))?;
+                return self.drop_owned_by(clause).map(Some);
+            }
+        }
+        // What a routine may do without a check depends on owners and privileges.
+        self.recompile(source, statement.syntax())?;
+        Ok(Some(Effect::None))
+    }
+
+    fn drop_owned_by(&mut self, clause: &mut Clause<'_>) -> Result<Effect, StatementError> {
+        let mut effects = Vec::new();
+        for text in self.drop_owned(clause)? {
+            let (changed, effect) =
+                self.apply_unchecked(&text).map_err(|error| clause.refuse(error.error))?;
+            let maker = self.maker;
+            *self = Self { maker, ..changed };
+            effects.push(effect);
+        }
+        Ok(Effect::All(effects))
+    }
+
+    /// Executes ALTER … OWNER TO; `None` for any other statement.
+    ///
+    /// # Errors
+    /// As `change_owner`; the object or the role does not exist.
+    pub(crate) fn alter_owner(
+        &mut self,
+        statement: &ast::Stmt,
+        source: &Source,
+    ) -> Result<Option<Effect>, StatementError> {
+        let node = statement.syntax();
+        let Some(to) = node.descendants().find_map(ast::OwnerTo::cast) else { return Ok(None) };
+        let path = node.descendants().find_map(ast::PathRef::cast);
+        let name = path.as_ref().map(object_name).unwrap_or_default();
+        let (subject, code, what) = match statement {
+            ast::Stmt::AlterSchema(own) => {
+                let name = own.schema_ref().map(|own| ast::normalize_name_node(own.syntax()));
+                let name = name.unwrap_or_default();
+                (Subject::Namespace(name.clone()), "3F000", format!("schema \"{name}\""))
+            }
+            ast::Stmt::AlterType(_) => (Subject::Type(name.clone()), "42704", format!("type \"{name}\"")),
+            ast::Stmt::AlterFunction(_) | ast::Stmt::AlterProcedure(_) | ast::Stmt::AlterRoutine(_) => {
+                let name = path.as_ref().map(last_name).unwrap_or_default();
+                (Subject::Routine(name.clone()), "42883", format!("function {name}"))
+            }
+            _ => (Subject::Relation(name.clone()), "42P01", format!("relation \"{name}\"")),
+        };
+        let mut clause = Clause::new(source, to.syntax());
+        let refused = |error| source.error_at(node.text_range().start().into(), error);
+        if !self.has_subject(&subject) {
+            return match node.children().any(|child| ast::IfExists::can_cast(child.kind())) {
+                true => Ok(Some(Effect::None)),
+                false => Err(refused(SqlError::new(code, format!("{what} does not exist")))),
+            };
+        }
+        ["OWNER", "TO"].iter().try_for_each(|word| clause.require(word))?;
+        let role = clause.role()?;
+        let role = self.role_meant(&role, &clause)?;
+        self.change_owner(&subject, role).map_err(refused)?;
+        self.recompile(source, node)?;
+        Ok(Some(Effect::None))
+    }
+}

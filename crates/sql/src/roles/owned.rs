@@ -1,0 +1,163 @@
+//! OWNER TO, REASSIGN OWNED and DROP OWNED.
+
+use super::acl::{Inheritance, RoleId};
+use super::clause::Clause;
+use super::role::{BOOTSTRAP, DATABASE_OWNER};
+use crate::error::StatementError;
+use crate::schema::Schema;
+use crate::subject::Subject;
+use procedure::SqlError;
+
+impl Schema {
+    /// Makes a role the owner of an object, if the acting role may do so.
+    ///
+    /// # Errors
+    /// `42501`: the acting role does not own the object, or is no member of the new owner's role; or the new
+    /// owner may not create objects in the schema.
+    pub(crate) fn change_owner(&mut self, subject: &Subject, new: RoleId) -> Result<(), SqlError> {
+        if self.owner_of(subject) == new {
+            return Ok(());
+        }
+        if let Some(error) = self.linked_sequence(subject) {
+            return Err(error);
+        }
+        if !self.is_superuser(self.maker) {
+            if !self.owns(self.maker, subject) {
+                return Err(self.not_owner(subject));
+            }
+            if !self.roles().is_member(self.maker, new) {
+                let message = format!("must be member of role \"{}\"", self.role_name(new));
+                return Err(SqlError::new("42501", message));
+            }
+            let namespace = match subject {
+                Subject::Relation(name) | Subject::Type(name) => Some(super::rights::namespace_in(name)),
+                Subject::Routine(_) => Some("public"),
+                _ => None,
+            };
+            if let Some(name) = namespace.filter(|name| !self.may_create_in(new, name)) {
+                return Err(self.denied(&Subject::Namespace(name.into())));
+            }
+            if matches!(subject, Subject::Namespace(_)) {
+                return Err(self.denied(&Subject::Database));
+            }
+        }
+        self.give_to(subject, new);
+        Ok(())
+    }
+
+    /// Returns the error of a sequence whose owner is that of its table.
+    fn linked_sequence(&self, subject: &Subject) -> Option<SqlError> {
+        let Subject::Relation(name) = subject else { return None };
+        let table = self.catalog.table(name).ok()?;
+        let (owner, _) = table.sequence.as_ref()?.owner.as_ref()?;
+        let detail = format!("Sequence \"{}\" is linked to table \"{owner}\".", table.short_name());
+        let message = format!("cannot change owner of sequence \"{}\"", table.short_name());
+        Some(SqlError::new("0A000", message).with_detail(detail))
+    }
+
+    /// REASSIGN OWNED BY, behind these words.
+    pub(crate) fn reassign_owned(&mut self, clause: &mut Clause<'_>) -> Result<(), StatementError> {
+        let old = clause.roles()?;
+        let old = self.roles_meant(&old, clause)?;
+        clause.require("TO")?;
+        let new = clause.role()?;
+        let new = self.role_meant(&new, clause)?;
+        for role in old.iter().chain([&new]) {
+            self.check_acts_for(*role, "reassign objects", clause)?;
+        }
+        for role in old {
+            self.refuse_system_role(role, clause)?;
+            for subject in self.owned_by(role) {
+                self.give_to(&subject, new);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the objects that a role owns, without those that belong to other ones.
+    fn owned_by(&self, role: RoleId) -> Vec<Subject> {
+        let all = self.owned_subjects().into_iter();
+        all.filter(|own| self.owner_of(own) == role && self.linked_sequence(own).is_none()).collect()
+    }
+
+    fn check_acts_for(&self, role: RoleId, what: &str, clause: &Clause<'_>) -> Result<(), StatementError> {
+        if self.roles().has_privileges_of(self.maker, role) {
+            return Ok(());
+        }
+        Err(clause.refuse(SqlError::new("42501", format!("permission denied to {what}"))))
+    }
+
+    fn refuse_system_role(&self, role: RoleId, clause: &Clause<'_>) -> Result<(), StatementError> {
+        if role != BOOTSTRAP && role != DATABASE_OWNER {
+            return Ok(());
+        }
+        let name = self.role_name(role);
+        let message = format!(
+            "cannot reassign ownership of objects owned by role {name} because they are required by the \
+             database system"
+        );
+        Err(clause.refuse(SqlError::new("2BP01", message)))
+    }
+
+    /// Returns the statements that drop what roles own, and revokes their privileges.
+    pub(crate) fn drop_owned(&mut self, clause: &mut Clause<'_>) -> Result<Vec<String>, StatementError> {
+        let roles = clause.roles()?;
+        let roles = self.roles_meant(&roles, clause)?;
+        let cascades = clause.skip_any(&["CASCADE", "RESTRICT"]) == Some("CASCADE");
+        if !clause.is_at_end() {
+            return Err(clause.syntax());
+        }
+        let mut drops = Vec::new();
+        for role in roles {
+            self.check_acts_for(role, "drop objects", clause)?;
+            self.refuse_system_role(role, clause)?;
+            let owned = self.owned_by(role);
+            let mut list = |word: &str, is_it: &dyn Fn(&Subject) -> bool| {
+                let all: Vec<_> = owned.iter().filter(|own| is_it(own)).map(quoted_name).collect();
+                if !all.is_empty() {
+                    let tail = if cascades { " CASCADE" } else { "" };
+                    drops.push(format!("DROP {word} {}{tail}", all.join(", ")));
+                }
+            };
+            let is_table = |one: &Subject, is_sequence: bool| match one {
+                Subject::Relation(name) => {
+                    self.catalog.table(name).is_ok_and(|own| own.sequence.is_some() == is_sequence)
+                }
+                _ => false,
+            };
+            list("VIEW", &|one| matches!(one, Subject::Relation(name) if self.view(name).is_some()));
+            // Routines are dropped before the tables that they use, and each by itself.
+            let routines = owned.iter().filter(|own| matches!(own, Subject::Routine(_)));
+            for (routine, word) in routines.filter_map(|own| Some((own, self.word_of_routine(own)?))) {
+                list(word, &|one| one == routine);
+            }
+            list("TABLE", &|one| is_table(one, false));
+            list("SEQUENCE", &|one| is_table(one, true));
+            list("TYPE", &|one| matches!(one, Subject::Type(_)));
+            list("SCHEMA", &|one| matches!(one, Subject::Namespace(_)));
+            let rights = self.rights_mut();
+            rights.defaults.retain(|own| own.role != role);
+            for acl in rights.acls.values_mut().chain(rights.defaults.iter_mut().map(|own| &mut own.acl)) {
+                acl.0.retain(|item| item.grantee != role);
+            }
+            rights.acls.retain(|own, acl| !(matches!(own, Subject::Column(..)) && acl.0.is_empty()));
+        }
+        Ok(drops)
+    }
+
+    fn word_of_routine(&self, subject: &Subject) -> Option<&'static str> {
+        let Subject::Routine(name) = subject else { return None };
+        Some(if self.procedure(name)?.is_function { "FUNCTION" } else { "PROCEDURE" })
+    }
+}
+
+/// Returns the name of an object as statements write it.
+fn quoted_name(subject: &Subject) -> String {
+    let name = match subject {
+        Subject::Relation(name) | Subject::Type(name) | Subject::Namespace(name) | Subject::Routine(name) => {
+            name
+        }
+        _ => return String::new(),
+    };
+    crate::quoted::quoted_path(name)
+}
