@@ -221,6 +221,7 @@ fn integer_bounds(ty: ScalarType) -> (i64, i64) {
     match ty {
         ScalarType::SmallInt => (i16::MIN.into(), i16::MAX.into()),
         ScalarType::Integer => (i32::MIN.into(), i32::MAX.into()),
+        ScalarType::Oid => (0, u32::MAX.into()),
         _ => (i64::MIN, i64::MAX),
     }
 }
@@ -310,7 +311,7 @@ pub fn text_datum(text: &str, ty: ScalarType, arena: &mut Arena) -> Result<Datum
         }
         ScalarType::Jsonb => Ok(arena.push_bytes(Json::read(text)?.text().as_bytes())),
         ScalarType::Uuid => uuid_of(text).map(|uuid| arena.push_bytes(&uuid)).ok_or_else(syntax),
-        ScalarType::SmallInt | ScalarType::Integer | ScalarType::BigInt => {
+        ScalarType::SmallInt | ScalarType::Integer | ScalarType::BigInt | ScalarType::Oid => {
             let (least, most) = integer_bounds(ty);
             integer_of(text, least, most).map(Datum::Int).map_err(|refusal| match refusal {
                 NoInteger::Syntax => syntax(),
@@ -355,7 +356,9 @@ pub fn datum_from_value(value: &Value, ty: Type, arena: &mut Arena) -> Result<Da
         let start = arena.begin_array();
         for element in values {
             let datum = match (element, scalar) {
-                (Value::Int(int), _) if scalar.is_integer() => integer_datum(*int, scalar),
+                (Value::Int(int), _) if scalar.is_integer() || scalar == ScalarType::Oid => {
+                    integer_datum(*int, scalar)
+                }
                 _ => datum_from_value(element, scalar.into(), arena),
             };
             arena.push_element(datum?);

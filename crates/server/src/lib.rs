@@ -12,6 +12,7 @@ mod http;
 mod link;
 mod listener;
 mod metrics;
+mod notifications;
 mod page;
 mod password;
 mod plans;
@@ -34,6 +35,7 @@ use admission::Admission;
 use advisory::AdvisoryLocks;
 use listener::Connection;
 use metrics::Metrics;
+use notifications::Channels;
 use page::Page;
 use pgwire::error::ErrorInfo;
 use pgwire::messages::response::{ErrorResponse, NoticeResponse};
@@ -99,6 +101,7 @@ pub struct Server {
     /// The progress of the recovery.
     progress: Arc<Progress>,
     pub(crate) connections: Connections,
+    pub(crate) channels: Channels,
     pub(crate) metrics: Option<Metrics>,
     pub(crate) page: Page,
     admission: Arc<Admission>,
@@ -138,6 +141,7 @@ impl Server {
             progress,
             page: Page::default(),
             connections: Connections::default(),
+            channels: Channels::default(),
         })
     }
 

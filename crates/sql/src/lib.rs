@@ -46,6 +46,7 @@ mod lower;
 mod nameless;
 mod names;
 mod nesting;
+mod object_values;
 mod oids;
 mod opaque;
 mod operators;

@@ -129,6 +129,17 @@ pub enum Kind {
     Backup(String),
     /// A SELECT of a function for advisory locks.
     Advisory(AdvisoryCall),
+    /// LISTEN to a channel.
+    Listen(String),
+    /// UNLISTEN of a channel; `None`: of all channels.
+    Unlisten(Option<String>),
+    /// NOTIFY.
+    Notify {
+        /// The channel.
+        channel: String,
+        /// The text for its listeners.
+        payload: String,
+    },
     /// VACUUM or ANALYZE, which have no effect.
     Nothing,
 }
@@ -264,6 +275,18 @@ impl Schema {
                 return Ok(Prepared { columns, ..Prepared::plain(kind, "CALL") });
             }
             ast::Stmt::Lock(lock) => (Kind::Run(self.lock(lock, source)?), "LOCK TABLE"),
+            ast::Stmt::Listen(own) => {
+                let channel = Binder::new(self, source).part(own.channel(), node)?;
+                (Kind::Listen(ast::normalize_name_node(channel.syntax())), "LISTEN")
+            }
+            ast::Stmt::Unlisten(own) => {
+                let channel = own.channel_ref().map(|own| ast::normalize_name_node(own.syntax()));
+                (Kind::Unlisten(channel), "UNLISTEN")
+            }
+            ast::Stmt::Notify(own) => {
+                let (channel, payload) = Binder::new(self, source).notified(own)?;
+                (Kind::Notify { channel, payload }, "NOTIFY")
+            }
             ast::Stmt::Vacuum(_) => (Kind::Nothing, "VACUUM"),
             ast::Stmt::Analyze(_) => (Kind::Nothing, "ANALYZE"),
             ast::Stmt::Copy(copy) => (Kind::Copy(self.copy(copy, source)?), "COPY"),

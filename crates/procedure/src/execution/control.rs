@@ -52,6 +52,7 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
     fn run_guarded(&mut self, guarded: &Guarded, machine: &mut Machine) -> Result<Ended, Failure> {
         let place = machine.frame.place();
         self.data.begin_part();
+        let told = machine.services.notifications.len();
         let error = match self.run(&guarded.body, machine) {
             Ok(ended) => {
                 self.data.end_part();
@@ -73,6 +74,7 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
         machine.frame.come_back_to(place);
         self.data.undo_part()?;
         self.data.end_part();
+        machine.services.notifications.truncate(told);
         let object = error.object.clone().unwrap_or_default();
         let texts: [&str; 8] = [
             &error.sqlstate,

@@ -56,7 +56,11 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
             Opaque::Text { text, arguments, rows, found } => {
                 self.run_text(text, arguments, rows, *found, machine)
             }
-            Opaque::EndTransaction { commit } => self.data.end_transaction(*commit),
+            Opaque::EndTransaction { commit } => {
+                self.data.end_transaction(*commit)?;
+                machine.services.notifications.transaction_ended(*commit);
+                Ok(())
+            }
         }
     }
 

@@ -249,6 +249,8 @@ pub enum LiveFunction {
     TableSize,
     /// The bytes of indexes, which are not known.
     IndexSize,
+    /// `pg_notify`, which no side answers: the statement keeps its notifications.
+    Notify,
 }
 
 /// Knows values of the moment: the database, or a client's session.

@@ -44,6 +44,7 @@ mod sequences;
 mod sequencings;
 mod serializability;
 mod shadow_logs;
+mod skipping;
 mod snapshots;
 mod steps;
 mod subqueries;

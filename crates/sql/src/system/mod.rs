@@ -118,8 +118,10 @@ const INFORMATION: i64 = 13_000;
 
 const BOOL: Type = Type::Scalar(ScalarType::Boolean);
 const INT: Type = Type::Scalar(ScalarType::Integer);
+const OID: Type = Type::Scalar(ScalarType::Oid);
 const TEXT: Type = Type::Scalar(ScalarType::Text);
 const INTS: Type = Type::Array(ScalarType::Integer);
+const OIDS: Type = Type::Array(ScalarType::Oid);
 const TEXTS: Type = Type::Array(ScalarType::Text);
 
 impl Schema {

@@ -124,6 +124,29 @@ impl Schema {
         })
     }
 
+    /// Returns the ways to write the names of the objects of a type such as `regclass`, each with the
+    /// object's number. The first of equal texts counts.
+    pub(crate) fn object_spellings(&self, ty: &str) -> Vec<(i64, String)> {
+        let names = self.object_names(ty).unwrap_or_default().into_iter();
+        let mut all: Vec<_> = names.flat_map(|(oid, own)| [(oid, own.plain), (oid, own.qualified)]).collect();
+        if ty == "regtype" {
+            let arrays = SCALARS.into_iter().map(|own| (i64::from(type_oids(own).1), super::type_name(own)));
+            all.extend(
+                arrays.flat_map(|(oid, name)| [(oid, format!("_{name}")), (oid, format!("{name}[]"))]),
+            );
+            all.extend(TYPES.iter().map(|own| (own.0, own.1.to_owned())));
+            let enumerations = self.catalog().enumerations().map(|own| own.definition());
+            all.extend(enumerations.map(|own| (i64::from(own.oid) + 1, format!("_{}", own.name))));
+        }
+        let in_system = |own: &(i64, String)| {
+            (own.0 < crate::oids::FIRST_TABLE).then(|| (own.0, format!("pg_catalog.{}", own.1)))
+        };
+        all.extend(all.iter().filter_map(in_system).collect::<Vec<_>>());
+        let mut seen = std::collections::HashSet::new();
+        all.retain(|own| seen.insert(own.1.clone()));
+        all
+    }
+
     /// Returns the relations of the schema, with whether each is in `public`.
     pub(crate) fn relations_by_path(&self) -> Vec<(i64, bool)> {
         let is_public = |name: &str| !name.contains('.');
