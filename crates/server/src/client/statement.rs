@@ -287,7 +287,9 @@ impl Client {
         formats: &[Format],
     ) -> Result<Ran, Error> {
         let missing = || SqlError::new("34000", format!("cursor \"{name}\" does not exist"));
-        let portal = self.portals.get_mut(name).filter(|portal| portal.is_cursor).ok_or_else(missing)?;
+        // MOVE also skips rows of a portal of the protocol, which has them in the formats of its own.
+        let fits = |portal: &&mut Portal| portal.is_cursor || moves;
+        let portal = self.portals.get_mut(name).filter(fits).ok_or_else(missing)?;
         if formats.contains(&Format::Binary) {
             let error = SqlError::new("0A000", "FETCH in binary format is not supported");
             return Err(error.with_hint("Fetch text, or bind the query to a portal of the protocol.").into());

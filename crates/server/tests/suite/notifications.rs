@@ -3,8 +3,8 @@
 
 use crate::clients::Server;
 use crate::waiting::{connect, outcome};
-use postgres::fallible_iterator::FallibleIterator;
 use postgres::Client;
+use postgres::fallible_iterator::FallibleIterator;
 use std::time::Duration;
 
 /// Returns what has arrived, up to a notification with the payload "last".
@@ -52,7 +52,10 @@ fn transactions_tell_what_they_have_committed() {
                 "news:a news:c",
             ),
             ("SELECT pg_notify('news', n::text) FROM generate_series(1, 3) AS n", "news:1 news:2 news:3"),
-            ("INSERT INTO t VALUES (1, 0), (2, 0); UPDATE t SET v = 1 WHERE id = 2", "news:INSERT1 news:INSERT2 news:UPDATE2"),
+            (
+                "INSERT INTO t VALUES (1, 0), (2, 0); UPDATE t SET v = 1 WHERE id = 2",
+                "news:INSERT1 news:INSERT2 news:UPDATE2",
+            ),
             ("INSERT INTO t VALUES (3, 0), (1, 0)", ""),
             ("CALL says('x'); CALL says('y')", "news:said news:x news:said news:y"),
             ("CALL handles()", "news:kept news:handled"),
