@@ -123,9 +123,7 @@ async def notices_and_notifications_arrive(connection, other):
     await asyncio.wait_for(arrived.wait(), 10)
     await asyncio.sleep(0)
     show(notices, heard)
-    show(await connection.fetch("SELECT pg_listening_channels()"))
     await connection.remove_listener("news", listener)
-    show(await connection.fetch("SELECT pg_listening_channels()"))
 
 
 async def pools_give_connections(settings):

@@ -98,17 +98,25 @@ impl Binder<'_> {
         Ok(Some(Typed::Known(number, ScalarType::Oid.into())))
     }
 
+    /// Binds the right operand of a comparison. An object is compared with a number by its number.
+    pub(crate) fn bind_beside(&mut self, left: &Typed, right: &ast::Expr) -> Result<Typed, StatementError> {
+        let bound = self.bind(right)?;
+        match is_number(left) && !is_number(&bound) {
+            true => Ok(self.bind_object_number(right)?.unwrap_or(bound)),
+            false => Ok(bound),
+        }
+    }
+
     /// Binds the operands of a comparison. An object is compared with a number by its number.
     pub(crate) fn bind_compared(
         &mut self,
         left: &ast::Expr,
         right: &ast::Expr,
     ) -> Result<[Typed; 2], StatementError> {
-        let (mut first, mut second) = (self.bind(left)?, self.bind(right)?);
+        let mut first = self.bind(left)?;
+        let second = self.bind_beside(&first, right)?;
         if is_number(&second) && !is_number(&first) {
             first = self.bind_object_number(left)?.unwrap_or(first);
-        } else if is_number(&first) && !is_number(&second) {
-            second = self.bind_object_number(right)?.unwrap_or(second);
         }
         Ok([first, second])
     }

@@ -59,6 +59,23 @@ pub(crate) struct At<'a> {
     pub(crate) node: &'a SyntaxNode,
 }
 
+/// Returns PostgreSQL's message of a syntax error: with the word at which the text goes wrong.
+fn near(text: &str, error_at: usize) -> String {
+    let mut offset = 0;
+    for token in squawk_lexer::tokenize(text) {
+        let word = offset..offset + token.len as usize;
+        offset = word.end;
+        let is_blank = matches!(
+            token.kind,
+            TokenKind::Whitespace | TokenKind::LineComment | TokenKind::BlockComment { .. } | TokenKind::Eof
+        );
+        if !is_blank && word.end > error_at {
+            return format!("syntax error at or near \"{}\"", &text[word]);
+        }
+    }
+    "syntax error at end of input".into()
+}
+
 impl Source {
     /// Parses a text of SQL statements.
     pub(crate) fn parse(text: &str) -> Result<Self, StatementError> {
@@ -92,7 +109,8 @@ impl Source {
         let source = Self { text: text.into(), file: parse.tree(), into };
         if let Some(error) = parse.errors().first() {
             let error_at = usize::from(error.range().start());
-            return Err(source.error_at(error_at, SqlError::new("42601", error.message())));
+            let near = SqlError::new("42601", near(text, error_at)).with_detail(error.message());
+            return Err(source.error_at(error_at, near));
         }
         Ok(source)
     }

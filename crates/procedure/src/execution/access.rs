@@ -227,6 +227,12 @@ pub trait TransactionControl: NestedScans {
         self.hold(table, row, strength).map(|()| true)
     }
 
+    /// Interrupts the search, whose result is used.
+    fn pause_skipping(&mut self) {}
+
+    /// Goes on with the search.
+    fn resume_skipping(&mut self) {}
+
     /// Ends the search.
     fn end_skipping(&mut self) {}
 

@@ -135,8 +135,7 @@ fn skip_locked<D: Transaction>(
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
     let numbers: Vec<TableId> = tables.iter().map(|own| own.table).collect();
-    let search = SkippingSearch { tables: &numbers, is_alone };
-    data.begin_skipping(search);
+    data.begin_skipping(SkippingSearch { tables: &numbers, is_alone });
     let ran = run(input, machine, data, &mut |machine, data| {
         for HeldTable { table, handle, strength } in tables {
             let number = machine.get(*handle);
@@ -144,9 +143,9 @@ fn skip_locked<D: Transaction>(
                 return Ok(Flow::Continue);
             }
         }
-        data.end_skipping();
+        data.pause_skipping();
         let flow = sink(machine, data)?;
-        data.begin_skipping(search);
+        data.resume_skipping();
         Ok(flow)
     });
     data.end_skipping();

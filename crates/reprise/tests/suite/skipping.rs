@@ -39,7 +39,7 @@ fn takes_at_once(session: &mut reprise::Session, worker: usize, way: usize) -> b
 /// lost a race.
 fn takes_in_a_block(session: &mut reprise::Session, worker: usize) -> bool {
     session.begin().unwrap();
-    let mut work = |session: &mut reprise::Session| -> Result<bool, reprise::Error> {
+    let work = |session: &mut reprise::Session| -> Result<bool, reprise::Error> {
         let order = if worker % 2 == 0 { "rank DESC" } else { "id" };
         let text =
             format!("SELECT id FROM job WHERE state = 'new' ORDER BY {order} LIMIT 2 FOR UPDATE SKIP LOCKED");
@@ -94,6 +94,8 @@ fn a_job_is_given_to_one_worker() {
             }
             is_full.store(true, Ordering::SeqCst);
         });
+        let twice = "SELECT job, array_agg(worker ORDER BY id) FROM taken GROUP BY job HAVING count(*) > 1 ORDER BY job";
+        assert_eq!(rows(&mut session, twice), "", "{scheme}");
         let counts = "SELECT count(*), count(DISTINCT job), min(job), max(job) FROM taken";
         assert_eq!(rows(&mut session, counts), format!("{JOBS} {JOBS} 1 {JOBS}"), "{scheme}");
         assert_eq!(rows(&mut session, "SELECT count(*) FROM job WHERE state = 'new'"), "0", "{scheme}");

@@ -110,13 +110,14 @@ fn listening_is_a_part_of_the_transaction() {
 fn nothing_arrives_in_a_transaction() {
     let server = Server::start();
     let (mut listener, mut teller) = (connect(&server), connect(&server));
-    listener.batch_execute("LISTEN news; BEGIN; NOTIFY news, 'own'").unwrap();
+    listener.batch_execute("LISTEN news").unwrap();
+    listener.batch_execute("BEGIN; NOTIFY news, 'own'").unwrap();
     teller.batch_execute("NOTIFY news, 'before'").unwrap();
     assert_eq!(outcome(&mut listener, "SELECT 1"), "ok");
     assert!(listener.notifications().iter().next().unwrap().is_none());
     listener.batch_execute("COMMIT").unwrap();
     teller.batch_execute("NOTIFY news, 'last'").unwrap();
-    assert_eq!(heard(&mut listener), "news:own news:before");
+    assert_eq!(heard(&mut listener), "news:before news:own");
     for (text, sqlstate) in [
         ("SELECT pg_notify('', 'a')", "22023"),
         ("SELECT pg_notify(NULL, 'a')", "22023"),

@@ -397,8 +397,9 @@ impl Binder<'_> {
         plan = compute(plan, values);
         registers.extend(held.tables.iter().map(|own| own.handle));
         if !order.is_empty() && !is_sorted {
-            let wanted =
-                if on.is_empty() && !has_ties { [offset.clone(), limit.clone()] } else { [None, None] };
+            // Where rows are left out, later ones take their places.
+            let is_whole = !on.is_empty() || has_ties || matches!(held.rows, HeldRows::Skip { .. });
+            let wanted = if is_whole { [None, None] } else { [offset.clone(), limit.clone()] };
             plan = Plan::Sort { input: Box::new(plan), keys: order, registers, wanted };
         }
         if !on.is_empty() {

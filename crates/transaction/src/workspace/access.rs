@@ -387,6 +387,14 @@ impl TransactionControl for Workspace {
         self.hold_found(table, row, strength)
     }
 
+    fn pause_skipping(&mut self) {
+        self.pause_search();
+    }
+
+    fn resume_skipping(&mut self) {
+        self.resume_search();
+    }
+
     fn end_skipping(&mut self) {
         self.end_search();
     }

@@ -101,8 +101,9 @@ pub struct Workspace {
     secondary_key: Vec<u8>,
     /// The key of a row that the discipline locks.
     pub(crate) lock_key: Vec<u8>,
-    /// The search in progress that leaves out rows which other transactions hold.
-    search: Option<skipping::Search>,
+    /// The searches that leave out rows which other transactions hold. One that was begun later is for a
+    /// result of those before it.
+    searches: Vec<skipping::Search>,
     /// The table whose rows the statement in hand looks for in order to write them.
     pub(crate) writes_to: Option<TableId>,
     scratch: Arena,
@@ -160,7 +161,7 @@ impl Workspace {
             key: Vec::new(),
             secondary_key: Vec::new(),
             lock_key: Vec::new(),
-            search: None,
+            searches: Vec::new(),
             writes_to: None,
             scratch: Arena::default(),
             order: Vec::new(),
@@ -270,7 +271,7 @@ impl Workspace {
         self.parts.clear();
         self.reads_at_most = usize::MAX;
         self.writes_to = None;
-        self.search = None;
+        self.searches.clear();
         self.worker.stay();
     }
 

@@ -12,7 +12,7 @@ use super::Workspace;
 use super::leaves::LeavesMark;
 use super::reads::Read;
 use catalog::{CommitOrder, TableId};
-use procedure::{Conflict, Failure, HoldStrength, SkippingSearch};
+use procedure::{Conflict, Failure, HoldStrength, SkippingSearch, TransactionControl};
 use storage::Handle;
 
 /// A search.
@@ -20,10 +20,15 @@ use storage::Handle;
 pub(super) struct Search {
     tables: Vec<TableId>,
     is_alone: bool,
+    /// Whether its result is being used.
+    is_paused: bool,
     /// The number of reads before it.
     reads: usize,
     leaves: LeavesMark,
-    /// The rows that it holds for the result in hand.
+    /// What it has read, as far as that is in the read set no longer. A sort reads all rows before the first
+    /// one is held.
+    seen: Vec<Read>,
+    /// The rows that it holds since it was resumed.
     held: Vec<Handle>,
     /// The rows that it leaves out.
     left_out: Vec<Handle>,
@@ -33,22 +38,24 @@ impl Workspace {
     /// Returns whether the row that is read next belongs to a search.
     #[inline]
     pub(super) fn is_searching(&self) -> bool {
-        self.search.is_some()
+        self.searches.last().is_some_and(|search| !search.is_paused)
     }
 
     /// Returns whether a search is in progress that leaves out rows of a table.
     #[inline]
     pub(super) fn skips(&self, table: TableId) -> bool {
-        self.search.as_ref().is_some_and(|search| search.tables.contains(&table))
+        self.searches.last().is_some_and(|search| !search.is_paused && search.tables.contains(&table))
     }
 
     pub(super) fn begin_search(&mut self, search: SkippingSearch<'_>) {
         let SkippingSearch { tables, is_alone } = search;
-        self.search = Some(Search {
+        self.searches.push(Search {
             tables: tables.to_vec(),
             is_alone,
+            is_paused: false,
             reads: self.reads.len(),
             leaves: self.leaves.mark(),
+            seen: Vec::new(),
             held: Vec::new(),
             left_out: Vec::new(),
         });
@@ -61,13 +68,19 @@ impl Workspace {
         row: Handle,
         strength: HoldStrength,
     ) -> Result<bool, Failure> {
-        use procedure::TransactionControl;
         let holds = self.count_holds();
+        let (mut reads, seen) = self.reads_by_search(row);
+        reads.extend(&seen);
         self.set_never_waits(true);
         let held = self.hold(table, row, strength);
         self.set_never_waits(false);
         let is_held = match held {
-            Ok(()) => self.is_as_found(row),
+            // Under two-phase locking the search has read it without a lock. It reads a row that it finds by an
+            // index twice: the entry belongs to the first version, the values to the second one.
+            Ok(()) => {
+                let now = self.record(row);
+                self.writes.find(row).is_some() || reads.iter().all(|read| now.is_state(read.state))
+            }
             Err(Failure::Conflict(Conflict::Held)) => {
                 self.forget_blocker();
                 false
@@ -79,32 +92,54 @@ impl Workspace {
             }
             Err(failure) => return Err(failure),
         };
-        if let Some(search) = &mut self.search {
+        if is_held {
+            seen.into_iter().for_each(|read| self.reads.push_again(read));
+        }
+        if let Some(search) = self.searches.last_mut() {
             if is_held { search.held.push(row) } else { search.left_out.push(row) }
         }
         Ok(is_held)
     }
 
-    /// Returns whether a row is what the search has read of it, or the transaction has written it. Under
-    /// two-phase locking the search has read it without a lock.
-    fn is_as_found(&self, row: Handle) -> bool {
-        let since = self.search.as_ref().map_or(0, |search| search.reads);
-        let read = self.reads.since(since).iter().rev().find(|read| read.record == row);
-        self.writes.find(row).is_some() || read.is_none_or(|read| self.record(row).is_state(read.state))
+    /// Returns what the search has read of a row: what is in the read set, and what is not.
+    fn reads_by_search(&self, row: Handle) -> (Vec<Read>, Vec<Read>) {
+        let Some(search) = self.searches.last() else { return Default::default() };
+        let own = |reads: &[Read]| reads.iter().filter(|read| read.record == row).copied().collect();
+        (own(self.reads.since(search.reads)), own(&search.seen))
     }
 
-    /// Forgets what the search has read, except of the rows that it holds.
-    pub(super) fn end_search(&mut self) {
-        let Some(search) = self.search.take() else { return };
-        let orders = self.reads.since(search.reads).iter().map(Read::order);
-        self.last_read = orders.fold(self.last_read, CommitOrder::max);
-        self.looked_through = self.looked_through.min(search.reads);
-        match search.is_alone {
-            true => {
+    /// Takes out of the read set what the search has read, except of the rows that it holds.
+    pub(super) fn pause_search(&mut self) {
+        let Some(mut search) = self.searches.pop() else { return };
+        if !search.is_paused {
+            let orders = self.reads.since(search.reads).iter().map(Read::order);
+            self.last_read = orders.fold(self.last_read, CommitOrder::max);
+            self.looked_through = self.looked_through.min(search.reads);
+            if search.is_alone {
+                search.seen.extend_from_slice(self.reads.since(search.reads));
                 self.reads.retain_since(search.reads, |read| search.held.contains(&read.record));
                 self.leaves.forget_since(search.leaves);
+            } else {
+                self.reads.retain_since(search.reads, |read| !search.left_out.contains(&read.record));
             }
-            false => self.reads.retain_since(search.reads, |read| !search.left_out.contains(&read.record)),
+            search.is_paused = true;
         }
+        self.searches.push(search);
+    }
+
+    pub(super) fn resume_search(&mut self) {
+        let (reads, leaves) = (self.reads.len(), self.leaves.mark());
+        if let Some(search) = self.searches.last_mut() {
+            search.is_paused = false;
+            search.held.clear();
+            if search.is_alone {
+                (search.reads, search.leaves) = (reads, leaves);
+            }
+        }
+    }
+
+    pub(super) fn end_search(&mut self) {
+        self.pause_search();
+        self.searches.pop();
     }
 }
