@@ -33,6 +33,11 @@ impl Binder<'_> {
             },
             _ => return Err(self.unsupported(node, "this kind of call")),
         };
+        if name == "generate_subscripts"
+            && let Some(position) = self.subscripts_beside(call)?
+        {
+            return Ok(position);
+        }
         if let Some(columns) = self.rows_in_list(&name, call)? {
             let (register, ty) = columns[0];
             return Ok(Typed::Known(Expression::Register(register), ty));

@@ -6,9 +6,10 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
+use crate::system::path_text;
 use crate::system_functions::looked_up_text;
 use catalog::{ScalarType, Type};
-use procedure::{Cast, CastContext, Expression};
+use procedure::{Cast, CastContext, CompareClass, CompareOperator, Expression};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -119,5 +120,38 @@ impl Binder<'_> {
             first = self.bind_object_number(left)?.unwrap_or(first);
         }
         Ok([first, second])
+    }
+
+    /// Binds `pg_get_serial_sequence`: the sequence that a column of a table owns.
+    pub(crate) fn serial_sequence(
+        &self,
+        arguments: &[Typed],
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let text = Type::from(ScalarType::Text);
+        let value = |place: usize| {
+            let own = arguments.get(place).cloned().unwrap_or(Typed::Null);
+            self.coerce(own, text, CastContext::Explicit, node)
+        };
+        let (table, column) = (value(0)?, value(1)?);
+        let is = |value: &Expression, text: &str| {
+            let operands = Box::new([value.clone(), Expression::text(text)]);
+            let (operator, class) = (CompareOperator::Equal, CompareClass::Bytes);
+            Expression::Compare { operator, class, operands }
+        };
+        let mut branches = Vec::new();
+        for own in self.schema.catalog().tables() {
+            let owner = own.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
+            let Some((of, name)) = owner else { continue };
+            let names = [path_text(of, false), path_text(of, true)];
+            let is_table = Expression::any(names.iter().map(|name| is(&table, name)).collect());
+            let condition = Expression::And(Box::new([is_table, is(&column, name)]));
+            branches.push((condition, Expression::text(&path_text(&own.name, true))));
+        }
+        let sequence = match branches.is_empty() {
+            true => Expression::NULL,
+            false => Expression::Case { branches, otherwise: Box::new(Expression::NULL) },
+        };
+        Ok(Typed::Known(sequence, text))
     }
 }

@@ -10,7 +10,6 @@ use procedure::{
     LiveFunction, NumberClass,
 };
 use squawk_syntax::SyntaxNode;
-use std::sync::Arc;
 
 /// A number greater than the number of columns of any index.
 const MOST_COLUMNS: i64 = 10_000;
@@ -325,22 +324,7 @@ impl Binder<'_> {
             "row_security_active" | "pg_is_other_temp_schema" => {
                 Typed::Known(Expression::boolean(false), ScalarType::Boolean.into())
             }
-            "pg_get_serial_sequence" => {
-                let [table, column] = [0, 1].map(|place| match &arguments[place] {
-                    Typed::Literal(text) => text.clone(),
-                    _ => String::new(),
-                });
-                let table = table.trim_start_matches("public.").replace('"', "");
-                let is_it = |own: &&Arc<catalog::Table>| {
-                    let owner = own.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
-                    owner.is_some_and(|(owner, of)| *owner == table && *of == column)
-                };
-                match self.schema.catalog().tables().find(is_it) {
-                    Some(own) if own.name.contains('.') => Typed::Literal(own.name.clone()),
-                    Some(own) => Typed::Literal(format!("public.{}", own.name)),
-                    None => Typed::Null,
-                }
-            }
+            "pg_get_serial_sequence" => self.serial_sequence(arguments, node)?,
             _ => return Err(self.no_function(name, arguments, node)),
         })
     }

@@ -300,6 +300,10 @@ impl Binder<'_> {
             }
             return Ok((TableFunction::Unnest, types));
         }
+        if name == "generate_subscripts" {
+            self.bounds_of_subscripts(bound, node)?;
+            return Ok((TableFunction::Series, vec![(None, ScalarType::Integer.into())]));
+        }
         if name != "generate_series" {
             return self.json_rows(name, bound, node);
         }

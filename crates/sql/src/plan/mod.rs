@@ -20,6 +20,7 @@ mod recursive;
 pub(crate) mod select;
 mod semi;
 mod subquery;
+mod subscripts_of;
 pub(crate) mod windows;
 mod write;
 
@@ -493,7 +494,7 @@ impl Binder<'_> {
         });
         match functions.next() {
             Some((other, columns)) if *other == text => return Ok(Some(columns.clone())),
-            Some(_) => return Err(self.unsupported(node, "a second function of rows in one list")),
+            Some(_) => return self.beside_unnest(name, call).map(Some),
             None => {}
         }
         let (plan, columns) = match own {
