@@ -14,8 +14,8 @@ async function failed(client, ...query) {
     await client.query(...query);
     show('no error');
   } catch (error) {
-    const { code, message, severity, detail, table, constraint, column, position } = error;
-    show(code, message, severity, detail, table, constraint, column, position);
+    const { code, message, severity, table, constraint, column, position } = error;
+    show(code, message, severity, table, constraint, column, position);
   }
 }
 

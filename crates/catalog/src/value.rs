@@ -62,6 +62,8 @@ impl ValueError {
 
     /// Returns `22003`: the number is outside the type's range.
     pub fn out_of_range(ty: impl fmt::Display) -> Self {
+        // PostgreSQL writes the type `oid` so.
+        let ty = ty.to_string().replace("oid", "OID");
         Self::new("22003", format!("{ty} out of range"))
     }
 
@@ -374,7 +376,9 @@ pub fn datum_from_value(value: &Value, ty: Type, arena: &mut Arena) -> Result<Da
         (Value::Int(int), ScalarType::Double) => Ok(Datum::Double(*int as f64)),
         (Value::Numeric(decimal), ScalarType::Double) => Ok(Datum::Double(decimal.to_double())),
         (Value::Double(double), ScalarType::Double) => Ok(Datum::Double(*double)),
-        (Value::Int(int), _) if scalar.is_integer() => integer_datum(*int, scalar),
+        (Value::Int(int), _) if scalar.is_integer() || scalar == ScalarType::Oid => {
+            integer_datum(*int, scalar)
+        }
         (Value::Int(int), _) if scalar.is_exact() => exact_datum(Decimal::from_int(*int), scalar, arena),
         (Value::Numeric(decimal), _) if scalar.is_exact() => exact_datum(*decimal, scalar, arena),
         (Value::Boolean(value), ScalarType::Boolean) => Ok(Datum::boolean(*value)),

@@ -93,6 +93,6 @@ pub use oids::{number_of, table_of};
 pub use plan::{ColumnOrigin, ResultColumn};
 pub use prepare::{Analyzed, Kind, Prepared};
 pub use schema::{Schema, View};
-pub use system::{DATABASE, VECTORS, integers_oid};
+pub use system::{CHAR, DATABASE, NAME, VECTORS, catalog_type};
 pub use system::{SCALARS, type_length, type_modifier, type_oids};
 pub use transaction::TransactionModes;

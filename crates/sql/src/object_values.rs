@@ -12,6 +12,7 @@ use catalog::{ScalarType, Type};
 use procedure::{Cast, CastContext, CompareClass, CompareOperator, Expression};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
+use std::sync::Arc;
 
 /// An expression whose value is an object of the catalog.
 struct ObjectExpression {
@@ -128,6 +129,16 @@ impl Binder<'_> {
         arguments: &[Typed],
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
+        if let [Typed::Literal(table), Typed::Literal(column), ..] = arguments {
+            // Functions of sequences take it as a literal.
+            let table = table.trim_start_matches("public.").replace('"', "");
+            let is_it = |own: &&Arc<catalog::Table>| {
+                let owner = own.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
+                owner.is_some_and(|(owner, of)| *owner == table && of == column)
+            };
+            let own = self.schema.catalog().tables().find(is_it);
+            return Ok(own.map_or(Typed::Null, |own| Typed::Literal(path_text(&own.name, true))));
+        }
         let text = Type::from(ScalarType::Text);
         let value = |place: usize| {
             let own = arguments.get(place).cloned().unwrap_or(Typed::Null);

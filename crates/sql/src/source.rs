@@ -109,8 +109,13 @@ impl Source {
         let source = Self { text: text.into(), file: parse.tree(), into };
         if let Some(error) = parse.errors().first() {
             let error_at = usize::from(error.range().start());
-            let near = SqlError::new("42601", near(text, error_at)).with_detail(error.message());
-            return Err(source.error_at(error_at, near));
+            let error = match error.message() {
+                message if message.starts_with("expected ") => {
+                    SqlError::new("42601", near(text, error_at)).with_detail(message)
+                }
+                message => SqlError::new("42601", message),
+            };
+            return Err(source.error_at(error_at, error));
         }
         Ok(source)
     }

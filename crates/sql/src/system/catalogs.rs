@@ -17,17 +17,17 @@ const CATALOGS: [Catalog; 64] = [
     (
         "pg_aggregate",
         2600,
-        "aggfnoid i, aggkind t, aggnumdirectargs i, aggtransfn i, aggfinalfn i, aggcombinefn i, \
+        "aggfnoid i, aggkind c, aggnumdirectargs i, aggtransfn i, aggfinalfn i, aggcombinefn i, \
          aggserialfn i, aggdeserialfn i, aggmtransfn i, aggminvtransfn i, aggmfinalfn i, \
-         aggfinalextra b, aggmfinalextra b, aggfinalmodify t, aggmfinalmodify t, aggsortop n, \
+         aggfinalextra b, aggmfinalextra b, aggfinalmodify c, aggmfinalmodify c, aggsortop n, \
          aggtranstype n, aggtransspace i, aggmtranstype n, aggmtransspace i, agginitval ?t, \
          aggminitval ?t",
     ),
-    ("pg_am", 2601, "oid n, amname t, amhandler i, amtype t"),
+    ("pg_am", 2601, "oid n, amname m, amhandler i, amtype c"),
     (
         "pg_amop",
         2602,
-        "oid n, amopfamily n, amoplefttype n, amoprighttype n, amopstrategy i, amoppurpose t, \
+        "oid n, amopfamily n, amoplefttype n, amoprighttype n, amopstrategy i, amoppurpose c, \
          amopopr n, amopmethod n, amopsortfamily n",
     ),
     ("pg_amproc", 2603, "oid n, amprocfamily n, amproclefttype n, amprocrighttype n, amprocnum i, amproc i"),
@@ -35,9 +35,9 @@ const CATALOGS: [Catalog; 64] = [
     (
         "pg_attribute",
         1249,
-        "attrelid n, attname t, atttypid n, attstattarget i, attlen i, attnum i, attndims i, \
-         attcacheoff i, atttypmod i, attbyval b, attalign t, attstorage t, attcompression t, \
-         attnotnull b, atthasdef b, atthasmissing b, attidentity t, attgenerated t, \
+        "attrelid n, attname m, atttypid n, attstattarget i, attlen i, attnum i, attndims i, \
+         attcacheoff i, atttypmod i, attbyval b, attalign c, attstorage c, attcompression c, \
+         attnotnull b, atthasdef b, atthasmissing b, attidentity c, attgenerated c, \
          attisdropped b, attislocal b, attinhcount i, attcollation n, attacl ?T, attoptions ?T, \
          attfdwoptions ?T, attmissingval ?t",
     ),
@@ -45,74 +45,74 @@ const CATALOGS: [Catalog; 64] = [
     (
         "pg_authid",
         1260,
-        "oid n, rolname t, rolsuper b, rolinherit b, rolcreaterole b, rolcreatedb b, \
+        "oid n, rolname m, rolsuper b, rolinherit b, rolcreaterole b, rolcreatedb b, \
          rolcanlogin b, rolreplication b, rolbypassrls b, rolconnlimit i, rolpassword ?t, \
          rolvaliduntil ?z",
     ),
-    ("pg_cast", 2605, "oid n, castsource n, casttarget n, castfunc n, castcontext t, castmethod t"),
+    ("pg_cast", 2605, "oid n, castsource n, casttarget n, castfunc n, castcontext c, castmethod c"),
     (
         "pg_class",
         1259,
-        "oid n, relname t, relnamespace n, reltype n, reloftype n, relowner n, relam n, \
+        "oid n, relname m, relnamespace n, reltype n, reloftype n, relowner n, relam n, \
          relfilenode n, reltablespace n, relpages i, reltuples f, relallvisible i, \
-         reltoastrelid n, relhasindex b, relisshared b, relpersistence t, relkind t, relnatts i, \
+         reltoastrelid n, relhasindex b, relisshared b, relpersistence c, relkind c, relnatts i, \
          relchecks i, relhasrules b, relhastriggers b, relhassubclass b, relrowsecurity b, \
-         relforcerowsecurity b, relispopulated b, relreplident t, relispartition b, \
+         relforcerowsecurity b, relispopulated b, relreplident c, relispartition b, \
          relrewrite n, relfrozenxid i, relminmxid i, relacl ?T, reloptions ?T, relpartbound ?t",
     ),
     (
         "pg_collation",
         3456,
-        "oid n, collname t, collnamespace n, collowner n, collprovider t, collisdeterministic b, \
+        "oid n, collname m, collnamespace n, collowner n, collprovider c, collisdeterministic b, \
          collencoding i, collcollate ?t, collctype ?t, colliculocale ?t, collversion ?t",
     ),
     (
         "pg_constraint",
         2606,
-        "oid n, conname t, connamespace n, contype t, condeferrable b, condeferred b, \
+        "oid n, conname m, connamespace n, contype c, condeferrable b, condeferred b, \
          convalidated b, conrelid n, contypid n, conindid n, conparentid n, confrelid n, \
-         confupdtype t, confdeltype t, confmatchtype t, conislocal b, coninhcount i, \
+         confupdtype c, confdeltype c, confmatchtype c, conislocal b, coninhcount i, \
          connoinherit b, conkey ?I, confkey ?I, conpfeqop ?I, conppeqop ?I, conffeqop ?I, \
          confdelsetcols ?I, conexclop ?I, conbin ?t",
     ),
     (
         "pg_conversion",
         2607,
-        "oid n, conname t, connamespace n, conowner n, conforencoding i, contoencoding i, \
+        "oid n, conname m, connamespace n, conowner n, conforencoding i, contoencoding i, \
          conproc i, condefault b",
     ),
     (
         "pg_database",
         1262,
-        "oid n, datname t, datdba n, encoding i, datlocprovider t, datistemplate b, \
+        "oid n, datname m, datdba n, encoding i, datlocprovider c, datistemplate b, \
          datallowconn b, datconnlimit i, datfrozenxid i, datminmxid i, dattablespace n, \
          datcollate t, datctype t, daticulocale ?t, datcollversion ?t, datacl ?T",
     ),
     ("pg_db_role_setting", 2964, "setdatabase n, setrole n, setconfig ?T"),
-    ("pg_default_acl", 826, "oid n, defaclrole n, defaclnamespace n, defaclobjtype t, defaclacl T"),
-    ("pg_depend", 2608, "classid n, objid n, objsubid i, refclassid n, refobjid n, refobjsubid i, deptype t"),
+    ("pg_default_acl", 826, "oid n, defaclrole n, defaclnamespace n, defaclobjtype c, defaclacl T"),
+    ("pg_depend", 2608, "classid n, objid n, objsubid i, refclassid n, refobjid n, refobjsubid i, deptype c"),
     ("pg_description", 2609, "objoid n, classoid n, objsubid i, description t"),
-    ("pg_enum", 3501, "oid n, enumtypid n, enumsortorder f, enumlabel t"),
+    ("pg_enum", 3501, "oid n, enumtypid n, enumsortorder f, enumlabel m"),
     (
         "pg_event_trigger",
         3466,
-        "oid n, evtname t, evtevent t, evtowner n, evtfoid n, evtenabled t, evttags ?T",
+        "oid n, evtname m, evtevent m, evtowner n, evtfoid n, evtenabled c, evttags ?T",
     ),
     (
         "pg_extension",
         3079,
-        "oid n, extname t, extowner n, extnamespace n, extrelocatable b, extversion t, \
+        "oid n, extname m, extowner n, extnamespace n, extrelocatable b, extversion t, \
          extconfig ?I, extcondition ?T",
     ),
     (
         "pg_foreign_data_wrapper",
         2328,
-        "oid n, fdwname t, fdwowner n, fdwhandler n, fdwvalidator n, fdwacl ?T, fdwoptions ?T",
+        "oid n, fdwname m, fdwowner n, fdwhandler n, fdwvalidator n, fdwacl ?T, fdwoptions ?T",
     ),
     (
         "pg_foreign_server",
         1417,
-        "oid n, srvname t, srvowner n, srvfdw n, srvtype ?t, srvversion ?t, srvacl ?T, \
+        "oid n, srvname m, srvowner n, srvfdw n, srvtype ?t, srvversion ?t, srvacl ?T, \
          srvoptions ?T",
     ),
     ("pg_foreign_table", 3118, "ftrelid n, ftserver n, ftoptions ?T"),
@@ -126,56 +126,56 @@ const CATALOGS: [Catalog; 64] = [
          indpred ?t",
     ),
     ("pg_inherits", 2611, "inhrelid n, inhparent n, inhseqno i, inhdetachpending b"),
-    ("pg_init_privs", 3394, "objoid n, classoid n, objsubid i, privtype t, initprivs T"),
+    ("pg_init_privs", 3394, "objoid n, classoid n, objsubid i, privtype c, initprivs T"),
     (
         "pg_language",
         2612,
-        "oid n, lanname t, lanowner n, lanispl b, lanpltrusted b, lanplcallfoid n, laninline n, \
+        "oid n, lanname m, lanowner n, lanispl b, lanpltrusted b, lanplcallfoid n, laninline n, \
          lanvalidator n, lanacl ?T",
     ),
     ("pg_largeobject", 2613, "loid n, pageno i, data y"),
     ("pg_largeobject_metadata", 2995, "oid n, lomowner n, lomacl ?T"),
-    ("pg_namespace", 2615, "oid n, nspname t, nspowner n, nspacl ?T"),
+    ("pg_namespace", 2615, "oid n, nspname m, nspowner n, nspacl ?T"),
     (
         "pg_opclass",
         2616,
-        "oid n, opcmethod n, opcname t, opcnamespace n, opcowner n, opcfamily n, opcintype n, \
+        "oid n, opcmethod n, opcname m, opcnamespace n, opcowner n, opcfamily n, opcintype n, \
          opcdefault b, opckeytype n",
     ),
     (
         "pg_operator",
         2617,
-        "oid n, oprname t, oprnamespace n, oprowner n, oprkind t, oprcanmerge b, oprcanhash b, \
+        "oid n, oprname m, oprnamespace n, oprowner n, oprkind c, oprcanmerge b, oprcanhash b, \
          oprleft n, oprright n, oprresult n, oprcom n, oprnegate n, oprcode i, oprrest p, \
          oprjoin p",
     ),
-    ("pg_opfamily", 2753, "oid n, opfmethod n, opfname t, opfnamespace n, opfowner n"),
+    ("pg_opfamily", 2753, "oid n, opfmethod n, opfname m, opfnamespace n, opfowner n"),
     ("pg_parameter_acl", 6243, "oid n, parname t, paracl ?T"),
     (
         "pg_partitioned_table",
         3350,
-        "partrelid n, partstrat t, partnatts i, partdefid n, partattrs v, partclass V, \
+        "partrelid n, partstrat c, partnatts i, partdefid n, partattrs v, partclass V, \
          partcollation V, partexprs ?t",
     ),
     (
         "pg_policy",
         3256,
-        "oid n, polname t, polrelid n, polcmd t, polpermissive b, polroles I, polqual ?t, \
+        "oid n, polname m, polrelid n, polcmd c, polpermissive b, polroles I, polqual ?t, \
          polwithcheck ?t",
     ),
     (
         "pg_proc",
         1255,
-        "oid n, proname t, pronamespace n, proowner n, prolang n, procost f, prorows f, \
-         provariadic n, prosupport p, prokind t, prosecdef b, proleakproof b, proisstrict b, \
-         proretset b, provolatile t, proparallel t, pronargs i, pronargdefaults i, prorettype n, \
+        "oid n, proname m, pronamespace n, proowner n, prolang n, procost f, prorows f, \
+         provariadic n, prosupport p, prokind c, prosecdef b, proleakproof b, proisstrict b, \
+         proretset b, provolatile c, proparallel c, pronargs i, pronargdefaults i, prorettype n, \
          proargtypes V, proallargtypes ?o, proargmodes ?T, proargnames ?T, proargdefaults ?t, \
          protrftypes ?I, prosrc t, probin ?t, prosqlbody ?t, proconfig ?T, proacl ?T",
     ),
     (
         "pg_publication",
         6104,
-        "oid n, pubname t, pubowner n, puballtables b, pubinsert b, pubupdate b, pubdelete b, \
+        "oid n, pubname m, pubowner n, puballtables b, pubinsert b, pubupdate b, pubdelete b, \
          pubtruncate b, pubviaroot b",
     ),
     ("pg_publication_namespace", 6237, "oid n, pnpubid n, pnnspid n"),
@@ -190,7 +190,7 @@ const CATALOGS: [Catalog; 64] = [
     (
         "pg_rewrite",
         2618,
-        "oid n, rulename t, ev_class n, ev_type t, ev_enabled t, is_instead b, ev_qual t, \
+        "oid n, rulename m, ev_class n, ev_type c, ev_enabled c, is_instead b, ev_qual t, \
          ev_action t",
     ),
     ("pg_seclabel", 3596, "objoid n, classoid n, objsubid i, provider t, label t"),
@@ -200,7 +200,7 @@ const CATALOGS: [Catalog; 64] = [
         "seqrelid n, seqtypid n, seqstart l, seqincrement l, seqmax l, seqmin l, seqcache l, \
          seqcycle b",
     ),
-    ("pg_shdepend", 1214, "dbid n, classid n, objid n, objsubid i, refclassid n, refobjid n, deptype t"),
+    ("pg_shdepend", 1214, "dbid n, classid n, objid n, objsubid i, refclassid n, refobjid n, deptype c"),
     ("pg_shdescription", 2396, "objoid n, classoid n, description t"),
     ("pg_shseclabel", 3592, "objoid n, classoid n, provider t, label t"),
     (
@@ -216,7 +216,7 @@ const CATALOGS: [Catalog; 64] = [
     (
         "pg_statistic_ext",
         3381,
-        "oid n, stxrelid n, stxname t, stxnamespace n, stxowner n, stxstattarget i, stxkeys v, \
+        "oid n, stxrelid n, stxname m, stxnamespace n, stxowner n, stxstattarget i, stxkeys v, \
          stxkind T, stxexprs ?t",
     ),
     (
@@ -227,41 +227,41 @@ const CATALOGS: [Catalog; 64] = [
     (
         "pg_subscription",
         6100,
-        "oid n, subdbid n, subskiplsn t, subname t, subowner n, subenabled b, subbinary b, \
-         substream b, subtwophasestate t, subdisableonerr b, subconninfo t, subslotname ?t, \
+        "oid n, subdbid n, subskiplsn t, subname m, subowner n, subenabled b, subbinary b, \
+         substream b, subtwophasestate c, subdisableonerr b, subconninfo t, subslotname ?m, \
          subsynccommit t, subpublications T",
     ),
-    ("pg_subscription_rel", 6102, "srsubid n, srrelid n, srsubstate t, srsublsn ?t"),
-    ("pg_tablespace", 1213, "oid n, spcname t, spcowner n, spcacl ?T, spcoptions ?T"),
+    ("pg_subscription_rel", 6102, "srsubid n, srrelid n, srsubstate c, srsublsn ?t"),
+    ("pg_tablespace", 1213, "oid n, spcname m, spcowner n, spcacl ?T, spcoptions ?T"),
     ("pg_transform", 3576, "oid n, trftype n, trflang n, trffromsql i, trftosql i"),
     (
         "pg_trigger",
         2620,
-        "oid n, tgrelid n, tgparentid n, tgname t, tgfoid n, tgtype i, tgenabled t, \
+        "oid n, tgrelid n, tgparentid n, tgname m, tgfoid n, tgtype i, tgenabled c, \
          tgisinternal b, tgconstrrelid n, tgconstrindid n, tgconstraint n, tgdeferrable b, \
-         tginitdeferred b, tgnargs i, tgattr v, tgargs y, tgqual ?t, tgoldtable ?t, tgnewtable ?t",
+         tginitdeferred b, tgnargs i, tgattr v, tgargs y, tgqual ?t, tgoldtable ?m, tgnewtable ?m",
     ),
-    ("pg_ts_config", 3602, "oid n, cfgname t, cfgnamespace n, cfgowner n, cfgparser n"),
+    ("pg_ts_config", 3602, "oid n, cfgname m, cfgnamespace n, cfgowner n, cfgparser n"),
     ("pg_ts_config_map", 3603, "mapcfg n, maptokentype i, mapseqno i, mapdict n"),
     (
         "pg_ts_dict",
         3600,
-        "oid n, dictname t, dictnamespace n, dictowner n, dicttemplate n, dictinitoption ?t",
+        "oid n, dictname m, dictnamespace n, dictowner n, dicttemplate n, dictinitoption ?t",
     ),
     (
         "pg_ts_parser",
         3601,
-        "oid n, prsname t, prsnamespace n, prsstart i, prstoken i, prsend i, prsheadline i, \
+        "oid n, prsname m, prsnamespace n, prsstart i, prstoken i, prsend i, prsheadline i, \
          prslextype i",
     ),
-    ("pg_ts_template", 3764, "oid n, tmplname t, tmplnamespace n, tmplinit i, tmpllexize i"),
+    ("pg_ts_template", 3764, "oid n, tmplname m, tmplnamespace n, tmplinit i, tmpllexize i"),
     (
         "pg_type",
         1247,
-        "oid n, typname t, typnamespace n, typowner n, typlen i, typbyval b, typtype t, \
-         typcategory t, typispreferred b, typisdefined b, typdelim t, typrelid n, \
+        "oid n, typname m, typnamespace n, typowner n, typlen i, typbyval b, typtype c, \
+         typcategory c, typispreferred b, typisdefined b, typdelim c, typrelid n, \
          typsubscript p, typelem n, typarray n, typinput p, typoutput p, typreceive p, \
-         typsend p, typmodin p, typmodout p, typanalyze p, typalign t, typstorage t, \
+         typsend p, typmodin p, typmodout p, typanalyze p, typalign c, typstorage c, \
          typnotnull b, typbasetype n, typtypmod i, typndims i, typcollation n, typdefaultbin ?t, \
          typdefault ?t, typacl ?T",
     ),
@@ -324,18 +324,25 @@ fn unknown(declared: Declared) -> Cell {
 /// them, and whose first element is at 0.
 pub const VECTORS: [u32; 2] = [22, 30];
 
-/// Returns the type that PostgreSQL gives to a column of integers: `int2vector` or `oidvector`. `None`: the
-/// column has the type that it has here.
-pub fn integers_oid(origin: ColumnOrigin) -> Option<u32> {
+/// The number of the type `"char"`.
+pub const CHAR: u32 = 18;
+/// The number of the type `name`.
+pub const NAME: u32 = 19;
+
+/// Returns the type that PostgreSQL gives to a column of the catalogs: `int2vector`, `oidvector`, `"char"` or
+/// `name`. `None`: the column has the type that it has here.
+pub fn catalog_type(origin: ColumnOrigin) -> Option<u32> {
     // Tables and views of the schema have greater numbers.
     if i64::from(origin.relation) >= crate::oids::FIRST_TABLE {
         return None;
     }
     let (.., columns) = CATALOGS.iter().find(|own| own.1 == i64::from(origin.relation))?;
     let column = columns.split(", ").nth(usize::from(origin.column).checked_sub(1)?)?;
-    match column.rsplit_once(' ')?.1 {
+    match column.rsplit_once(' ')?.1.trim_start_matches('?') {
         "v" => Some(VECTORS[0]),
         "V" => Some(VECTORS[1]),
+        "c" => Some(CHAR),
+        "m" => Some(NAME),
         _ => None,
     }
 }

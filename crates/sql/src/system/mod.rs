@@ -27,7 +27,7 @@ use crate::schema::Schema;
 use catalog::{ScalarType, Type};
 use procedure::LiveRelation;
 
-pub use catalogs::{VECTORS, integers_oid};
+pub use catalogs::{CHAR, NAME, VECTORS, catalog_type};
 pub(crate) use catalogs::{catalog_names, catalog_oid};
 pub(crate) use comments::PG_CLASS;
 pub use information_schema::DATABASE;

@@ -9,7 +9,7 @@ use catalog::Type;
 use procedure::{BuiltIn, built_ins};
 
 /// The names of functions that PostgreSQL's catalogs refer to, and that no statement can call.
-const HANDLERS: [(i64, &str); 42] = [
+const HANDLERS: [(i64, &str); 44] = [
     (3, "heap_tableam_handler"),
     (330, "bthandler"),
     (34, "namein"),
@@ -48,6 +48,8 @@ const HANDLERS: [(i64, &str); 42] = [
     (1313, "timestamp_out"),
     (1701, "numeric_in"),
     (1702, "numeric_out"),
+    (1798, "oidin"),
+    (1799, "oidout"),
     (2952, "uuid_in"),
     (2953, "uuid_out"),
     (3504, "enum_in"),

@@ -128,7 +128,10 @@ pub(super) fn text_function(name: &str, kind: &str, direction: &str) -> String {
     match (kind, name) {
         ("e", _) => format!("enum_{direction}"),
         (_, array) if array.starts_with('_') => format!("array_{direction}"),
-        (_, "bool" | "bytea" | "int2" | "int4" | "int8" | "text" | "float8" | "bpchar" | "varchar") => {
+        (
+            _,
+            "bool" | "bytea" | "oid" | "int2" | "int4" | "int8" | "text" | "float8" | "bpchar" | "varchar",
+        ) => {
             format!("{name}{direction}")
         }
         _ => format!("{name}_{direction}"),
