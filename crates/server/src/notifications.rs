@@ -13,7 +13,7 @@
 //! Held by: `crates/server/tests/suite/notifications.rs`.
 
 use crate::hold;
-use reprise::{CommitPoint, Notification};
+use reprise::{CommitPoint, Notification, SqlError};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -75,9 +75,15 @@ impl Channels {
         all.retain(|_, listeners| !listeners.is_empty());
     }
 
-    /// Returns whether clients that listen have not taken so much that no more is kept for them.
-    pub(crate) fn are_full(&self) -> bool {
-        self.bytes.load(Ordering::Relaxed) >= MOST_BYTES
+    /// Checks that there is room for further notifications.
+    ///
+    /// # Errors
+    /// `54000`: clients that listen have not taken what waits for them.
+    pub(crate) fn check_room(&self) -> Result<(), SqlError> {
+        match self.bytes.load(Ordering::Relaxed) >= MOST_BYTES {
+            true => Err(SqlError::new("54000", "too many notifications in the NOTIFY queue")),
+            false => Ok(()),
+        }
     }
 
     /// Delivers the notifications of a committed transaction.

@@ -173,6 +173,10 @@ impl Surroundings for OwnSession {
             LiveFunction::SetConfig => return Some(self.set_config(arguments)),
             LiveFunction::CancelBackend => return Some(self.signal(arguments, false)),
             LiveFunction::TerminateBackend => return Some(self.signal(arguments, true)),
+            LiveFunction::Notify => {
+                let server = self.server.upgrade()?;
+                return server.channels.check_room().err().map(Err);
+            }
             LiveFunction::HidesPublic => hold(&self.lent).settings.hides_public().into(),
             LiveFunction::BackendPid => i64::from(asking.pid).into(),
             LiveFunction::CurrentTransaction => self.transaction().into(),

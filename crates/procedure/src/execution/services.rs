@@ -241,11 +241,9 @@ impl Services {
         function: LiveFunction,
         arguments: &[LiveValue],
     ) -> Result<LiveValue, SqlError> {
-        if function == LiveFunction::Notify {
-            return self.notify(arguments);
-        }
         let mut known = self.surroundings.iter().flatten();
-        known.find_map(|own| own.0.value(function, arguments)).unwrap_or(Ok(LiveValue::Null))
+        let value = known.find_map(|own| own.0.value(function, arguments)).unwrap_or(Ok(LiveValue::Null))?;
+        if function == LiveFunction::Notify { self.notify(arguments) } else { Ok(value) }
     }
 
     pub(crate) fn set_number(

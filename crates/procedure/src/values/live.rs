@@ -249,7 +249,7 @@ pub enum LiveFunction {
     TableSize,
     /// The bytes of indexes, which are not known.
     IndexSize,
-    /// `pg_notify`, which no side answers: the statement keeps its notifications.
+    /// `pg_notify`. The statement keeps its notifications; a side may refuse them.
     Notify,
 }
 

@@ -6,7 +6,7 @@ use crate::Server;
 use crate::notifications::Mailbox;
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::response::NotificationResponse;
-use reprise::{CommitPoint, Error, Notification, Notifications, SqlError, TransactionState};
+use reprise::{CommitPoint, Error, Notification, Notifications, TransactionState};
 use std::sync::Arc;
 
 /// A change of the channels that a client listens to.
@@ -84,14 +84,12 @@ impl Client {
         Ok(())
     }
 
-    /// Checks that listeners have room for what a statement may tell.
+    /// NOTIFY.
     ///
     /// # Errors
-    /// `54000`: they have not.
+    /// `54000`: clients that listen have not taken what waits for them. `22023`: the texts are too long.
     pub(super) fn notify(&mut self, channel: String, payload: String) -> Result<(), Error> {
-        if self.server.channels.are_full() {
-            return Err(SqlError::new("54000", "too many notifications in the NOTIFY queue").into());
-        }
+        self.server.channels.check_room()?;
         let mut own = Notifications::default();
         own.notify(&channel, &payload)?;
         let nothing = CommitPoint::of_all(reprise::CommitOrder(0));
