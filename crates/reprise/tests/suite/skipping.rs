@@ -40,7 +40,7 @@ fn takes_at_once(session: &mut reprise::Session, worker: usize, way: usize) -> b
 fn takes_in_a_block(session: &mut reprise::Session, worker: usize) -> bool {
     session.begin().unwrap();
     let work = |session: &mut reprise::Session| -> Result<bool, reprise::Error> {
-        let order = if worker % 2 == 0 { "rank DESC" } else { "id" };
+        let order = if worker.is_multiple_of(2) { "rank DESC" } else { "id" };
         let text =
             format!("SELECT id FROM job WHERE state = 'new' ORDER BY {order} LIMIT 2 FOR UPDATE SKIP LOCKED");
         let found = session.query(&text)?.rows;
