@@ -44,7 +44,7 @@ impl ScalarType {
     /// for enumerations, which are no one type.
     pub fn family(self) -> Option<Family> {
         Some(match self {
-            Self::SmallInt | Self::Integer | Self::BigInt => Family::Exact,
+            Self::SmallInt | Self::Integer | Self::BigInt | Self::Oid => Family::Exact,
             Self::Numeric { .. } if self.is_machine_numeric() => Family::Exact,
             Self::Numeric { .. } | Self::AnyNumeric | Self::Double => return None,
             Self::Json | Self::Jsonb | Self::Enum(_) | Self::Interval => return None,

@@ -48,17 +48,17 @@ pub(crate) fn integer_of(text: &str, least: i64, most: i64) -> Result<i64, NoInt
         digits => (false, digits),
     };
     // As in PostgreSQL, a number with too many digits is out of range, whatever follows it.
-    let mut negated = 0i64;
+    let (mut negated, floor) = (0i64, least.min(-most));
     for byte in digits.iter() {
         if !byte.is_ascii_digit() {
             return Err(NoInteger::Syntax);
         }
         let next = negated.checked_mul(10).and_then(|ten| ten.checked_sub((byte - b'0').into()));
-        negated = next.filter(|next| *next >= least).ok_or(NoInteger::Range)?;
+        negated = next.filter(|next| *next >= floor).ok_or(NoInteger::Range)?;
     }
     match negated {
         _ if digits.is_empty() => Err(NoInteger::Syntax),
-        _ if is_negative => Ok(negated),
+        _ if is_negative => Some(negated).filter(|value| *value >= least).ok_or(NoInteger::Range),
         _ => negated.checked_neg().filter(|value| *value <= most).ok_or(NoInteger::Range),
     }
 }

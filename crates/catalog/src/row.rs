@@ -47,6 +47,7 @@ impl ColumnKind {
             ScalarType::BigInt
             | ScalarType::Enum(_)
             | ScalarType::Time
+            | ScalarType::Oid
             | ScalarType::Timestamp
             | ScalarType::Timestamptz
             | ScalarType::ShortTimestamp { .. } => Self::Int64,

@@ -59,6 +59,8 @@ pub enum ScalarType {
     Interval,
     /// Microseconds since midnight, no zone.
     Time,
+    /// The number of an object of the system catalogs, 0 to 2^32 - 1.
+    Oid,
 }
 
 /// The type of a variable, parameter or column.
@@ -240,6 +242,7 @@ impl fmt::Display for ScalarType {
             Self::Enum(own) => f.write_str(own.definition().short_name()),
             Self::Interval => f.write_str("interval"),
             Self::Time => f.write_str("time without time zone"),
+            Self::Oid => f.write_str("oid"),
         }
     }
 }

@@ -62,6 +62,8 @@ impl ValueError {
 
     /// Returns `22003`: the number is outside the type's range.
     pub fn out_of_range(ty: impl fmt::Display) -> Self {
+        // PostgreSQL writes the type `oid` so.
+        let ty = ty.to_string().replace("oid", "OID");
         Self::new("22003", format!("{ty} out of range"))
     }
 
@@ -221,6 +223,7 @@ fn integer_bounds(ty: ScalarType) -> (i64, i64) {
     match ty {
         ScalarType::SmallInt => (i16::MIN.into(), i16::MAX.into()),
         ScalarType::Integer => (i32::MIN.into(), i32::MAX.into()),
+        ScalarType::Oid => (0, u32::MAX.into()),
         _ => (i64::MIN, i64::MAX),
     }
 }
@@ -310,7 +313,7 @@ pub fn text_datum(text: &str, ty: ScalarType, arena: &mut Arena) -> Result<Datum
         }
         ScalarType::Jsonb => Ok(arena.push_bytes(Json::read(text)?.text().as_bytes())),
         ScalarType::Uuid => uuid_of(text).map(|uuid| arena.push_bytes(&uuid)).ok_or_else(syntax),
-        ScalarType::SmallInt | ScalarType::Integer | ScalarType::BigInt => {
+        ScalarType::SmallInt | ScalarType::Integer | ScalarType::BigInt | ScalarType::Oid => {
             let (least, most) = integer_bounds(ty);
             integer_of(text, least, most).map(Datum::Int).map_err(|refusal| match refusal {
                 NoInteger::Syntax => syntax(),
@@ -355,7 +358,9 @@ pub fn datum_from_value(value: &Value, ty: Type, arena: &mut Arena) -> Result<Da
         let start = arena.begin_array();
         for element in values {
             let datum = match (element, scalar) {
-                (Value::Int(int), _) if scalar.is_integer() => integer_datum(*int, scalar),
+                (Value::Int(int), _) if scalar.is_integer() || scalar == ScalarType::Oid => {
+                    integer_datum(*int, scalar)
+                }
                 _ => datum_from_value(element, scalar.into(), arena),
             };
             arena.push_element(datum?);
@@ -371,7 +376,9 @@ pub fn datum_from_value(value: &Value, ty: Type, arena: &mut Arena) -> Result<Da
         (Value::Int(int), ScalarType::Double) => Ok(Datum::Double(*int as f64)),
         (Value::Numeric(decimal), ScalarType::Double) => Ok(Datum::Double(decimal.to_double())),
         (Value::Double(double), ScalarType::Double) => Ok(Datum::Double(*double)),
-        (Value::Int(int), _) if scalar.is_integer() => integer_datum(*int, scalar),
+        (Value::Int(int), _) if scalar.is_integer() || scalar == ScalarType::Oid => {
+            integer_datum(*int, scalar)
+        }
         (Value::Int(int), _) if scalar.is_exact() => exact_datum(Decimal::from_int(*int), scalar, arena),
         (Value::Numeric(decimal), _) if scalar.is_exact() => exact_datum(*decimal, scalar, arena),
         (Value::Boolean(value), ScalarType::Boolean) => Ok(Datum::boolean(*value)),

@@ -15,7 +15,8 @@ mod values;
 
 pub use error::{Conflict, ErrorObject, Failure, Notice, Severity, SqlError};
 pub use execution::access::{
-    DataAccess, EncodedRow, KeptRows, LookAhead, NestedScans, ScanRange, Transaction, TransactionControl,
+    DataAccess, EncodedRow, HoldStrength, KeptRows, LookAhead, NestedScans, ScanRange, SkippingSearch,
+    Transaction, TransactionControl,
 };
 pub use execution::ahead::{Accesses, plan_lookups};
 pub use execution::code::Code;
@@ -26,6 +27,7 @@ pub use execution::foreign_keys::{ForeignKeys, KeyChange, Reference};
 pub use execution::frame::{Frame, seed_of};
 pub use execution::interrupts::Interrupts;
 pub use execution::machine::Machine;
+pub use execution::notifications::{Notification, Notifications};
 pub use execution::refusal::Refusal;
 pub use execution::services::{CurrentNumbers, Nowhere, RowSink, Sequences, Services};
 pub use execution::source::Source;
@@ -74,4 +76,4 @@ pub use values::statistics::Statistic;
 ///
 /// Changes of speed alone do not count, and neither does the support of statements that were refused before.
 /// A database that was stopped cleanly has nothing to replay, and goes on with the new number.
-pub const SEMANTICS: u32 = 6;
+pub const SEMANTICS: u32 = 7;

@@ -65,7 +65,8 @@ pub use opening::{Lock, read_alone};
 pub use overview::{LastCheckpoint, LogDevice, Overview};
 pub use password::verifier;
 pub use procedure::{
-    Conflict, CurrentNumbers, ErrorObject, Notice, Nowhere, RecoveryProgress, RowSink, Severity, SqlError,
+    Conflict, CurrentNumbers, ErrorObject, Notice, Notification, Notifications, Nowhere, RecoveryProgress,
+    RowSink, Severity, SqlError,
 };
 pub use recovery::{Method, Progress, RecoveryReport, ReplayMode, Stage};
 pub use rows::{Column, Row};

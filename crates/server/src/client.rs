@@ -8,10 +8,14 @@
 mod advisory;
 mod copying;
 mod extended;
+mod notifications;
 mod rows;
+mod script;
 mod statement;
 mod transaction;
 
+use self::notifications::{ChannelsMark, OwnChannels};
+use self::script::{begins_or_ends_transaction, stands_alone};
 use self::statement::failed_transaction;
 use crate::advisory::OwnLocks;
 use crate::attendance::Running;
@@ -31,8 +35,8 @@ use pgwire::messages::response::{
 use pgwire::messages::startup::ParameterStatus;
 use procedure::Interrupts;
 use reprise::{
-    Arena, CurrentNumbers, Error, Notice, Parameters, Session, Severity, SqlError, Statement,
-    TransactionState,
+    Arena, CommitOrder, CommitPoint, CurrentNumbers, Error, Notice, Parameters, Session, Severity, SqlError,
+    Statement, TransactionState,
 };
 use sql::{Kind, Schema};
 use std::collections::HashMap;
@@ -87,6 +91,7 @@ struct Portal {
 struct Savepoint {
     name: String,
     settings: Mark,
+    channels: ChannelsMark,
 }
 
 impl Drop for Portal {
@@ -167,6 +172,9 @@ pub(crate) struct Client {
     scratch: Arena,
     copying: Option<(CopyIn, Asked)>,
     advisory: OwnLocks,
+    channels: OwnChannels,
+    /// What must be durable before the last answer of the session is shown.
+    answered: CommitPoint,
 }
 
 impl Client {
@@ -191,6 +199,7 @@ impl Client {
         let own = OwnSession::new(&server, registered.asking.clone());
         let told = settings.changes();
         let advisory = OwnLocks::new(Arc::clone(server.advisory()), registered.pid());
+        let channels = OwnChannels::new(&server);
         let mut client = Self {
             server,
             registered,
@@ -214,6 +223,8 @@ impl Client {
             scratch: Arena::default(),
             copying: None,
             advisory,
+            channels,
+            answered: CommitPoint::of_all(CommitOrder(0)),
         };
         client.notices(&refused);
         client.name_application();
@@ -291,6 +302,7 @@ impl Client {
         };
         self.registered.attended.presence.is(doing);
         self.tell_settings();
+        self.put_arrivals();
         self.output.put(Message::ReadyForQuery(ReadyForQuery::new(status)));
     }
 
@@ -329,8 +341,9 @@ impl Client {
             self.has_lost_session = was_open;
         })?;
         session.swap_current_numbers(&mut self.numbers);
+        self.answered = session.must_be_durable();
         if !self.settings.acknowledges_early() {
-            self.output.shows(session.must_be_durable());
+            self.output.shows(self.answered);
         }
         session.give_memory_back();
         let in_transaction = session.transaction_state() != TransactionState::None;
@@ -535,43 +548,6 @@ fn contained<T>(act: impl FnOnce() -> T) -> Result<T, Error> {
             error.with_hint("The transaction is rolled back. Please report this with the server's messages."),
         )
     })
-}
-
-fn first_word(text: &str) -> String {
-    let word: String = text.trim_start().chars().take_while(char::is_ascii_alphabetic).collect();
-    word.to_lowercase()
-}
-
-/// Returns whether the statements of a text with this statement are separate transactions: this is a
-/// definition, or a command that must not run in a transaction.
-fn stands_alone(text: &str) -> bool {
-    let word = first_word(text);
-    if word.is_empty() {
-        // Behind a comment any statement may follow.
-        return !text.trim_start().starts_with('(');
-    }
-    matches!(
-        word.as_str(),
-        "alter"
-            | "analyze"
-            | "checkpoint"
-            | "comment"
-            | "copy"
-            | "create"
-            | "drop"
-            | "grant"
-            | "import"
-            | "reindex"
-            | "reassign"
-            | "refresh"
-            | "revoke"
-            | "truncate"
-            | "vacuum"
-    )
-}
-
-fn begins_or_ends_transaction(text: &str) -> bool {
-    matches!(first_word(text).as_str(), "abort" | "begin" | "commit" | "end" | "rollback" | "start")
 }
 
 /// Returns the error of a statement that begins at a line and column of the client's text, with its position

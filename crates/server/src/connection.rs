@@ -4,7 +4,7 @@
 
 use crate::Server;
 use crate::client::Client;
-use crate::link::Link;
+use crate::link::{Link, Received};
 use crate::startup::Greeted;
 use pgwire::messages::PgWireFrontendMessage as Message;
 use reprise::{SqlError, TransactionState};
@@ -31,11 +31,18 @@ pub(crate) async fn run(greeted: Greeted, server: Arc<Server>) -> io::Result<()>
     result
 }
 
-/// Reads the next message. `None`: the client has disconnected, left a transaction idle for too long, or the
-/// server stops.
+/// Reads the next message. Meanwhile the client is told of notifications. `None`: the client has disconnected,
+/// left a transaction idle for too long, or the server stops.
 async fn next(link: &mut Link, client: &mut Client) -> io::Result<Option<Message>> {
     let limit = client.idle_limit().filter(|_| client.transaction_state() != TransactionState::None);
-    let Some(limit) = limit else { return link.next().await };
+    let Some(limit) = limit else {
+        loop {
+            match link.next_or(client.arrival()).await? {
+                Received::Message(message) => return Ok(message),
+                Received::Other => client.put_arrivals(),
+            }
+        }
+    };
     if let Ok(message) = tokio::time::timeout(limit, link.next()).await {
         return message;
     }

@@ -13,6 +13,7 @@ mod link;
 mod listener;
 mod login;
 mod metrics;
+mod notifications;
 mod page;
 mod password;
 mod plans;
@@ -36,6 +37,7 @@ use admission::Admission;
 use advisory::AdvisoryLocks;
 use listener::Connection;
 use metrics::Metrics;
+use notifications::Channels;
 use page::Page;
 use pgwire::error::ErrorInfo;
 use pgwire::messages::response::{ErrorResponse, NoticeResponse};
@@ -101,6 +103,7 @@ pub struct Server {
     /// The progress of the recovery.
     progress: Arc<Progress>,
     pub(crate) connections: Connections,
+    pub(crate) channels: Channels,
     pub(crate) metrics: Option<Metrics>,
     pub(crate) page: Page,
     admission: Arc<Admission>,
@@ -140,6 +143,7 @@ impl Server {
             progress,
             page: Page::default(),
             connections: Connections::default(),
+            channels: Channels::default(),
         })
     }
 

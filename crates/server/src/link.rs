@@ -314,6 +314,14 @@ impl Output {
     }
 }
 
+/// What a connection has waited for.
+pub(crate) enum Received {
+    /// A message; `None`: the client has disconnected, or the server stops.
+    Message(Option<PgWireFrontendMessage>),
+    /// Something else.
+    Other,
+}
+
 impl Link {
     pub(crate) fn new(socket: MaybeTls, input: BytesMut) -> Self {
         let is_secure = matches!(socket, MaybeTls::Tls(_));
@@ -365,34 +373,50 @@ impl Link {
         }))
     }
 
-    /// Reads the next message. Sends the output before it waits for input. `None`: the client has
-    /// disconnected, or the server stops.
+    /// Reads the next message. `None`: the client has disconnected, or the server stops.
+    ///
+    /// # Errors
+    /// As `next_or`.
+    pub(crate) async fn next(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
+        match self.next_or(std::future::pending()).await? {
+            Received::Message(message) => Ok(message),
+            Received::Other => unreachable!("it is pending for ever"),
+        }
+    }
+
+    /// Reads the next message, or waits for something else. Sends the output before it waits.
     ///
     /// # Errors
     /// The connection is broken, the message is malformed or too long, or the log has failed.
-    pub(crate) async fn next(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
+    pub(crate) async fn next_or(&mut self, other: impl Future<Output = ()>) -> io::Result<Received> {
         if std::mem::take(&mut self.was_long) {
             // The previous message was executed, so its memory is free.
             memory::give_back();
         }
+        let mut other = pin!(other);
         loop {
             if self.output.is_stopping() {
-                return Ok(None);
+                return Ok(Received::Message(None));
             }
             let length = self.decoder.input.len();
             if let Some(message) = self.decoder.next_message()? {
                 self.was_long = length > HEAVY;
-                return Ok(Some(message));
+                return Ok(Received::Message(Some(message)));
             }
             self.output.flush().await?;
             if let Some(refused) = self.skip_long().await? {
-                return Ok(Some(refused));
+                return Ok(Received::Message(Some(refused)));
             }
             self.decoder.input.reserve(READ);
-            let read = self.socket.read_buf(&mut self.decoder.input).await;
+            // Neither branch loses anything when it is dropped.
+            let read = tokio::select! {
+                biased;
+                read = self.socket.read_buf(&mut self.decoder.input) => read,
+                () = &mut other => return Ok(Received::Other),
+            };
             // A stopping server shuts the input down (`Attended::hang_up`), which TLS reports as an error.
             if self.output.is_stopping() || read? == 0 {
-                return Ok(None);
+                return Ok(Received::Message(None));
             }
         }
     }

@@ -216,6 +216,10 @@ impl Surroundings for OwnSession {
                 let name = |schema: &Schema| schema.role_name(session).to_owned();
                 self.server.upgrade().map(|own| own.pool().database().with_definitions(name)).into()
             }
+            LiveFunction::Notify => {
+                let server = self.server.upgrade()?;
+                return server.channels.check_room().err().map(Err);
+            }
             LiveFunction::HidesPublic => hold(&self.lent).settings.hides_public().into(),
             LiveFunction::BackendPid => i64::from(asking.pid).into(),
             LiveFunction::CurrentTransaction => self.transaction().into(),

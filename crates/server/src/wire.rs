@@ -271,6 +271,7 @@ fn put_binary(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
         Datum::Int(value) => match scalar {
             ScalarType::SmallInt => out.put_i16(value as i16),
             ScalarType::Integer | ScalarType::Date => out.put_i32(value as i32),
+            ScalarType::Oid => out.put_u32(value as u32),
             ScalarType::Boolean => out.put_u8(u8::from(value != 0)),
             ScalarType::Enum(own) => out.put_slice(own.definition().label(value).as_bytes()),
             ScalarType::Numeric { scale, .. } => put_numeric(Decimal { mantissa: value.into(), scale }, out),

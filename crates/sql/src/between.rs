@@ -11,8 +11,8 @@ use procedure::{CompareOperator, Expression, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
-/// Returns the operator of an expression, if it binds stronger than BETWEEN, with its operands.
-fn stronger(expression: &ast::Expr) -> Option<(String, Vec<ast::Expr>)> {
+/// Returns the operator of an expression, if it binds stronger than BETWEEN and LIKE, with its operands.
+pub(crate) fn stronger(expression: &ast::Expr) -> Option<(String, Vec<ast::Expr>)> {
     use ast::{BinOp, PrefixOp};
     match expression {
         ast::Expr::BinExpr(binary) => {

@@ -381,7 +381,7 @@ fn type_of(kind: Kind, element: ScalarType) -> Option<Type> {
         Kind::Of(ty) => ty,
         Kind::AnyElement | Kind::AnyCompatible | Kind::AnyEnum => element.into(),
         Kind::AnyArray | Kind::AnyCompatibleArray => Type::Array(element),
-        Kind::Oid | Kind::Relation => ScalarType::BigInt.into(),
+        Kind::Oid | Kind::Relation => ScalarType::Oid.into(),
         Kind::Any | Kind::AnyAsJson | Kind::AnyNonArray | Kind::Record | Kind::Void => return None,
     })
 }

@@ -1,6 +1,6 @@
 //! Binds expressions: names become registers, operators and literals become typed IR.
 
-use crate::between::between_in;
+use crate::between::{between_in, stronger};
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::interrupt;
@@ -262,7 +262,7 @@ impl Binder<'_> {
             if let Some(rows) = self.bind_row_comparison(operator, &left, &right, node)? {
                 return Ok(rows);
             }
-            let (left, right) = (self.bind(&left)?, self.bind(&right)?);
+            let [left, right] = self.bind_compared(&left, &right)?;
             return self.comparison(operator, left, right, node);
         }
         if let BinOp::CustomOp(_) = &operator {
@@ -342,15 +342,35 @@ impl Binder<'_> {
 
     /// Binds a right operand; of LIKE, it may be `pattern ESCAPE character`.
     fn bind_pattern(&mut self, right: &ast::Expr) -> Result<Typed, StatementError> {
-        match right {
-            ast::Expr::BinExpr(pattern) if matches!(pattern.op(), Some(ast::BinOp::Escape(_))) => {
-                let node = pattern.syntax();
-                let (pattern, escape) = (self.part(pattern.lhs(), node)?, self.part(pattern.rhs(), node)?);
-                let arguments = vec![self.bind(&pattern)?, self.bind(&escape)?];
-                self.call_built_in("like_escape", arguments, node)
+        match escape_in(right) {
+            Some(escape) => {
+                let arguments = self.escaped(right, &escape)?;
+                self.call_built_in("like_escape", arguments, right.syntax())
             }
-            other => self.bind(other),
+            None => self.bind(right),
         }
+    }
+
+    /// Binds `pattern ESCAPE character`: the pattern, and the character. The grammar reads it as if ESCAPE
+    /// bound stronger than the operators of the pattern.
+    fn escaped(&mut self, right: &ast::Expr, escape: &ast::BinExpr) -> Result<Vec<Typed>, StatementError> {
+        let character = self.part(escape.rhs(), escape.syntax())?;
+        Ok(vec![self.before_escape(right)?, self.bind(&character)?])
+    }
+
+    fn before_escape(&mut self, pattern: &ast::Expr) -> Result<Typed, StatementError> {
+        let node = pattern.syntax();
+        if let ast::Expr::BinExpr(own) = pattern
+            && matches!(own.op(), Some(ast::BinOp::Escape(_)))
+        {
+            let inner = self.part(own.lhs(), node)?;
+            return self.bind(&inner);
+        }
+        let (symbol, mut operands) = self.part(stronger(pattern), node)?;
+        let last = self.part(operands.pop(), node)?;
+        let mut bound = operands.iter().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
+        bound.push(self.before_escape(&last)?);
+        self.operator(&symbol, bound, node)
     }
 
     /// Binds SIMILAR TO.
@@ -362,12 +382,9 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
         let text = self.bind(left)?;
-        let pattern = match right {
-            ast::Expr::BinExpr(pattern) if matches!(pattern.op(), Some(ast::BinOp::Escape(_))) => {
-                let (pattern, escape) = (self.part(pattern.lhs(), node)?, self.part(pattern.rhs(), node)?);
-                vec![self.bind(&pattern)?, self.bind(&escape)?]
-            }
-            other => vec![self.bind(other)?],
+        let pattern = match escape_in(right) {
+            Some(escape) => self.escaped(right, &escape)?,
+            None => vec![self.bind(right)?],
         };
         let pattern = self.call_built_in("similar_to_escape", pattern, node)?;
         self.operator(symbol, vec![text, pattern], node)
@@ -416,6 +433,14 @@ impl Binder<'_> {
             (Some(ast::Expr::Literal(literal)), _) if ty == ScalarType::Double.into() => {
                 self.double_literal(&literal)?
             }
+            (Some(operand), _)
+                if ty == ScalarType::Oid.into() || ty.scalar().is_some_and(ScalarType::is_integer) =>
+            {
+                match self.bind_object_number(&operand)? {
+                    Some(number) => number,
+                    None => self.bind(&operand)?,
+                }
+            }
             (Some(operand), _) => self.bind(&operand)?,
             (None, Some(literal)) => self.bind_literal(&literal)?,
             _ => return Err(self.unsupported(node, "this cast")),
@@ -453,6 +478,14 @@ impl Binder<'_> {
             Expression::Register(register) => Some(*register),
             _ => None,
         }
+    }
+}
+
+/// Returns the ESCAPE that a pattern ends with: it stands last in operands of stronger operators.
+fn escape_in(pattern: &ast::Expr) -> Option<ast::BinExpr> {
+    match pattern {
+        ast::Expr::BinExpr(own) if matches!(own.op(), Some(ast::BinOp::Escape(_))) => Some(own.clone()),
+        other => escape_in(stronger(other)?.1.last()?),
     }
 }
 

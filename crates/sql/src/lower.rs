@@ -11,7 +11,7 @@ use crate::plan::Bound;
 use crate::query::{BoundRows, Work};
 use crate::trigger::Triggered;
 use catalog::Type;
-use procedure::query::{Delete, Insert, JoinKind, Plan, RowRules, Update};
+use procedure::query::{Delete, HeldRows, Insert, JoinKind, Plan, RowRules, Update};
 use procedure::{
     Access, Aggregate, AggregateFunction, Cast, Choice, Expression, Function, OperationKind, Path, Register,
     Select, Statement, added_columns,
@@ -139,7 +139,7 @@ fn reading(plan: &Plan, columns: &BTreeSet<Register>) -> Option<(Select, Values)
         (plan, offset, limit) = (input, skipped.clone(), most.clone());
     }
     // Another transaction that writes a row that was read makes this one fail, or waits for it.
-    if let Plan::Hold { input, nowait: false, .. } = plan {
+    if let Plan::Hold { input, held: HeldRows::Wait, .. } = plan {
         plan = input;
     }
     let mut order = Vec::new();

@@ -11,7 +11,7 @@ use squawk_syntax::ast::{self, AstNode};
 
 impl Binder<'_> {
     fn undefined(&self, name: &str, node: &SyntaxNode) -> StatementError {
-        self.error(node, SqlError::new("42703", format!("column or variable \"{name}\" does not exist")))
+        self.error(node, SqlError::new("42703", format!("column \"{name}\" does not exist")))
     }
 
     fn ambiguous(&self, name: &str, node: &SyntaxNode) -> StatementError {

@@ -136,6 +136,10 @@ impl Binder<'_> {
                 let ty = Type::Array(ty.element().unlimited());
                 Typed::Known(self.coerce(literal, ty, CastContext::Implicit, node)?, ty)
             }
+            (open @ (Typed::Parameter(_) | Typed::Literal(_)), _) => {
+                let ty = Type::Array(ScalarType::Text);
+                Typed::Known(self.coerce(open, ty, CastContext::Implicit, node)?, ty)
+            }
             (array, _) => array,
         };
         let Typed::Known(array, Type::Array(element)) = array else {

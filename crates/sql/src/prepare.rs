@@ -131,6 +131,17 @@ pub enum Kind {
     Backup(String),
     /// A SELECT of a function for advisory locks.
     Advisory(AdvisoryCall),
+    /// LISTEN to a channel.
+    Listen(String),
+    /// UNLISTEN of a channel; `None`: of all channels.
+    Unlisten(Option<String>),
+    /// NOTIFY.
+    Notify {
+        /// The channel.
+        channel: String,
+        /// The text for its listeners.
+        payload: String,
+    },
     /// VACUUM or ANALYZE, which have no effect.
     Nothing,
 }
@@ -272,6 +283,18 @@ impl Schema {
                 let (procedure, refused) = self.lock(lock, source)?;
                 let plain = Prepared::plain(Kind::Run(procedure), "LOCK TABLE");
                 return Ok(Prepared { refused: refused.map(Box::new), ..plain });
+            }
+            ast::Stmt::Listen(own) => {
+                let channel = Binder::new(self, source).part(own.channel(), node)?;
+                (Kind::Listen(ast::normalize_name_node(channel.syntax())), "LISTEN")
+            }
+            ast::Stmt::Unlisten(own) => {
+                let channel = own.channel_ref().map(|own| ast::normalize_name_node(own.syntax()));
+                (Kind::Unlisten(channel), "UNLISTEN")
+            }
+            ast::Stmt::Notify(own) => {
+                let (channel, payload) = Binder::new(self, source).notified(own)?;
+                (Kind::Notify { channel, payload }, "NOTIFY")
             }
             ast::Stmt::Vacuum(_) => (Kind::Nothing, "VACUUM"),
             ast::Stmt::Analyze(_) => (Kind::Nothing, "ANALYZE"),

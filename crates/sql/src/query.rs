@@ -7,13 +7,15 @@ use crate::expression::calls_expandarray;
 use crate::plan::Bound;
 use crate::source::mentions;
 use crate::trigger::Triggered;
-use procedure::query::{OutputColumn, Query};
+use catalog::ScalarType;
+use procedure::query::{OutputColumn, Plan, Query};
 use procedure::{
     ByValueCause, CastContext, Expression, Label, OperationKind, QueryTarget, Raise, Register, Select,
     SqlError, Statement,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
+use std::collections::HashMap;
 
 /// Maximum number of columns of a result, as in PostgreSQL.
 const MOST_TARGETS: usize = 1664;
@@ -93,11 +95,32 @@ impl Binder<'_> {
             ast::Stmt::Insert(insert) => self.bind_insert_plan(insert),
             ast::Stmt::Update(update) => self.bind_update_plan(update),
             ast::Stmt::Delete(delete) => self.bind_delete_plan(delete),
+            ast::Stmt::Notify(notify) => self.bind_notify(notify),
             _ => match ast::SelectVariant::cast(statement.syntax().clone()) {
                 Some(query) => self.bind_variant(&query),
                 None => Err(self.unsupported(statement.syntax(), "this statement inside a procedure")),
             },
         }
+    }
+
+    /// Returns the channel and the payload of a NOTIFY.
+    pub(crate) fn notified(&self, notify: &ast::Notify) -> Result<(String, String), StatementError> {
+        let channel = self.part(notify.channel_ref(), notify.syntax())?;
+        let payload = notify.literal().map(|own| self.string_of(&own)).transpose()?.flatten();
+        Ok((ast::normalize_name_node(channel.syntax()), payload.unwrap_or_default()))
+    }
+
+    /// Binds a NOTIFY of a routine: a query without rows for anything that calls `pg_notify`.
+    fn bind_notify(&mut self, notify: &ast::Notify) -> Result<Bound, StatementError> {
+        let node = notify.syntax();
+        let (channel, payload) = self.notified(notify)?;
+        let arguments = vec![Typed::Literal(channel), Typed::Literal(payload)];
+        let told = self.call_built_in("pg_notify", arguments, node)?;
+        let told = self.coerce(told, ScalarType::Text.into(), CastContext::Implicit, node)?;
+        let register = self.new_register(ScalarType::Text);
+        let plan = Plan::Compute { input: Box::new(Plan::One), values: vec![(register, told)] };
+        let column = OutputColumn { name: "pg_notify".into(), ty: ScalarType::Text.into(), register };
+        Ok(Bound { plan, columns: vec![column], literals: HashMap::new(), nodes: Vec::new() })
     }
 
     /// Binds a statement whose rows go to the client.
@@ -107,7 +130,6 @@ impl Binder<'_> {
         out: &mut Vec<Statement>,
     ) -> Result<(), StatementError> {
         let node = statement.syntax();
-        self.check_locking(node)?;
         let first = self.registers.len();
         let (bound, slots) = self.bind_plan(|binder| binder.bind_accessing(statement))?;
         if bound.columns.is_empty()
@@ -240,7 +262,6 @@ impl Binder<'_> {
     /// Binds any query of a procedure.
     pub(crate) fn bind_rows_of(&mut self, query: &ast::SelectVariant) -> Result<BoundRows, StatementError> {
         let node = query.syntax();
-        self.check_locking(node)?;
         self.bind_rows(node, |binder| binder.bind_variant(query))
     }
 
@@ -259,18 +280,6 @@ impl Binder<'_> {
                 Ok(Self::rows_of_query(query, node))
             }
         }
-    }
-
-    /// Refuses SKIP LOCKED, which is not supported. The remaining clauses need no code here, because every
-    /// row that is read is validated or locked anyway.
-    pub(crate) fn check_locking(&self, node: &SyntaxNode) -> Result<(), StatementError> {
-        for clause in node.descendants().filter_map(ast::LockingClause::cast) {
-            let wait = clause.lock_wait().map(|wait| wait.syntax().text().to_string().to_lowercase());
-            if wait.is_some_and(|wait| wait.starts_with("skip")) {
-                return Err(self.unsupported(clause.syntax(), "SKIP LOCKED"));
-            }
-        }
-        Ok(())
     }
 
     pub(crate) fn rows_of_query(query: Query, node: &SyntaxNode) -> BoundRows {

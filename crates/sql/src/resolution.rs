@@ -138,7 +138,7 @@ fn category(kind: Kind) -> Category {
             ScalarType::Boolean => Category::Boolean,
             ScalarType::Date | ScalarType::Time => Category::DateTime,
             _ if ty.is_timestamp() => Category::DateTime,
-            _ if ty.is_number() => Category::Numeric,
+            _ if ty.is_number() || ty == ScalarType::Oid => Category::Numeric,
             _ if ty.is_text() => Category::String,
             _ => Category::User,
         },
@@ -156,8 +156,8 @@ fn have_one_category(a: ScalarType, b: ScalarType) -> bool {
 
 /// Returns whether a type is the preferred one of its category.
 fn is_preferred(ty: ScalarType) -> bool {
-    use ScalarType::{Boolean, Double, Text, Timestamptz};
-    matches!(ty, Boolean | Double | Text | Timestamptz)
+    use ScalarType::{Boolean, Double, Oid, Text, Timestamptz};
+    matches!(ty, Boolean | Double | Oid | Text | Timestamptz)
 }
 
 fn is_preferred_kind(kind: Kind) -> bool {
@@ -198,7 +198,7 @@ fn accepts(kind: Kind, own: Type) -> bool {
         (Kind::AnyElement | Kind::AnyCompatible | Kind::AnyNonArray, Type::Array(_)) => false,
         (Kind::AnyEnum, own) => own.scalar().is_some_and(|own| own.enumeration().is_some()),
         (Kind::Any | Kind::AnyAsJson, _) => true,
-        (Kind::Oid | Kind::Relation, Type::Scalar(from)) => from.is_integer(),
+        (Kind::Oid | Kind::Relation, Type::Scalar(from)) => from.is_integer() || from == ScalarType::Oid,
         (Kind::Oid | Kind::Relation | Kind::Record | Kind::Void, _) => false,
     }
 }

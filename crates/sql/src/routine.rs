@@ -20,6 +20,7 @@ use squawk_syntax::ast::{self, AstNode};
 use squawk_syntax::plpgsql::Plpgsql;
 use squawk_syntax::sql_body::SqlBody;
 use squawk_syntax::syntax_error::SyntaxError;
+use std::sync::Arc;
 
 /// A CREATE PROCEDURE or CREATE FUNCTION statement.
 pub(crate) struct Routine {
@@ -96,7 +97,8 @@ impl Routine {
         schema: &Schema,
         source: &Source,
     ) -> Result<Procedure, StatementError> {
-        let mut binder = Binder::new(schema, source);
+        let recursive = self.with_recursion(id, version, schema, source)?;
+        let mut binder = Binder::new(recursive.as_ref().unwrap_or(schema), source);
         binder.routine.clone_from(&self.name);
         let Some(body) = &self.body else {
             return Err(binder.unsupported(&self.node, "a routine without a body in plpgsql or sql"));
@@ -140,6 +142,45 @@ impl Routine {
         }
         let parts = Parts { id, version, name: &self.name, parameters, result };
         Ok(finish(binder, statements, parts, source, &self.node))
+    }
+
+    /// Compiles the routine as a call of itself by its name: what its own body calls.
+    pub(crate) fn compile_recursion(
+        &self,
+        id: ProcedureId,
+        version: u32,
+        schema: &Schema,
+        source: &Source,
+    ) -> Result<Procedure, StatementError> {
+        let mut binder = Binder::new(schema, source);
+        binder.routine.clone_from(&self.name);
+        let parameters = self.bind_signature(&mut binder)?;
+        let parts = Parts { id, version, name: &self.name, parameters, result: binder.result };
+        let compiled = finish(binder, Vec::new(), parts, source, &self.node);
+        let inputs = compiled.inputs().map(|(place, _)| Register(place as u32)).collect();
+        let outputs = compiled.outputs().map(|(_, register, _)| register).collect();
+        let call = Opaque::Recursion { name: self.name.clone(), inputs, outputs };
+        let by_value = Some(call.cause());
+        Ok(Procedure { body: vec![Statement::Opaque(Box::new(call))], by_value, ..compiled })
+    }
+
+    /// Returns the definitions in which the routine calls itself by its name; `None` if its text does not
+    /// name it again.
+    fn with_recursion(
+        &self,
+        id: ProcedureId,
+        version: u32,
+        schema: &Schema,
+        source: &Source,
+    ) -> Result<Option<Schema>, StatementError> {
+        let (text, name) = (source.text_of(&self.node).to_lowercase(), self.name.to_lowercase());
+        if text.matches(&name).count() < 2 || self.returns_trigger() {
+            return Ok(None);
+        }
+        let mut own = schema.clone();
+        let recursion = self.compile_recursion(id, version, schema, source)?;
+        own.procedures.insert(self.name.clone(), Arc::new(recursion));
+        Ok(Some(own))
     }
 
     /// Compiles a routine whose body could not be bound: a call of it raises the error.

@@ -39,6 +39,23 @@ pub(crate) struct At<'a> {
     pub(crate) node: &'a SyntaxNode,
 }
 
+/// Returns PostgreSQL's message of a syntax error: with the word at which the text goes wrong.
+fn near(text: &str, error_at: usize) -> String {
+    let mut offset = 0;
+    for token in squawk_lexer::tokenize(text) {
+        let word = offset..offset + token.len as usize;
+        offset = word.end;
+        let is_blank = matches!(
+            token.kind,
+            TokenKind::Whitespace | TokenKind::LineComment | TokenKind::BlockComment { .. } | TokenKind::Eof
+        );
+        if !is_blank && word.end > error_at {
+            return format!("syntax error at or near \"{}\"", &text[word]);
+        }
+    }
+    "syntax error at end of input".into()
+}
+
 impl Source {
     /// Parses a text of SQL statements.
     pub(crate) fn parse(text: &str) -> Result<Self, StatementError> {
@@ -77,7 +94,13 @@ impl Source {
         check_tree(source.file.syntax()).map_err(|(offset, error)| source.error_at(offset, error))?;
         if let Some(error) = parse.errors().first() {
             let error_at = usize::from(error.range().start());
-            return Err(source.error_at(error_at, SqlError::new("42601", error.message())));
+            let error = match error.message() {
+                message if message.starts_with("expected ") => {
+                    SqlError::new("42601", near(text, error_at)).with_detail(message)
+                }
+                message => SqlError::new("42601", message),
+            };
+            return Err(source.error_at(error_at, error));
         }
         Ok(source)
     }

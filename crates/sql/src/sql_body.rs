@@ -83,7 +83,6 @@ impl Binder<'_> {
             self.bind_call_statement(call, &mut bound)?;
             return if targets.is_empty() { Ok(bound) } else { Err(self.no_result(node)) };
         }
-        self.check_locking(node)?;
         let bound = self.bind_rows(node, |binder| binder.bind_accessing(statement))?;
         if targets.is_empty() {
             return self.discard(bound, node);

@@ -124,7 +124,13 @@ impl Binder<'_> {
             }
             PlpgsqlStmt::PlpgsqlExecSqlStmt(exec) => {
                 let statement = self.part(exec.stmt(), node)?;
-                self.bind_sql(&statement, out)?;
+                match statement {
+                    ast::Stmt::Notify(_) => {
+                        let bound = self.bind_rows(node, |binder| binder.bind_accessing(&statement))?;
+                        out.append(&mut self.discard(bound, node)?);
+                    }
+                    _ => self.bind_sql(&statement, out)?,
+                }
             }
             PlpgsqlStmt::PlpgsqlPerformStmt(perform) => {
                 let Some(select) = perform.select() else {
@@ -555,7 +561,6 @@ impl Binder<'_> {
 
     fn bind_sql(&mut self, statement: &ast::Stmt, out: &mut Vec<Statement>) -> Result<(), StatementError> {
         let node = statement.syntax();
-        self.check_locking(node)?;
         let bound = self.bind_rows(node, |binder| binder.bind_accessing(statement))?;
         let is_query = ast::SelectVariant::can_cast(node.kind());
         let into = self.bind_targets_of_into(node, Some(&bound.items))?;

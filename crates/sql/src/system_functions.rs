@@ -8,11 +8,10 @@ use crate::error::StatementError;
 use crate::system::{Named, PG_CLASS, catalog_oid};
 use catalog::{ScalarType, Type};
 use procedure::{
-    ArithmeticOperator, ByValueCause, CastContext, CompareClass, CompareOperator, Expression, Function,
+    ArithmeticOperator, ByValueCause, Cast, CastContext, CompareClass, CompareOperator, Expression, Function,
     LiveFunction, NumberClass,
 };
 use squawk_syntax::SyntaxNode;
-use std::sync::Arc;
 
 /// A number greater than the number of columns of any index.
 const MOST_COLUMNS: i64 = 10_000;
@@ -36,6 +35,25 @@ fn looked_up(number: Expression, names: Vec<(i64, String)>, otherwise: Expressio
         (Expression::Compare { operator, class, operands }, Expression::text(&name))
     };
     let branches: Vec<_> = names.into_iter().map(branch).collect();
+    if branches.is_empty() {
+        return otherwise;
+    }
+    Expression::Case { branches, otherwise: Box::new(otherwise) }
+}
+
+/// Returns an expression for the number of an object by its name.
+pub(crate) fn looked_up_text(
+    name: Expression,
+    numbers: Vec<(i64, String)>,
+    otherwise: Expression,
+) -> Expression {
+    let branch = |(number, own): (i64, String)| {
+        let operands = Box::new([name.clone(), Expression::text(&own)]);
+        let (operator, class) = (CompareOperator::Equal, CompareClass::Bytes);
+        let number = Expression::Constant(catalog::Datum::Int(number));
+        (Expression::Compare { operator, class, operands }, number)
+    };
+    let branches: Vec<_> = numbers.into_iter().map(branch).collect();
     if branches.is_empty() {
         return otherwise;
     }
@@ -118,14 +136,24 @@ impl Binder<'_> {
         operand: Typed,
         node: &SyntaxNode,
     ) -> Result<Option<Typed>, StatementError> {
-        let Some(names) = self.schema.object_names(ty) else { return Ok(None) };
+        if self.schema.object_names(ty).is_none() {
+            return Ok(None);
+        }
         if let Typed::Literal(name) = &operand {
             let number = self.object_number(ty, name, node)?;
-            return Ok(Some(integer(number, ScalarType::Integer)));
+            return Ok(Some(integer(number, ScalarType::Oid)));
         }
-        let number = self.coerce(operand.clone(), ScalarType::BigInt.into(), CastContext::Explicit, node)?;
-        let shown = self.coerce(operand, ScalarType::Text.into(), CastContext::Explicit, node)?;
-        Ok(Some(Typed::Known(self.name_of(number, names, shown), ScalarType::Text.into())))
+        let number = self.number_of_object(ty, operand, true, node)?;
+        Ok(Some(self.object_name(ty, number)))
+    }
+
+    /// Returns the name of an object of a type such as `regclass` by its number; of a number that no object
+    /// has, its digits.
+    pub(crate) fn object_name(&mut self, ty: &str, number: Expression) -> Typed {
+        let names = self.schema.object_names(ty).unwrap_or_default();
+        let cast = Cast::ToText(ScalarType::BigInt);
+        let shown = Expression::Cast { cast, operand: Box::new(number.clone()) };
+        Typed::Known(self.name_of(number, names, shown), ScalarType::Text.into())
     }
 
     /// Returns the name of a type by its number, which may be that of an enumeration.
@@ -277,7 +305,7 @@ impl Binder<'_> {
                 let key = self.column_key(number(self)?, arguments[1].clone(), node)?;
                 Typed::Known(self.name_of(key, names, Expression::NULL), ScalarType::Text.into())
             }
-            "pg_partition_ancestors" => null(ScalarType::Integer),
+            "pg_partition_ancestors" => null(ScalarType::Oid),
             "pg_get_indexdef" => named(self, self.schema.index_definitions())?,
             "pg_get_triggerdef" => {
                 let short = Expression::boolean(true);
@@ -298,29 +326,14 @@ impl Binder<'_> {
             "to_regclass" | "to_regtype" | "to_regproc" | "to_regprocedure" | "to_regnamespace"
             | "to_regrole" => self.looked_up_object(&name[3..], arguments, node)?,
             "acldefault" => self.acl_default(arguments, node)?,
-            "pg_my_temp_schema" => integer(0, ScalarType::Integer),
+            "pg_my_temp_schema" => integer(0, ScalarType::Oid),
             "pg_encoding_max_length" => integer(4, ScalarType::Integer),
             "pg_char_to_encoding" => integer(6, ScalarType::Integer),
             "getdatabaseencoding" => text("UTF8"),
             "row_security_active" | "pg_is_other_temp_schema" => {
                 Typed::Known(Expression::boolean(false), ScalarType::Boolean.into())
             }
-            "pg_get_serial_sequence" => {
-                let [table, column] = [0, 1].map(|place| match &arguments[place] {
-                    Typed::Literal(text) => text.clone(),
-                    _ => String::new(),
-                });
-                let table = table.trim_start_matches("public.").replace('"', "");
-                let is_it = |own: &&Arc<catalog::Table>| {
-                    let owner = own.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
-                    owner.is_some_and(|(owner, of)| *owner == table && *of == column)
-                };
-                match self.schema.catalog().tables().find(is_it) {
-                    Some(own) if own.name.contains('.') => Typed::Literal(own.name.clone()),
-                    Some(own) => Typed::Literal(format!("public.{}", own.name)),
-                    None => Typed::Null,
-                }
-            }
+            "pg_get_serial_sequence" => self.serial_sequence(arguments, node)?,
             _ => return Err(self.no_function(name, arguments, node)),
         })
     }
@@ -349,7 +362,9 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
         let Some(Typed::Literal(name)) = arguments.first() else {
-            return Err(self.unsupported(node, &format!("to_{ty} of anything but a literal")));
+            let name = arguments.first().cloned().unwrap_or(Typed::Null);
+            let number = self.number_of_object(ty, name, false, node)?;
+            return Ok(self.object_name(ty, number));
         };
         let names = self.schema.object_names(ty).unwrap_or_default();
         let found = self.schema.object_named(ty, name);

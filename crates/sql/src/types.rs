@@ -160,7 +160,7 @@ impl Binder<'_> {
             "float8" | "float" => ScalarType::Double,
             "boolean" | "bool" => ScalarType::Boolean,
             "text" | "name" => ScalarType::Text,
-            "oid" => ScalarType::Integer,
+            "oid" => ScalarType::Oid,
             "varchar" => match numbers.first() {
                 Some(limit) => ScalarType::Varchar(self.characters("varchar", *limit, node)?),
                 None => ScalarType::Text,

@@ -172,6 +172,16 @@ impl Holds {
         self.count(name).load(Ordering::Relaxed) > 0 && self.has_other_holder(name, worker)
     }
 
+    /// Returns whether another transaction than the worker's holds a lock in a mode that conflicts with this
+    /// one.
+    pub(crate) fn is_foreign_in(&self, name: u64, mode: Mode, worker: Slot) -> bool {
+        self.is_foreign(name, worker) && {
+            let shard = self.shard(name);
+            let conflicts = |(holder, held): &(Slot, Mode)| *holder != worker && held.conflicts(mode);
+            shard.get(&name).is_some_and(|lock| lock.holders.iter().any(conflicts))
+        }
+    }
+
     /// Returns whether a transaction holds a lock.
     pub(crate) fn is_held(&self, name: u64) -> bool {
         // A lock without holders is removed. The mutex orders this with each call of `hold`.

@@ -30,6 +30,7 @@ fn fixed(ty: Type) -> Option<u32> {
         ScalarType::Integer | ScalarType::Date => Some(32),
         ScalarType::BigInt
         | ScalarType::Time
+        | ScalarType::Oid
         | ScalarType::Timestamp
         | ScalarType::Timestamptz
         | ScalarType::ShortTimestamp { .. } => Some(64),

@@ -198,14 +198,43 @@ pub trait TransactionControl: NestedScans {
         let _ = never_waits;
     }
 
-    /// Holds a row, so that other transactions wait before they write it: FOR UPDATE.
+    /// Holds a row, so that other transactions wait before they write it: FOR UPDATE, FOR SHARE.
     ///
     /// # Errors
     /// Another transaction holds the row; a conflict.
-    fn hold(&mut self, table: TableId, row: Self::Row) -> Result<(), Failure> {
-        let _ = (table, row);
+    fn hold(&mut self, table: TableId, row: Self::Row, strength: HoldStrength) -> Result<(), Failure> {
+        let _ = (table, row, strength);
         Ok(())
     }
+
+    /// Begins a search for rows of these tables that no other transaction holds: SKIP LOCKED. What it looks
+    /// at and does not hold is no part of what the transaction has read.
+    fn begin_skipping(&mut self, search: SkippingSearch<'_>) {
+        let _ = search;
+    }
+
+    /// Holds a row that the search has found. Returns false if another transaction holds it, or has changed
+    /// it since the search came to it.
+    ///
+    /// # Errors
+    /// The statement was cancelled.
+    fn hold_unless_locked(
+        &mut self,
+        table: TableId,
+        row: Self::Row,
+        strength: HoldStrength,
+    ) -> Result<bool, Failure> {
+        self.hold(table, row, strength).map(|()| true)
+    }
+
+    /// Interrupts the search, whose result is used.
+    fn pause_skipping(&mut self) {}
+
+    /// Goes on with the search.
+    fn resume_skipping(&mut self) {}
+
+    /// Ends the search.
+    fn end_skipping(&mut self) {}
 
     /// Begins a part of the transaction that may be undone.
     fn begin_part(&mut self);
@@ -245,6 +274,24 @@ pub trait TransactionControl: NestedScans {
     fn is_doomed(&self) -> bool {
         false
     }
+}
+
+/// Which other transactions may hold a row at the same time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HoldStrength {
+    /// None: FOR UPDATE.
+    Exclusive,
+    /// Those that do not write it either: FOR SHARE.
+    Shared,
+}
+
+/// A search for rows that no other transaction holds.
+#[derive(Clone, Copy, Debug)]
+pub struct SkippingSearch<'a> {
+    /// The tables whose rows are held.
+    pub tables: &'a [TableId],
+    /// Whether the search reads nothing but these tables.
+    pub is_alone: bool,
 }
 
 /// The access that a whole procedure needs.

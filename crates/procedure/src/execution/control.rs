@@ -12,7 +12,10 @@ use crate::{
 use catalog::Datum;
 
 /// Calls deeper than this are refused, as PostgreSQL refuses them by its stack limit.
-const MAX_DEPTH: usize = 100;
+const MAX_DEPTH: usize = 2000;
+/// A call begins with this much stack at least, in bytes, and gets `STACK` more where it has less.
+const LEAST_STACK: usize = 256 << 10;
+const STACK: usize = 2 << 20;
 
 impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
     /// Runs a statement that the replay form does not have.
@@ -52,6 +55,7 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
     fn run_guarded(&mut self, guarded: &Guarded, machine: &mut Machine) -> Result<Ended, Failure> {
         let place = machine.frame.place();
         self.data.begin_part();
+        let told = machine.services.notifications.len();
         let error = match self.run(&guarded.body, machine) {
             Ok(ended) => {
                 self.data.end_part();
@@ -73,6 +77,7 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
         machine.frame.come_back_to(place);
         self.data.undo_part()?;
         self.data.end_part();
+        machine.services.notifications.truncate(told);
         let object = error.object.clone().unwrap_or_default();
         let texts: [&str; 8] = [
             &error.sqlstate,
@@ -133,8 +138,20 @@ fn call_upon<D: Transaction>(
     data: &mut D,
 ) -> Result<(), Failure> {
     if machine.frame.depth >= MAX_DEPTH {
-        return Err(SqlError::new("54001", "stack depth limit exceeded").into());
+        let error = SqlError::new("54001", "stack depth limit exceeded");
+        let hint = format!("Calls are nested {MAX_DEPTH} deep. Does a routine call itself without an end?");
+        return Err(error.with_hint(hint).into());
     }
+    stacker::maybe_grow(LEAST_STACK, STACK, || run_called(procedure, first, outputs, machine, data))
+}
+
+fn run_called<D: Transaction>(
+    procedure: &Procedure,
+    first: usize,
+    outputs: &[(Register, Cast)],
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<(), Failure> {
     let caller = machine.frame.enter(procedure.registers.len());
     for (place, (register, _)) in procedure.inputs().enumerate() {
         let value = machine.frame.rows[first + place];

@@ -16,6 +16,7 @@ pub(crate) mod frame;
 mod host;
 pub(crate) mod interrupts;
 pub(crate) mod machine;
+pub(crate) mod notifications;
 pub(crate) mod opaque;
 pub(crate) mod operations;
 pub(crate) mod queries;

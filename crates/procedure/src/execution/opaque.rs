@@ -1,5 +1,5 @@
 //! Runs opaque statements: rows that a function returns, cursors, EXECUTE, COMMIT and ROLLBACK within a
-//! procedure.
+//! procedure, recursion.
 
 use super::code::Execution;
 use super::control::call_with;
@@ -8,7 +8,9 @@ use super::form::RunTimeForm;
 use super::operations::not_one_row;
 use super::tape::Tapes;
 use crate::query::Buffer;
-use crate::{Destination, Expression, Failure, Machine, Opaque, Register, RowSink, SqlError, Transaction};
+use crate::{
+    Cast, Destination, Expression, Failure, Machine, Opaque, Register, RowSink, SqlError, Transaction,
+};
 use catalog::{Arena, Datum, Type};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -56,7 +58,21 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
             Opaque::Text { text, arguments, rows, found, role } => {
                 self.run_text(text, *role, arguments, rows, *found, machine)
             }
-            Opaque::EndTransaction { commit } => self.data.end_transaction(*commit),
+            Opaque::Recursion { name, inputs, outputs } => {
+                let compiler = machine.services.compiler.as_ref();
+                let routine = compiler.and_then(|compiler| compiler.0.routine(name));
+                let routine = routine.ok_or_else(|| {
+                    SqlError::new("42883", format!("function {name} does not exist in this context"))
+                })?;
+                let values: Vec<Datum> = inputs.iter().map(|input| machine.get(*input)).collect();
+                let outputs: Vec<_> = outputs.iter().map(|output| (*output, Cast::Same)).collect();
+                call_with(&routine, &values, &outputs, machine, self.data)
+            }
+            Opaque::EndTransaction { commit } => {
+                self.data.end_transaction(*commit)?;
+                machine.services.notifications.transaction_ended(*commit);
+                Ok(())
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 //!
 //! Not here: the state of the execution (`frame`).
 
+use super::notifications::{Notification, Notifications};
 use crate::ir::opaque::Compiler;
 use crate::query::Measured;
 use crate::values::live::{LiveFunction, LiveRelation, LiveValue, Surroundings};
@@ -28,6 +29,8 @@ pub struct Services {
     pub(crate) interrupts: Interrupts,
     /// Messages of RAISE below EXCEPTION.
     pub notices: Vec<Notice>,
+    /// What the statement tells the clients that listen.
+    pub(crate) notifications: Notifications,
     /// Gives numbers of sequences; `None` where sequences are not available.
     pub(super) sequences: Option<Handle<dyn Sequences>>,
     /// Knows values of the moment: the client's session, then the database. `None` where there is none.
@@ -140,6 +143,7 @@ impl Services {
     /// Begins a call: no notices, no rows.
     pub(super) fn reset(&mut self) {
         self.notices.clear();
+        self.notifications.clear();
         if let Some(output) = &mut self.output {
             output.sink.begin();
         }
@@ -193,6 +197,35 @@ impl Services {
         self.sequences()?.place(sequence)
     }
 
+    /// Takes the notifications of the statement; `has_failed`: those of transactions that it has committed
+    /// before.
+    pub fn take_notifications(&mut self, has_failed: bool) -> Vec<Notification> {
+        if has_failed {
+            self.notifications.truncate(0);
+        }
+        self.notifications.take()
+    }
+
+    /// Takes over what a call has said that another worker has run.
+    pub fn tells(&mut self, notices: Vec<Notice>, notifications: &[Notification]) {
+        self.notices = notices;
+        self.notifications.clear();
+        for Notification { channel, payload } in notifications {
+            let told = self.notifications.notify(channel, payload);
+            debug_assert!(told.is_ok(), "the other worker has checked it");
+        }
+    }
+
+    /// `pg_notify`. Its value is PostgreSQL's `void`, an empty text. Without a channel it is an error.
+    fn notify(&mut self, arguments: &[LiveValue]) -> Result<LiveValue, SqlError> {
+        let text = |place: usize| match arguments.get(place) {
+            Some(LiveValue::Text(text)) => text.as_str(),
+            _ => "",
+        };
+        self.notifications.notify(text(0), text(1))?;
+        Ok("".into())
+    }
+
     /// Returns the rows of a relation of the moment; none where no side knows them.
     pub(crate) fn live_rows(&self, relation: LiveRelation) -> Vec<Vec<LiveValue>> {
         let known = self.surroundings.iter().flatten().find_map(|own| own.0.rows(relation));
@@ -204,12 +237,13 @@ impl Services {
     /// # Errors
     /// What the function refuses.
     pub(crate) fn live_value(
-        &self,
+        &mut self,
         function: LiveFunction,
         arguments: &[LiveValue],
     ) -> Result<LiveValue, SqlError> {
         let mut known = self.surroundings.iter().flatten();
-        known.find_map(|own| own.0.value(function, arguments)).unwrap_or(Ok(LiveValue::Null))
+        let value = known.find_map(|own| own.0.value(function, arguments)).unwrap_or(Ok(LiveValue::Null))?;
+        if function == LiveFunction::Notify { self.notify(arguments) } else { Ok(value) }
     }
 
     pub(crate) fn set_number(

@@ -18,6 +18,8 @@ pub enum ByValueCause {
     Text,
     /// It ends the transaction that it runs in.
     EndOfTransaction,
+    /// It calls itself.
+    Recursion,
     /// It asks for the number of rows of a statement.
     RowCount,
     /// It uses a sequence, whose numbers do not depend on the rows of tables.
@@ -40,6 +42,7 @@ impl fmt::Display for ByValueCause {
             Self::Cursor => "uses cursors",
             Self::Text => "uses EXECUTE",
             Self::EndOfTransaction => "uses COMMIT or ROLLBACK",
+            Self::Recursion => "calls itself",
             Self::RowCount => "uses ROW_COUNT",
             Self::Sequence => "uses sequences",
             Self::Moment => "asks for values of the moment",

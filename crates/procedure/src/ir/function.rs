@@ -128,7 +128,7 @@ impl Function {
                     | Self::RowJson
                     | Self::WithElement
                     | Self::WithSlice { .. }
-                    | Self::Live(LiveFunction::SetConfig)
+                    | Self::Live(LiveFunction::SetConfig | LiveFunction::Notify)
             ),
         }
     }

@@ -1,5 +1,5 @@
 //! Opaque statements, which the analysis does not support: RETURN NEXT and RETURN QUERY, cursors, EXECUTE,
-//! COMMIT and ROLLBACK. Their effect depends on more than variables and tables, so calls of a procedure that
+//! COMMIT and ROLLBACK, recursion. Their effect depends on more than variables and tables, so calls of a procedure that
 //! has such a statement are logged by value.
 
 use crate::{ByValueCause, Expression, Procedure, QueryId, Register, SqlError};
@@ -92,6 +92,15 @@ pub enum Opaque {
         /// COMMIT, not ROLLBACK.
         commit: bool,
     },
+    /// A call of a routine by its name, because it calls itself, directly or not.
+    Recursion {
+        /// The routine.
+        name: String,
+        /// The registers of its inputs.
+        inputs: Vec<Register>,
+        /// The registers of its outputs.
+        outputs: Vec<Register>,
+    },
 }
 
 impl Opaque {
@@ -102,6 +111,7 @@ impl Opaque {
             Self::Open(..) | Self::Fetch { .. } | Self::Close(_) => ByValueCause::Cursor,
             Self::Text { .. } => ByValueCause::Text,
             Self::EndTransaction { .. } => ByValueCause::EndOfTransaction,
+            Self::Recursion { .. } => ByValueCause::Recursion,
         }
     }
 
@@ -113,7 +123,8 @@ impl Opaque {
             | Self::Fetch { .. }
             | Self::Close(_)
             | Self::Text { .. }
-            | Self::EndTransaction { .. } => None,
+            | Self::EndTransaction { .. }
+            | Self::Recursion { .. } => None,
         }
     }
 
@@ -135,6 +146,7 @@ impl Opaque {
                     Destination::Nowhere | Destination::Returned(_) => {}
                 }
             }
+            Self::Recursion { outputs, .. } => outputs.iter().for_each(|target| visit(*target)),
             Self::ReturnNext(_) | Self::ReturnQuery(_) | Self::EndTransaction { .. } => {}
         }
     }
@@ -148,4 +160,7 @@ pub trait Compiler: Send + Sync {
     /// # Errors
     /// The statement is malformed, changes definitions, or is not allowed.
     fn compile(&self, text: &str, types: &[Type], role: u32) -> Result<Arc<Procedure>, SqlError>;
+
+    /// Returns the routine of a name.
+    fn routine(&self, name: &str) -> Option<Arc<Procedure>>;
 }

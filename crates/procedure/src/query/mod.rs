@@ -12,6 +12,7 @@
 mod buffer;
 mod explain;
 mod group;
+mod holding;
 mod join;
 mod json_rows;
 mod key;
@@ -29,6 +30,7 @@ mod write;
 
 pub(crate) use buffer::Buffer;
 pub use explain::{ExplainFormat, ExplainOptions, Explained};
+pub use holding::{HeldRows, HeldTable};
 pub use join::HashJoin;
 pub use json_rows::JsonRows;
 pub(crate) use key::{write_distinct, write_equal};
@@ -48,7 +50,7 @@ use crate::LiveRelation;
 use crate::{
     Access, Aggregate, CompareClass, CompareOperator, Expression, Path, Procedure, Register, SortKey,
 };
-use catalog::{Table, TableId, Type};
+use catalog::{Table, Type};
 use std::sync::Arc;
 
 /// The number of a slot, in which a running query keeps a result that it computes once.
@@ -244,14 +246,14 @@ pub enum Plan {
         /// The condition.
         condition: Expression,
     },
-    /// Rows that no other transaction may write until this one ends: FOR UPDATE.
+    /// Rows that no other transaction may write until this one ends: FOR UPDATE, FOR SHARE.
     Hold {
         /// The rows.
         input: Box<Self>,
-        /// The tables, each with the register of its row's handle; NULL if an outer join found no row.
-        handles: Vec<(TableId, Register)>,
-        /// NOWAIT: a row that another transaction holds is an error.
-        nowait: bool,
+        /// The tables.
+        tables: Vec<HeldTable>,
+        /// What becomes of a row that another transaction holds.
+        held: HeldRows,
     },
     /// Rows with further values.
     Compute {

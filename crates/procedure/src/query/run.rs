@@ -5,12 +5,16 @@ use super::key::write_distinct;
 use super::measure::Measures;
 use super::series::Series;
 use super::slots::Kept;
-use super::{Beside, Combination, Plan, Query, TableFunction, group, join, sort, subquery, window, write};
+use super::{
+    Beside, Combination, HeldRows, HeldTable, Plan, Query, TableFunction, group, join, sort, subquery,
+    window, write,
+};
 use crate::execution::access::row_of;
 use crate::execution::control::call;
 use crate::execution::rows::{Flow, for_each_row};
 use crate::{
-    Access, Cast, Conflict, Expression, Failure, Machine, Procedure, Register, SqlError, Transaction,
+    Access, Cast, Conflict, Expression, Failure, HoldStrength, Machine, Procedure, Register, SkippingSearch,
+    SqlError, Transaction,
 };
 use catalog::{Datum, TableId};
 use std::collections::{HashMap, HashSet};
@@ -77,25 +81,30 @@ fn run_measured<D: Transaction>(
     ran
 }
 
-/// Holds each row of a plan before the next one is read: FOR UPDATE. With NOWAIT neither the search for rows
-/// nor the hold waits; the statements that use the rows may wait.
+/// Holds each row of a plan before the next one is read. With NOWAIT neither the search for rows nor the hold
+/// waits; the statements that use the rows may wait.
 fn hold_rows<D: Transaction>(
     input: &Plan,
-    handles: &[(TableId, Register)],
-    nowait: bool,
+    tables: &[HeldTable],
+    held: HeldRows,
     machine: &mut Machine,
     data: &mut D,
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
+    if let HeldRows::Skip { is_alone } = held {
+        return skip_locked(input, tables, is_alone, machine, data, sink);
+    }
+    let nowait = held == HeldRows::Fail;
     let mut is_found = false;
-    let written = handles.first().map(|(table, _)| *table);
+    let is_written = |own: &&HeldTable| own.strength == HoldStrength::Exclusive;
+    let written = tables.iter().find(is_written).map(|own| own.table);
     data.will_write(written);
     data.never_wait(nowait);
     let ran = run(input, machine, data, &mut |machine, data| {
-        for (table, handle) in handles {
+        for HeldTable { table, handle, strength } in tables {
             let number = machine.get(*handle);
             if !number.is_null() {
-                data.hold(*table, row_of(number, data)?)?;
+                data.hold(*table, row_of(number, data)?, *strength)?;
             }
         }
         is_found = true;
@@ -115,6 +124,33 @@ fn hold_rows<D: Transaction>(
         }
         ran => ran,
     }
+}
+
+/// Holds those rows of a plan that no other transaction holds.
+fn skip_locked<D: Transaction>(
+    input: &Plan,
+    tables: &[HeldTable],
+    is_alone: bool,
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    let numbers: Vec<TableId> = tables.iter().map(|own| own.table).collect();
+    data.begin_skipping(SkippingSearch { tables: &numbers, is_alone });
+    let ran = run(input, machine, data, &mut |machine, data| {
+        for HeldTable { table, handle, strength } in tables {
+            let number = machine.get(*handle);
+            if !number.is_null() && !data.hold_unless_locked(*table, row_of(number, data)?, *strength)? {
+                return Ok(Flow::Continue);
+            }
+        }
+        data.pause_skipping();
+        let flow = sink(machine, data)?;
+        data.resume_skipping();
+        Ok(flow)
+    });
+    data.end_skipping();
+    ran
 }
 
 fn run_node<D: Transaction>(
@@ -148,9 +184,11 @@ fn run_node<D: Transaction>(
         Plan::Filter { input, condition } => run(input, machine, data, &mut |machine, data| {
             if condition.evaluate(machine)?.is_true() { sink(machine, data) } else { Ok(Flow::Continue) }
         }),
-        Plan::Hold { input, handles, nowait } => {
-            machine.services.check_writes("SELECT FOR UPDATE")?;
-            hold_rows(input, handles, *nowait, machine, data, sink)
+        Plan::Hold { input, tables, held } => {
+            let is_shared = |own: &HeldTable| own.strength == HoldStrength::Shared;
+            let word = if tables.iter().all(is_shared) { "SELECT FOR SHARE" } else { "SELECT FOR UPDATE" };
+            machine.services.check_writes(word)?;
+            hold_rows(input, tables, *held, machine, data, sink)
         }
         Plan::Compute { input, values } => run(input, machine, data, &mut |machine, data| {
             for (register, value) in values {

@@ -105,6 +105,7 @@ pub(crate) fn bounds(ty: ScalarType) -> (i64, i64) {
     match ty {
         ScalarType::SmallInt => (i16::MIN.into(), i16::MAX.into()),
         ScalarType::Integer => (i32::MIN.into(), i32::MAX.into()),
+        ScalarType::Oid => (0, u32::MAX.into()),
         _ => (i64::MIN, i64::MAX),
     }
 }
@@ -143,8 +144,9 @@ impl Cast {
         }
         let from_scale = from.fixed_scale().unwrap_or(0);
         Some(match (from, to) {
-            (T::SmallInt, T::Integer | T::BigInt) | (T::Integer, T::BigInt) => Self::Same,
-            (T::SmallInt | T::Integer | T::BigInt, T::SmallInt | T::Integer | T::BigInt) => {
+            (T::SmallInt, T::Integer | T::BigInt) | (T::Integer | T::Oid, T::BigInt) => Self::Same,
+            (T::SmallInt | T::Integer | T::BigInt, T::SmallInt | T::Integer | T::BigInt | T::Oid)
+            | (T::Oid, T::Integer) => {
                 let (least, most) = bounds(to);
                 Self::Range { to, least, most }
             }

@@ -251,6 +251,8 @@ pub enum LiveFunction {
     TableSize,
     /// The bytes of indexes, which are not known.
     IndexSize,
+    /// `pg_notify`. The statement keeps its notifications; a side may refuse them.
+    Notify,
 }
 
 /// Knows values of the moment: the database, or a client's session.

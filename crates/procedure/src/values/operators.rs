@@ -69,7 +69,7 @@ static NUMBERS: [&[Kind]; 5] =
     [&[INT2, INT2], &[INT4, INT4], &[INT8, INT8], &[NUMERIC, NUMERIC], &[FLOAT8, FLOAT8]];
 
 /// The pairs of operands that can be compared.
-static COMPARED: [&[Kind]; 18] = [
+static COMPARED: [&[Kind]; 19] = [
     &[INT2, INT2],
     &[INT4, INT4],
     &[INT8, INT8],
@@ -85,6 +85,7 @@ static COMPARED: [&[Kind]; 18] = [
     &[Kind::TIMESTAMPTZ, Kind::TIMESTAMPTZ],
     &[INTERVAL, INTERVAL],
     &[TIME, TIME],
+    &[Kind::OID, Kind::OID],
     &[JSONB, JSONB],
     &[Kind::AnyArray, Kind::AnyArray],
     &[Kind::AnyEnum, Kind::AnyEnum],

@@ -277,7 +277,8 @@ impl Executor {
                     encode_value(machine.get(register), ty, &machine.frame.arena, &mut self.outputs);
                 }
                 let (outputs, notices) = (self.outputs.clone(), worker.take_notices());
-                Outcome::Committed(Answer { commit, outputs, notices })
+                let notifications = worker.machine.services.take_notifications(false);
+                Outcome::Committed(Answer { commit, outputs, notices, notifications })
             }
             Ok(None) => Outcome::Outdated(call),
             Err(refused) => {

@@ -47,7 +47,7 @@ use executor::Executor;
 use logging::Commit as CommitPoint;
 use plan::Plan;
 use procedure::analysis::Updated;
-use procedure::{Interrupts, Notice, SqlError};
+use procedure::{Interrupts, Notice, Notification, SqlError};
 use schedule::graph::Graph;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
@@ -102,6 +102,7 @@ pub(crate) struct Answer {
     /// The outputs, as `catalog::encode_value` writes them.
     pub(crate) outputs: Vec<u8>,
     pub(crate) notices: Vec<Notice>,
+    pub(crate) notifications: Vec<Notification>,
 }
 
 /// A call of a batch, until it has run.

@@ -181,9 +181,9 @@ impl Session {
     /// Takes over the outcome of a call.
     fn settle(&mut self, outcome: Outcome, procedure: &Procedure) -> Result<Settled, Error> {
         let call = match outcome {
-            Outcome::Committed(Answer { commit, outputs, notices }) => {
+            Outcome::Committed(Answer { commit, outputs, notices, notifications }) => {
                 self.load_outputs(procedure, &outputs)?;
-                self.worker.machine.services.notices = notices;
+                self.worker.machine.services.tells(notices, &notifications);
                 return Ok(Settled::Ran(self.answers(commit)));
             }
             Outcome::Failed { refused: Refused { error, shown }, notices } => {

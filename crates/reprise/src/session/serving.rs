@@ -10,7 +10,9 @@ use crate::worker::{Busy, Recorded};
 use catalog::{Arena, Datum, Reader, decode_value, encode_value, now_us};
 use logging::Commit as CommitPoint;
 use procedure::query::Explained;
-use procedure::{CurrentNumbers, Notice, Nowhere, Procedure, Register, RowSink, SqlError, Surroundings};
+use procedure::{
+    CurrentNumbers, Notice, Notification, Nowhere, Procedure, Register, RowSink, SqlError, Surroundings,
+};
 use sql::{Analyzed, Arguments, Kind, ResultColumn, interruptible};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -504,5 +506,12 @@ impl Session {
     /// ```
     pub fn take_notices(&mut self) -> Vec<Notice> {
         self.worker.take_notices()
+    }
+
+    /// Takes what the last statement or call tells clients that listen (`NOTIFY`, `pg_notify`). The caller
+    /// delivers it once the statement's transaction has committed; `has_failed`: what a procedure that failed
+    /// has told in transactions that it had committed before.
+    pub fn take_notifications(&mut self, has_failed: bool) -> Vec<Notification> {
+        self.worker.machine.services.take_notifications(has_failed)
     }
 }

@@ -48,10 +48,10 @@ impl Texts {
 
 impl Compiler for Texts {
     fn compile(&self, text: &str, types: &[catalog::Type], role: u32) -> Result<Arc<Procedure>, SqlError> {
-        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (text.to_owned(), types.to_vec(), role);
-        if let Some(procedure) = compiled.get(&key) {
-            return Ok(Arc::clone(procedure));
+        let known = self.compiled.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        if let Some(procedure) = known {
+            return Ok(procedure);
         }
         let _room = room_for(text, self.version.tables.memory.account())?;
         let known: Vec<_> = types.iter().map(|ty| Some(*ty)).collect();
@@ -66,9 +66,15 @@ impl Compiler for Texts {
         if let Some(refused) = prepared.refused {
             return Err(*refused);
         }
-        let Kind::Run(procedure) = prepared.kind else {
-            return Err(SqlError::new("0A000", format!("EXECUTE of {} is not supported", prepared.tag)));
+        let procedure = match prepared.kind {
+            Kind::Run(procedure) => procedure,
+            Kind::Notify { channel, payload } => {
+                let [channel, payload] = [channel, payload].map(|own| own.replace('\'', "''"));
+                return self.compile(&format!("SELECT pg_notify('{channel}', '{payload}')"), &[], role);
+            }
+            _ => return Err(SqlError::new("0A000", format!("EXECUTE of {} is not supported", prepared.tag))),
         };
+        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
         if compiled.len() >= KEPT {
             compiled.clear();
         }
@@ -76,5 +82,9 @@ impl Compiler for Texts {
             compiled.insert(key, Arc::clone(&procedure));
         }
         Ok(procedure)
+    }
+
+    fn routine(&self, name: &str) -> Option<Arc<Procedure>> {
+        self.version.schema.procedure(name).cloned()
     }
 }

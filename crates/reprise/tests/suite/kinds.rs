@@ -230,3 +230,31 @@ fn intervals_come_back() {
     let indexes: &[&str] = &["CREATE INDEX t_c ON t (c)"];
     comes_back(script, layouts, indexes);
 }
+
+/// Routines that call themselves, tell listeners and leave out locked rows are logged by value, also where they
+/// are replaced between calls.
+#[test]
+fn routines_that_call_themselves_come_back() {
+    let script = "CREATE TABLE t (id INT PRIMARY KEY, up INT, v BIGINT);
+         CREATE FUNCTION fib(n INT) RETURNS BIGINT LANGUAGE plpgsql AS $$ BEGIN
+             IF n < 2 THEN RETURN n; END IF; RETURN fib(n - 1) + fib(n - 2); END $$;
+         CREATE PROCEDURE spread(p INT, depth INT) LANGUAGE plpgsql AS $$ BEGIN
+             IF depth > 0 THEN
+                 INSERT INTO t (id, up, v) VALUES (p * 8 + depth, p, fib(depth + 3));
+                 UPDATE t SET v = v + 1 WHERE id = (p - 1) * 8 + depth;
+                 CALL spread(p, depth - 1);
+             END IF;
+         END $$;
+         CREATE PROCEDURE put(p INT) LANGUAGE plpgsql AS $$ DECLARE own INT; BEGIN
+             CALL spread(p, 1 + p % 4);
+             NOTIFY told;
+             PERFORM pg_notify('told', p::text);
+             SELECT id INTO own FROM t WHERE v % 2 = 0 ORDER BY v, id LIMIT 1 FOR UPDATE SKIP LOCKED;
+             DELETE FROM t WHERE id = own AND p % 7 = 0;
+         END $$;";
+    let replaced = "CREATE OR REPLACE FUNCTION fib(n INT) RETURNS BIGINT LANGUAGE plpgsql AS $$ BEGIN
+             IF n < 3 THEN RETURN 1; END IF; RETURN fib(n - 1) * 2 + fib(n - 3); END $$";
+    let layouts: &[&str] = &[replaced, "ALTER TABLE t ADD COLUMN w INT DEFAULT 1"];
+    let indexes: &[&str] = &[replaced, "CREATE INDEX t_v ON t (v)"];
+    comes_back(script, layouts, indexes);
+}

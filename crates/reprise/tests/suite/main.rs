@@ -45,6 +45,7 @@ mod sequences;
 mod sequencings;
 mod serializability;
 mod shadow_logs;
+mod skipping;
 mod snapshots;
 mod steps;
 mod subqueries;

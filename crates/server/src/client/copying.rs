@@ -74,25 +74,31 @@ impl Client {
         loop {
             self.check_interrupts()?;
             let mut insert = |session: &mut Session| {
+                let mut told = Vec::new();
                 loop {
                     let values = match waits.take() {
                         Some(values) => values,
                         None => match copy.next_row(is_end)? {
                             Row::Values(values) => values,
-                            _ => return Ok(None),
+                            _ => return Ok((None, told)),
                         },
                     };
                     let attempt = session.attempt(&copy.insert, &values, Box::new(Nowhere));
                     match attempt? {
-                        Attempt::Done(_) => copy.inserted += 1,
+                        Attempt::Done(_) => {
+                            copy.inserted += 1;
+                            told.append(&mut session.take_notifications(false));
+                        }
                         Attempt::Busy(busy) => {
                             waits = Some(values);
-                            return Ok(Some(busy));
+                            return Ok((Some(busy), told));
                         }
                     }
                 }
             };
-            match tokio::task::block_in_place(|| self.with_session(&mut insert))? {
+            let (busy, told) = tokio::task::block_in_place(|| self.with_session(&mut insert))?;
+            self.tell(told, self.answered)?;
+            match busy {
                 Some(busy) => {
                     let limit = self.settings.limits().lock_timeout.map(|limit| Instant::now() + limit);
                     self.wait_until(limit, Some(&busy)).await?;

@@ -141,19 +141,25 @@ pub(super) fn format_at(formats: &[Format], index: usize) -> Format {
 }
 
 /// Returns the type that PostgreSQL gives to a column of the catalogs.
-fn integers_of(column: &Column) -> Option<u32> {
-    column.origin.and_then(sql::integers_oid)
+fn catalog_type_of(column: &Column) -> Option<u32> {
+    column.origin.and_then(sql::catalog_type)
 }
 
 /// Returns whether the values of a column are shown with blanks between their numbers.
 pub(super) fn is_vector(column: &Column) -> bool {
-    integers_of(column).is_some_and(|oid| sql::VECTORS.contains(&oid))
+    catalog_type_of(column).is_some_and(|oid| sql::VECTORS.contains(&oid))
 }
 
 pub(super) fn row_description(columns: &[Column], formats: &[Format]) -> Message {
     let field = |(index, column): (usize, &Column)| {
         let (oid, size, modifier) = described(column.ty);
-        let oid = integers_of(column).unwrap_or(oid);
+        let own = catalog_type_of(column);
+        let size = match own {
+            Some(sql::CHAR) => 1,
+            Some(sql::NAME) => 64,
+            _ => size,
+        };
+        let oid = own.unwrap_or(oid);
         let format = format_at(formats, index).code();
         let (relation, position) =
             column.origin.map_or((0, 0), |origin| (origin.relation as i32, origin.column as i16));

@@ -1,5 +1,6 @@
 //! The execution of one statement, of a simple or an extended query.
 
+use super::notifications::Change;
 use super::rows::{Rows, RowsTo, is_vector, row_description, whole_rows};
 use super::{Asked, Client, NamedStatement, OpenTransaction, Portal, Ran, SHORT};
 use crate::hold;
@@ -127,6 +128,7 @@ impl Client {
                 }
                 if tag == "DISCARD ALL" {
                     self.advisory.release_all();
+                    self.change_channels(Change::Unlisten(None))?;
                 }
                 self.take_over_modes()?;
                 complete(tag)
@@ -168,6 +170,18 @@ impl Client {
                 complete(tag)
             }
             Kind::Advisory(call) => self.advisory(&call, parameters, formats).await,
+            Kind::Listen(channel) => {
+                self.change_channels(Change::Listen(channel))?;
+                complete(tag)
+            }
+            Kind::Unlisten(channel) => {
+                self.change_channels(Change::Unlisten(channel))?;
+                complete(tag)
+            }
+            Kind::Notify { channel, payload } => {
+                self.notify(channel, payload)?;
+                complete(tag)
+            }
             Kind::Nothing => complete(tag),
             Kind::Prepare { name, types, text } => {
                 if self.statements.contains_key(&name) {
@@ -292,7 +306,9 @@ impl Client {
         formats: &[Format],
     ) -> Result<Ran, Error> {
         let missing = || SqlError::new("34000", format!("cursor \"{name}\" does not exist"));
-        let portal = self.portals.get_mut(name).filter(|portal| portal.is_cursor).ok_or_else(missing)?;
+        // MOVE also skips rows of a portal of the protocol, which has them in the formats of its own.
+        let fits = |portal: &&mut Portal| portal.is_cursor || moves;
+        let portal = self.portals.get_mut(name).filter(fits).ok_or_else(missing)?;
         if formats.contains(&Format::Binary) {
             let error = SqlError::new("0A000", "FETCH in binary format is not supported");
             return Err(error.with_hint("Fetch text, or bind the query to a portal of the protocol.").into());
@@ -341,10 +357,11 @@ impl Client {
                 client.with_session(|session| {
                     let attempt = session.attempt(prepared, parameters, rows);
                     let notices = session.take_notices();
-                    Ok((attempt, notices))
+                    let told = session.take_notifications(attempt.is_err());
+                    Ok((attempt, notices, told))
                 })
             };
-            let (attempt, notices) =
+            let (attempt, notices, told) =
                 if is_short { attempt(self)? } else { tokio::task::block_in_place(|| attempt(self))? };
             let busy = match attempt {
                 Ok(Attempt::Busy(busy)) => busy,
@@ -352,6 +369,12 @@ impl Client {
                     self.notices(&notices);
                     self.take_settings(ended.is_err());
                     statement.took = Some(begun.elapsed());
+                    if ended.is_err() {
+                        // A procedure has committed them before it failed.
+                        self.deliver(told, self.answered);
+                    } else {
+                        self.tell(told, self.answered)?;
+                    }
                     let Attempt::Done(completion) = ended? else { unreachable!("it is not busy") };
                     break completion;
                 }

@@ -109,6 +109,7 @@ impl Client {
     fn transaction_ended(&mut self, committed: bool) {
         self.settings.transaction_ended(committed);
         self.advisory.transaction_ended();
+        self.channels_ended(committed);
     }
 
     pub(crate) fn roll_back(&mut self) {
@@ -151,7 +152,11 @@ impl Client {
 
     pub(super) fn set_savepoint(&mut self, name: String) -> Result<(), Error> {
         self.with_session(|session| session.set_savepoint(&name))?;
-        self.savepoints.push(Savepoint { name, settings: self.settings.mark() });
+        self.savepoints.push(Savepoint {
+            name,
+            settings: self.settings.mark(),
+            channels: self.channels.mark(),
+        });
         Ok(())
     }
 
@@ -171,6 +176,7 @@ impl Client {
         let index = self.index_of(name);
         self.savepoints.truncate(index + 1);
         self.settings.go_back_to(&self.savepoints[index].settings);
+        self.channels.go_back_to(self.savepoints[index].channels);
         self.portals.retain(|_, portal| portal.is_new.is_none_or(|depth| depth <= index));
         Ok(())
     }

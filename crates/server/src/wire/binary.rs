@@ -70,6 +70,7 @@ fn scalar_of(message: &mut Message<'_>, ty: ScalarType, arena: &mut Arena) -> Re
     Ok(match ty {
         ScalarType::SmallInt => Datum::Int(message.short()?.into()),
         ScalarType::Integer => Datum::Int(message.int()?.into()),
+        ScalarType::Oid => Datum::Int((message.int()? as u32).into()),
         ScalarType::BigInt => Datum::Int(message.long()?),
         // A client may send a REAL.
         ScalarType::Double if message.0.len() == 4 => {

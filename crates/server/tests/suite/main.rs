@@ -10,6 +10,7 @@ mod described;
 mod limits;
 mod moment;
 mod notices;
+mod notifications;
 mod page;
 mod sockets;
 mod strangers;

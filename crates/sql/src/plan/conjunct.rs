@@ -161,7 +161,7 @@ impl Binder<'_> {
     ) -> Result<Conjunct, StatementError> {
         let ((a, mut applied), a_refers) = self.referring(|own| own.applying(left))?;
         let ((b, mut more_applied), b_refers) =
-            self.referring(|own| own.applying(|binder| binder.bind(right)))?;
+            self.referring(|own| own.applying(|binder| binder.bind_beside(&a, right)))?;
         let mut conjunct = self.compared(operator, (a, a_refers), (b, b_refers), node)?;
         applied.append(&mut more_applied);
         conjunct.applied = applied;

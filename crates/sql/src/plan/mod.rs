@@ -23,6 +23,7 @@ pub(crate) mod select;
 mod semi;
 mod sets;
 mod subquery;
+mod subscripts_of;
 pub(crate) mod windows;
 mod write;
 

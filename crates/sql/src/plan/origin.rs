@@ -2,7 +2,7 @@
 //! receive.
 //! Source: PostgreSQL, `markTargetListOrigin` in parse_target.c.
 
-use crate::system::{VECTORS, integers_oid};
+use crate::system::{VECTORS, catalog_type};
 use catalog::{Column, Type};
 use procedure::query::OutputColumn;
 use procedure::{Expression, Register};
@@ -72,7 +72,7 @@ impl Origins {
 
     /// Returns whether a register has values of a column of the catalogs whose first element is at 0.
     pub(crate) fn is_vector(&self, register: Register) -> bool {
-        let oid = self.of(register).and_then(|known| integers_oid(known.origin));
+        let oid = self.of(register).and_then(|known| catalog_type(known.origin));
         oid.is_some_and(|oid| VECTORS.contains(&oid))
     }
 

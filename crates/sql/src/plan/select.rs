@@ -8,10 +8,11 @@ use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::json::compared_form;
 use crate::path::WantedOrder;
-use catalog::{ScalarType, TableId, Type};
-use procedure::query::{GroupingSet, OutputColumn, Plan, Window};
+use catalog::{ScalarType, Type};
+use procedure::query::{GroupingSet, HeldRows, HeldTable, OutputColumn, Plan, Window};
 use procedure::{
-    Aggregate, AggregateFunction, CastContext, CompareClass, Expression, Register, SortKey, SqlError,
+    Aggregate, AggregateFunction, CastContext, CompareClass, Expression, HoldStrength, Register, SortKey,
+    SqlError,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode, HasSelectTail};
@@ -59,12 +60,20 @@ pub(super) struct Clauses {
     pub(super) last: Vec<Applied>,
 }
 
-/// The rows that FOR UPDATE holds.
-#[derive(Default)]
+/// The rows that FOR UPDATE and FOR SHARE hold.
 struct Held {
-    /// The tables, each with the register of its row's handle.
-    handles: Vec<(TableId, Register)>,
-    nowait: bool,
+    tables: Vec<HeldTable>,
+    rows: HeldRows,
+}
+
+/// Returns the words of a locking clause, and the strength of its holds.
+fn strength_of(clause: &ast::LockingClause) -> (&'static str, HoldStrength) {
+    match clause.lock_strength() {
+        Some(ast::LockStrength::ForNoKeyUpdate(_)) => ("FOR NO KEY UPDATE", HoldStrength::Exclusive),
+        Some(ast::LockStrength::ForShare(_)) => ("FOR SHARE", HoldStrength::Shared),
+        Some(ast::LockStrength::ForKeyShare(_)) => ("FOR KEY SHARE", HoldStrength::Shared),
+        _ => ("FOR UPDATE", HoldStrength::Exclusive),
+    }
 }
 
 pub(super) enum Distinct {
@@ -186,10 +195,9 @@ impl Binder<'_> {
         Ok(self.finish_select(plan, clauses, is_sorted, tail, held))
     }
 
-    /// Binds FOR UPDATE: returns the tables whose rows are held. FOR SHARE needs no hold, because every row
-    /// that is read is validated or locked anyway.
+    /// Binds FOR UPDATE and FOR SHARE: returns the tables whose rows are held.
     fn bind_locking(&mut self, select: &ast::Select, clauses: &Clauses) -> Result<Held, StatementError> {
-        let mut held = Held::default();
+        let mut held = Held { tables: Vec::new(), rows: HeldRows::Wait };
         for clause in select.syntax().children().filter_map(ast::LockingClause::cast) {
             let node = clause.syntax();
             let reason = match clauses {
@@ -200,21 +208,17 @@ impl Binder<'_> {
                 _ => None,
             };
             if let Some(reason) = reason {
-                let message = format!("FOR UPDATE is not allowed with {reason}");
+                let message = format!("{} is not allowed with {reason}", strength_of(&clause).0);
                 return Err(self.error(node, SqlError::new("0A000", message)));
             }
-            let updates = matches!(
-                clause.lock_strength(),
-                Some(ast::LockStrength::ForUpdate(_) | ast::LockStrength::ForNoKeyUpdate(_))
-            );
+            let (words, strength) = strength_of(&clause);
             let names = clause.locking_of().map(|of| {
                 let names = of.exprs().map(|own| ast::normalize_name_node(own.syntax()));
                 names.collect::<Vec<_>>()
             });
             for name in names.iter().flatten() {
                 if !self.level().relations.iter().any(|own| own.alias == *name) {
-                    let message =
-                        format!("relation \"{name}\" in FOR UPDATE clause not found in FROM clause");
+                    let message = format!("relation \"{name}\" in {words} clause not found in FROM clause");
                     return Err(self.error(node, SqlError::new("42P01", message)));
                 }
             }
@@ -225,12 +229,13 @@ impl Binder<'_> {
                     self.need_hold(need);
                 }
             }
-            if !updates {
-                continue;
+            match clause.lock_wait() {
+                Some(ast::LockWait::Nowait(_)) => held.rows = HeldRows::Fail,
+                Some(ast::LockWait::SkipLocked(_)) if held.rows == HeldRows::Wait => {
+                    held.rows = HeldRows::Skip { is_alone: false };
+                }
+                _ => {}
             }
-            held.nowait |= clause
-                .lock_wait()
-                .is_some_and(|wait| wait.syntax().text().to_string().eq_ignore_ascii_case("nowait"));
             for place in 0..self.level().relations.len() {
                 let fresh = self.new_register(ScalarType::BigInt);
                 let relation = &mut self.level().relations[place];
@@ -238,9 +243,15 @@ impl Binder<'_> {
                     continue;
                 }
                 if let Rows::Table { table, handle, .. } = &mut relation.rows {
-                    held.handles.push((table.id, *handle.get_or_insert(fresh)));
+                    let handle = *handle.get_or_insert(fresh);
+                    held.tables.push(HeldTable { table: table.id, handle, strength });
                 }
             }
+        }
+        let relations = self.level().relations.len();
+        let queries = select.syntax().descendants().filter_map(ast::Select::cast).count();
+        if let HeldRows::Skip { is_alone } = &mut held.rows {
+            *is_alone = held.tables.len() == relations && queries == 1;
         }
         Ok(held)
     }
@@ -391,18 +402,19 @@ impl Binder<'_> {
             ties.push(key.clone());
         }
         plan = compute(plan, values);
-        registers.extend(held.handles.iter().map(|(_, handle)| *handle));
+        registers.extend(held.tables.iter().map(|own| own.handle));
         if !order.is_empty() && !is_sorted {
-            let wanted =
-                if on.is_empty() && !has_ties { [offset.clone(), limit.clone()] } else { [None, None] };
+            // Where rows are left out, later ones take their places.
+            let is_whole = !on.is_empty() || has_ties || matches!(held.rows, HeldRows::Skip { .. });
+            let wanted = if is_whole { [None, None] } else { [offset.clone(), limit.clone()] };
             plan = Plan::Sort { input: Box::new(plan), keys: order, registers, wanted };
         }
         if !on.is_empty() {
             plan = Plan::Distinct { input: Box::new(plan), values: on };
         }
-        if !held.handles.is_empty() {
-            let Held { handles, nowait } = held;
-            plan = Plan::Hold { input: Box::new(plan), handles, nowait };
+        if !held.tables.is_empty() {
+            let Held { tables, rows } = held;
+            plan = Plan::Hold { input: Box::new(plan), tables, held: rows };
         }
         Bound { plan: limited(plan, [offset, limit], ties), columns, literals, nodes }
     }

@@ -79,6 +79,12 @@ impl Binder<'_> {
             let arguments = arrays.into_iter().map(|(value, _)| value).collect();
             return Ok(SetFunction { function: TableFunction::Unnest, arguments, columns });
         }
+        let arguments = match name {
+            "generate_subscripts" => self.bounds_of_subscripts(arguments, node)?,
+            _ => arguments,
+        };
+        // The bounds are those of a series.
+        let name = if name == "generate_subscripts" { "generate_series" } else { name };
         let entries = built_ins_named(name).iter().copied();
         let entries: Vec<_> =
             entries.filter(|own| own.returns_rows() && own.takes(arguments.len())).collect();

@@ -4,7 +4,7 @@
 //! A table of which Reprise has no rows is empty. A column of which Reprise knows nothing is NULL where
 //! PostgreSQL allows that, and otherwise 0, false or empty.
 
-use super::{BOOL, Cell, INT, INTS, SystemRelation, SystemRows, TEXT, TEXTS};
+use super::{BOOL, Cell, INT, INTS, OID, OIDS, SystemRelation, SystemRows, TEXT, TEXTS};
 use crate::plan::ColumnOrigin;
 use catalog::{ScalarType, Type};
 
@@ -17,255 +17,255 @@ const CATALOGS: [Catalog; 64] = [
     (
         "pg_aggregate",
         2600,
-        "aggfnoid i, aggkind t, aggnumdirectargs i, aggtransfn i, aggfinalfn i, aggcombinefn i, \
+        "aggfnoid i, aggkind c, aggnumdirectargs i, aggtransfn i, aggfinalfn i, aggcombinefn i, \
          aggserialfn i, aggdeserialfn i, aggmtransfn i, aggminvtransfn i, aggmfinalfn i, \
-         aggfinalextra b, aggmfinalextra b, aggfinalmodify t, aggmfinalmodify t, aggsortop i, \
-         aggtranstype i, aggtransspace i, aggmtranstype i, aggmtransspace i, agginitval ?t, \
+         aggfinalextra b, aggmfinalextra b, aggfinalmodify c, aggmfinalmodify c, aggsortop n, \
+         aggtranstype n, aggtransspace i, aggmtranstype n, aggmtransspace i, agginitval ?t, \
          aggminitval ?t",
     ),
-    ("pg_am", 2601, "oid i, amname t, amhandler i, amtype t"),
+    ("pg_am", 2601, "oid n, amname m, amhandler i, amtype c"),
     (
         "pg_amop",
         2602,
-        "oid i, amopfamily i, amoplefttype i, amoprighttype i, amopstrategy i, amoppurpose t, \
-         amopopr i, amopmethod i, amopsortfamily i",
+        "oid n, amopfamily n, amoplefttype n, amoprighttype n, amopstrategy i, amoppurpose c, \
+         amopopr n, amopmethod n, amopsortfamily n",
     ),
-    ("pg_amproc", 2603, "oid i, amprocfamily i, amproclefttype i, amprocrighttype i, amprocnum i, amproc i"),
-    ("pg_attrdef", 2604, "oid i, adrelid i, adnum i, adbin t"),
+    ("pg_amproc", 2603, "oid n, amprocfamily n, amproclefttype n, amprocrighttype n, amprocnum i, amproc i"),
+    ("pg_attrdef", 2604, "oid n, adrelid n, adnum i, adbin t"),
     (
         "pg_attribute",
         1249,
-        "attrelid i, attname t, atttypid i, attstattarget i, attlen i, attnum i, attndims i, \
-         attcacheoff i, atttypmod i, attbyval b, attalign t, attstorage t, attcompression t, \
-         attnotnull b, atthasdef b, atthasmissing b, attidentity t, attgenerated t, \
-         attisdropped b, attislocal b, attinhcount i, attcollation i, attacl ?T, attoptions ?T, \
+        "attrelid n, attname m, atttypid n, attstattarget i, attlen i, attnum i, attndims i, \
+         attcacheoff i, atttypmod i, attbyval b, attalign c, attstorage c, attcompression c, \
+         attnotnull b, atthasdef b, atthasmissing b, attidentity c, attgenerated c, \
+         attisdropped b, attislocal b, attinhcount i, attcollation n, attacl ?T, attoptions ?T, \
          attfdwoptions ?T, attmissingval ?t",
     ),
-    ("pg_auth_members", 1261, "roleid i, member i, grantor i, admin_option b"),
+    ("pg_auth_members", 1261, "roleid n, member n, grantor n, admin_option b"),
     (
         "pg_authid",
         1260,
-        "oid i, rolname t, rolsuper b, rolinherit b, rolcreaterole b, rolcreatedb b, \
+        "oid n, rolname m, rolsuper b, rolinherit b, rolcreaterole b, rolcreatedb b, \
          rolcanlogin b, rolreplication b, rolbypassrls b, rolconnlimit i, rolpassword ?t, \
          rolvaliduntil ?z",
     ),
-    ("pg_cast", 2605, "oid i, castsource i, casttarget i, castfunc i, castcontext t, castmethod t"),
+    ("pg_cast", 2605, "oid n, castsource n, casttarget n, castfunc n, castcontext c, castmethod c"),
     (
         "pg_class",
         1259,
-        "oid i, relname t, relnamespace i, reltype i, reloftype i, relowner i, relam i, \
-         relfilenode i, reltablespace i, relpages i, reltuples f, relallvisible i, \
-         reltoastrelid i, relhasindex b, relisshared b, relpersistence t, relkind t, relnatts i, \
+        "oid n, relname m, relnamespace n, reltype n, reloftype n, relowner n, relam n, \
+         relfilenode n, reltablespace n, relpages i, reltuples f, relallvisible i, \
+         reltoastrelid n, relhasindex b, relisshared b, relpersistence c, relkind c, relnatts i, \
          relchecks i, relhasrules b, relhastriggers b, relhassubclass b, relrowsecurity b, \
-         relforcerowsecurity b, relispopulated b, relreplident t, relispartition b, \
-         relrewrite i, relfrozenxid i, relminmxid i, relacl ?T, reloptions ?T, relpartbound ?t",
+         relforcerowsecurity b, relispopulated b, relreplident c, relispartition b, \
+         relrewrite n, relfrozenxid i, relminmxid i, relacl ?T, reloptions ?T, relpartbound ?t",
     ),
     (
         "pg_collation",
         3456,
-        "oid i, collname t, collnamespace i, collowner i, collprovider t, collisdeterministic b, \
+        "oid n, collname m, collnamespace n, collowner n, collprovider c, collisdeterministic b, \
          collencoding i, collcollate ?t, collctype ?t, colliculocale ?t, collversion ?t",
     ),
     (
         "pg_constraint",
         2606,
-        "oid i, conname t, connamespace i, contype t, condeferrable b, condeferred b, \
-         convalidated b, conrelid i, contypid i, conindid i, conparentid i, confrelid i, \
-         confupdtype t, confdeltype t, confmatchtype t, conislocal b, coninhcount i, \
+        "oid n, conname m, connamespace n, contype c, condeferrable b, condeferred b, \
+         convalidated b, conrelid n, contypid n, conindid n, conparentid n, confrelid n, \
+         confupdtype c, confdeltype c, confmatchtype c, conislocal b, coninhcount i, \
          connoinherit b, conkey ?I, confkey ?I, conpfeqop ?I, conppeqop ?I, conffeqop ?I, \
          confdelsetcols ?I, conexclop ?I, conbin ?t",
     ),
     (
         "pg_conversion",
         2607,
-        "oid i, conname t, connamespace i, conowner i, conforencoding i, contoencoding i, \
+        "oid n, conname m, connamespace n, conowner n, conforencoding i, contoencoding i, \
          conproc i, condefault b",
     ),
     (
         "pg_database",
         1262,
-        "oid i, datname t, datdba i, encoding i, datlocprovider t, datistemplate b, \
-         datallowconn b, datconnlimit i, datfrozenxid i, datminmxid i, dattablespace i, \
+        "oid n, datname m, datdba n, encoding i, datlocprovider c, datistemplate b, \
+         datallowconn b, datconnlimit i, datfrozenxid i, datminmxid i, dattablespace n, \
          datcollate t, datctype t, daticulocale ?t, datcollversion ?t, datacl ?T",
     ),
-    ("pg_db_role_setting", 2964, "setdatabase i, setrole i, setconfig ?T"),
-    ("pg_default_acl", 826, "oid i, defaclrole i, defaclnamespace i, defaclobjtype t, defaclacl T"),
-    ("pg_depend", 2608, "classid i, objid i, objsubid i, refclassid i, refobjid i, refobjsubid i, deptype t"),
-    ("pg_description", 2609, "objoid i, classoid i, objsubid i, description t"),
-    ("pg_enum", 3501, "oid i, enumtypid i, enumsortorder f, enumlabel t"),
+    ("pg_db_role_setting", 2964, "setdatabase n, setrole n, setconfig ?T"),
+    ("pg_default_acl", 826, "oid n, defaclrole n, defaclnamespace n, defaclobjtype c, defaclacl T"),
+    ("pg_depend", 2608, "classid n, objid n, objsubid i, refclassid n, refobjid n, refobjsubid i, deptype c"),
+    ("pg_description", 2609, "objoid n, classoid n, objsubid i, description t"),
+    ("pg_enum", 3501, "oid n, enumtypid n, enumsortorder f, enumlabel m"),
     (
         "pg_event_trigger",
         3466,
-        "oid i, evtname t, evtevent t, evtowner i, evtfoid i, evtenabled t, evttags ?T",
+        "oid n, evtname m, evtevent m, evtowner n, evtfoid n, evtenabled c, evttags ?T",
     ),
     (
         "pg_extension",
         3079,
-        "oid i, extname t, extowner i, extnamespace i, extrelocatable b, extversion t, \
+        "oid n, extname m, extowner n, extnamespace n, extrelocatable b, extversion t, \
          extconfig ?I, extcondition ?T",
     ),
     (
         "pg_foreign_data_wrapper",
         2328,
-        "oid i, fdwname t, fdwowner i, fdwhandler i, fdwvalidator i, fdwacl ?T, fdwoptions ?T",
+        "oid n, fdwname m, fdwowner n, fdwhandler n, fdwvalidator n, fdwacl ?T, fdwoptions ?T",
     ),
     (
         "pg_foreign_server",
         1417,
-        "oid i, srvname t, srvowner i, srvfdw i, srvtype ?t, srvversion ?t, srvacl ?T, \
+        "oid n, srvname m, srvowner n, srvfdw n, srvtype ?t, srvversion ?t, srvacl ?T, \
          srvoptions ?T",
     ),
-    ("pg_foreign_table", 3118, "ftrelid i, ftserver i, ftoptions ?T"),
+    ("pg_foreign_table", 3118, "ftrelid n, ftserver n, ftoptions ?T"),
     (
         "pg_index",
         2610,
-        "indexrelid i, indrelid i, indnatts i, indnkeyatts i, indisunique b, \
+        "indexrelid n, indrelid n, indnatts i, indnkeyatts i, indisunique b, \
          indnullsnotdistinct b, indisprimary b, indisexclusion b, indimmediate b, \
          indisclustered b, indisvalid b, indcheckxmin b, indisready b, indislive b, \
          indisreplident b, indkey v, indcollation V, indclass V, indoption v, indexprs ?t, \
          indpred ?t",
     ),
-    ("pg_inherits", 2611, "inhrelid i, inhparent i, inhseqno i, inhdetachpending b"),
-    ("pg_init_privs", 3394, "objoid i, classoid i, objsubid i, privtype t, initprivs T"),
+    ("pg_inherits", 2611, "inhrelid n, inhparent n, inhseqno i, inhdetachpending b"),
+    ("pg_init_privs", 3394, "objoid n, classoid n, objsubid i, privtype c, initprivs T"),
     (
         "pg_language",
         2612,
-        "oid i, lanname t, lanowner i, lanispl b, lanpltrusted b, lanplcallfoid i, laninline i, \
-         lanvalidator i, lanacl ?T",
+        "oid n, lanname m, lanowner n, lanispl b, lanpltrusted b, lanplcallfoid n, laninline n, \
+         lanvalidator n, lanacl ?T",
     ),
-    ("pg_largeobject", 2613, "loid i, pageno i, data y"),
-    ("pg_largeobject_metadata", 2995, "oid i, lomowner i, lomacl ?T"),
-    ("pg_namespace", 2615, "oid i, nspname t, nspowner i, nspacl ?T"),
+    ("pg_largeobject", 2613, "loid n, pageno i, data y"),
+    ("pg_largeobject_metadata", 2995, "oid n, lomowner n, lomacl ?T"),
+    ("pg_namespace", 2615, "oid n, nspname m, nspowner n, nspacl ?T"),
     (
         "pg_opclass",
         2616,
-        "oid i, opcmethod i, opcname t, opcnamespace i, opcowner i, opcfamily i, opcintype i, \
-         opcdefault b, opckeytype i",
+        "oid n, opcmethod n, opcname m, opcnamespace n, opcowner n, opcfamily n, opcintype n, \
+         opcdefault b, opckeytype n",
     ),
     (
         "pg_operator",
         2617,
-        "oid i, oprname t, oprnamespace i, oprowner i, oprkind t, oprcanmerge b, oprcanhash b, \
-         oprleft i, oprright i, oprresult i, oprcom i, oprnegate i, oprcode i, oprrest p, \
+        "oid n, oprname m, oprnamespace n, oprowner n, oprkind c, oprcanmerge b, oprcanhash b, \
+         oprleft n, oprright n, oprresult n, oprcom n, oprnegate n, oprcode i, oprrest p, \
          oprjoin p",
     ),
-    ("pg_opfamily", 2753, "oid i, opfmethod i, opfname t, opfnamespace i, opfowner i"),
-    ("pg_parameter_acl", 6243, "oid i, parname t, paracl ?T"),
+    ("pg_opfamily", 2753, "oid n, opfmethod n, opfname m, opfnamespace n, opfowner n"),
+    ("pg_parameter_acl", 6243, "oid n, parname t, paracl ?T"),
     (
         "pg_partitioned_table",
         3350,
-        "partrelid i, partstrat t, partnatts i, partdefid i, partattrs v, partclass V, \
+        "partrelid n, partstrat c, partnatts i, partdefid n, partattrs v, partclass V, \
          partcollation V, partexprs ?t",
     ),
     (
         "pg_policy",
         3256,
-        "oid i, polname t, polrelid i, polcmd t, polpermissive b, polroles I, polqual ?t, \
+        "oid n, polname m, polrelid n, polcmd c, polpermissive b, polroles I, polqual ?t, \
          polwithcheck ?t",
     ),
     (
         "pg_proc",
         1255,
-        "oid i, proname t, pronamespace i, proowner i, prolang i, procost f, prorows f, \
-         provariadic i, prosupport p, prokind t, prosecdef b, proleakproof b, proisstrict b, \
-         proretset b, provolatile t, proparallel t, pronargs i, pronargdefaults i, prorettype i, \
+        "oid n, proname m, pronamespace n, proowner n, prolang n, procost f, prorows f, \
+         provariadic n, prosupport p, prokind c, prosecdef b, proleakproof b, proisstrict b, \
+         proretset b, provolatile c, proparallel c, pronargs i, pronargdefaults i, prorettype n, \
          proargtypes V, proallargtypes ?o, proargmodes ?T, proargnames ?T, proargdefaults ?t, \
          protrftypes ?I, prosrc t, probin ?t, prosqlbody ?t, proconfig ?T, proacl ?T",
     ),
     (
         "pg_publication",
         6104,
-        "oid i, pubname t, pubowner i, puballtables b, pubinsert b, pubupdate b, pubdelete b, \
+        "oid n, pubname m, pubowner n, puballtables b, pubinsert b, pubupdate b, pubdelete b, \
          pubtruncate b, pubviaroot b",
     ),
-    ("pg_publication_namespace", 6237, "oid i, pnpubid i, pnnspid i"),
-    ("pg_publication_rel", 6106, "oid i, prpubid i, prrelid i, prqual ?t, prattrs ?I"),
+    ("pg_publication_namespace", 6237, "oid n, pnpubid n, pnnspid n"),
+    ("pg_publication_rel", 6106, "oid n, prpubid n, prrelid n, prqual ?t, prattrs ?I"),
     (
         "pg_range",
         3541,
-        "rngtypid i, rngsubtype i, rngmultitypid i, rngcollation i, rngsubopc i, rngcanonical i, \
+        "rngtypid n, rngsubtype n, rngmultitypid n, rngcollation n, rngsubopc n, rngcanonical i, \
          rngsubdiff i",
     ),
-    ("pg_replication_origin", 6000, "roident i, roname t"),
+    ("pg_replication_origin", 6000, "roident n, roname t"),
     (
         "pg_rewrite",
         2618,
-        "oid i, rulename t, ev_class i, ev_type t, ev_enabled t, is_instead b, ev_qual t, \
+        "oid n, rulename m, ev_class n, ev_type c, ev_enabled c, is_instead b, ev_qual t, \
          ev_action t",
     ),
-    ("pg_seclabel", 3596, "objoid i, classoid i, objsubid i, provider t, label t"),
+    ("pg_seclabel", 3596, "objoid n, classoid n, objsubid i, provider t, label t"),
     (
         "pg_sequence",
         2224,
-        "seqrelid i, seqtypid i, seqstart l, seqincrement l, seqmax l, seqmin l, seqcache l, \
+        "seqrelid n, seqtypid n, seqstart l, seqincrement l, seqmax l, seqmin l, seqcache l, \
          seqcycle b",
     ),
-    ("pg_shdepend", 1214, "dbid i, classid i, objid i, objsubid i, refclassid i, refobjid i, deptype t"),
-    ("pg_shdescription", 2396, "objoid i, classoid i, description t"),
-    ("pg_shseclabel", 3592, "objoid i, classoid i, provider t, label t"),
+    ("pg_shdepend", 1214, "dbid n, classid n, objid n, objsubid i, refclassid n, refobjid n, deptype c"),
+    ("pg_shdescription", 2396, "objoid n, classoid n, description t"),
+    ("pg_shseclabel", 3592, "objoid n, classoid n, provider t, label t"),
     (
         "pg_statistic",
         2619,
-        "starelid i, staattnum i, stainherit b, stanullfrac f, stawidth i, stadistinct f, \
-         stakind1 i, stakind2 i, stakind3 i, stakind4 i, stakind5 i, staop1 i, staop2 i, \
-         staop3 i, staop4 i, staop5 i, stacoll1 i, stacoll2 i, stacoll3 i, stacoll4 i, \
-         stacoll5 i, stanumbers1 ?F, stanumbers2 ?F, stanumbers3 ?F, stanumbers4 ?F, \
+        "starelid n, staattnum i, stainherit b, stanullfrac f, stawidth i, stadistinct f, \
+         stakind1 i, stakind2 i, stakind3 i, stakind4 i, stakind5 i, staop1 n, staop2 n, \
+         staop3 n, staop4 n, staop5 n, stacoll1 n, stacoll2 n, stacoll3 n, stacoll4 n, \
+         stacoll5 n, stanumbers1 ?F, stanumbers2 ?F, stanumbers3 ?F, stanumbers4 ?F, \
          stanumbers5 ?F, stavalues1 ?t, stavalues2 ?t, stavalues3 ?t, stavalues4 ?t, \
          stavalues5 ?t",
     ),
     (
         "pg_statistic_ext",
         3381,
-        "oid i, stxrelid i, stxname t, stxnamespace i, stxowner i, stxstattarget i, stxkeys v, \
+        "oid n, stxrelid n, stxname m, stxnamespace n, stxowner n, stxstattarget i, stxkeys v, \
          stxkind T, stxexprs ?t",
     ),
     (
         "pg_statistic_ext_data",
         3429,
-        "stxoid i, stxdinherit b, stxdndistinct ?t, stxddependencies ?t, stxdmcv ?t, stxdexpr ?t",
+        "stxoid n, stxdinherit b, stxdndistinct ?t, stxddependencies ?t, stxdmcv ?t, stxdexpr ?t",
     ),
     (
         "pg_subscription",
         6100,
-        "oid i, subdbid i, subskiplsn t, subname t, subowner i, subenabled b, subbinary b, \
-         substream b, subtwophasestate t, subdisableonerr b, subconninfo t, subslotname ?t, \
+        "oid n, subdbid n, subskiplsn t, subname m, subowner n, subenabled b, subbinary b, \
+         substream b, subtwophasestate c, subdisableonerr b, subconninfo t, subslotname ?m, \
          subsynccommit t, subpublications T",
     ),
-    ("pg_subscription_rel", 6102, "srsubid i, srrelid i, srsubstate t, srsublsn ?t"),
-    ("pg_tablespace", 1213, "oid i, spcname t, spcowner i, spcacl ?T, spcoptions ?T"),
-    ("pg_transform", 3576, "oid i, trftype i, trflang i, trffromsql i, trftosql i"),
+    ("pg_subscription_rel", 6102, "srsubid n, srrelid n, srsubstate c, srsublsn ?t"),
+    ("pg_tablespace", 1213, "oid n, spcname m, spcowner n, spcacl ?T, spcoptions ?T"),
+    ("pg_transform", 3576, "oid n, trftype n, trflang n, trffromsql i, trftosql i"),
     (
         "pg_trigger",
         2620,
-        "oid i, tgrelid i, tgparentid i, tgname t, tgfoid i, tgtype i, tgenabled t, \
-         tgisinternal b, tgconstrrelid i, tgconstrindid i, tgconstraint i, tgdeferrable b, \
-         tginitdeferred b, tgnargs i, tgattr v, tgargs y, tgqual ?t, tgoldtable ?t, tgnewtable ?t",
+        "oid n, tgrelid n, tgparentid n, tgname m, tgfoid n, tgtype i, tgenabled c, \
+         tgisinternal b, tgconstrrelid n, tgconstrindid n, tgconstraint n, tgdeferrable b, \
+         tginitdeferred b, tgnargs i, tgattr v, tgargs y, tgqual ?t, tgoldtable ?m, tgnewtable ?m",
     ),
-    ("pg_ts_config", 3602, "oid i, cfgname t, cfgnamespace i, cfgowner i, cfgparser i"),
-    ("pg_ts_config_map", 3603, "mapcfg i, maptokentype i, mapseqno i, mapdict i"),
+    ("pg_ts_config", 3602, "oid n, cfgname m, cfgnamespace n, cfgowner n, cfgparser n"),
+    ("pg_ts_config_map", 3603, "mapcfg n, maptokentype i, mapseqno i, mapdict n"),
     (
         "pg_ts_dict",
         3600,
-        "oid i, dictname t, dictnamespace i, dictowner i, dicttemplate i, dictinitoption ?t",
+        "oid n, dictname m, dictnamespace n, dictowner n, dicttemplate n, dictinitoption ?t",
     ),
     (
         "pg_ts_parser",
         3601,
-        "oid i, prsname t, prsnamespace i, prsstart i, prstoken i, prsend i, prsheadline i, \
+        "oid n, prsname m, prsnamespace n, prsstart i, prstoken i, prsend i, prsheadline i, \
          prslextype i",
     ),
-    ("pg_ts_template", 3764, "oid i, tmplname t, tmplnamespace i, tmplinit i, tmpllexize i"),
+    ("pg_ts_template", 3764, "oid n, tmplname m, tmplnamespace n, tmplinit i, tmpllexize i"),
     (
         "pg_type",
         1247,
-        "oid i, typname t, typnamespace i, typowner i, typlen i, typbyval b, typtype t, \
-         typcategory t, typispreferred b, typisdefined b, typdelim t, typrelid i, \
-         typsubscript p, typelem i, typarray i, typinput p, typoutput p, typreceive p, \
-         typsend p, typmodin p, typmodout p, typanalyze p, typalign t, typstorage t, \
-         typnotnull b, typbasetype i, typtypmod i, typndims i, typcollation i, typdefaultbin ?t, \
+        "oid n, typname m, typnamespace n, typowner n, typlen i, typbyval b, typtype c, \
+         typcategory c, typispreferred b, typisdefined b, typdelim c, typrelid n, \
+         typsubscript p, typelem n, typarray n, typinput p, typoutput p, typreceive p, \
+         typsend p, typmodin p, typmodout p, typanalyze p, typalign c, typstorage c, \
+         typnotnull b, typbasetype n, typtypmod i, typndims i, typcollation n, typdefaultbin ?t, \
          typdefault ?t, typacl ?T",
     ),
-    ("pg_user_mapping", 1418, "oid i, umuser i, umserver i, umoptions ?T"),
+    ("pg_user_mapping", 1418, "oid n, umuser n, umserver n, umoptions ?T"),
 ];
 
 /// Returns the type of a letter.
@@ -273,11 +273,13 @@ fn type_of(letter: &str) -> Type {
     match letter {
         "b" => BOOL,
         "i" => INT,
+        "n" => OID,
         "l" => ScalarType::BigInt.into(),
         "f" => ScalarType::Double.into(),
         "z" => ScalarType::Timestamptz.into(),
         "y" => ScalarType::Bytea.into(),
-        "I" | "V" | "v" | "o" => INTS,
+        "I" | "V" | "v" => INTS,
+        "o" => OIDS,
         "T" => TEXTS,
         "F" => Type::Array(ScalarType::Double),
         _ => TEXT,
@@ -322,20 +324,25 @@ fn unknown(declared: Declared) -> Cell {
 /// them, and whose first element is at 0.
 pub const VECTORS: [u32; 2] = [22, 30];
 
-/// Returns the type that PostgreSQL gives to a column of integers: `int2vector`, `oidvector` or `oid[]`.
-/// `None`:
-/// the column has the type that it has here.
-pub fn integers_oid(origin: ColumnOrigin) -> Option<u32> {
+/// The number of the type `"char"`.
+pub const CHAR: u32 = 18;
+/// The number of the type `name`.
+pub const NAME: u32 = 19;
+
+/// Returns the type that PostgreSQL gives to a column of the catalogs: `int2vector`, `oidvector`, `"char"` or
+/// `name`. `None`: the column has the type that it has here.
+pub fn catalog_type(origin: ColumnOrigin) -> Option<u32> {
     // Tables and views of the schema have greater numbers.
     if i64::from(origin.relation) >= crate::oids::FIRST_TABLE {
         return None;
     }
     let (.., columns) = CATALOGS.iter().find(|own| own.1 == i64::from(origin.relation))?;
     let column = columns.split(", ").nth(usize::from(origin.column).checked_sub(1)?)?;
-    match column.rsplit_once(' ')?.1 {
+    match column.rsplit_once(' ')?.1.trim_start_matches('?') {
         "v" => Some(VECTORS[0]),
         "V" => Some(VECTORS[1]),
-        "?o" => Some(1028),
+        "c" => Some(CHAR),
+        "m" => Some(NAME),
         _ => None,
     }
 }
@@ -370,7 +377,10 @@ pub(super) fn with_columns(
     let (mut columns, mut sources) = (Vec::new(), Vec::new());
     for own in declared {
         let source = known.iter().position(|(name, _)| *name == own.name);
-        let ty = source.map_or(own.ty, |place| known[place].1);
+        let ty = match own.ty {
+            OID | OIDS => own.ty,
+            ty => source.map_or(ty, |place| known[place].1),
+        };
         sources.push(source.ok_or_else(|| unknown(Declared { ty, ..own })));
         columns.push((own.name, ty));
     }

@@ -42,12 +42,11 @@ const OF_TYPES: [(&str, Type); 24] = [
 /// The types of which no column has values: number, name, length, kind and category. The catalogs have
 /// columns
 /// of some of them in PostgreSQL.
-const WITHOUT_VALUES: [(i64, &str, i64, &str, &str); 19] = [
+const WITHOUT_VALUES: [(i64, &str, i64, &str, &str); 18] = [
     (18, "char", 1, "b", "Z"),
     (19, "name", 64, "b", "S"),
     (22, "int2vector", -1, "b", "A"),
     (24, "regproc", 4, "b", "N"),
-    (26, "oid", 4, "b", "N"),
     (30, "oidvector", -1, "b", "A"),
     (705, "unknown", -2, "p", "X"),
     (2202, "regprocedure", 4, "b", "N"),

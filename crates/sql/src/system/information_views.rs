@@ -291,7 +291,7 @@ pub(super) const QUERIES: [(&str, &str); 11] = [
          udt_name, NULL::text AS scope_catalog, NULL::text AS scope_schema, NULL::text AS scope_name, \
          NULL::int AS maximum_cardinality, t.place::text AS dtd_identifier, NULL::text AS \
          parameter_default FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = \
-         p.pronamespace, unnest(coalesce(p.proallargtypes, p.proargtypes)) WITH ORDINALITY AS t (ty, \
+         p.pronamespace, unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) WITH ORDINALITY AS t (ty, \
          place) JOIN pg_catalog.pg_type y ON y.oid = t.ty JOIN pg_catalog.pg_namespace yn ON yn.oid = \
          y.typnamespace WHERE p.pronamespace <> 11 AND coalesce(p.proargmodes[t.place], 'i') <> 't'",
     ),

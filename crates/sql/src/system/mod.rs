@@ -31,7 +31,7 @@ use catalog::{ScalarType, Type};
 use procedure::LiveRelation;
 
 pub(crate) use absent::is_absent;
-pub use catalogs::{VECTORS, integers_oid};
+pub use catalogs::{CHAR, NAME, VECTORS, catalog_type};
 pub(crate) use catalogs::{catalog_names, catalog_oid};
 pub(crate) use comments::PG_CLASS;
 pub use information_schema::DATABASE;
@@ -117,8 +117,10 @@ const INFORMATION: i64 = 13_000;
 
 const BOOL: Type = Type::Scalar(ScalarType::Boolean);
 const INT: Type = Type::Scalar(ScalarType::Integer);
+const OID: Type = Type::Scalar(ScalarType::Oid);
 const TEXT: Type = Type::Scalar(ScalarType::Text);
 const INTS: Type = Type::Array(ScalarType::Integer);
+const OIDS: Type = Type::Array(ScalarType::Oid);
 const TEXTS: Type = Type::Array(ScalarType::Text);
 
 impl Schema {

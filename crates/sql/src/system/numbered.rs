@@ -9,7 +9,7 @@ use catalog::Type;
 use procedure::{BuiltIn, built_ins};
 
 /// The names of functions that PostgreSQL's catalogs refer to, and that no statement can call.
-const HANDLERS: [(i64, &str); 42] = [
+const HANDLERS: [(i64, &str); 44] = [
     (3, "heap_tableam_handler"),
     (330, "bthandler"),
     (34, "namein"),
@@ -48,6 +48,8 @@ const HANDLERS: [(i64, &str); 42] = [
     (1313, "timestamp_out"),
     (1701, "numeric_in"),
     (1702, "numeric_out"),
+    (1798, "oidin"),
+    (1799, "oidout"),
     (2952, "uuid_in"),
     (2953, "uuid_out"),
     (3504, "enum_in"),
@@ -100,6 +102,29 @@ impl Schema {
             }
             _ => return None,
         })
+    }
+
+    /// Returns the ways to write the names of the objects of a type such as `regclass`, each with the
+    /// object's number. The first of equal texts counts.
+    pub(crate) fn object_spellings(&self, ty: &str) -> Vec<(i64, String)> {
+        let names = self.object_names(ty).unwrap_or_default().into_iter();
+        let mut all: Vec<_> = names.flat_map(|(oid, own)| [(oid, own.plain), (oid, own.qualified)]).collect();
+        if ty == "regtype" {
+            let arrays = SCALARS.into_iter().map(|own| (i64::from(type_oids(own).1), super::type_name(own)));
+            all.extend(
+                arrays.flat_map(|(oid, name)| [(oid, format!("_{name}")), (oid, format!("{name}[]"))]),
+            );
+            all.extend(TYPES.iter().map(|own| (own.0, own.1.to_owned())));
+            let enumerations = self.catalog().enumerations().map(|own| own.definition());
+            all.extend(enumerations.map(|own| (i64::from(own.oid) + 1, format!("_{}", own.name))));
+        }
+        let in_system = |own: &(i64, String)| {
+            (own.0 < crate::oids::FIRST_TABLE).then(|| (own.0, format!("pg_catalog.{}", own.1)))
+        };
+        all.extend(all.iter().filter_map(in_system).collect::<Vec<_>>());
+        let mut seen = std::collections::HashSet::new();
+        all.retain(|own| seen.insert(own.1.clone()));
+        all
     }
 
     /// Returns the relations of the schema, with whether each is in `public`.

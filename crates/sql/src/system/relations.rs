@@ -1,6 +1,8 @@
 //! The relations of `pg_catalog` that describe tables and views, with their columns, indexes and constraints.
 
-use super::objects::{action_code, index_column_name, index_expressions, index_places, places};
+use super::objects::{
+    action_code, in_parentheses, index_column_name, index_expressions, index_places, places,
+};
 use super::qualified::Named;
 use super::types::{TYPES, storage_of, type_modifier, type_oid};
 use super::{BOOL, Cell, INT, INTS, SystemRelation, TEXT, TEXTS};
@@ -316,7 +318,7 @@ impl Schema {
                         .details
                         .condition
                         .as_ref()
-                        .map_or(Cell::Null, |text| self.named(text, false).into()),
+                        .map_or(Cell::Null, |text| self.named(&in_parentheses(text.clone()), false).into()),
                 ]);
             }
         }

@@ -23,6 +23,7 @@ pub fn type_oids(scalar: ScalarType) -> (u32, u32) {
         ScalarType::Jsonb => (3802, 3807),
         ScalarType::Interval => (1186, 1187),
         ScalarType::Time => (1083, 1183),
+        ScalarType::Oid => (26, 1028),
         ScalarType::Enum(own) => (own.definition().oid, own.definition().oid + 1),
     }
 }
@@ -63,7 +64,7 @@ pub(crate) fn type_named(name: &str) -> Option<ScalarType> {
 }
 
 /// All types without a modifier.
-pub const SCALARS: [ScalarType; 18] = [
+pub const SCALARS: [ScalarType; 19] = [
     ScalarType::SmallInt,
     ScalarType::Integer,
     ScalarType::BigInt,
@@ -82,16 +83,18 @@ pub const SCALARS: [ScalarType; 18] = [
     ScalarType::Jsonb,
     ScalarType::Interval,
     ScalarType::Time,
+    ScalarType::Oid,
 ];
 
 /// All types: OID, name in the system catalogs, name in SQL, size of a value in bytes, category.
-pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 18] = [
+pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 19] = [
     (16, "bool", "boolean", 1, "B"),
     (17, "bytea", "bytea", -1, "U"),
     (20, "int8", "bigint", 8, "N"),
     (21, "int2", "smallint", 2, "N"),
     (23, "int4", "integer", 4, "N"),
     (25, "text", "text", -1, "S"),
+    (26, "oid", "oid", 4, "N"),
     (114, "json", "json", -1, "U"),
     (701, "float8", "double precision", 8, "N"),
     (1042, "bpchar", "character", -1, "S"),
@@ -114,7 +117,7 @@ pub(super) fn storage_of(oid: i64) -> (&'static str, &'static str) {
         16 | 2950 => ("p", "c"),
         21 => ("p", "s"),
         20 | 701 | 1114 | 1184 => ("p", "d"),
-        23 | 1082 => ("p", "i"),
+        23 | 26 | 1082 => ("p", "i"),
         1700 => ("m", "i"),
         _ => ("x", "i"),
     }
@@ -125,7 +128,10 @@ pub(super) fn text_function(name: &str, kind: &str, direction: &str) -> String {
     match (kind, name) {
         ("e", _) => format!("enum_{direction}"),
         (_, array) if array.starts_with('_') => format!("array_{direction}"),
-        (_, "bool" | "bytea" | "int2" | "int4" | "int8" | "text" | "float8" | "bpchar" | "varchar") => {
+        (
+            _,
+            "bool" | "bytea" | "oid" | "int2" | "int4" | "int8" | "text" | "float8" | "bpchar" | "varchar",
+        ) => {
             format!("{name}{direction}")
         }
         _ => format!("{name}_{direction}"),

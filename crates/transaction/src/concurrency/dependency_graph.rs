@@ -35,6 +35,10 @@ impl Concurrency for DependencyGraph {
         workspace.check_foreign(row)
     }
 
+    fn share(&self, workspace: &mut Workspace, _: TableId, row: Handle) -> Result<(), Failure> {
+        workspace.check_foreign_writer(row)
+    }
+
     fn collide(&self, workspace: &mut Workspace, row: Handle) -> Result<(), Failure> {
         workspace.check_foreign(row)
     }

@@ -166,6 +166,12 @@ pub trait Concurrency: Sync + fmt::Debug {
     /// As `read`.
     fn write(&self, workspace: &mut Workspace, table: TableId, row: Handle) -> Result<(), Failure>;
 
+    /// The transaction selects a row FOR SHARE.
+    ///
+    /// # Errors
+    /// As `read`.
+    fn share(&self, workspace: &mut Workspace, table: TableId, row: Handle) -> Result<(), Failure>;
+
     /// Another row has a key that the transaction asks for: the answer follows from that row, which another
     /// transaction may be about to change.
     ///

@@ -7,6 +7,7 @@
 //! Held by: `crates/reprise/tests/suite/serializability.rs` and `interleaved.rs`.
 
 use super::Concurrency;
+use crate::holds::Mode;
 use crate::workspace::{Holding, Link, Read};
 use crate::{Tables, Workspace};
 use catalog::{CommitOrder, TableId};
@@ -29,9 +30,9 @@ impl Concurrency for Optimistic {
     /// that can't be run again waits before it reads a row that another one is about to change.
     fn read(&self, workspace: &mut Workspace, row: Handle) -> Result<(), Failure> {
         match workspace.held.holding {
-            Holding::Read => take(workspace, row),
+            Holding::Read => take(workspace, row, Mode::EXCLUSIVE),
             Holding::Written if workspace.heeds_heat_of(row) => {
-                let taken = take(workspace, row);
+                let taken = take(workspace, row, Mode::EXCLUSIVE);
                 workspace.held.was_hot = taken.is_err();
                 taken
             }
@@ -46,7 +47,14 @@ impl Concurrency for Optimistic {
     fn write(&self, workspace: &mut Workspace, _: TableId, row: Handle) -> Result<(), Failure> {
         match workspace.held.holding {
             Holding::Nothing => workspace.check_foreign(row),
-            Holding::Written | Holding::Read => take(workspace, row),
+            Holding::Written | Holding::Read => take(workspace, row, Mode::EXCLUSIVE),
+        }
+    }
+
+    fn share(&self, workspace: &mut Workspace, _: TableId, row: Handle) -> Result<(), Failure> {
+        match workspace.held.holding {
+            Holding::Nothing => workspace.check_foreign_writer(row),
+            Holding::Written | Holding::Read => take(workspace, row, Mode::SHARED),
         }
     }
 
@@ -88,8 +96,8 @@ impl Concurrency for Optimistic {
 ///
 /// # Errors
 /// `Conflict::Read` when the holder before has written what the transaction has read of the row.
-fn take(workspace: &mut Workspace, row: Handle) -> Result<(), Failure> {
-    workspace.take_hold(row)?;
+fn take(workspace: &mut Workspace, row: Handle, mode: Mode) -> Result<(), Failure> {
+    workspace.take_hold(row, mode)?;
     let now = workspace.record(row);
     let is_fresh = |read: &Read| {
         let is_same = read.record != row || now.is_state(read.state);

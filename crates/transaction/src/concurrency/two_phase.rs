@@ -66,6 +66,10 @@ impl Concurrency for TwoPhase {
         lock_row(workspace, table, row, Mode::EXCLUSIVE)
     }
 
+    fn share(&self, workspace: &mut Workspace, table: TableId, row: Handle) -> Result<(), Failure> {
+        lock_row(workspace, table, row, Mode::SHARED)
+    }
+
     fn add_key(
         &self,
         workspace: &mut Workspace,

@@ -9,8 +9,8 @@ use super::write_set::Action;
 use crate::on_demand::{Intent, Place};
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use procedure::{
-    Conflict, DataAccess, EncodedRow, Failure, LookAhead, NestedScans, ScanRange, SqlError,
-    TransactionControl,
+    Conflict, DataAccess, EncodedRow, Failure, HoldStrength, LookAhead, NestedScans, ScanRange,
+    SkippingSearch, SqlError, TransactionControl,
 };
 use std::sync::Arc;
 use storage::{Handle, look_again};
@@ -23,7 +23,7 @@ impl DataAccess for Workspace {
 
     #[inline]
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Handle>, Failure> {
-        if self.is_locking {
+        if self.is_locking && !self.skips(table.id) {
             let range = ScanRange { index: 0, lower: key, upper: Some(key), backward: false };
             self.discipline.look(self, table, range)?;
         }
@@ -57,7 +57,7 @@ impl DataAccess for Workspace {
     }
 
     fn open_scan(&mut self, table: &Table, range: ScanRange<'_>) -> Result<(), Failure> {
-        if self.is_locking {
+        if self.is_locking && !self.skips(table.id) {
             self.discipline.look(self, table, range)?;
         }
         self.tables.recover(
@@ -86,7 +86,7 @@ impl DataAccess for Workspace {
                     continue;
                 }
                 if self.scans.current.index > 0 {
-                    if self.is_locking {
+                    if self.is_locking && !self.skips(table) {
                         self.discipline.find_in(self, table, handle)?;
                     }
                     self.before_read(handle)?;
@@ -366,11 +366,37 @@ impl TransactionControl for Workspace {
         self.set_never_waits(never_waits);
     }
 
-    fn hold(&mut self, table: TableId, row: Handle) -> Result<(), Failure> {
-        match self.writes.find(row) {
-            Some(_) => Ok(()),
-            None => self.discipline.write(self, table, row),
+    fn hold(&mut self, table: TableId, row: Handle, strength: HoldStrength) -> Result<(), Failure> {
+        match (self.writes.find(row), strength) {
+            (Some(_), _) => Ok(()),
+            (None, HoldStrength::Exclusive) => self.discipline.write(self, table, row),
+            (None, HoldStrength::Shared) => self.discipline.share(self, table, row),
         }
+    }
+
+    fn begin_skipping(&mut self, search: SkippingSearch<'_>) {
+        self.begin_search(search);
+    }
+
+    fn hold_unless_locked(
+        &mut self,
+        table: TableId,
+        row: Handle,
+        strength: HoldStrength,
+    ) -> Result<bool, Failure> {
+        self.hold_found(table, row, strength)
+    }
+
+    fn pause_skipping(&mut self) {
+        self.pause_search();
+    }
+
+    fn resume_skipping(&mut self) {
+        self.resume_search();
+    }
+
+    fn end_skipping(&mut self) {
+        self.end_search();
     }
 
     fn begin_part(&mut self) {

@@ -144,6 +144,15 @@ impl Workspace {
         }
     }
 
+    /// Lets a lock go that the transaction was refused: it does not wait for it.
+    pub(super) fn forget_blocker(&mut self) {
+        if let Some(Blocker::Lock { name, .. }) = self.held.blocker.take()
+            && self.held.rows.last() == Some(&name)
+        {
+            self.held.rows.pop();
+        }
+    }
+
     /// Lets the rows go that it holds since it held a number of rows.
     #[inline]
     pub(super) fn release_holds_from(&mut self, count: usize) {
@@ -182,7 +191,8 @@ impl Workspace {
     #[inline]
     pub(super) fn before_read(&mut self, row: Handle) -> Result<(), Failure> {
         // Most transactions neither hold rows nor wait in place.
-        if self.held.holding == Holding::Nothing && self.held.waits_in_place.is_none() {
+        if self.held.holding == Holding::Nothing && self.held.waits_in_place.is_none() || self.is_searching()
+        {
             return Ok(());
         }
         self.discipline.read(self, row)
@@ -198,6 +208,14 @@ impl Workspace {
     pub(crate) fn check_foreign(&mut self, row: Handle) -> Result<(), Failure> {
         while self.tables.holds.is_foreign(row.address(), self.worker.slot()) {
             self.blocked_by_lock(row.address(), Mode::EXCLUSIVE)?;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that no other transaction holds a row in order to write it.
+    pub(crate) fn check_foreign_writer(&mut self, row: Handle) -> Result<(), Failure> {
+        while self.tables.holds.is_foreign_in(row.address(), Mode::SHARED, self.worker.slot()) {
+            self.blocked_by_lock(row.address(), Mode::SHARED)?;
         }
         Ok(())
     }
@@ -221,8 +239,8 @@ impl Workspace {
     }
 
     /// Holds a row for the transaction.
-    pub(crate) fn take_hold(&mut self, row: Handle) -> Result<(), Failure> {
-        self.take_lock(row.address(), Mode::EXCLUSIVE)
+    pub(crate) fn take_hold(&mut self, row: Handle, mode: Mode) -> Result<(), Failure> {
+        self.take_lock(row.address(), mode)
     }
 
     /// Locks a granule for the transaction, unless it has done so.

@@ -16,6 +16,7 @@ mod looks;
 mod reads;
 mod savepoint;
 mod scans;
+mod skipping;
 mod sums;
 mod write_set;
 
@@ -100,6 +101,9 @@ pub struct Workspace {
     secondary_key: Vec<u8>,
     /// The key of a row that the discipline locks.
     pub(crate) lock_key: Vec<u8>,
+    /// The searches that leave out rows which other transactions hold. One that was begun later is for a
+    /// result of those before it.
+    searches: Vec<skipping::Search>,
     /// The table whose rows the statement in hand looks for in order to write them.
     pub(crate) writes_to: Option<TableId>,
     scratch: Arena,
@@ -157,6 +161,7 @@ impl Workspace {
             key: Vec::new(),
             secondary_key: Vec::new(),
             lock_key: Vec::new(),
+            searches: Vec::new(),
             writes_to: None,
             scratch: Arena::default(),
             order: Vec::new(),
@@ -266,6 +271,7 @@ impl Workspace {
         self.parts.clear();
         self.reads_at_most = usize::MAX;
         self.writes_to = None;
+        self.searches.clear();
         self.worker.stay();
     }
 

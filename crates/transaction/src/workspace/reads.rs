@@ -79,6 +79,23 @@ impl ReadSet {
         self.rows.truncate(length);
     }
 
+    /// Notes a read that was noted before.
+    pub(crate) fn push_again(&mut self, read: Read) {
+        self.rows.push(read);
+    }
+
+    /// Forgets some of the reads from a position on.
+    pub(crate) fn retain_since(&mut self, position: usize, stays: impl Fn(&Read) -> bool) {
+        let mut kept = position;
+        for place in position..self.rows.len() {
+            if stays(&self.rows[place]) {
+                self.rows.swap(kept, place);
+                kept += 1;
+            }
+        }
+        self.rows.truncate(kept);
+    }
+
     /// Returns the reads from a position on.
     pub(crate) fn since(&self, position: usize) -> &[Read] {
         &self.rows[position..]

@@ -51,6 +51,12 @@ pub(super) static ARRAYS: &[BuiltIn] = &[
         Ok(Datum::boolean(has_common))
     }),
     BuiltIn::of("cardinality", &[ANY_ARRAY], INT4, |call| Ok(Datum::Int(call.elements(0).len() as i64))),
+    BuiltIn::new(
+        "generate_subscripts",
+        &[ANY_ARRAY, INT4],
+        INT4,
+        Form::Rows(TableFunction::Series(SeriesOf::Integers)),
+    ),
     series(&[INT4, INT4], INT4, SeriesOf::Integers),
     series(&[INT4, INT4, INT4], INT4, SeriesOf::Integers),
     series(&[INT8, INT8], INT8, SeriesOf::Integers),

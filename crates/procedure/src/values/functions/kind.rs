@@ -51,6 +51,7 @@ impl Kind {
     pub(crate) const TIMESTAMPTZ: Self = Self::scalar(ScalarType::Timestamptz);
     pub(crate) const INTERVAL: Self = Self::scalar(ScalarType::Interval);
     pub(crate) const TIME: Self = Self::scalar(ScalarType::Time);
+    pub(crate) const OID: Self = Self::scalar(ScalarType::Oid);
     pub(crate) const JSON: Self = Self::scalar(ScalarType::Json);
     pub(crate) const JSONB: Self = Self::scalar(ScalarType::Jsonb);
     pub(crate) const TEXTS: Self = Self::Of(Type::Array(ScalarType::Text));

@@ -157,6 +157,7 @@ pub(super) static SESSION: &[BuiltIn] = &[
     session("pg_operator_is_visible", &[OID], BOOL),
     session("pg_opfamily_is_visible", &[OID], BOOL),
     session("pg_partition_ancestors", &[RELATION], RELATION),
+    live("pg_notify", &[TEXT, TEXT], TEXT, LiveFunction::Notify).taking_null(),
     live("pg_postmaster_start_time", &[], TIME, LiveFunction::StartTime),
     session("pg_relation_is_publishable", &[RELATION], BOOL),
     live("pg_relation_size", &[RELATION], INT8, LiveFunction::TableSize),
