@@ -1,6 +1,6 @@
 //! Transactions of several statements: their begin, statements, savepoints and end.
 
-use super::staged::Staged;
+use super::staged::{Staged, StagedMark};
 use super::{Access, Session, read_only};
 use crate::worker::{Recorded, Request, serialization_failure};
 use crate::{Commit, Error};
@@ -8,7 +8,7 @@ use catalog::now_us;
 use logging::Commit as CommitPoint;
 use procedure::{Call, Conflict, Failure, Procedure, SqlError};
 use storage::Snapshot;
-use transaction::{CommitError, Holding, LoggedBy, Savepoint};
+use transaction::{CommitError, Holding, LoggedBy, Savepoint, Tables};
 
 /// The state of a session's transaction of several statements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -30,8 +30,8 @@ struct NamedSavepoint {
     name: String,
     /// `None` in a READ ONLY transaction.
     savepoint: Option<Savepoint>,
-    /// Number of definitions that the transaction had changed at the savepoint.
-    definitions: usize,
+    /// The definitions that the transaction had changed at the savepoint; `None` if there were none.
+    definitions: Option<Box<StagedMark>>,
     /// The access mode of the transaction at the savepoint.
     access: Access,
 }
@@ -48,6 +48,8 @@ pub(super) struct Block {
     snapshot: Option<Snapshot>,
     /// The changed definitions; `None` if there are none.
     pub(super) staged: Option<Box<Staged>>,
+    /// Earlier private tables, which the transaction may have observed; first those that it had found.
+    pub(super) retired: Vec<Tables>,
     /// Savepoints, oldest first.
     savepoints: Vec<NamedSavepoint>,
     /// Size of the read set, in rows and index leaves, when it was last valid.
@@ -144,7 +146,7 @@ impl Session {
             return Ok(self.must_be_durable());
         }
         if let Some(staged) = block.staged {
-            return self.commit_staged(&staged);
+            return self.commit_staged(staged, block.retired);
         }
         let worker = &mut self.worker;
         if !worker.workspace.writes_anything() && worker.workspace.observations() == block.checked {
@@ -192,6 +194,7 @@ impl Session {
         if block.staged.is_some() {
             self.worker.refresh();
         }
+        self.free_private(&block.retired);
     }
 
     /// Makes an open transaction a failed one, because a statement of it has failed or was refused.
@@ -237,7 +240,7 @@ impl Session {
         self.begin_in_block()?;
         let name = name.to_owned();
         let savepoint = self.block.snapshot.is_none().then(|| self.worker.workspace.set_savepoint());
-        let definitions = self.block.staged.as_ref().map_or(0, |staged| staged.len());
+        let definitions = self.mark_staged();
         self.block.savepoints.push(NamedSavepoint {
             name,
             savepoint,
@@ -268,18 +271,16 @@ impl Session {
     /// ROLLBACK TO SAVEPOINT: undoes all later changes, and the transaction continues.
     ///
     /// # Errors
-    /// `3B001`: there is no such savepoint. `0A000`: definitions have changed since the savepoint.
+    /// `3B001`: there is no such savepoint.
     pub fn roll_back_to_savepoint(&mut self, name: &str) -> Result<(), Error> {
         let index = self.find_savepoint(name)?;
-        let NamedSavepoint { savepoint, definitions, access, .. } = self.block.savepoints[index];
-        if self.block.staged.as_ref().map_or(0, |staged| staged.len()) != definitions {
-            let message = "rolling back a change of definitions to a savepoint is not supported";
-            return Err(SqlError::new("0A000", message).with_hint("Roll the whole transaction back.").into());
-        }
         self.block.savepoints.truncate(index + 1);
+        let NamedSavepoint { savepoint, ref definitions, access, .. } = self.block.savepoints[index];
+        let definitions = definitions.clone();
         if let Some(savepoint) = savepoint {
             self.worker.workspace.roll_back_to(savepoint);
         }
+        self.roll_back_staged(definitions.as_deref());
         self.block.state = TransactionState::Open;
         self.block.access = access;
         Ok(())
@@ -320,13 +321,9 @@ impl Session {
         if self.block.access == Access::ReadOnly && !procedure.read_only {
             return Err(read_only::refused("a statement that writes"));
         }
-        self.refuse_deferred(procedure)?;
+        self.make_deferred_for(procedure)?;
         if !procedure.read_only {
             self.check_log()?;
-        }
-        if self.block.staged.as_ref().is_some_and(|staged| staged.defers_changes()) {
-            // The text of an EXECUTE could name a table whose change is deferred, so EXECUTE is refused.
-            self.worker.machine.compile_by(None);
         }
         let settings = self.settings();
         loop {
@@ -417,6 +414,9 @@ impl Session {
         self.block.savepoints.clear();
         self.block.snapshot = None;
         self.block.begun = false;
+        if let Some(staged) = &mut self.block.staged {
+            staged.readmit_others();
+        }
     }
 }
 

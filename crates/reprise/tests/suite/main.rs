@@ -31,6 +31,7 @@ mod large_transactions;
 mod locking;
 mod losers;
 mod memory;
+mod migrations;
 mod native;
 mod nesting;
 mod on_demand;

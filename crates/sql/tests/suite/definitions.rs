@@ -181,7 +181,11 @@ fn what_is_not_supported_is_refused_with_line_and_column() {
         ("DROP TABLE u".into(), 1, "42P01"),
         ("LISTEN news".into(), 1, "0A000"),
         ("WITH d AS (DELETE FROM t RETURNING a)\nSELECT count(*) FROM t".into(), 1, "0A000"),
-        ("SELECT 1 FROM t x, t y\nWHERE x.b = '' AND x.a BETWEEN 1 AND y.a = true OR x.b = ''".into(), 2, "0A000"),
+        (
+            "SELECT 1 FROM t x, t y\nWHERE x.b = '' AND x.a BETWEEN 1 AND y.a = true OR x.b = ''".into(),
+            2,
+            "0A000",
+        ),
         ("SELECT (SELECT\nmax(x.a)) FROM t x".into(), 2, "0A000"),
     ];
     for (statement, line, sqlstate) in cases {

@@ -6,6 +6,7 @@
 //! commit (`crate::commit`).
 
 mod access;
+mod apart;
 mod describe;
 mod expected;
 mod holding;
