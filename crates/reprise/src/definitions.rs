@@ -192,7 +192,7 @@ impl Definitions {
         self.changing.load(Ordering::SeqCst)
     }
 
-    /// Returns whether a transaction keeps all others from beginning.
+    /// Returns whether a transaction keeps all other ones from beginning.
     pub(crate) fn is_kept(&self) -> bool {
         self.keeper.load(Ordering::SeqCst) != 0
     }

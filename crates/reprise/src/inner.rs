@@ -57,8 +57,8 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// Locks out maintenance, once no transaction keeps all others from beginning: that transaction may wait
-    /// for maintenance to end.
+    /// Locks out maintenance, once no transaction keeps all other ones from beginning: that transaction may
+    /// wait for maintenance to end.
     ///
     /// # Errors
     /// As `Patience::pause`.

@@ -343,7 +343,8 @@ impl Tables {
     }
 
     /// The database goes on with `next` or with `current`, of which one is the version before the other:
-    /// records of no table of them, as those of a transaction's private tables, are freed with their last user.
+    /// records of no table of them, as those of a transaction's private tables, are freed with their last
+    /// user.
     pub fn give_way_to_both(&self, current: &Self, next: &Self) {
         let has = |tables: &Self, store: &TableStore| {
             tables.by_id(store.definition().id).is_some_and(|own| own.shares_records_with(store))

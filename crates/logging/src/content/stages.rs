@@ -1,8 +1,8 @@
 //! Records of transactions whose definitions and writes take turns: a definition may need the rows that the
 //! transaction wrote before it.
 //!
-//! Payload: time (i64), seed (u64), then stages. A stage: kind (u8: 1 = statements, 2 = writes), length (u32),
-//! then the text of statements, each ended by a semicolon, or writes as in a write-set record.
+//! Payload: time (i64), seed (u64), then stages. A stage: kind (u8: 1 = statements, 2 = writes), length
+//! (u32), then the text of statements, each ended by a semicolon, or writes as in a write-set record.
 //! Invariant: replay runs the stages in their order, and no other transaction between them. Held by:
 //! `crates/reprise/tests/suite/migrations.rs`.
 

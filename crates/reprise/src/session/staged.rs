@@ -7,11 +7,13 @@
 //! transaction has written is copied before its definition changes (`Workspace::set_apart`). One record holds
 //! the definitions and the writes of the transaction, in their order. If another session has changed
 //! definitions meanwhile, the transaction fails with 40001.
-//! Example: `UPDATE t SET b = 0`, `ALTER TABLE t ALTER b SET NOT NULL`, `INSERT INTO t …`, `COMMIT`. 1. The
-//! update is a pending write to `t`. 2. The ALTER waits until no other transaction is open, and none begins
-//! from then on. The update is described for the log; `t` is replaced by a copy with the written rows, and the
-//! copy by a table of the new definition. 3. The insert is a pending write to that. 4. The commit logs update,
-//! ALTER and insert as one record, and publishes the new table; the old one goes.
+//! Example: `UPDATE t SET b = 0`, `ALTER TABLE t ALTER b SET NOT NULL`, `INSERT INTO t …`, `COMMIT`.
+//! 1. The update is a pending write to `t`.
+//! 2. The ALTER waits until no other transaction is open, and none begins from then on. The update is
+//!    described for the log; `t` is replaced by a copy with the written rows, and the copy by a table of the
+//!    new definition.
+//! 3. The insert is a pending write to that.
+//! 4. The commit logs update, ALTER and insert as one record, and publishes the new table; the old one goes.
 //! Invariants: 1. replay finds the rows that a definition has found. 2. while a private table has rows of an
 //! earlier one, no other transaction writes that.
 //! Held by: `crates/reprise/tests/suite/migrations.rs`, `definitions_in_transactions.rs`.
@@ -99,8 +101,8 @@ fn each_effect(effect: &Effect, visit: &mut impl FnMut(&Effect) -> Result<(), Er
 
 /// Returns the indexes of a definition that another one lacks.
 fn indexes_beside<'t>(table: &'t Table, other: &Table) -> impl Iterator<Item = &'t Index> {
-    let others: Vec<_> = other.indexes.iter().map(|index| index.id).collect();
-    table.indexes.iter().filter(move |index| !others.contains(&index.id))
+    let known: Vec<_> = other.indexes.iter().map(|index| index.id).collect();
+    table.indexes.iter().filter(move |index| !known.contains(&index.id))
 }
 
 impl Staged {
@@ -323,7 +325,7 @@ impl Session {
         Ok(())
     }
 
-    /// Waits until no other transaction is open, and keeps others from beginning until this one ends. Makes
+    /// Waits until no other transaction is open, and lets none begin until this one ends. Makes
     /// the deferred changes: there is nothing to wait for any more.
     ///
     /// # Errors

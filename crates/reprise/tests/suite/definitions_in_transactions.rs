@@ -294,7 +294,7 @@ fn other_transactions_wait_for_a_changed_table() {
             let reading = scope.spawn(move || numbers(&mut other, "SELECT id FROM old ORDER BY id"));
             std::thread::sleep(std::time::Duration::from_millis(100));
             assert!(!reading.is_finished());
-            // A checkpoint does not wait for the open transaction, and the transaction not for others.
+            // A checkpoint does not wait for the open transaction, and the transaction not for it.
             database.checkpoint().unwrap();
             match ends_well {
                 true => drop(session.commit().unwrap()),

@@ -1,5 +1,5 @@
-//! Definitions and statements that take turns in one transaction, as migrations write them: random ones come to
-//! what the same statements come to one by one, by every log and method.
+//! Definitions and statements that take turns in one transaction, as migrations write them: random ones come
+//! to what the same statements come to one by one, by every log and method.
 
 use crate::common::{Durably as _, recovered_digest_of, scheme_of, seeds, small};
 use rand::rngs::SmallRng;
@@ -28,8 +28,8 @@ fn name<'n>(rng: &mut SmallRng, names: &[&'n str]) -> &'n str {
     names[rng.random_range(0..names.len())]
 }
 
-/// The order of columns changes with the definitions, so writes name them. What does not exist any more, or not
-/// yet, makes statements fail, in both ways of running them.
+/// The order of columns changes with the definitions, so writes name them. What does not exist any more, or
+/// not yet, makes statements fail, in both ways of running them.
 fn random_write(rng: &mut SmallRng) -> String {
     let (id, other, number) = (rng.random_range(1..9), rng.random_range(1..9), rng.random_range(0..4) * 10);
     match rng.random_range(0..13) {

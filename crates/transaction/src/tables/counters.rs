@@ -101,7 +101,7 @@ impl Counters {
         CounterPlaces(self.lock().clone())
     }
 
-    /// Counts the sequences again that were counted before, and no others. Those that are counted still go on
+    /// Counts the sequences again that were counted before, and no other ones. Those counted still go on
     /// from where they stand, as no number is given twice.
     pub fn go_back_to(&self, before: &CounterPlaces) {
         let mut sequences = self.lock();

@@ -4,8 +4,8 @@
 //! by a copy that has them as rows, in the tables of this transaction alone. The writes stay in the write set
 //! as writes to the table before, which is set aside: a rollback undoes them there, through the indexes under
 //! which they were made.
-//! Invariants: 1. the copy has the rows that the transaction sees. 2. the entries of the write set name a table
-//! with the indexes under which they were made. Held by: `crates/reprise/tests/suite/migrations.rs`.
+//! Invariants: 1. the copy has the rows that the transaction sees. 2. the entries of the write set name a
+//! table with the indexes under which they were made. Held by: `crates/reprise/tests/suite/migrations.rs`.
 //! Not here: which definitions need this, and the log (`reprise`).
 
 use super::Workspace;
