@@ -40,7 +40,7 @@ pub use json::{
 pub use key::{encode_datum, successor};
 pub use row::{ChangedWord, ColumnKind, ColumnSlot, RowLayout, VARIABLE_ALIGNMENT, words_of};
 pub use schema::{
-    Catalog, CatalogError, Column, ForeignKey, Identity, Index, IndexDetails, NewIndex, NewTable,
+    Catalog, CatalogError, Column, Deferral, ForeignKey, Identity, Index, IndexDetails, NewIndex, NewTable,
     ReferenceAction, Table,
 };
 pub use sequence::{Sequence, SequencePlace};

@@ -131,6 +131,29 @@ pub enum ReferenceAction {
     SetDefault,
 }
 
+/// When a constraint is checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum Deferral {
+    /// At the end of each statement: NOT DEFERRABLE.
+    #[default]
+    Never,
+    /// At the end of each statement, unless the transaction defers it: DEFERRABLE.
+    Immediate,
+    /// At the end of the transaction, unless it asks for a check before: DEFERRABLE INITIALLY DEFERRED.
+    Deferred,
+}
+
+impl Deferral {
+    /// Returns the clause of the constraint's definition, with a space before it; empty if there is none.
+    pub fn clause(self) -> &'static str {
+        match self {
+            Self::Never => "",
+            Self::Immediate => " DEFERRABLE",
+            Self::Deferred => " DEFERRABLE INITIALLY DEFERRED",
+        }
+    }
+}
+
 /// FOREIGN KEY.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ForeignKey {
@@ -146,6 +169,9 @@ pub struct ForeignKey {
     pub on_delete: ReferenceAction,
     /// The action when a referenced row's key changes.
     pub on_update: ReferenceAction,
+    /// When rows are checked. Images of earlier releases have none.
+    #[serde(default)]
+    pub deferral: Deferral,
 }
 
 /// A table.

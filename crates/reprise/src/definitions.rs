@@ -8,9 +8,10 @@
 //! `crates/reprise/tests/suite/definitions.rs`.
 
 use crate::Error;
+use catalog::Deferral;
 use logging::content::StatementRecord;
 use native::Compiler;
-use procedure::{Effect, Interrupts, Procedure, SqlError};
+use procedure::{Effect, ForeignKeys, Interrupts, Procedure, SqlError};
 use sql::Schema;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -60,13 +61,20 @@ pub(crate) struct Version {
     pub(crate) schema: Schema,
     pub(crate) tables: Tables,
     pub(crate) procedures: HashMap<String, Arc<Procedure>>,
+    /// All foreign keys, if some can be checked at the end of a transaction.
+    pub(crate) deferrable: Option<Arc<ForeignKeys>>,
 }
 
 impl Version {
     pub(crate) fn new(number: u64, schema: Schema, tables: Tables) -> Self {
         let procedures = schema.procedures();
         let procedures = procedures.map(|known| (known.name.clone(), Arc::clone(known))).collect();
-        Self { number, schema, tables, procedures }
+        let can_be_deferred = schema
+            .catalog()
+            .tables()
+            .any(|table| table.foreign_keys.iter().any(|key| key.deferral != Deferral::Never));
+        let deferrable = schema.foreign_keys().filter(|_| can_be_deferred).cloned();
+        Self { number, schema, tables, procedures, deferrable }
     }
 
     /// Compiles the procedures that are not compiled yet.

@@ -8,7 +8,8 @@ use crate::sequence::{sequence_name, sequence_of, sequence_options, sequence_tab
 use crate::source::Source;
 use crate::types::{check_width, first_free, made_name, object_name, short};
 use catalog::{
-    Column, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table, TableId,
+    Column, Deferral, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table,
+    TableId,
 };
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
@@ -203,14 +204,15 @@ impl<'a> TableBuilder<'a> {
                 self.uniques.push((name, vec![place]));
             }
             ast::ColumnConstraint::ReferencesConstraint(references) => {
-                self.refuse_options(references.constraint_options(), references.match_type())?;
-                let key = self.foreign_key(
+                let deferral = self.deferral(references.constraint_options(), references.match_type())?;
+                let mut key = self.foreign_key(
                     constraint_name(references.constraint_name_clause()),
                     vec![place],
                     references.table(),
                     references.referential_actions(),
                     node,
                 )?;
+                self.defer(&mut key, deferral, references.referential_actions())?;
                 let column = references.column().map(|name| vec![ast::normalize_name_node(name.syntax())]);
                 self.references.push((key, column, node.clone()));
             }
@@ -285,7 +287,7 @@ impl<'a> TableBuilder<'a> {
             }
             ast::TableConstraint::CheckConstraint(check) => self.check(check),
             ast::TableConstraint::ForeignKeyConstraint(foreign) => {
-                self.refuse_options(foreign.constraint_options(), foreign.match_type())?;
+                let deferral = self.deferral(foreign.constraint_options(), foreign.match_type())?;
                 let own = self.binder.part(foreign.from_columns(), node)?;
                 let own = own.syntax().descendants().filter(|own| ast::ColumnNameRef::can_cast(own.kind()));
                 let columns = self.places(own)?;
@@ -293,13 +295,14 @@ impl<'a> TableBuilder<'a> {
                     let names = list.syntax().descendants().filter_map(ast::ColumnNameRef::cast);
                     names.map(|own| ast::normalize_name_node(own.syntax())).collect()
                 });
-                let key = self.foreign_key(
+                let mut key = self.foreign_key(
                     constraint_name(foreign.constraint_name_clause()),
                     columns,
                     foreign.table_name_ref(),
                     foreign.referential_actions(),
                     node,
                 )?;
+                self.defer(&mut key, deferral, foreign.referential_actions())?;
                 self.references.push((key, parent, node.clone()));
                 Ok(())
             }
@@ -307,9 +310,57 @@ impl<'a> TableBuilder<'a> {
         }
     }
 
+    /// Returns when a foreign key is checked.
+    fn deferral(
+        &self,
+        options: ast::AstChildren<ast::ConstraintOption>,
+        match_type: Option<ast::MatchType>,
+    ) -> Result<Deferral, StatementError> {
+        use ast::ConstraintOption as Option;
+        let (mut is_deferrable, mut is_deferred, mut rest) = (None, false, Vec::new());
+        for option in options {
+            match &option {
+                Option::DeferrableConstraintOption(_) => is_deferrable = Some(true),
+                Option::NotDeferrableConstraintOption(_) => is_deferrable = Some(false),
+                Option::InitiallyDeferredConstraintOption(_) => is_deferred = true,
+                _ => rest.push(option.clone()),
+            }
+            if is_deferred && is_deferrable == Some(false) {
+                let message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
+                return Err(self.binder.error(option.syntax(), SqlError::new("42601", message)));
+            }
+        }
+        self.refuse_options(rest.into_iter(), match_type)?;
+        Ok(match (is_deferrable, is_deferred) {
+            (_, true) => Deferral::Deferred,
+            (Some(true), false) => Deferral::Immediate,
+            (_, false) => Deferral::Never,
+        })
+    }
+
+    /// Sets when a foreign key is checked.
+    fn defer(
+        &self,
+        key: &mut ForeignKey,
+        deferral: Deferral,
+        mut actions: ast::AstChildren<ast::ReferentialAction>,
+    ) -> Result<(), StatementError> {
+        // RESTRICT is checked at once, unlike NO ACTION, and both are one action here.
+        let restricts = |own: &ast::ReferentialAction| {
+            own.syntax().descendants().any(|part| ast::Restrict::can_cast(part.kind()))
+        };
+        if deferral != Deferral::Never
+            && let Some(action) = actions.find(restricts)
+        {
+            return Err(self.binder.unsupported(action.syntax(), "RESTRICT of a deferrable constraint"));
+        }
+        key.deferral = deferral;
+        Ok(())
+    }
+
     fn refuse_options(
         &self,
-        mut options: ast::AstChildren<ast::ConstraintOption>,
+        mut options: impl Iterator<Item = ast::ConstraintOption>,
         match_type: Option<ast::MatchType>,
     ) -> Result<(), StatementError> {
         let is_plain = |option: &ast::ConstraintOption| {
@@ -381,7 +432,8 @@ impl<'a> TableBuilder<'a> {
         let base = format!("{}_{}_fkey", self.short_name(), names.join("_"));
         let name = self.constraint_name(name, &base, node)?;
         let (parent, parent_columns) = (object_name(&path), Vec::new());
-        Ok(ForeignKey { name, columns, parent, parent_columns, on_delete, on_update })
+        let deferral = Deferral::Never;
+        Ok(ForeignKey { name, columns, parent, parent_columns, on_delete, on_update, deferral })
     }
 
     /// Returns the table's name without its schema. Generated names begin with it.

@@ -10,7 +10,7 @@ use crate::binder::{Binder, Typed};
 use crate::plan::Bound;
 use crate::query::{BoundRows, Work};
 use crate::trigger::Triggered;
-use catalog::Type;
+use catalog::{Deferral, Type};
 use procedure::query::{Delete, Insert, JoinKind, Plan, RowRules, Update};
 use procedure::{
     Access, Aggregate, AggregateFunction, Cast, Choice, Expression, Function, OperationKind, Path, Register,
@@ -306,7 +306,9 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Option<Lowered> {
         let Insert { input, table, values, registers, rules, conflict, triggers, .. } = insert;
-        let references_itself = table.foreign_keys.iter().any(|key| key.parent == table.name);
+        // Whether a deferrable key is checked here depends on the transaction.
+        let references_itself =
+            table.foreign_keys.iter().any(|key| key.parent == table.name || key.deferral != Deferral::Never);
         if conflict.is_some() || references_itself || rules.calls.is_some() {
             return None;
         }

@@ -4,6 +4,7 @@ use crate::StatementError;
 use crate::advisory_functions::AdvisoryCall;
 use crate::binder::Binder;
 use crate::copy::Copy;
+use crate::deferral::SetConstraints;
 use crate::evaluated::Arguments;
 use crate::filled::Filled;
 use crate::nameless::{Compiled, compile_arguments, compile_for_client, compile_statement, parameters_of};
@@ -75,6 +76,8 @@ pub enum Kind {
     RollbackTo(String),
     /// RELEASE of a savepoint.
     Release(String),
+    /// SET CONSTRAINTS.
+    SetConstraints(SetConstraints),
     /// SET, RESET, DISCARD, as text.
     Set,
     /// SHOW.
@@ -253,6 +256,9 @@ impl Schema {
                 let modes = TransactionModes::of_set(own);
                 let is_session = own.session_characteristics().is_some();
                 (if is_session { Kind::SetTransactions(modes) } else { Kind::SetTransaction(modes) }, "SET")
+            }
+            ast::Stmt::SetConstraints(own) => {
+                (Kind::SetConstraints(self.set_constraints(own, source)?), "SET CONSTRAINTS")
             }
             ast::Stmt::Set(_) => (Kind::Set, "SET"),
             ast::Stmt::Reset(_) => (Kind::Set, "RESET"),

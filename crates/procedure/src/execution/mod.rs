@@ -6,6 +6,7 @@ pub(crate) mod access;
 pub(crate) mod ahead;
 pub(crate) mod code;
 pub(crate) mod compiled;
+pub(crate) mod constraint_modes;
 pub(crate) mod control;
 pub(crate) mod cursors;
 pub(crate) mod ended;

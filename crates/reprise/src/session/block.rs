@@ -6,7 +6,7 @@ use crate::worker::{Recorded, Request, serialization_failure};
 use crate::{Commit, Error};
 use catalog::now_us;
 use logging::Commit as CommitPoint;
-use procedure::{Call, Conflict, Failure, Procedure, SqlError};
+use procedure::{Call, Conflict, ConstraintModes, Failure, Procedure, SqlError};
 use storage::Snapshot;
 use transaction::{CommitError, Holding, LoggedBy, Savepoint, Tables};
 
@@ -32,6 +32,8 @@ struct NamedSavepoint {
     savepoint: Option<Savepoint>,
     /// The definitions that the transaction had changed at the savepoint; `None` if there were none.
     definitions: Option<Box<StagedMark>>,
+    /// SET CONSTRAINTS up to the savepoint.
+    constraint_modes: ConstraintModes,
     /// The access mode of the transaction at the savepoint.
     access: Access,
 }
@@ -100,6 +102,7 @@ impl Session {
             return Err(SqlError::new("25001", message).into());
         }
         self.begin_answer();
+        self.forget_constraint_modes();
         self.block = Block { state: TransactionState::Open, access: self.access, ..Block::default() };
         Ok(())
     }
@@ -141,6 +144,10 @@ impl Session {
     }
 
     pub(super) fn commit_open(&mut self) -> Result<CommitPoint, Error> {
+        if self.block.begun && self.block.snapshot.is_none() {
+            self.check_deferred().inspect_err(|_| self.rollback())?;
+        }
+        self.forget_constraint_modes();
         let block = std::mem::take(&mut self.block);
         if !block.begun || block.snapshot.is_some() {
             return Ok(self.must_be_durable());
@@ -186,6 +193,7 @@ impl Session {
     /// # Ok(()) }
     /// ```
     pub fn rollback(&mut self) {
+        self.forget_constraint_modes();
         let block = std::mem::take(&mut self.block);
         if block.begun {
             self.worker.workspace.rollback_if_running();
@@ -245,6 +253,7 @@ impl Session {
             name,
             savepoint,
             definitions,
+            constraint_modes: self.worker.machine.services.constraint_modes.clone(),
             access: self.block.access,
         });
         Ok(())
@@ -280,6 +289,8 @@ impl Session {
         if let Some(savepoint) = savepoint {
             self.worker.workspace.roll_back_to(savepoint);
         }
+        let modes = self.block.savepoints[index].constraint_modes.clone();
+        self.worker.machine.services.constraint_modes = modes;
         self.roll_back_staged(definitions.as_deref());
         self.block.state = TransactionState::Open;
         self.block.access = access;

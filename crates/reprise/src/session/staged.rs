@@ -205,6 +205,7 @@ impl Session {
     ) -> Result<(), Error> {
         match effect {
             Effect::DropTable(table) if self.worker.workspace.has_written(table.id) => {
+                self.refuse_pending_checks(table.id, "DROP TABLE")?;
                 // Nothing of its rows remains, so no log needs them.
                 self.worker.workspace.set_aside(table.id);
             }
@@ -278,6 +279,7 @@ impl Session {
 
     /// Describes the writes to a table for the log, and goes on with a copy of it.
     fn set_apart(&mut self, table: TableId, writes: &mut Vec<u8>) -> Result<(), Error> {
+        self.refuse_pending_checks(table, "ALTER TABLE")?;
         self.describe_writes(Some(table), writes);
         self.block.retired.push(self.worker.workspace.tables().clone());
         Ok(self.worker.workspace.set_apart(table)?)

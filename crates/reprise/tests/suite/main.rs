@@ -16,6 +16,7 @@ mod common;
 mod constraints;
 mod contention;
 mod crash_consistency;
+mod deferred;
 mod definitions;
 mod definitions_in_checkpoints;
 mod definitions_in_transactions;

@@ -7,6 +7,7 @@
 
 mod access;
 mod apart;
+mod deferred;
 mod describe;
 mod expected;
 mod holding;
