@@ -7,6 +7,7 @@ mod change;
 mod columns;
 mod datum;
 mod decimal;
+mod deferral;
 mod elements;
 mod encoding;
 mod enumeration;
@@ -28,6 +29,7 @@ pub use canonical::{Family, normalized, write_canonical};
 pub use change::RowChange;
 pub use datum::{Arena, Datum, Mark, Span};
 pub use decimal::{Decimal, DecimalError};
+pub use deferral::Deferral;
 pub use elements::write_elements;
 pub use encoding::{DecodeError, Reader, decode_value, encode_value, put_varint, skip_value};
 pub use enumeration::{EnumLabel, EnumType, Enumeration, LabelPlace};
@@ -40,7 +42,7 @@ pub use json::{
 pub use key::{encode_datum, successor};
 pub use row::{ChangedWord, ColumnKind, ColumnSlot, RowLayout, VARIABLE_ALIGNMENT, words_of};
 pub use schema::{
-    Catalog, CatalogError, Column, Deferral, ForeignKey, Identity, Index, IndexDetails, NewIndex, NewTable,
+    Catalog, CatalogError, Column, ForeignKey, Identity, Index, IndexDetails, NewIndex, NewTable,
     ReferenceAction, Table,
 };
 pub use sequence::{Sequence, SequencePlace};

@@ -4,6 +4,7 @@
 //! Every change of a definition is logged as its statement. A checkpoint holds an image of the catalog, so
 //! the field names below are a file format: a new field needs a default, and no field is renamed.
 
+use crate::deferral::Deferral;
 use crate::{Arena, Datum};
 use crate::{EnumType, Enumeration};
 use crate::{
@@ -129,29 +130,6 @@ pub enum ReferenceAction {
     SetNull,
     /// The referencing columns take their defaults.
     SetDefault,
-}
-
-/// When a constraint is checked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub enum Deferral {
-    /// At the end of each statement: NOT DEFERRABLE.
-    #[default]
-    Never,
-    /// At the end of each statement, unless the transaction defers it: DEFERRABLE.
-    Immediate,
-    /// At the end of the transaction, unless it asks for a check before: DEFERRABLE INITIALLY DEFERRED.
-    Deferred,
-}
-
-impl Deferral {
-    /// Returns the clause of the constraint's definition, with a space before it; empty if there is none.
-    pub fn clause(self) -> &'static str {
-        match self {
-            Self::Never => "",
-            Self::Immediate => " DEFERRABLE",
-            Self::Deferred => " DEFERRABLE INITIALLY DEFERRED",
-        }
-    }
 }
 
 /// FOREIGN KEY.

@@ -183,7 +183,7 @@ impl Reference {
     }
 
     /// Returns whether a row with the referenced key exists.
-    fn is_there<D: NestedScans>(
+    pub(super) fn is_there<D: NestedScans>(
         &self,
         values: &[Datum],
         arena: &mut Arena,
@@ -205,7 +205,7 @@ impl Reference {
     }
 
     /// Returns the rows that reference a key: the number of each row, and all of its columns.
-    fn users<D: NestedScans>(
+    pub(super) fn users<D: NestedScans>(
         &self,
         values: &[Datum],
         arena: &mut Arena,
@@ -574,41 +574,5 @@ impl Acting<'_> {
             return Ok(());
         }
         Err(reference.still_used(self.key, &machine.frame.arena).into())
-    }
-}
-
-impl Reference {
-    /// Returns the error of a referenced row that goes although rows reference it.
-    fn still_used(&self, key: &[Datum], arena: &Arena) -> SqlError {
-        let Self { name, table, parent, parent_columns, .. } = self;
-        let (own, user) = (parent.short_name(), table.short_name());
-        let message = format!(
-            "update or delete on table \"{own}\" violates foreign key constraint \"{name}\" \
-            on table \"{user}\""
-        );
-        let key = parent.key_text(parent_columns, key, arena);
-        let detail = format!("{key} is still referenced from table \"{user}\".");
-        SqlError::new("23503", message).with_detail(detail).with_constraint(table, name)
-    }
-
-    /// Checks a row of the referenced table that a transaction has deleted or given another key, at its end:
-    /// no row references the old key, or another row has it.
-    ///
-    /// # Errors
-    /// `23503`: a row references it. A conflict.
-    pub fn require_unused<D: NestedScans>(
-        &self,
-        row: &[Datum],
-        arena: &mut Arena,
-        data: &mut D,
-    ) -> Result<(), Failure> {
-        let key: Vec<Datum> = self.parent_columns.iter().map(|column| row[*column]).collect();
-        if key.iter().any(|value| value.is_null()) || self.is_there(&key, arena, data)? {
-            return Ok(());
-        }
-        match self.users(&key, arena, data)?.len() {
-            0 => Ok(()),
-            _ => Err(self.still_used(&key, arena).into()),
-        }
     }
 }

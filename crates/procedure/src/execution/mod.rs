@@ -20,6 +20,7 @@ pub(crate) mod machine;
 pub(crate) mod opaque;
 pub(crate) mod operations;
 pub(crate) mod queries;
+mod referenced;
 pub(crate) mod refusal;
 pub(crate) mod rows;
 pub(crate) mod services;

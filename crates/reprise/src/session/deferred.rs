@@ -65,7 +65,7 @@ impl Session {
     pub(super) fn refuse_pending_checks(&self, table: TableId, what: &str) -> Result<(), Error> {
         let Some(keys) = &self.worker.version.deferrable else { return Ok(()) };
         let (workspace, modes) = (&self.worker.workspace, &self.worker.machine.services.constraint_modes);
-        if !workspace.has_deferred(Some(table), keys, modes) {
+        if !workspace.has_deferred(table, keys, modes) {
             return Ok(());
         }
         let name = workspace.tables().store(table).definition().short_name().to_owned();

@@ -21,15 +21,32 @@ struct Written {
 }
 
 impl Workspace {
-    /// Returns whether the transaction has written rows that a deferred constraint concerns, of one table or
-    /// of any.
-    pub fn has_deferred(&self, table: Option<TableId>, keys: &ForeignKeys, modes: &ConstraintModes) -> bool {
-        let concerns = |own: TableId| {
-            let mut references = keys.references_of(own).iter().chain(keys.references_to(own));
-            references.any(|reference| reference.is_deferred(modes))
-        };
-        let is_meant = |own: TableId| table.map_or(!Tables::is_set_aside(own), |table| table == own);
-        self.writes.entries.iter().any(|entry| is_meant(entry.table) && concerns(entry.table))
+    /// Returns whether the transaction has written rows of a table that a deferred foreign key concerns: rows
+    /// with new values of its columns, or rows without the old ones.
+    pub fn has_deferred(&self, table: TableId, keys: &ForeignKeys, modes: &ConstraintModes) -> bool {
+        let deferred = |own: &&Reference| own.is_deferred(modes);
+        let references: Vec<_> = keys.references_of(table).iter().filter(deferred).collect();
+        let users: Vec<_> = keys.references_to(table).iter().filter(deferred).collect();
+        if references.is_empty() && users.is_empty() {
+            return false;
+        }
+        let definition = Arc::clone(self.tables.store(table).definition());
+        let slots = definition.layout.slots();
+        let entries = self.writes.entries.iter().enumerate();
+        entries.filter(|(_, entry)| entry.table == table).any(|(place, entry)| {
+            let changes = |columns: &[usize]| {
+                self.writes.changes(place).any(|own| columns.iter().any(|column| slots[*column] == own.slot))
+            };
+            match entry.action {
+                Action::Insert | Action::Revive => !references.is_empty(),
+                Action::Delete => !users.is_empty(),
+                Action::Update => {
+                    references.iter().any(|own| changes(&own.columns))
+                        || users.iter().any(|own| changes(&own.parent_columns))
+                }
+                Action::Cancel | Action::Unrevive => false,
+            }
+        })
     }
 
     /// Checks the foreign keys that `is_meant` names, for all rows that the transaction has written.
