@@ -14,6 +14,7 @@
 //!    new definition.
 //! 3. The insert is a pending write to that.
 //! 4. The commit logs update, ALTER and insert as one record, and publishes the new table; the old one goes.
+//!
 //! Invariants: 1. replay finds the rows that a definition has found. 2. while a private table has rows of an
 //! earlier one, no other transaction writes that.
 //! Held by: `crates/reprise/tests/suite/migrations.rs`, `definitions_in_transactions.rs`.
