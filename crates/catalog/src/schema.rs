@@ -4,6 +4,7 @@
 //! Every change of a definition is logged as its statement. A checkpoint holds an image of the catalog, so
 //! the field names below are a file format: a new field needs a default, and no field is renamed.
 
+use crate::deferral::Deferral;
 use crate::{Arena, Datum};
 use crate::{EnumType, Enumeration};
 use crate::{
@@ -146,6 +147,9 @@ pub struct ForeignKey {
     pub on_delete: ReferenceAction,
     /// The action when a referenced row's key changes.
     pub on_update: ReferenceAction,
+    /// When rows are checked. Images of earlier releases have none.
+    #[serde(default)]
+    pub deferral: Deferral,
 }
 
 /// A table.

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use catalog::{Reader, RowChange};
 use checkpoint::Manifest;
 use clap::Args;
-use logging::content::{self, Outcome, Record, Side};
+use logging::content::{self, Outcome, Record, Side, Stage};
 use logging::{LogTail, PepochFile, read_device};
 use procedure::Witnessed;
 use reprise::Config;
@@ -123,6 +123,10 @@ fn dump(order: reprise::CommitOrder, record: &Record<'_>) {
             println!("{order} {}", record.definitions.text);
             dump(order, &Record::Writes(record.writes));
         }
+        Record::Stages(record) => record.stages().for_each(|stage| match stage {
+            Stage::Definitions(definitions) => println!("{order} {}", definitions.text),
+            Stage::Writes(writes) => dump(order, &Record::Writes(writes)),
+        }),
         Record::Large(record) => {
             let (incarnation, number) = (record.incarnation, record.number);
             println!("{order} {} bytes in file large-{incarnation}-{number}", record.length);

@@ -21,6 +21,7 @@ pub use execution::access::{
 pub use execution::ahead::{Accesses, plan_lookups};
 pub use execution::code::Code;
 pub use execution::compiled::{Compiled, CompiledSlot, Host};
+pub use execution::constraint_modes::ConstraintModes;
 pub use execution::ended::Ended;
 pub use execution::executor::{CHECK_EVERY, Call, LOOK_AHEAD, announce_piece, execute, execute_piece};
 pub use execution::foreign_keys::{ForeignKeys, KeyChange, Reference};

@@ -119,9 +119,11 @@ impl RecoveryError {
     pub(crate) fn holds(kind: RecordKind) -> Self {
         let (holds, replays) = match kind {
             RecordKind::Call | RecordKind::Statement => ("commands", "clr-p"),
-            RecordKind::Writes | RecordKind::Definition | RecordKind::Definitions | RecordKind::Large => {
-                ("logical records", "llr-p")
-            }
+            RecordKind::Writes
+            | RecordKind::Definition
+            | RecordKind::Definitions
+            | RecordKind::Stages
+            | RecordKind::Large => ("logical records", "llr-p"),
             RecordKind::Slots => ("physical records", "plr"),
             RecordKind::Operation | RecordKind::Outcome => ("physiological records", "aries"),
             RecordKind::Vertex | RecordKind::BatchWrites | RecordKind::BatchEnd => ("batches", "dependency"),

@@ -8,12 +8,13 @@
 //! `crates/reprise/tests/suite/definitions.rs`.
 
 use crate::Error;
+use catalog::Deferral;
 use logging::content::StatementRecord;
 use native::Compiler;
-use procedure::{Effect, Interrupts, Procedure, SqlError};
+use procedure::{Effect, ForeignKeys, Interrupts, Procedure, SqlError};
 use sql::Schema;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
@@ -31,6 +32,22 @@ pub(crate) struct Patience {
     pub(crate) limit: Duration,
 }
 
+impl Patience {
+    /// Waits for a moment, in a wait that has begun at an instant.
+    ///
+    /// # Errors
+    /// `55P03`: the limit is over; `57014`: the statement was cancelled.
+    pub(crate) fn pause(&self, begun: Instant) -> Result<(), SqlError> {
+        self.interrupts.check()?;
+        if begun.elapsed() > self.limit {
+            let error = SqlError::new("55P03", "definitions cannot change while transactions are open");
+            return Err(error.with_hint("End idle transactions, and try again."));
+        }
+        std::thread::sleep(ROUND);
+        Ok(())
+    }
+}
+
 impl Default for Patience {
     fn default() -> Self {
         Self { interrupts: Interrupts::default(), limit: Duration::from_secs(10) }
@@ -46,13 +63,20 @@ pub(crate) struct Version {
     pub(crate) procedures: HashMap<String, Arc<Procedure>>,
     /// The definitions as other roles than the first superuser use them, as far as they were asked for.
     by_role: Mutex<HashMap<u32, Arc<Schema>>>,
+    /// All foreign keys, if some can be checked at the end of a transaction.
+    pub(crate) deferrable: Option<Arc<ForeignKeys>>,
 }
 
 impl Version {
     pub(crate) fn new(number: u64, schema: Schema, tables: Tables) -> Self {
         let procedures = schema.procedures();
         let procedures = procedures.map(|known| (known.name.clone(), Arc::clone(known))).collect();
-        Self { number, schema, tables, procedures, by_role: Mutex::default() }
+        let can_be_deferred = schema
+            .catalog()
+            .tables()
+            .any(|table| table.foreign_keys.iter().any(|key| key.deferral != Deferral::Never));
+        let deferrable = schema.foreign_keys().filter(|_| can_be_deferred).cloned();
+        Self { number, schema, tables, procedures, by_role: Mutex::default(), deferrable }
     }
 
     /// Calls a function with the definitions as a role uses them.
@@ -91,6 +115,9 @@ impl<'a> Changing<'a> {
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
+        if self.0.is_kept() {
+            return;
+        }
         self.0.changing.store(false, Ordering::SeqCst);
         let waiters = std::mem::take(&mut *hold(&self.0.waiters));
         waiters.into_iter().for_each(Waker::wake);
@@ -112,6 +139,9 @@ pub(crate) struct Definitions {
     /// The number of the current version, or `UNSAVED`. Changed while `making` is locked.
     number: AtomicU64,
     changing: AtomicBool,
+    /// The worker whose transaction keeps all other transactions from beginning, plus 1; 0 if there is none.
+    /// Changed while `making` is locked. The flag stays raised meanwhile.
+    keeper: AtomicUsize,
     /// Held by the session that makes a version.
     making: Mutex<()>,
     /// Woken when the flag is lowered.
@@ -139,6 +169,7 @@ impl Definitions {
             number: AtomicU64::new(version.number),
             current: Mutex::new(Arc::new(version)),
             changing: AtomicBool::new(false),
+            keeper: AtomicUsize::new(0),
             making: Mutex::default(),
             waiters: Mutex::default(),
         }
@@ -185,6 +216,45 @@ impl Definitions {
         self.changing.load(Ordering::SeqCst)
     }
 
+    /// Returns whether a transaction keeps all other ones from beginning.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.keeper.load(Ordering::SeqCst) != 0
+    }
+
+    fn is_kept_by_another(&self, slot: Slot) -> bool {
+        let keeper = self.keeper.load(Ordering::SeqCst);
+        keeper != 0 && keeper != slot.0 + 1
+    }
+
+    /// Keeps all other transactions from beginning, once no other session is active, until `readmit`. The
+    /// worker's transaction is open, and has seen the version of number `base`.
+    ///
+    /// # Errors
+    /// As `exclusively`; `lost`: there is another version.
+    pub(crate) fn keep(
+        &self,
+        slot: Slot,
+        epochs: &Epochs,
+        patience: &Patience,
+        base: u64,
+        lost: impl FnOnce() -> Error,
+    ) -> Result<(), Error> {
+        self.exclusively(slot, epochs, patience, |current| {
+            if current.number != base {
+                return Err(lost());
+            }
+            self.keeper.store(slot.0 + 1, Ordering::SeqCst);
+            Ok(None)
+        })
+    }
+
+    /// Lets other transactions begin again.
+    pub(crate) fn readmit(&self) {
+        let _making = hold(&self.making);
+        self.keeper.store(0, Ordering::SeqCst);
+        drop(Changing(self));
+    }
+
     /// Makes a new version while no other session is active. `make` returns the schema and tables of the
     /// version, or `None` if nothing changes. Waits for open transactions up to the limit of `patience`;
     /// other sessions run transactions between the rounds of the wait.
@@ -205,20 +275,15 @@ impl Definitions {
             let changing = Changing::begin(self);
             let round = Instant::now();
             // In this order: a session opens a snapshot only while it is active.
-            let is_quiet = || epochs.is_quiet(slot) && !current.tables.snapshots.is_open();
+            let is_quiet = || {
+                !self.is_kept_by_another(slot) && epochs.is_quiet(slot) && !current.tables.snapshots.is_open()
+            };
             while !is_quiet() && round.elapsed() < ROUND {
                 std::thread::yield_now();
             }
             if !is_quiet() {
                 drop((changing, making));
-                patience.interrupts.check()?;
-                if begun.elapsed() > patience.limit {
-                    let error =
-                        SqlError::new("55P03", "definitions cannot change while transactions are open");
-                    let hint = "End idle transactions, and try again.";
-                    return Err(error.with_hint(hint).into());
-                }
-                std::thread::sleep(ROUND);
+                patience.pause(begun)?;
                 continue;
             }
             if let Some((schema, tables)) = make(&current)? {

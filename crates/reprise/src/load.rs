@@ -5,12 +5,12 @@
 //! by: `transactions_wait_for_loaded_rows_to_be_saved`.
 
 use crate::Error;
-use crate::definitions::Version;
+use crate::definitions::{Patience, Version};
 use crate::inner::Inner;
 use catalog::{Arena, CommitOrder, Datum, Value, datum_from_value, now_us};
 use procedure::{SqlError, Violated};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use storage::{Linker, Worker};
 
 /// Loads rows. Several loaders may work at once, each in its thread. From the first loader until a checkpoint
@@ -44,7 +44,7 @@ impl Drop for Loader {
 impl Loader {
     pub(crate) fn new(inner: Arc<Inner>) -> Result<Self, Error> {
         // A checkpoint in progress could miss rows that are loaded from now on, so this waits for it.
-        let _alone = inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = inner.lock_maintenance(&Patience::default())?;
         let version = inner.definitions.current();
         version.tables.recover_all()?;
         let (epochs, memory) = (version.tables.epochs.clone(), version.tables.memory.clone());

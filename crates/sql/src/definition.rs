@@ -8,7 +8,8 @@ use crate::sequence::{sequence_name, sequence_of, sequence_options, sequence_tab
 use crate::source::Source;
 use crate::types::{check_width, first_free, made_name, object_name, short};
 use catalog::{
-    Column, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table, TableId,
+    Column, Deferral, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table,
+    TableId,
 };
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
@@ -16,6 +17,7 @@ use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+mod deferral;
 mod generated;
 mod likeness;
 mod names;
@@ -205,14 +207,15 @@ impl<'a> TableBuilder<'a> {
                 self.uniques.push((name, vec![place]));
             }
             ast::ColumnConstraint::ReferencesConstraint(references) => {
-                self.refuse_options(references.constraint_options(), references.match_type())?;
-                let key = self.foreign_key(
+                let deferral = self.deferral(references.constraint_options(), references.match_type())?;
+                let mut key = self.foreign_key(
                     constraint_name(references.constraint_name_clause()),
                     vec![place],
                     references.table(),
                     references.referential_actions(),
                     node,
                 )?;
+                self.defer(&mut key, deferral, references.referential_actions())?;
                 let column = references.column().map(|name| vec![ast::normalize_name_node(name.syntax())]);
                 self.references.push((key, column, node.clone()));
             }
@@ -287,7 +290,7 @@ impl<'a> TableBuilder<'a> {
             }
             ast::TableConstraint::CheckConstraint(check) => self.check(check),
             ast::TableConstraint::ForeignKeyConstraint(foreign) => {
-                self.refuse_options(foreign.constraint_options(), foreign.match_type())?;
+                let deferral = self.deferral(foreign.constraint_options(), foreign.match_type())?;
                 let own = self.binder.part(foreign.from_columns(), node)?;
                 let own = own.syntax().descendants().filter(|own| ast::ColumnNameRef::can_cast(own.kind()));
                 let columns = self.places(own)?;
@@ -295,39 +298,18 @@ impl<'a> TableBuilder<'a> {
                     let names = list.syntax().descendants().filter_map(ast::ColumnNameRef::cast);
                     names.map(|own| ast::normalize_name_node(own.syntax())).collect()
                 });
-                let key = self.foreign_key(
+                let mut key = self.foreign_key(
                     constraint_name(foreign.constraint_name_clause()),
                     columns,
                     foreign.table_name_ref(),
                     foreign.referential_actions(),
                     node,
                 )?;
+                self.defer(&mut key, deferral, foreign.referential_actions())?;
                 self.references.push((key, parent, node.clone()));
                 Ok(())
             }
             _ => Err(self.binder.unsupported(node, "this constraint")),
-        }
-    }
-
-    fn refuse_options(
-        &self,
-        mut options: ast::AstChildren<ast::ConstraintOption>,
-        match_type: Option<ast::MatchType>,
-    ) -> Result<(), StatementError> {
-        let is_plain = |option: &ast::ConstraintOption| {
-            matches!(
-                option,
-                ast::ConstraintOption::NotDeferrableConstraintOption(_)
-                    | ast::ConstraintOption::InitiallyImmediateConstraintOption(_)
-                    | ast::ConstraintOption::Enforced(_)
-            )
-        };
-        if let Some(option) = options.find(|option| !is_plain(option)) {
-            return Err(self.binder.unsupported(option.syntax(), "this option of a constraint"));
-        }
-        match match_type {
-            None | Some(ast::MatchType::MatchSimple(_)) => Ok(()),
-            Some(other) => Err(self.binder.unsupported(other.syntax(), "MATCH other than SIMPLE")),
         }
     }
 
@@ -383,7 +365,8 @@ impl<'a> TableBuilder<'a> {
         let base = format!("{}_{}_fkey", self.short_name(), names.join("_"));
         let name = self.constraint_name(name, &base, node)?;
         let (parent, parent_columns) = (object_name(&path), Vec::new());
-        Ok(ForeignKey { name, columns, parent, parent_columns, on_delete, on_update })
+        let deferral = Deferral::Never;
+        Ok(ForeignKey { name, columns, parent, parent_columns, on_delete, on_update, deferral })
     }
 
     /// Returns the table's name without its schema. Generated names begin with it.

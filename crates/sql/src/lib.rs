@@ -24,6 +24,7 @@ mod constraints;
 mod conversions;
 mod copy;
 mod cursors;
+mod deferral;
 mod definition;
 mod enumeration;
 mod error;
@@ -86,6 +87,7 @@ mod words;
 
 pub use advisory_functions::{AdvisoryAction, AdvisoryCall};
 pub use copy::{Copy, CopyFormat, CopyOptions};
+pub use deferral::SetConstraints;
 pub use error::StatementError;
 pub use evaluated::Arguments;
 pub use filled::Filled;

@@ -10,7 +10,7 @@ use crate::binder::{Binder, Typed};
 use crate::plan::Bound;
 use crate::query::{BoundRows, Work};
 use crate::trigger::Triggered;
-use catalog::Type;
+use catalog::{Deferral, ForeignKey, Type};
 use procedure::query::{Delete, HeldRows, Insert, JoinKind, Plan, RowRules, Update};
 use procedure::{
     Access, Aggregate, AggregateFunction, Cast, Choice, Expression, Function, OperationKind, Path, Register,
@@ -306,8 +306,9 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Option<Lowered> {
         let Insert { input, table, values, registers, rules, conflict, triggers, .. } = insert;
-        let references_itself = table.foreign_keys.iter().any(|key| key.parent == table.name);
-        if conflict.is_some() || references_itself || rules.calls.is_some() {
+        // Whether a deferrable key is checked here depends on the transaction.
+        let is_apart = |key: &ForeignKey| key.parent == table.name || key.deferral != Deferral::Never;
+        if conflict.is_some() || table.foreign_keys.iter().any(is_apart) || rules.calls.is_some() {
             return None;
         }
         let references = self.schema.foreign_keys().map(|own| own.references_of(table.id).to_vec());

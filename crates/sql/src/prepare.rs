@@ -4,6 +4,7 @@ use crate::StatementError;
 use crate::advisory_functions::AdvisoryCall;
 use crate::binder::Binder;
 use crate::copy::Copy;
+use crate::deferral::SetConstraints;
 use crate::evaluated::Arguments;
 use crate::filled::Filled;
 use crate::nameless::{Compiled, compile_arguments, compile_for_client, compile_statement, parameters_of};
@@ -77,6 +78,8 @@ pub enum Kind {
     RollbackTo(String),
     /// RELEASE of a savepoint.
     Release(String),
+    /// SET CONSTRAINTS.
+    SetConstraints(SetConstraints),
     /// SET, RESET, DISCARD, as text.
     Set,
     /// SHOW.
@@ -267,6 +270,9 @@ impl Schema {
                 let modes = TransactionModes::of_set(own);
                 let is_session = own.session_characteristics().is_some();
                 (if is_session { Kind::SetTransactions(modes) } else { Kind::SetTransaction(modes) }, "SET")
+            }
+            ast::Stmt::SetConstraints(own) => {
+                (Kind::SetConstraints(self.set_constraints(own, source)?), "SET CONSTRAINTS")
             }
             ast::Stmt::Set(_) | ast::Stmt::SetRole(_) | ast::Stmt::SetSessionAuth(_) => (Kind::Set, "SET"),
             ast::Stmt::Reset(_) | ast::Stmt::ResetRole(_) | ast::Stmt::ResetSessionAuth(_) => {

@@ -328,7 +328,7 @@ impl Schema {
     }
 
     /// Returns all foreign keys; `None` if there are none.
-    pub(crate) fn foreign_keys(&self) -> Option<&Arc<ForeignKeys>> {
+    pub fn foreign_keys(&self) -> Option<&Arc<ForeignKeys>> {
         let find = || {
             let nothing = Source::parse("").ok()?;
             let change = |reference: &Reference| {

@@ -107,6 +107,11 @@ impl TableStore {
         self.abandoned.store(true, Ordering::Relaxed);
     }
 
+    /// Returns whether another table has the same records.
+    pub fn shares_records_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.indexes[0], &other.indexes[0])
+    }
+
     /// Returns the slots, if records have them.
     pub fn slots(&self) -> Option<&Slots> {
         self.slots.as_deref()
@@ -277,13 +282,26 @@ impl TableStore {
         guard: &'g Guard,
         mut each: impl FnMut(Record<'g>) -> Result<(), E>,
     ) -> Result<(), E> {
+        self.for_each_record(guard, |record| match record.stable_state().is_absent() {
+            true => Ok(()),
+            false => each(record),
+        })
+    }
+
+    /// Calls `visit` for every record, in the order of the primary key, also where there is no row.
+    ///
+    /// # Errors
+    /// The error of `visit`.
+    pub fn for_each_record<'g, E>(
+        &self,
+        guard: &'g Guard,
+        mut visit: impl FnMut(Record<'g>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut cursor = Cursor::default();
         cursor.open(&[], None, Direction::Forward);
         while cursor.read_leaf(&self.indexes[0], guard).is_some() {
             while let Some(record) = cursor.next_buffered(guard) {
-                if !record.stable_state().is_absent() {
-                    each(record)?;
-                }
+                visit(record)?;
             }
         }
         Ok(())

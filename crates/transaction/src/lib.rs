@@ -27,7 +27,7 @@ pub use gate::{BlocksBy, Gate, Passed};
 pub use holds::{AwaitsAll, Blocker, DeadlockPolicy, Holds, Mode, Refusal};
 pub use on_demand::{Intent, Place, RowsOnDemand};
 pub use record::{Adaptive, EndedBatch, FIRST_COMMIT_OF_REPLAY, Recovered, RecoveryTargets};
-pub use tables::{Applying, Counters, Tables, check_bounds, exhausted};
+pub use tables::{Applying, CounterPlaces, Counters, SequenceRow, Tables, check_bounds, exhausted};
 pub use workspace::{
     Described, Description, Expectations, Holding, RowWordCount, Savepoint, WaitInPlace, Workspace,
 };

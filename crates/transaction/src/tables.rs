@@ -3,7 +3,7 @@
 mod counters;
 mod rebuild;
 
-pub use counters::{Counters, check_bounds, exhausted};
+pub use counters::{CounterPlaces, Counters, SequenceRow, check_bounds, exhausted};
 
 use crate::aborts::AbortCounters;
 use crate::concurrency::{Concurrency, Optimistic, Scheme};
@@ -29,17 +29,23 @@ pub struct Applying {
     pub is_new: bool,
 }
 
-fn duplicate_in(table: &Table, DuplicateKey { index, key }: DuplicateKey) -> SqlError {
+pub(crate) fn duplicate_in(table: &Table, DuplicateKey { index, key }: DuplicateKey) -> SqlError {
     let name = &table.indexes[index].name;
     SqlError::new("23505", format!("could not create unique index \"{name}\""))
         .with_detail(format!("{key} is duplicated."))
         .with_constraint(table, name)
 }
 
+/// The number of the first table that is set aside.
+const SET_ASIDE: u32 = 1 << 31;
+
 /// The data of a database. Cheap to clone; a definition change makes a new one.
 #[derive(Clone, Debug)]
 pub struct Tables {
     stores: Vec<Option<Arc<TableStore>>>,
+    /// Tables that the open transaction has written before it changed their definitions. No definition names
+    /// them; the write set does, until the transaction ends.
+    set_aside: Vec<Arc<TableStore>>,
     /// The clock.
     pub epochs: Arc<Epochs>,
     /// Where rows and indexes live.
@@ -68,6 +74,7 @@ impl Tables {
         let holds = Arc::new(Holds::new(epochs.capacity(), Optimistic.deadlocks()));
         Self {
             stores: Vec::new(),
+            set_aside: Vec::new(),
             epochs,
             memory,
             snapshots: Arc::default(),
@@ -114,7 +121,7 @@ impl Tables {
     }
 
     /// Returns once recovery has brought back all rows of a table, which a definition changes.
-    fn recover_table(&self, table: TableId, guard: &Guard) -> Result<(), SqlError> {
+    pub(crate) fn recover_table(&self, table: TableId, guard: &Guard) -> Result<(), SqlError> {
         self.recover(table, Place::Table, Intent::Write, guard, &Interrupts::default())
     }
 
@@ -185,7 +192,26 @@ impl Tables {
     /// The data of a table, shared.
     #[inline]
     pub fn by_id(&self, id: TableId) -> Option<&Arc<TableStore>> {
-        self.stores.get(id.0 as usize)?.as_ref()
+        match self.stores.get(id.0 as usize) {
+            Some(store) => store.as_ref(),
+            None => self.set_aside.get(id.0.checked_sub(SET_ASIDE)? as usize),
+        }
+    }
+
+    /// Returns whether a number is that of a table that is set aside.
+    pub(crate) fn is_set_aside(id: TableId) -> bool {
+        id.0 >= SET_ASIDE
+    }
+
+    /// Keeps a table for the write set of the open transaction, under a number that no definition has.
+    pub(crate) fn set_aside(&mut self, store: &Arc<TableStore>) -> TableId {
+        self.set_aside.push(Arc::clone(store));
+        TableId(SET_ASIDE + self.set_aside.len() as u32 - 1)
+    }
+
+    /// Whether records of new tables have slots.
+    pub(crate) fn is_slotted(&self) -> bool {
+        self.slotted
     }
 
     /// The data of a table by its definition.
@@ -311,10 +337,20 @@ impl Tables {
         self.stores[place] = Some(Arc::clone(store));
     }
 
-    /// The database goes on with `next`: tables that are not among them are freed with their last user.
+    /// The database goes on with `next`: records that are not in its tables are freed with their last user.
     pub fn give_way_to(&self, next: &Self) {
-        let stays = |store: &&Arc<TableStore>| next.by_id(store.definition().id).is_some();
-        self.iter().filter(|store| !stays(store)).for_each(|store| store.abandon());
+        self.give_way_to_both(next, next);
+    }
+
+    /// The database goes on with `next` or with `current`, of which one is the version before the other:
+    /// records of no table of them, as those of a transaction's private tables, are freed with their last
+    /// user.
+    pub fn give_way_to_both(&self, current: &Self, next: &Self) {
+        let has = |tables: &Self, store: &TableStore| {
+            tables.by_id(store.definition().id).is_some_and(|own| own.shares_records_with(store))
+        };
+        let goes = |store: &&Arc<TableStore>| !has(current, store) && !has(next, store);
+        self.iter().chain(&self.set_aside).filter(goes).for_each(|store| store.abandon());
     }
 
     /// Forgets a table's data.

@@ -9,6 +9,7 @@ mod command;
 mod definitions;
 mod operations;
 mod slots;
+mod stages;
 mod writes;
 
 pub use batch::{BatchEndRecord, Later, put_vertex};
@@ -17,6 +18,7 @@ pub(crate) use definitions::take_body;
 pub use definitions::{DefinitionsRecord, LargeRecord};
 pub use operations::{Operation, OperationsBuilder, Outcome, Side};
 pub use slots::{SlotWrite, SlotsBuilder, SlotsRecord};
+pub use stages::{Stage, StagesRecord};
 pub use writes::{Write, WritesBuilder, WritesRecord, append_batch_writes};
 
 use catalog::{CommitOrder, DecodeError, Reader};
@@ -118,7 +120,9 @@ impl Content {
             RecordKind::Vertex => self == Self::DependencyCoarse,
             RecordKind::BatchWrites => self == Self::DependencyFine,
             RecordKind::BatchEnd => self.needs_batches(),
-            RecordKind::Writes | RecordKind::Definitions => !matches!(self, Self::Physical),
+            RecordKind::Writes | RecordKind::Definitions | RecordKind::Stages => {
+                !matches!(self, Self::Physical)
+            }
             RecordKind::Slots => self == Self::Physical,
             RecordKind::Operation | RecordKind::Outcome => self == Self::Physiological,
         }
@@ -179,10 +183,12 @@ pub enum RecordKind {
     BatchEnd = 11,
     /// The writes of a vertex that its batch leaves, by table and primary key.
     BatchWrites = 12,
+    /// Definitions and writes of one transaction, in turns.
+    Stages = 13,
 }
 
 impl RecordKind {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Call,
         Self::Statement,
         Self::Writes,
@@ -195,6 +201,7 @@ impl RecordKind {
         Self::Vertex,
         Self::BatchEnd,
         Self::BatchWrites,
+        Self::Stages,
     ];
 
     fn of(byte: u8) -> Result<Self, DecodeError> {
@@ -223,6 +230,8 @@ pub enum Record<'a> {
     Outcome(Outcome),
     /// The definitions and the writes of one transaction.
     Definitions(DefinitionsRecord<'a>),
+    /// Definitions and writes of one transaction, in turns.
+    Stages(StagesRecord<'a>),
     /// A reference to a record in a file of its own.
     Large(LargeRecord),
     /// The end of a batch. Its order is that of the last vertex.
@@ -340,6 +349,7 @@ pub fn read_as_again<'a>(kind: RecordKind, reader: &mut Reader<'a>) -> Result<Re
         RecordKind::Writes | RecordKind::BatchWrites => Record::Writes(WritesRecord::read_again(reader)?),
         RecordKind::Slots => Record::Slots(SlotsRecord::read_again(reader)?),
         RecordKind::Definitions => Record::Definitions(DefinitionsRecord::read_again(reader)?),
+        RecordKind::Stages => Record::Stages(StagesRecord::read_again(reader)?),
         kind => read_as(kind, reader)?,
     })
 }
@@ -360,6 +370,7 @@ pub fn read_as<'a>(kind: RecordKind, reader: &mut Reader<'a>) -> Result<Record<'
         RecordKind::Operation => Record::Operation(Operation::read(reader)?),
         RecordKind::Outcome => Record::Outcome(Outcome::read(reader)?),
         RecordKind::Definitions => Record::Definitions(DefinitionsRecord::read(reader)?),
+        RecordKind::Stages => Record::Stages(StagesRecord::read(reader)?),
         RecordKind::Large => Record::Large(LargeRecord::read(reader)?),
     })
 }

@@ -5,10 +5,11 @@
 //! commits. Replay checks nothing, because it runs committed calls only.
 
 use crate::execution::access::row_of;
+use crate::execution::constraint_modes::ConstraintModes;
 use crate::execution::violations::{Violated, violated_check};
 use crate::query::Buffer;
 use crate::{Check, Expression, Failure, Machine, NestedScans, Register, ScanRange, SqlError};
-use catalog::{Arena, Catalog, Datum, ForeignKey, ReferenceAction, Table, TableId, successor};
+use catalog::{Arena, Catalog, Datum, Deferral, ForeignKey, ReferenceAction, Table, TableId, successor};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -35,6 +36,8 @@ pub struct Reference {
     pub on_delete: ReferenceAction,
     /// The action when the key of a referenced row changes.
     pub on_update: ReferenceAction,
+    /// When rows are checked.
+    pub deferral: Deferral,
     /// Position of an index of the table whose first columns are the referencing columns, in any order.
     by_index: Option<usize>,
     /// The new values of the columns when the referenced row is deleted or its key changes.
@@ -67,6 +70,7 @@ pub struct ForeignKeys {
     of: BTreeMap<TableId, Vec<Reference>>,
     to: BTreeMap<TableId, Vec<Reference>>,
     depend_on_call: bool,
+    can_be_deferred: bool,
 }
 
 impl Reference {
@@ -94,6 +98,7 @@ impl Reference {
             parent_index,
             on_delete: key.on_delete,
             on_update: key.on_update,
+            deferral: key.deferral,
             by_index,
             change: KeyChange::default(),
         };
@@ -155,6 +160,11 @@ impl Reference {
         Ok(self.encoded(&values, arena) == self.encoded(&self.values_of(row), arena))
     }
 
+    /// Returns whether it is checked at the end of the transaction.
+    pub fn is_deferred(&self, modes: &ConstraintModes) -> bool {
+        modes.defers(self.deferral, self.table.id, &self.name)
+    }
+
     /// Returns the error of a row whose referenced row does not exist.
     pub fn missing(&self, values: &[Datum], arena: &Arena) -> SqlError {
         let message = format!(
@@ -173,7 +183,7 @@ impl Reference {
     }
 
     /// Returns whether a row with the referenced key exists.
-    fn is_there<D: NestedScans>(
+    pub(super) fn is_there<D: NestedScans>(
         &self,
         values: &[Datum],
         arena: &mut Arena,
@@ -195,7 +205,7 @@ impl Reference {
     }
 
     /// Returns the rows that reference a key: the number of each row, and all of its columns.
-    fn users<D: NestedScans>(
+    pub(super) fn users<D: NestedScans>(
         &self,
         values: &[Datum],
         arena: &mut Arena,
@@ -279,6 +289,7 @@ impl ForeignKeys {
                 let Ok(parent) = catalog.table(&key.parent) else { continue };
                 let Some(reference) = Reference::new(table, key, parent, &mut change) else { continue };
                 keys.depend_on_call |= reference.change.depends_on_call;
+                keys.can_be_deferred |= reference.deferral != Deferral::Never;
                 keys.to.entry(parent.id).or_default().push(reference.clone());
                 keys.of.entry(table.id).or_default().push(reference);
             }
@@ -314,6 +325,16 @@ impl ForeignKeys {
     /// Returns whether the values that they write depend on the time or on random values.
     pub fn depend_on_call(&self) -> bool {
         self.depend_on_call
+    }
+
+    /// Returns whether some of them can be checked at the end of a transaction.
+    pub fn can_be_deferred(&self) -> bool {
+        self.can_be_deferred
+    }
+
+    /// Returns all foreign keys.
+    pub fn iter(&self) -> impl Iterator<Item = &Reference> {
+        self.of.values().flatten()
     }
 
     /// Returns whether a table has foreign keys or is referenced by one.
@@ -407,7 +428,8 @@ impl ForeignKeys {
         machine: &mut Machine,
         data: &mut D,
     ) -> Result<(), Failure> {
-        for reference in self.references_of(table) {
+        let references = self.references_of(table).iter();
+        for reference in references.filter(|own| !own.is_deferred(&machine.services.constraint_modes)) {
             for place in 0..rows.len() {
                 let mark = machine.frame.arena.mark();
                 let row: Vec<Datum> =
@@ -546,17 +568,11 @@ impl Acting<'_> {
 
     /// NO ACTION: refuses the change, unless another row has the old key by now.
     fn refuse<D: NestedScans>(&self, machine: &mut Machine, data: &mut D) -> Result<(), Failure> {
-        let Reference { name, table, parent, parent_columns, .. } = self.reference;
-        if self.reference.is_there(self.key, &mut machine.frame.arena, data)? {
+        let reference = self.reference;
+        let is_deferred = reference.is_deferred(&machine.services.constraint_modes);
+        if is_deferred || reference.is_there(self.key, &mut machine.frame.arena, data)? {
             return Ok(());
         }
-        let (own, user) = (parent.short_name(), table.short_name());
-        let message = format!(
-            "update or delete on table \"{own}\" violates foreign key constraint \"{name}\" \
-            on table \"{user}\""
-        );
-        let key = parent.key_text(parent_columns, self.key, &machine.frame.arena);
-        let detail = format!("{key} is still referenced from table \"{user}\".");
-        Err(SqlError::new("23503", message).with_detail(detail).with_constraint(table, name).into())
+        Err(reference.still_used(self.key, &machine.frame.arena).into())
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! Not here: the state of the execution (`frame`).
 
+use super::constraint_modes::ConstraintModes;
 use super::notifications::{Notification, Notifications};
 use crate::ir::opaque::Compiler;
 use crate::query::Measured;
@@ -41,6 +42,8 @@ pub struct Services {
     pub(crate) compiler: Option<Handle<dyn Compiler>>,
     /// Compiles hot expressions; `None` where all stay interpreted.
     pub(crate) expressions: Option<Handle<dyn ExpressionCompiler>>,
+    /// When the transaction checks its constraints.
+    pub constraint_modes: ConstraintModes,
     /// The last numbers that the client was given, for `currval` and `lastval`.
     pub current_numbers: CurrentNumbers,
 }

@@ -4,7 +4,7 @@
 //! Not here: the translation of statements into effects (`sql`), their application (`transaction`).
 
 use crate::{Check, Expression, Function, Procedure, Reference};
-use catalog::{Table, TableId};
+use catalog::{Column, Table, TableId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -47,6 +47,22 @@ pub struct Rebuild {
 }
 
 impl Rebuild {
+    /// Returns whether the rows of the old table decide if there can be a new one.
+    pub fn depends_on_rows(&self) -> bool {
+        let Self { old, new, values, generated, checks, references, .. } = self;
+        let fits = |(column, value): (&Column, &Expression)| match value {
+            Expression::Register(register) => {
+                column.nullable || old.columns.get(register.0 as usize).is_some_and(|own| !own.nullable)
+            }
+            Expression::Constant(value) => column.nullable || !value.is_null(),
+            Expression::Bytes(_) | Expression::Decimal(_) => true,
+            _ => false,
+        };
+        let has_rules = !generated.is_empty() || !checks.is_empty() || !references.is_empty();
+        let has_keys = new.indexes.len() > old.indexes.len() || new.hidden_key != old.hidden_key;
+        has_rules || has_keys || !new.columns.iter().zip(values).all(fits)
+    }
+
     /// Returns the sequences whose numbers are taken for the new rows.
     pub fn sequences(&self) -> BTreeSet<TableId> {
         self.values.iter().flat_map(sequences_in).collect()

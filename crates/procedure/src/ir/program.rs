@@ -222,6 +222,16 @@ impl Procedure {
         self.for_each_call(&mut |procedure| procedure.for_each_table(visit));
     }
 
+    /// Returns whether it, or a routine that it calls, executes a text as a statement.
+    pub fn runs_text(&self) -> bool {
+        let mut found = false;
+        Statement::walk(&self.body, &mut |statement| {
+            found |= matches!(statement, Statement::Opaque(own) if matches!(**own, Opaque::Text { .. }));
+        });
+        self.for_each_call(&mut |procedure| found |= procedure.runs_text());
+        found || self.queries.iter().any(|query| query.calls(Self::runs_text))
+    }
+
     /// Visits the procedures that its statements call, but not those that its queries call.
     pub fn for_each_call<'p>(&'p self, visit: &mut impl FnMut(&'p Arc<Self>)) {
         Statement::walk(&self.body, &mut |statement| {

@@ -7,7 +7,7 @@
 //! Not here: plans and their execution (`query`).
 
 use crate::query::{Plan, Query};
-use crate::{Expression, Register};
+use crate::{Expression, Procedure, Register};
 use catalog::Table;
 use std::sync::Arc;
 
@@ -73,6 +73,17 @@ impl ProcedureQuery {
                 keys.for_each_table(table.id, visit);
             }
         });
+    }
+
+    /// Returns whether it calls a routine of a kind.
+    pub(crate) fn calls(&self, is_meant: impl Fn(&Procedure) -> bool) -> bool {
+        let mut found = false;
+        self.query.plan.walk(&mut |node| {
+            if let Plan::Call { procedure, .. } | Plan::Rows { procedure, .. } = node {
+                found |= is_meant(procedure);
+            }
+        });
+        found
     }
 
     /// Returns whether it finds all rows by their keys.

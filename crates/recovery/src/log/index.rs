@@ -2,7 +2,7 @@
 
 use super::{Address, FoundBatch};
 use crate::RecoveryError;
-use catalog::{CommitOrder, Reader};
+use catalog::{CommitOrder, DecodeError, Reader};
 use logging::content::{self, LargeRecord, Outcome, Record, RecordKind, Stamp};
 use logging::{Batch, CorruptionKind, LogError, LoggerLog, UnprovenKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,7 +84,7 @@ impl Index {
                 let bytes = batch.records.len() - reader.remaining() - offset;
                 let (log_number, batch_number) = (part.log as u32, number as u32);
                 let (order, offset) = (stamp.order, offset as u32);
-                let address = Address { order, log: log_number, batch: batch_number, offset, kind };
+                let address = Address { order, log: log_number, batch: batch_number, offset, kind, stage: 0 };
                 if counted.is_cut(log, stamp) {
                     index.leave_out(address, &record);
                 } else if order >= counted.from || is_an_operation(kind, &record) {
@@ -93,7 +93,10 @@ impl Index {
                         check_semantics(log, batch)?;
                     }
                     index.record_bytes += bytes as u64;
-                    index.add(address, &record);
+                    index.add(address, &record).map_err(|_| {
+                        let kind = CorruptionKind::Malformed("a record of this batch has too many stages");
+                        LogError::corrupt(&batch.file, batch.offset, kind)
+                    })?;
                 }
                 index.last = index.last.max(order);
             }
@@ -109,21 +112,25 @@ impl Index {
         }
     }
 
-    fn add(&mut self, address: Address, record: &Record<'_>) {
+    fn add(&mut self, address: Address, record: &Record<'_>) -> Result<(), DecodeError> {
         self.transactions += u64::from(is_a_commit(record) && !is_of_batch(address.kind));
         match record {
-            Record::Large(large) => return self.large.push((*large, address)),
+            Record::Large(large) => {
+                self.large.push((*large, address));
+                return Ok(());
+            }
             Record::Outcome(Outcome { transaction, committed: true }) => self.committed.push(*transaction),
             Record::BatchEnd(end) => {
                 let (last, records) = (address.order, end.records);
                 self.transactions += u64::from(end.commits);
                 // One that does not fit its order has no records either, which `check_batches` finds.
                 let first = end.first(last).unwrap_or(last);
-                return self.batches.push(FoundBatch { first, last, records });
+                self.batches.push(FoundBatch { first, last, records });
+                return Ok(());
             }
             _ => {}
         }
-        address.add_to(&mut self.kinds, &mut self.addresses);
+        address.add_to(record, &mut self.kinds, &mut self.addresses)
     }
 }
 

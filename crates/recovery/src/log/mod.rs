@@ -9,10 +9,10 @@ mod index;
 
 use crate::RecoveryError;
 use crate::completeness::{Evidence, FoundLog, Loss, Needed};
-use catalog::{CommitOrder, Reader};
+use catalog::{CommitOrder, DecodeError, Reader};
 use checkpoint::Consistency;
 use index::{Counted, Index, is_of_batch, parts_of};
-use logging::content::{self, LargeRecord, Record, RecordKind};
+use logging::content::{self, LargeRecord, Record, RecordKind, Stage};
 use logging::disk::{SharedDisk, seen_from};
 use logging::{
     CorruptionKind, LogEnd, LogError, LogTail, LoggerLog, PepochFile, UnprovenKind, durable_up_to,
@@ -29,27 +29,46 @@ struct Address {
     batch: u32,
     offset: u32,
     kind: RecordKind,
+    /// The position among the stages of its record; 0 if the record is of one stage.
+    stage: u16,
 }
 
 impl Address {
     /// Adds the record under the kinds as which it is replayed. A transaction that changes definitions is
-    /// added twice: for the definitions, and for its writes under them.
-    fn add_to(self, kinds: &mut BTreeSet<RecordKind>, addresses: &mut Vec<Self>) {
-        let replayed: &[RecordKind] = match &self.kind {
-            RecordKind::Definitions => &[RecordKind::Definition, RecordKind::Writes],
-            kind => std::slice::from_ref(kind),
+    /// added once for each of its stages: definitions, and writes under them.
+    ///
+    /// # Errors
+    /// More stages than a record can have.
+    fn add_to(
+        self,
+        record: &Record<'_>,
+        kinds: &mut BTreeSet<RecordKind>,
+        addresses: &mut Vec<Self>,
+    ) -> Result<(), DecodeError> {
+        let replayed: Vec<RecordKind> = match record {
+            Record::Definitions(_) => vec![RecordKind::Definition, RecordKind::Writes],
+            Record::Stages(stages) => stages.stages().map(kind_of).collect(),
+            _ => vec![self.kind],
         };
-        kinds.extend(replayed);
-        addresses.extend(replayed.iter().map(|kind| Self { kind: *kind, ..self }));
+        for (stage, kind) in replayed.into_iter().enumerate() {
+            kinds.insert(kind);
+            let stage = u16::try_from(stage).map_err(|_| DecodeError)?;
+            addresses.push(Self { kind, stage, ..self });
+        }
+        Ok(())
     }
 }
 
-/// Sorts addresses by commit order, a definition before the writes of its transaction.
+fn kind_of(stage: Stage<'_>) -> RecordKind {
+    match stage {
+        Stage::Definitions(_) => RecordKind::Definition,
+        Stage::Writes(_) => RecordKind::Writes,
+    }
+}
+
+/// Sorts addresses by commit order, the stages of a transaction in their order.
 fn sort(addresses: &mut [Address], threads: usize) {
-    let key = |address: &Address| {
-        let is_later = address.kind != RecordKind::Definition;
-        (address.order, is_later, address.log, address.batch, address.offset)
-    };
+    let key = |address: &Address| (address.order, address.stage, address.log, address.batch, address.offset);
     if addresses.is_sorted_by_key(key) {
         return;
     }
@@ -324,12 +343,12 @@ impl LogContents {
             }
             let (file, body) = read_large(record)?;
             let malformed = |_| LogError::corrupt(&file, 0, CorruptionKind::Malformed("it is no record"));
-            content::read_as(record.kind, &mut Reader::new(&body)).map_err(malformed)?;
+            let found = content::read_as(record.kind, &mut Reader::new(&body)).map_err(malformed)?;
             self.record_bytes += body.len() as u64;
+            (address.log, address.batch, address.kind) = (LARGE, self.large.len() as u32, record.kind);
+            address.add_to(&found, &mut self.kinds, &mut self.addresses).map_err(malformed)?;
             self.large_files.push((file, address.order));
             self.large.push(Large { kind: record.kind, body });
-            (address.log, address.batch, address.kind) = (LARGE, self.large.len() as u32 - 1, record.kind);
-            address.add_to(&mut self.kinds, &mut self.addresses);
         }
         Ok(lasts)
     }
@@ -363,15 +382,18 @@ impl LogContents {
     pub(crate) fn arrange(&mut self, by_device: bool, threads: usize) {
         let is_definition = |address: &&Address| address.kind == RecordKind::Definition;
         let mut definitions: Vec<_> =
-            self.addresses.iter().filter(is_definition).map(|own| own.order).collect();
+            self.addresses.iter().filter(is_definition).map(|own| (own.order, own.stage)).collect();
         if !by_device {
             sort(&mut self.addresses, threads);
         } else if !definitions.is_empty() {
             definitions.sort_unstable();
             // The number of definitions before the record; each definition is between two segments.
-            let segment = |address: &Address| match address.kind {
-                RecordKind::Definition => 2 * definitions.partition_point(|order| *order < address.order) + 1,
-                _ => 2 * definitions.partition_point(|order| *order <= address.order),
+            let segment = |address: &Address| {
+                let own = (address.order, address.stage);
+                match address.kind {
+                    RecordKind::Definition => 2 * definitions.partition_point(|known| *known < own) + 1,
+                    _ => 2 * definitions.partition_point(|known| *known <= own),
+                }
             };
             self.addresses.sort_by_key(segment);
         }
@@ -413,6 +435,11 @@ impl LogContents {
                 Record::Definition(both.definitions)
             }
             Record::Definitions(both) => Record::Writes(both.writes),
+            Record::Stages(stages) => match stages.stages().nth(address.stage.into()) {
+                Some(Stage::Definitions(definitions)) => Record::Definition(definitions),
+                Some(Stage::Writes(writes)) => Record::Writes(writes),
+                None => unreachable!("an address names a stage that its record has"),
+            },
             other => other,
         };
         (address.order, record)
@@ -426,6 +453,11 @@ impl LogContents {
     /// Returns the order of a record.
     pub fn order(&self, index: usize) -> CommitOrder {
         self.addresses[index].order
+    }
+
+    /// Returns the position of a record among the stages of its transaction.
+    pub(crate) fn stage(&self, index: usize) -> u16 {
+        self.addresses[index].stage
     }
 
     /// Returns the kind of a record.
@@ -474,7 +506,7 @@ impl LogContents {
         for (order, kind, body) in records {
             let batch = contents.large.len() as u32;
             contents.kinds.insert(kind);
-            contents.addresses.push(Address { order, log: LARGE, batch, offset: 0, kind });
+            contents.addresses.push(Address { order, log: LARGE, batch, offset: 0, kind, stage: 0 });
             contents.large.push(Large { kind, body });
         }
         contents
@@ -522,16 +554,15 @@ mod tests {
             batch: number / 100,
             offset: number,
             kind: kinds[number as usize % 2],
+            stage: (number % 2) as u16,
         };
         let sorted = |threads: usize| {
             let mut all: Vec<Address> = (0..200).map(address).collect();
             sort(&mut all, threads);
-            all.iter()
-                .map(|own| (own.order, own.kind != RecordKind::Definition, own.offset))
-                .collect::<Vec<_>>()
+            all.iter().map(|own| (own.order, own.stage, own.offset)).collect::<Vec<_>>()
         };
         let one = sorted(1);
-        assert!(one.is_sorted_by_key(|(order, is_later, _)| (*order, *is_later)));
+        assert!(one.is_sorted_by_key(|(order, stage, _)| (*order, *stage)));
         for threads in [0, 2, 3, 64, 500] {
             assert_eq!(sorted(threads), one, "{threads} threads");
         }

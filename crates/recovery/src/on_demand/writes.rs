@@ -166,6 +166,7 @@ pub(super) fn are_writes<'k>(mut kinds: impl Iterator<Item = &'k RecordKind>) ->
                 | RecordKind::Outcome
                 | RecordKind::Definition
                 | RecordKind::Definitions
+                | RecordKind::Stages
         )
     })
 }

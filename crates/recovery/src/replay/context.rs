@@ -2,18 +2,18 @@
 //! Invariant: the schema and the tables of a context are of the same moment. Held by: `apply_definition`,
 //! `apply_planned` and `apply_image`, the only functions that change them.
 
-use super::divergence::statement_diverged;
+use super::divergence::{statement_diverged, unfit};
 use crate::on_demand::{PendingCommands, PendingRows};
 use crate::{LogContents, Progress, RecoveryConfig, RecoveryError};
-use catalog::CommitOrder;
+use catalog::{Arena, CommitOrder};
 use checkpoint::{CheckpointError, Load};
-use logging::content::{RecordKind, StatementRecord};
+use logging::content::{Record, RecordKind, StatementRecord};
 use native::Compiler;
 use procedure::{Effect, Procedure};
 use schedule::{Breakdown, Mode};
 use sql::Schema;
 use std::sync::Arc;
-use storage::Worker;
+use storage::{RecordState, Worker};
 use transaction::{Applying, Tables};
 
 /// A method of replay.
@@ -175,10 +175,39 @@ impl ReplayContext<'_> {
         worker: &mut Worker,
     ) -> Result<(), RecoveryError> {
         let (order, statement) = self.log.statement(index);
+        self.age_writes_before(index, worker)?;
         for text in statements_of(&statement)? {
             let statement = StatementRecord { text: &text, ..statement };
             if self.apply_definition(order, &statement, worker)?.is_some() {
                 return Err(RecoveryError::holds(RecordKind::Statement));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the writes of the stages before a definition older than those after it, which have the same
+    /// order: methods for which the last writer of a row wins compare orders.
+    fn age_writes_before(&self, index: usize, worker: &mut Worker) -> Result<(), RecoveryError> {
+        if self.log.stage(index) == 0 {
+            return Ok(());
+        }
+        let order = self.log.order(index);
+        let (guard, mut arena, mut row, mut key) = (worker.enter(), Arena::default(), Vec::new(), Vec::new());
+        let is_earlier = |before: &usize| self.log.kind(*before) != RecordKind::Definition;
+        for before in (0..index).rev().take_while(is_earlier) {
+            if self.log.order(before) != order {
+                continue;
+            }
+            let (_, Record::Writes(writes)) = self.log.record(before) else { continue };
+            for (_, write) in writes.writes() {
+                let store = self.tables.by_id(write.table).ok_or_else(|| unfit(order))?;
+                arena.clear();
+                key.clear();
+                let keyed = write.key(store.definition(), (&mut arena, &mut row), &mut key);
+                keyed.map_err(|_| unfit(order))?;
+                if let Ok(record) = store.find(&key, &guard) {
+                    age(record, order);
+                }
             }
         }
         Ok(())
@@ -209,6 +238,22 @@ impl ReplayContext<'_> {
         let applied = self.tables.apply(effect, how, &worker.enter());
         applied.map_err(|error| statement_diverged(order, record.text, &error))
     }
+}
+
+/// Gives a record that the transaction at an order has written the order before that.
+fn age(record: storage::Record<'_>, order: CommitOrder) {
+    let state = loop {
+        match record.try_lock() {
+            Some(state) => break state,
+            None => std::hint::spin_loop(),
+        }
+    };
+    let before = CommitOrder(order.0 - 1);
+    let aged = match state.is_absent() {
+        true => RecordState::absent(before),
+        false => RecordState::present(before),
+    };
+    record.unlock(if state.order() == order { aged.with_queued(state.is_queued()) } else { state });
 }
 
 /// Returns a worker for one thread on tables.

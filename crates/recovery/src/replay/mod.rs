@@ -78,21 +78,29 @@ const COMMANDS: &[RecordKind] = &[
     RecordKind::Statement,
     RecordKind::Writes,
     RecordKind::Definitions,
+    RecordKind::Stages,
     RecordKind::Vertex,
 ];
-const WRITES: &[RecordKind] = &[RecordKind::Writes, RecordKind::Definitions];
-const BATCH_WRITES: &[RecordKind] = &[RecordKind::Writes, RecordKind::Definitions, RecordKind::BatchWrites];
+const WRITES: &[RecordKind] = &[RecordKind::Writes, RecordKind::Definitions, RecordKind::Stages];
+const BATCH_WRITES: &[RecordKind] =
+    &[RecordKind::Writes, RecordKind::Definitions, RecordKind::Stages, RecordKind::BatchWrites];
 const BATCHES: &[RecordKind] = &[
     RecordKind::Call,
     RecordKind::Statement,
     RecordKind::Writes,
     RecordKind::Definitions,
+    RecordKind::Stages,
     RecordKind::Vertex,
     RecordKind::BatchWrites,
 ];
 const SLOTS: &[RecordKind] = &[RecordKind::Slots];
-const OPERATIONS: &[RecordKind] =
-    &[RecordKind::Operation, RecordKind::Outcome, RecordKind::Writes, RecordKind::Definitions];
+const OPERATIONS: &[RecordKind] = &[
+    RecordKind::Operation,
+    RecordKind::Outcome,
+    RecordKind::Writes,
+    RecordKind::Definitions,
+    RecordKind::Stages,
+];
 
 /// The methods, with the most general properties where a line does not say otherwise.
 const METHODS: [Properties; 8] = [

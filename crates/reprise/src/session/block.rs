@@ -1,14 +1,14 @@
 //! Transactions of several statements: their begin, statements, savepoints and end.
 
-use super::staged::Staged;
+use super::staged::{Staged, StagedMark};
 use super::{Access, Session, read_only};
 use crate::worker::{Recorded, Request, serialization_failure};
 use crate::{Commit, Error};
 use catalog::now_us;
 use logging::Commit as CommitPoint;
-use procedure::{Call, Conflict, Failure, Procedure, SqlError};
+use procedure::{Call, Conflict, ConstraintModes, Failure, Procedure, SqlError};
 use storage::Snapshot;
-use transaction::{CommitError, Holding, LoggedBy, Savepoint};
+use transaction::{CommitError, Holding, LoggedBy, Savepoint, Tables};
 
 /// The state of a session's transaction of several statements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -30,8 +30,10 @@ struct NamedSavepoint {
     name: String,
     /// `None` in a READ ONLY transaction.
     savepoint: Option<Savepoint>,
-    /// Number of definitions that the transaction had changed at the savepoint.
-    definitions: usize,
+    /// The definitions that the transaction had changed at the savepoint; `None` if there were none.
+    definitions: Option<Box<StagedMark>>,
+    /// SET CONSTRAINTS up to the savepoint.
+    constraint_modes: ConstraintModes,
     /// The access mode of the transaction at the savepoint.
     access: Access,
 }
@@ -48,6 +50,8 @@ pub(super) struct Block {
     snapshot: Option<Snapshot>,
     /// The changed definitions; `None` if there are none.
     pub(super) staged: Option<Box<Staged>>,
+    /// Earlier private tables, which the transaction may have observed; first those that it had found.
+    pub(super) retired: Vec<Tables>,
     /// Savepoints, oldest first.
     savepoints: Vec<NamedSavepoint>,
     /// Size of the read set, in rows and index leaves, when it was last valid.
@@ -98,6 +102,7 @@ impl Session {
             return Err(SqlError::new("25001", message).into());
         }
         self.begin_answer();
+        self.forget_constraint_modes();
         self.block = Block { state: TransactionState::Open, access: self.access, ..Block::default() };
         Ok(())
     }
@@ -139,12 +144,16 @@ impl Session {
     }
 
     pub(super) fn commit_open(&mut self) -> Result<CommitPoint, Error> {
+        if self.block.begun && self.block.snapshot.is_none() {
+            self.check_deferred().inspect_err(|_| self.rollback())?;
+        }
+        self.forget_constraint_modes();
         let block = std::mem::take(&mut self.block);
         if !block.begun || block.snapshot.is_some() {
             return Ok(self.must_be_durable());
         }
         if let Some(staged) = block.staged {
-            return self.commit_staged(&staged);
+            return self.commit_staged(staged, block.retired);
         }
         let worker = &mut self.worker;
         if !worker.workspace.writes_anything() && worker.workspace.observations() == block.checked {
@@ -184,6 +193,7 @@ impl Session {
     /// # Ok(()) }
     /// ```
     pub fn rollback(&mut self) {
+        self.forget_constraint_modes();
         let block = std::mem::take(&mut self.block);
         if block.begun {
             self.worker.workspace.rollback_if_running();
@@ -192,6 +202,7 @@ impl Session {
         if block.staged.is_some() {
             self.worker.refresh();
         }
+        self.free_private(&block.retired);
     }
 
     /// Makes an open transaction a failed one, because a statement of it has failed or was refused.
@@ -237,11 +248,12 @@ impl Session {
         self.begin_in_block()?;
         let name = name.to_owned();
         let savepoint = self.block.snapshot.is_none().then(|| self.worker.workspace.set_savepoint());
-        let definitions = self.block.staged.as_ref().map_or(0, |staged| staged.len());
+        let definitions = self.mark_staged();
         self.block.savepoints.push(NamedSavepoint {
             name,
             savepoint,
             definitions,
+            constraint_modes: self.worker.machine.services.constraint_modes.clone(),
             access: self.block.access,
         });
         Ok(())
@@ -268,18 +280,18 @@ impl Session {
     /// ROLLBACK TO SAVEPOINT: undoes all later changes, and the transaction continues.
     ///
     /// # Errors
-    /// `3B001`: there is no such savepoint. `0A000`: definitions have changed since the savepoint.
+    /// `3B001`: there is no such savepoint.
     pub fn roll_back_to_savepoint(&mut self, name: &str) -> Result<(), Error> {
         let index = self.find_savepoint(name)?;
-        let NamedSavepoint { savepoint, definitions, access, .. } = self.block.savepoints[index];
-        if self.block.staged.as_ref().map_or(0, |staged| staged.len()) != definitions {
-            let message = "rolling back a change of definitions to a savepoint is not supported";
-            return Err(SqlError::new("0A000", message).with_hint("Roll the whole transaction back.").into());
-        }
         self.block.savepoints.truncate(index + 1);
+        let NamedSavepoint { savepoint, ref definitions, access, .. } = self.block.savepoints[index];
+        let definitions = definitions.clone();
         if let Some(savepoint) = savepoint {
             self.worker.workspace.roll_back_to(savepoint);
         }
+        let modes = self.block.savepoints[index].constraint_modes.clone();
+        self.worker.machine.services.constraint_modes = modes;
+        self.roll_back_staged(definitions.as_deref());
         self.block.state = TransactionState::Open;
         self.block.access = access;
         Ok(())
@@ -320,13 +332,9 @@ impl Session {
         if self.block.access == Access::ReadOnly && !procedure.read_only {
             return Err(read_only::refused("a statement that writes"));
         }
-        self.refuse_deferred(procedure)?;
+        self.make_deferred_for(procedure)?;
         if !procedure.read_only {
             self.check_log()?;
-        }
-        if self.block.staged.as_ref().is_some_and(|staged| staged.defers_changes()) {
-            // The text of an EXECUTE could name a table whose change is deferred, so EXECUTE is refused.
-            self.worker.machine.compile_by(None);
         }
         let settings = self.settings();
         loop {
@@ -417,6 +425,9 @@ impl Session {
         self.block.savepoints.clear();
         self.block.snapshot = None;
         self.block.begun = false;
+        if let Some(staged) = &mut self.block.staged {
+            staged.readmit_others();
+        }
     }
 }
 

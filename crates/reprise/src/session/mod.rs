@@ -4,6 +4,7 @@
 mod answers;
 mod batched;
 mod block;
+mod deferred;
 mod defined;
 mod execute;
 mod read_only;

@@ -9,7 +9,7 @@ use logging::Commit as CommitPoint;
 use logging::content::StatementRecord;
 use procedure::{Call, Effect};
 use sql::{Filled, Kind, Schema};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use transaction::{CommitError, Tables};
 
 /// Returns a definition without the role that makes it.
@@ -149,7 +149,7 @@ impl Session {
         inner.logs.check_size(record.len())?;
         {
             // No snapshot is opened while definitions change.
-            let _alone = inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
+            let _alone = inner.lock_maintenance(&patience)?;
             let mut has_begun = false;
             let prepare = |effect: &Effect, tables: &Tables| {
                 has_begun = true;

@@ -1,13 +1,27 @@
 //! Definitions that a transaction of several statements changes, among other statements.
 //!
-//! The changes are private until the transaction commits. The transaction's statements use its new tables at
-//! once, because no other session knows them. Changes that need all other sessions idle are deferred to the
-//! commit: new indexes and new layouts of earlier tables. Such a table cannot be used in the same transaction
-//! any more. One record holds the definitions and the writes of the transaction. If another session has
-//! changed definitions meanwhile, the transaction fails with 40001.
-//! Invariant: replay runs all definitions before all writes, so no definition may read rows that the
-//! transaction wrote.
-//! Held by: `crates/reprise/tests/suite/definitions_in_transactions.rs`.
+//! The changes are private until the transaction commits: its statements run under a private version of the
+//! definitions, whose tables no other session knows. A definition that looks at the rows of an earlier table
+//! works on those of this moment, so it keeps all other transactions from beginning until this one ends. One
+//! that cannot fail is deferred to the commit, unless the transaction uses the table before. A table that the
+//! transaction has written is copied before its definition changes (`Workspace::set_apart`). One record holds
+//! the definitions and the writes of the transaction, in their order. If another session has changed
+//! definitions meanwhile, the transaction fails with 40001.
+//! Example: `UPDATE t SET b = 0`, `ALTER TABLE t ALTER b SET NOT NULL`, `INSERT INTO t …`, `COMMIT`.
+//! 1. The update is a pending write to `t`.
+//! 2. The ALTER waits until no other transaction is open, and none begins from then on. The update is
+//!    described for the log; `t` is replaced by a copy with the written rows, and the copy by a table of the
+//!    new definition.
+//! 3. The insert is a pending write to that.
+//! 4. The commit logs update, ALTER and insert as one record, and publishes the new table; the old one goes.
+//!
+//! Invariants: 1. replay finds the rows that a definition has found. 2. while a private table has rows of an
+//! earlier one, no other transaction writes that.
+//! Held by: `crates/reprise/tests/suite/migrations.rs`, `definitions_in_transactions.rs`.
+//! Not here: the commit (`commit.rs`), numbers of sequences (`numbers.rs`).
+
+mod commit;
+mod numbers;
 
 use super::Session;
 use crate::Error;
@@ -15,15 +29,14 @@ use crate::definitions::{Version, apply};
 use crate::inner::Inner;
 use crate::sequences::{Source, Taking};
 use crate::worker::serialization_failure;
-use catalog::{Index, SequencePlace, TableId, now_us};
-use logging::content::{DefinitionsRecord, Images, StatementRecord, WritesBuilder};
-use logging::{Commit, Content};
-use procedure::{Conflict, Effect, Procedure, Sequences, SqlError};
-use std::collections::{BTreeMap, BTreeSet};
+use catalog::{Index, Table, TableId, now_us};
+use numbers::StagedSequences;
+use procedure::{Conflict, Effect, Procedure, Rebuild};
+use sql::Schema;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard, TryLockError};
-use std::time::Duration;
-use transaction::{Applying, CommitError, Counters, Description, Tables};
+use transaction::{Applying, CounterPlaces, Counters, Tables};
 
 /// The number of the next private version. All private versions have numbers from 2^63 on.
 static NEXT_PRIVATE: AtomicU64 = AtomicU64::new(1 << 63);
@@ -32,61 +45,52 @@ static NEXT_PRIVATE: AtomicU64 = AtomicU64::new(1 << 63);
 pub(super) struct Staged {
     /// The version before the first change.
     base: Arc<Version>,
-    /// The text and the effect of each statement.
-    steps: Vec<(String, Effect)>,
+    steps: Vec<Step>,
     touched: Touched,
-    /// The sequences that the transaction has created.
+    /// The sequences that the transaction has created, and those from which its definitions have drawn.
     counters: Arc<Counters>,
     timestamp_us: i64,
     seed: u64,
+    /// Keeps all other transactions from beginning; `None` until a definition needs that.
+    kept: Option<Kept>,
 }
 
-/// The tables and sequences that a transaction's definitions concern.
+/// A statement that changes definitions.
+#[derive(Clone)]
+struct Step {
+    text: String,
+    effect: Effect,
+    /// The transaction's writes to the tables that it changes, as a log has them.
+    writes: Vec<u8>,
+}
+
+/// The tables that a transaction's definitions concern.
 #[derive(Clone, Default)]
 struct Touched {
-    /// Tables that the transaction has created, including dropped ones.
-    created: BTreeSet<TableId>,
-    /// Tables whose change is deferred to the commit, with their names.
-    deferred: BTreeMap<TableId, String>,
-    /// Created sequences from which the commit draws numbers, with their names.
-    drawn: BTreeMap<TableId, String>,
+    /// Tables whose data is complete in the private version, including dropped ones.
+    private: BTreeSet<TableId>,
+    /// Tables whose change is deferred to the commit or their first use.
+    deferred: BTreeSet<TableId>,
+    /// The deferred changes, in order.
+    pending: Vec<Effect>,
 }
 
-/// The sequences of a transaction that changes definitions.
-struct StagedSequences {
-    /// Sequences that the transaction has created.
-    counters: Arc<Counters>,
-    drawn: BTreeMap<TableId, String>,
-    /// Sequences of the database.
-    shared: Source,
-}
+/// The right to run alone. It ends when this is dropped.
+struct Kept(Arc<Inner>);
 
-impl StagedSequences {
-    /// Returns the source of a sequence's numbers.
-    ///
-    /// # Errors
-    /// `0A000`: the commit draws numbers from the sequence.
-    fn of(&self, sequence: TableId) -> Result<&dyn Sequences, SqlError> {
-        match self.drawn.get(&sequence) {
-            Some(name) => Err(used_with_its_table(name)),
-            None if self.counters.has(sequence) => Ok(&*self.counters),
-            None => Ok(&self.shared),
-        }
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.0.definitions.readmit();
     }
 }
 
-impl Sequences for StagedSequences {
-    fn next(&self, sequence: TableId) -> Result<i64, SqlError> {
-        self.of(sequence)?.next(sequence)
-    }
-
-    fn set(&self, sequence: TableId, number: i64, is_called: bool) -> Result<(), SqlError> {
-        self.of(sequence)?.set(sequence, number, is_called)
-    }
-
-    fn place(&self, sequence: TableId) -> Result<SequencePlace, SqlError> {
-        self.of(sequence)?.place(sequence)
-    }
+/// The changed definitions at a savepoint.
+#[derive(Clone)]
+pub(super) struct StagedMark {
+    steps: usize,
+    touched: Touched,
+    counters: CounterPlaces,
+    version: Arc<Version>,
 }
 
 fn each_effect(effect: &Effect, visit: &mut impl FnMut(&Effect) -> Result<(), Error>) -> Result<(), Error> {
@@ -96,37 +100,22 @@ fn each_effect(effect: &Effect, visit: &mut impl FnMut(&Effect) -> Result<(), Er
     }
 }
 
-fn not_supported(message: String) -> SqlError {
-    SqlError::new("0A000", message).with_hint("Commit the transaction first.")
-}
-
-fn refused(message: String) -> Error {
-    Error::Sql(not_supported(message))
-}
-
-/// Returns the error of a sequence that fills a column of an older table and is also used directly. The rows
-/// get their numbers at the commit, and the log has no record of numbers that were drawn before.
-fn used_with_its_table(sequence: &str) -> SqlError {
-    not_supported(format!(
-        "using the new sequence \"{sequence}\" is not supported in a transaction that fills a column of an \
-         earlier table from it"
-    ))
+/// Returns the indexes of a definition that another one lacks.
+fn indexes_beside<'t>(table: &'t Table, other: &Table) -> impl Iterator<Item = &'t Index> {
+    let known: Vec<_> = other.indexes.iter().map(|index| index.id).collect();
+    table.indexes.iter().filter(move |index| !known.contains(&index.id))
 }
 
 impl Staged {
     fn new(base: &Arc<Version>, seed: u64) -> Self {
         let (base, counters) = (Arc::clone(base), Arc::new(Counters::default()));
-        Self { base, steps: Vec::new(), touched: Touched::default(), counters, timestamp_us: now_us(), seed }
+        let (steps, touched) = (Vec::new(), Touched::default());
+        Self { base, steps, touched, counters, timestamp_us: now_us(), seed, kept: None }
     }
 
-    /// Returns whether some changes are deferred to the commit.
-    pub(super) fn defers_changes(&self) -> bool {
-        !self.touched.deferred.is_empty()
-    }
-
-    /// Returns the number of changed definitions.
-    pub(super) fn len(&self) -> usize {
-        self.steps.len()
+    /// Lets other transactions begin, because this one has failed.
+    pub(super) fn readmit_others(&mut self) {
+        self.kept = None;
     }
 
     /// Begins to count created sequences, and stops for dropped ones.
@@ -145,13 +134,18 @@ impl Staged {
     fn applying(&self) -> Applying {
         Applying { timestamp_us: self.timestamp_us, seed: self.seed, is_new: true }
     }
+
+    fn is_private(&self, table: TableId) -> bool {
+        self.touched.private.contains(&table)
+    }
 }
 
 impl Session {
     /// Changes definitions in the open transaction.
     ///
     /// # Errors
-    /// The errors of the statement; `0A000`: the combination with earlier statements is not supported.
+    /// The errors of the statement; `40001`: another session has changed definitions; `55P03`: other
+    /// transactions stay open; `0A000`: a log names rows by slot.
     pub(super) fn stage(&mut self, text: &str) -> Result<(), Error> {
         let (schema, effect) = apply(&self.worker.version.schema, text, self.checks_bodies)?;
         if effect.is_nothing() && schema.defines_the_same_as(&self.worker.version.schema) {
@@ -164,25 +158,132 @@ impl Session {
                 Box::new(Staged::new(&self.worker.version, seed))
             }
         };
-        let (mut tables, before) = (self.worker.version.tables.clone(), staged.touched.clone());
-        let ran = each_effect(&effect, &mut |effect| self.stage_effect(effect, &mut staged, &mut tables));
-        match &ran {
-            Ok(()) => {
-                staged.count_sequences(&effect);
-                staged.steps.push((text.into(), effect));
-                let number = NEXT_PRIVATE.fetch_add(1, Ordering::Relaxed);
-                self.worker.enter_version(Arc::new(Version::new(number, schema, tables)));
-                self.worker.machine.count_by(Arc::new(StagedSequences {
-                    counters: Arc::clone(&staged.counters),
-                    drawn: staged.touched.drawn.clone(),
-                    shared: Source::new(Arc::clone(&self.worker.inner), staged.base.tables.clone()),
-                }));
-            }
-            // The transaction may continue after a rollback to a savepoint.
-            Err(_) => staged.touched = before,
-        }
+        // After an error the transaction can only go back, to before the changes of this.
+        let ran = self.stage_step(text, schema, effect, &mut staged);
         self.block.staged = Some(staged);
         ran
+    }
+
+    fn stage_step(
+        &mut self,
+        text: &str,
+        schema: Schema,
+        effect: Effect,
+        staged: &mut Staged,
+    ) -> Result<(), Error> {
+        let mut writes = Vec::new();
+        each_effect(&effect, &mut |effect| self.make_ready(effect, staged, &mut writes))?;
+        let mut tables = self.worker.workspace.tables().clone();
+        staged.count_sequences(&effect);
+        each_effect(&effect, &mut |effect| self.stage_effect(effect, staged, &mut tables))?;
+        staged.steps.push(Step { text: text.into(), effect, writes });
+        self.enter_private(staged, schema, tables);
+        Ok(())
+    }
+
+    /// Runs later statements under private definitions.
+    fn enter_private(&mut self, staged: &Staged, schema: Schema, tables: Tables) {
+        // What the transaction has observed in earlier private tables is there until it ends.
+        self.block.retired.push(self.worker.workspace.tables().clone());
+        let number = NEXT_PRIVATE.fetch_add(1, Ordering::Relaxed);
+        self.worker.enter_version(Arc::new(Version::new(number, schema, tables)));
+        self.count_by(staged);
+    }
+
+    fn count_by(&mut self, staged: &Staged) {
+        let shared = Source::new(Arc::clone(&self.worker.inner), staged.base.tables.clone());
+        let counters = Arc::clone(&staged.counters);
+        self.worker.machine.count_by(Arc::new(StagedSequences { counters, shared }));
+    }
+
+    /// Makes the tables ready that an effect changes or looks at: they get no pending writes. Appends the
+    /// writes that they had to `writes`.
+    fn make_ready(
+        &mut self,
+        effect: &Effect,
+        staged: &mut Staged,
+        writes: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        match effect {
+            Effect::DropTable(table) if self.worker.workspace.has_written(table.id) => {
+                self.refuse_pending_checks(table.id, "DROP TABLE")?;
+                // Nothing of its rows remains, so no log needs them.
+                self.worker.workspace.set_aside(table.id);
+            }
+            Effect::Redefine(table) => {
+                let known = self.worker.workspace.tables().by_id(table.id);
+                let Some(known) = known.map(|store| Arc::clone(store.definition())) else { return Ok(()) };
+                let mut added = indexes_beside(table, &known);
+                let is_checked = added.any(|index| index.unique);
+                let changes_indexes = is_checked
+                    || indexes_beside(table, &known).next().is_some()
+                    || indexes_beside(&known, table).next().is_some();
+                let is_written = changes_indexes && self.worker.workspace.has_written(table.id);
+                if !staged.is_private(table.id) && (is_checked || is_written) {
+                    self.exclude_others(staged)?;
+                    staged.touched.private.insert(table.id);
+                }
+                if is_written {
+                    self.set_apart(table.id, writes)?;
+                }
+            }
+            Effect::Rebuild(rebuild) => self.make_ready_to_rebuild(effect, rebuild, staged, writes)?,
+            Effect::DropTable(_) | Effect::CreateTable(_) | Effect::None => {}
+            Effect::All(_) | Effect::Run(_) => {}
+        }
+        Ok(())
+    }
+
+    fn make_ready_to_rebuild(
+        &mut self,
+        effect: &Effect,
+        rebuild: &Rebuild,
+        staged: &mut Staged,
+        writes: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let sequences = rebuild.sequences();
+        for sequence in &sequences {
+            if let Some(row) = staged.counters.row_of(*sequence) {
+                self.store_number(*sequence, &row)?;
+            }
+        }
+        let parents = rebuild.references.iter().map(|reference| reference.parent.id);
+        let tables: Vec<TableId> = std::iter::once(rebuild.old.id).chain(parents).chain(sequences).collect();
+        let has_written = |table: &TableId| self.worker.workspace.has_written(*table);
+        let is_written = tables.iter().any(has_written);
+        let is_private = staged.is_private(rebuild.old.id);
+        if !is_private && !is_written && !rebuild.depends_on_rows() {
+            return Ok(());
+        }
+        let looks_at_earlier =
+            tables.iter().any(|table| *table != rebuild.new.id && !staged.is_private(*table));
+        if looks_at_earlier && (!is_private || self.has_rows(rebuild.old.id)) {
+            self.exclude_others(staged)?;
+            Taking { inner: &self.worker.inner, tables: &staged.base.tables }.give_back_for(effect)?;
+        }
+        for table in tables {
+            if self.worker.workspace.has_written(table) {
+                self.set_apart(table, writes)?;
+                staged.touched.private.insert(table);
+            }
+        }
+        staged.touched.private.insert(rebuild.new.id);
+        Ok(())
+    }
+
+    /// Returns whether the transaction sees rows in one of its private tables, or has seen some.
+    fn has_rows(&mut self, table: TableId) -> bool {
+        let tables = self.worker.workspace.tables().clone();
+        let guard = self.worker.workspace.worker().guard();
+        tables.by_id(table).is_some_and(|store| store.for_each_record(guard, |_| Err(())).is_err())
+    }
+
+    /// Describes the writes to a table for the log, and goes on with a copy of it.
+    fn set_apart(&mut self, table: TableId, writes: &mut Vec<u8>) -> Result<(), Error> {
+        self.refuse_pending_checks(table, "ALTER TABLE")?;
+        self.describe_writes(Some(table), writes);
+        self.block.retired.push(self.worker.workspace.tables().clone());
+        Ok(self.worker.workspace.set_apart(table)?)
     }
 
     fn stage_effect(
@@ -191,220 +292,128 @@ impl Session {
         staged: &mut Staged,
         tables: &mut Tables,
     ) -> Result<(), Error> {
-        let written =
-            |session: &Self, table: TableId, name: &str| match session.worker.workspace.has_written(table) {
-                true => {
-                    let cause = "after the same transaction has written the table";
-                    Err(refused(format!("changing \"{name}\" is not supported {cause}")))
-                }
-                false => Ok(()),
-            };
+        let touched = &mut staged.touched;
         match effect {
-            Effect::CreateTable(table) => {
-                tables.apply(effect, staged.applying(), self.worker.workspace.worker().guard())?;
-                staged.touched.created.insert(table.id);
-            }
+            Effect::CreateTable(table) => _ = touched.private.insert(table.id),
             Effect::DropTable(table) => {
-                written(self, table.id, &table.name)?;
                 // The transaction may have read its rows; the commit validates these reads.
-                staged.touched.deferred.remove(&table.id);
+                touched.deferred.remove(&table.id);
+                return Ok(());
             }
-            Effect::Redefine(table) => {
+            Effect::Redefine(table) if !touched.private.contains(&table.id) => {
                 let known = tables.by_id(table.id).map(|store| Arc::clone(store.definition()));
-                let known = known.as_ref().map(|known| &known.indexes[..]).unwrap_or_default();
-                let is_among =
-                    |indexes: &[Index], index: &Index| indexes.iter().any(|known| known.id == index.id);
-                let adds = table.indexes.iter().any(|index| !is_among(known, index));
-                let removes = known.iter().any(|index| !is_among(&table.indexes, index));
-                // Rollback undoes writes through the indexes with which they were made.
-                if adds || removes {
-                    written(self, table.id, &table.name)?;
-                }
-                let Touched { created, deferred, .. } = &mut staged.touched;
-                if deferred.contains_key(&table.id) || adds && !created.contains(&table.id) {
-                    deferred.insert(table.id, table.name.clone());
-                } else {
-                    tables.apply(effect, staged.applying(), self.worker.workspace.worker().guard())?;
-                }
-            }
-            Effect::Rebuild(rebuild) => {
-                written(self, rebuild.old.id, &rebuild.old.name)?;
-                for reference in &rebuild.references {
-                    written(self, reference.parent.id, &reference.parent.name)?;
-                }
-                if staged.touched.created.contains(&rebuild.old.id) {
-                    tables.apply(effect, staged.applying(), self.worker.workspace.worker().guard())?;
-                    staged.touched.created.insert(rebuild.new.id);
+                let adds = known.is_none_or(|known| indexes_beside(table, &known).next().is_some());
+                if adds || touched.deferred.contains(&table.id) {
+                    touched.deferred.insert(table.id);
+                    touched.pending.push(effect.clone());
                     return Ok(());
                 }
-                let Touched { created, drawn, .. } = &mut staged.touched;
-                for sequence in rebuild.sequences().into_iter().filter(|used| created.contains(used)) {
-                    let name = tables.store(sequence).definition().name.clone();
-                    if staged.counters.has_used(sequence) {
-                        return Err(used_with_its_table(&name).into());
-                    }
-                    drawn.insert(sequence, name);
-                }
-                staged.touched.deferred.remove(&rebuild.old.id);
-                staged.touched.deferred.insert(rebuild.new.id, rebuild.new.name.clone());
             }
-            Effect::None | Effect::All(_) | Effect::Run(_) => {}
+            Effect::Rebuild(rebuild) if !touched.private.contains(&rebuild.new.id) => {
+                touched.deferred.remove(&rebuild.old.id);
+                touched.deferred.insert(rebuild.new.id);
+                touched.pending.push(effect.clone());
+                return Ok(());
+            }
+            Effect::Redefine(_) | Effect::Rebuild(_) | Effect::None | Effect::All(_) | Effect::Run(_) => {}
+        }
+        tables.apply(effect, staged.applying(), self.worker.workspace.worker().guard())?;
+        if let Effect::Rebuild(rebuild) = effect {
+            // From here on the transaction counts these sequences itself.
+            for sequence in rebuild.sequences() {
+                staged.counters.read(tables.store(sequence), self.worker.workspace.worker().guard());
+                staged.touched.private.insert(sequence);
+            }
         }
         Ok(())
     }
 
-    /// Refuses a statement that uses a table or sequence whose change is deferred to the commit.
+    /// Waits until no other transaction is open, and lets none begin until this one ends. Makes
+    /// the deferred changes: there is nothing to wait for any more.
     ///
     /// # Errors
-    /// `0A000`: the statement uses such a table or sequence.
-    pub(super) fn refuse_deferred(&self, procedure: &Procedure) -> Result<(), Error> {
-        let Some(staged) = self.block.staged.as_ref().filter(|staged| staged.defers_changes()) else {
+    /// `40001`: another session has changed definitions, or is about to. `55P03`: transactions stay open.
+    fn exclude_others(&mut self, staged: &mut Staged) -> Result<(), Error> {
+        if staged.kept.is_none() {
+            let inner = Arc::clone(&self.worker.inner);
+            let _maintenance = self.wait_for_maintenance(&inner, staged)?;
+            let slot = self.worker.workspace.slot();
+            let epochs = Arc::clone(&staged.base.tables.epochs);
+            let patience = self.worker.patience(&self.settings());
+            let holds = Arc::clone(&self.worker.workspace.tables().holds);
+            let _awaits_all = holds.await_all(slot);
+            let lost = || serialization_failure(Conflict::Read);
+            inner.definitions.keep(slot, &epochs, &patience, staged.base.number, lost)?;
+            staged.kept = Some(Kept(Arc::clone(&inner)));
+        }
+        if staged.touched.pending.is_empty() {
             return Ok(());
-        };
-        let Touched { deferred, drawn, .. } = &staged.touched;
-        let mut found = None;
-        procedure.for_each_table(&mut |table| {
-            if let Some(name) = deferred.get(&table.id).or(drawn.get(&table.id)) {
-                found = Some(name.clone());
-            }
-        });
-        match found {
-            None => Ok(()),
-            Some(name) => {
-                let cause = "in the transaction that has changed the table";
-                Err(refused(format!("using \"{name}\" is not supported {cause}")))
-            }
         }
-    }
-
-    /// Commits the transaction with its definitions.
-    pub(super) fn commit_staged(&mut self, staged: &Staged) -> Result<Commit, Error> {
-        let committed = self.try_commit_staged(staged);
-        match committed {
-            Ok(commit) => _ = self.answers(commit),
-            Err(_) => self.definitions_failed(),
+        let mut tables = self.worker.workspace.tables().clone();
+        self.block.retired.push(tables.clone());
+        for effect in std::mem::take(&mut staged.touched.pending) {
+            tables.apply(&effect, staged.applying(), self.worker.workspace.worker().guard())?;
         }
-        self.worker.refresh();
-        committed
-    }
-
-    fn try_commit_staged(&mut self, staged: &Staged) -> Result<Commit, Error> {
-        self.check_log()?;
-        self.store_numbers(staged)?;
-        let text: String =
-            staged.steps.iter().map(|(text, _)| format!("{};\n", text.trim_end_matches(';'))).collect();
-        let definitions = StatementRecord {
-            timestamp_us: staged.timestamp_us,
-            seed: staged.seed,
-            text: &text,
-            written: None,
-        };
-        let inner = Arc::clone(&self.worker.inner);
-        let _alone = self.wait_for_maintenance(&inner)?;
-        let slot = self.worker.workspace.worker().slot();
-        let private = Arc::clone(&self.worker.version);
-        let epochs = Arc::clone(&private.tables.epochs);
-        let mut commit = Commit { number: epochs.next_order(), worker: slot, alone: false };
-        let patience = self.worker.patience(&self.settings());
-        let holds = Arc::clone(&self.worker.workspace.tables().holds);
-        let _awaits_all = holds.await_all(slot);
-        inner.definitions.exclusively(slot, &epochs, &patience, |current| {
-            if current.number != staged.base.number {
-                return Err(serialization_failure(Conflict::Read));
-            }
-            let mut tables = current.tables.clone();
-            let created = staged.touched.created.iter();
-            created.filter_map(|id| private.tables.by_id(*id)).for_each(|store| tables.share(store));
-            for (_, effect) in &staged.steps {
-                Taking { inner: &inner, tables: &current.tables }.give_back_for(effect)?;
-                each_effect(effect, &mut |effect| self.publish_effect(effect, staged, &mut tables))?;
-            }
-            let record = self.definitions_record(definitions, &inner)?;
-            let worker = &mut self.worker;
-            commit = match worker.pipeline.commit_definitions(&mut worker.workspace, &record) {
-                Ok(committed) => committed,
-                Err(CommitError::Conflict(conflict)) => return Err(worker.lost_at_commit(conflict)),
-                Err(CommitError::Log(error)) => return Err(error.into()),
-                Err(CommitError::Interrupted(error)) => return Err(Error::Sql(*error)),
-            };
-            Ok(Some((private.schema.clone(), tables)))
-        })?;
-        Ok(commit)
-    }
-
-    /// Waits for a checkpoint or backup to end. Does not wait for another definition, because that waits for
-    /// this transaction to end: the transaction has lost the race to it.
-    ///
-    /// # Errors
-    /// `40001`: another session is changing definitions.
-    fn wait_for_maintenance<'a>(&self, inner: &'a Inner) -> Result<MutexGuard<'a, ()>, Error> {
-        loop {
-            match inner.maintenance.try_lock() {
-                Ok(guard) => return Ok(guard),
-                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) if inner.definitions.is_changing() => {
-                    return Err(serialization_failure(Conflict::Read));
-                }
-                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
-            }
-        }
-    }
-
-    /// Applies an effect to the shared tables. Tables that the transaction has created are already complete.
-    fn publish_effect(&mut self, effect: &Effect, staged: &Staged, tables: &mut Tables) -> Result<(), Error> {
-        let is_created = |table: TableId| staged.touched.created.contains(&table);
-        let is_done = match effect {
-            Effect::CreateTable(table) | Effect::Redefine(table) => is_created(table.id),
-            Effect::Rebuild(rebuild) => is_created(rebuild.new.id),
-            Effect::DropTable(_) => false,
-            Effect::None | Effect::All(_) | Effect::Run(_) => true,
-        };
-        if !is_done {
-            tables.apply(effect, staged.applying(), self.worker.workspace.worker().guard())?;
-        }
+        staged.touched.private.append(&mut staged.touched.deferred);
+        self.worker.workspace.set_tables(tables);
         Ok(())
     }
 
-    /// Inserts the rows of sequences that the transaction has created.
-    fn store_numbers(&mut self, staged: &Staged) -> Result<(), Error> {
-        for (sequence, (row, arena)) in staged.counters.rows() {
-            let table = Arc::clone(self.worker.version.tables.store(sequence).definition());
-            self.worker.workspace.insert_row(&table, &row, &arena).map_err(|failure| match failure {
-                procedure::Failure::Error(error) => Error::Sql(*error),
-                _ => serialization_failure(Conflict::Write),
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Returns the record of the definitions and the writes, without its commit number.
+    /// Makes the deferred changes if a statement uses one of their tables, or may run text that does.
     ///
     /// # Errors
-    /// `0A000`: the images of a log cannot describe the writes.
-    fn definitions_record(
-        &mut self,
-        definitions: StatementRecord<'_>,
-        inner: &Inner,
-    ) -> Result<Vec<u8>, Error> {
-        let mut record = Vec::new();
-        if !self.worker.workspace.writes_anything() {
-            definitions.write_definition(&mut record);
-            return Ok(record);
+    /// As `exclude_others`.
+    pub(super) fn make_deferred_for(&mut self, procedure: &Procedure) -> Result<(), Error> {
+        let Some(mut staged) = self.block.staged.take() else { return Ok(()) };
+        let mut uses = procedure.runs_text();
+        procedure.for_each_table(&mut |table| uses |= staged.touched.deferred.contains(&table.id));
+        let mut made = Ok(());
+        if uses && !staged.touched.deferred.is_empty() {
+            made = self.exclude_others(&mut staged);
+            if made.is_ok() {
+                let (schema, tables) =
+                    (self.worker.version.schema.clone(), self.worker.workspace.tables().clone());
+                self.enter_private(&staged, schema, tables);
+            }
         }
-        DefinitionsRecord::begin(definitions, &mut record);
-        let (mut writes, mut has_updates) = (WritesBuilder::default(), false);
-        self.worker.workspace.describe_writes(&mut Description::default(), |row| {
-            has_updates |= row.change == catalog::RowChange::Update;
-            writes.push(&mut record, row.change, row.table, (row.after, row.arena), row.changed);
-        });
-        let holds = |format: logging::RecordFormat| {
-            format.content != Content::Physical && !(has_updates && format.images == Images::Rows)
+        self.block.staged = Some(staged);
+        made
+    }
+
+    /// Returns the changed definitions, for a savepoint; `None` if there are none.
+    pub(super) fn mark_staged(&self) -> Option<Box<StagedMark>> {
+        let staged = self.block.staged.as_ref()?;
+        Some(Box::new(StagedMark {
+            steps: staged.steps.len(),
+            touched: staged.touched.clone(),
+            counters: staged.counters.places(),
+            version: Arc::clone(&self.worker.version),
+        }))
+    }
+
+    /// Takes the definitions back that were changed since a savepoint. The writes since are undone already.
+    pub(super) fn roll_back_staged(&mut self, mark: Option<&StagedMark>) {
+        let Some(mut staged) = self.block.staged.take() else { return };
+        self.block.retired.push(self.worker.workspace.tables().clone());
+        let Some(mark) = mark else {
+            self.worker.enter_version(Arc::clone(&staged.base));
+            let shared = Source::new(Arc::clone(&self.worker.inner), staged.base.tables.clone());
+            self.worker.machine.count_by(Arc::new(shared));
+            return;
         };
-        if !inner.logs.iter().all(|log| holds(log.format)) {
-            let message = "a log of whole rows does not support changes of definitions and rows in one \
-                           transaction";
-            return Err(refused(message.into()));
-        }
-        Ok(record)
+        staged.steps.truncate(mark.steps);
+        staged.touched = mark.touched.clone();
+        staged.counters.go_back_to(&mark.counters);
+        self.worker.enter_version(Arc::clone(&mark.version));
+        self.count_by(&staged);
+        self.block.staged = Some(staged);
+    }
+
+    /// Frees the private tables of a transaction that has ended. `retired` begins with those of the version
+    /// that the transaction had found.
+    pub(super) fn free_private(&self, retired: &[Tables]) {
+        let Some(base) = retired.first() else { return };
+        let current = self.worker.inner.definitions.current();
+        retired.iter().for_each(|tables| tables.give_way_to_both(base, &current.tables));
     }
 }

@@ -355,8 +355,10 @@ impl Worker {
             return Err(serialization_failure(Conflict::Held));
         }
         let interrupts = self.machine.interrupts().clone();
-        // `lock_timeout` limits waits for rows and keys, not for definitions or the log.
-        let limit = settings.lock_timeout.filter(|_| matches!(busy.awaited, Awaited::Blocker { .. }));
+        // `lock_timeout` limits waits for rows, keys and definitions, which open transactions hold, not those
+        // for the log.
+        let is_limited = matches!(busy.awaited, Awaited::Blocker { .. } | Awaited::Definitions(_));
+        let limit = settings.lock_timeout.filter(|_| is_limited);
         let aborts = Arc::clone(&self.workspace.tables().aborts);
         while let Err(refusal) = wait_on_thread(&busy, &interrupts, limit).inspect_err(|error| {
             if error.sqlstate == LOCK_TIMEOUT {

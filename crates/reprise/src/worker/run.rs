@@ -82,7 +82,8 @@ impl Worker {
                 self.workspace.only_reads();
             }
             self.pipeline.begin();
-            let failure = match self.execute(request.call) {
+            let executed = self.execute(request.call).and_then(|()| self.check_deferred());
+            let failure = match executed {
                 Ok(()) => {
                     let written = self.machine.written();
                     let depends = self.machine.has_caught_shortage();
@@ -240,6 +241,21 @@ impl Worker {
         let last = reader.last();
         self.workspace.rollback_if_running();
         (ran, last)
+    }
+
+    /// Checks the constraints that the running transaction has deferred to its end.
+    ///
+    /// # Errors
+    /// `23503`: a row breaks one. A conflict.
+    #[inline]
+    pub(crate) fn check_deferred(&mut self) -> Result<(), Failure> {
+        match self.version.deferrable.clone() {
+            None => Ok(()),
+            Some(keys) => {
+                let modes = &self.machine.services.constraint_modes;
+                self.workspace.check_deferred(&keys, &|reference| reference.is_deferred(modes))
+            }
+        }
     }
 
     /// Commits the running transaction, and counts it.

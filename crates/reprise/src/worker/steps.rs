@@ -4,13 +4,15 @@ use super::{Refused, Request, Settings, Worker, serialization_failure};
 use crate::Error;
 use catalog::CommitOrder;
 use logging::{Commit, Observed};
-use procedure::{Conflict, Failure, SqlError, Whole, execute};
+use procedure::{Conflict, ConstraintModes, Failure, ForeignKeys, SqlError, Whole, execute};
 use std::sync::{Arc, Mutex, PoisonError};
 use transaction::{CommitPipeline, LoggedBy, Workspace};
 
 /// The state that the steps of a call share.
 struct Steps {
     pipeline: CommitPipeline,
+    /// All foreign keys, if some are checked at the end of each step.
+    deferrable: Option<Arc<ForeignKeys>>,
     /// Number of committed steps. Their effects stay.
     committed: u64,
     /// The commit that must be durable before an answer shows the reads and writes of the steps.
@@ -19,6 +21,10 @@ struct Steps {
 
 impl Steps {
     fn commit(&mut self, workspace: &mut Workspace) -> Result<(), Failure> {
+        if let Some(keys) = &self.deferrable {
+            let modes = ConstraintModes::default();
+            workspace.check_deferred(keys, &|reference| reference.is_deferred(&modes))?;
+        }
         match self.pipeline.commit(workspace, LoggedBy::Value) {
             Ok(outcome) => {
                 self.committed += 1;
@@ -114,7 +120,12 @@ impl Worker {
         let mut pipeline = self.new_pipeline();
         pipeline.begin();
         pipeline.interrupts = self.machine.interrupts().clone();
-        let steps = Arc::new(Mutex::new(Steps { pipeline, committed: 0, shown: None }));
+        let steps = Arc::new(Mutex::new(Steps {
+            pipeline,
+            deferrable: self.version.deferrable.clone(),
+            committed: 0,
+            shown: None,
+        }));
         let (shared, inner, number) = (Arc::clone(&steps), Arc::clone(&self.inner), self.version.number);
         let end = move |workspace: &mut Workspace, commit: bool| {
             let mut steps = shared.lock().unwrap_or_else(PoisonError::into_inner);

@@ -34,8 +34,17 @@ INSERT INTO account VALUES (1, 100), (2, 200), (3, 300);
 INSERT INTO old VALUES (1, 'one'), (2, 'two');
 ";
 
+const LOGS: [(Content, Sequencing); 6] = [
+    (Content::Command, Sequencing::Epoch),
+    (Content::Command, Sequencing::Serial),
+    (Content::Command, Sequencing::Gsn),
+    (Content::Logical, Sequencing::Epoch),
+    (Content::Logical, Sequencing::Ssn),
+    (Content::Physiological, Sequencing::Epoch),
+];
+
 /// Everything that may stand beside each other in one transaction.
-const MIGRATION: [&str; 12] = [
+const MIGRATION: [&str; 15] = [
     "CREATE TABLE note (id SERIAL PRIMARY KEY, account INT REFERENCES account, body TEXT)",
     "CREATE INDEX note_account ON note (account)",
     "INSERT INTO note (account, body) VALUES (1, 'a'), (2, 'b'), (3, 'c')",
@@ -45,7 +54,10 @@ const MIGRATION: [&str; 12] = [
     "INSERT INTO old VALUES (7, 'again')",
     "DELETE FROM account WHERE id = 4",
     "CREATE VIEW rich AS SELECT * FROM account WHERE balance > 150",
-    "ALTER TABLE account ADD COLUMN name TEXT DEFAULT 'unnamed'",
+    "ALTER TABLE account ADD COLUMN name TEXT",
+    "UPDATE account SET name = 'unnamed' WHERE name IS NULL",
+    "ALTER TABLE account ALTER COLUMN name SET NOT NULL",
+    "ALTER TABLE account ALTER COLUMN name SET DEFAULT 'none'",
     "CREATE TABLE gone (id INT)",
     "DROP TABLE gone",
 ];
@@ -74,14 +86,7 @@ fn open_with(change: impl FnOnce(&mut Config)) -> (tempfile::TempDir, Database) 
 
 #[test]
 fn a_migration_happens_by_every_method() {
-    for (content, sequencing) in [
-        (Content::Command, Sequencing::Epoch),
-        (Content::Command, Sequencing::Serial),
-        (Content::Command, Sequencing::Gsn),
-        (Content::Logical, Sequencing::Epoch),
-        (Content::Logical, Sequencing::Ssn),
-        (Content::Physiological, Sequencing::Epoch),
-    ] {
+    for (content, sequencing) in LOGS {
         let (folder, database) =
             open_with(|config| (config.content, config.sequencing) = (content, sequencing));
         let mut session = database.session().unwrap();
@@ -108,10 +113,11 @@ fn what_is_rolled_back_was_never_there() {
     let before = database.digest().unwrap();
     session.begin().unwrap();
     MIGRATION.iter().for_each(|statement| run(&mut session, statement).unwrap());
-    // No other session sees the changes.
+    // No other session sees the changes. Those of tables that it knows it waits for.
     let mut other = database.session().unwrap();
-    assert!(other.query("SELECT * FROM note").is_err());
-    assert_eq!(numbers(&mut other, "SELECT id FROM old ORDER BY id"), [1, 2]);
+    other.set_lock_timeout(Some(std::time::Duration::from_millis(20)));
+    assert_eq!(run(&mut other, "SELECT * FROM note").unwrap_err().sqlstate(), "42P01");
+    assert_eq!(run(&mut other, "SELECT * FROM old").unwrap_err().sqlstate(), "55P03");
     session.rollback();
     assert!(session.query("SELECT * FROM note").is_err());
     assert!(session.call_durably("twice", &[Value::Int(1)]).is_err());
@@ -180,42 +186,132 @@ fn an_open_transaction_that_waits_for_definitions_ends() {
     assert!(run(&mut session, "SELECT * FROM own1").is_ok());
 }
 
+/// The tables of a definition and of statements before and after it are the same.
 #[test]
-fn what_would_not_be_replayed_as_it_ran_is_refused() {
+fn definitions_and_statements_take_turns() {
+    for (content, sequencing) in LOGS {
+        for statements in [
+            &["INSERT INTO old VALUES (5, 'five')", "ALTER TABLE old ADD COLUMN more INT"][..],
+            &["INSERT INTO old VALUES (5, 'five')", "CREATE INDEX ON old (what)"],
+            &["INSERT INTO old VALUES (5, 'five')", "TRUNCATE old"],
+            &["ALTER TABLE old ADD COLUMN more INT", "INSERT INTO old VALUES (5, 'five', 5)"],
+            &["CREATE INDEX old_what ON old (what)", "SELECT * FROM old WHERE what = 'two'"],
+            &["CREATE UNIQUE INDEX ON account (id)", "INSERT INTO account VALUES (9, 9)"],
+            &[
+                "DELETE FROM account WHERE id = 2",
+                "ALTER TABLE old ADD COLUMN a INT DEFAULT 1 REFERENCES account",
+                "UPDATE old SET a = 3 WHERE id = 1",
+            ],
+            &["DELETE FROM account WHERE id = 3", "ALTER TABLE old ADD FOREIGN KEY (id) REFERENCES account"],
+            &["ALTER TABLE old ADD FOREIGN KEY (id) REFERENCES account", "DELETE FROM account WHERE id = 3"],
+            &["ALTER TABLE old ADD COLUMN n SERIAL", "SELECT nextval('old_n_seq')"],
+            &["ALTER TABLE old ADD COLUMN n SERIAL", "SELECT last_value FROM old_n_seq"],
+            &[
+                "CREATE SEQUENCE own",
+                "SELECT nextval('own')",
+                "ALTER TABLE old ADD COLUMN n INT DEFAULT nextval('own')",
+                "INSERT INTO old (id) VALUES (6)",
+            ],
+            &[
+                "UPDATE old SET what = upper(what)",
+                "ALTER TABLE old ALTER COLUMN what SET NOT NULL",
+                "UPDATE old SET what = lower(what) WHERE id = 1",
+                "ALTER TABLE old ADD UNIQUE (what)",
+                "UPDATE old SET what = 'three' WHERE id = 2",
+                "ALTER TABLE old RENAME TO older",
+                "INSERT INTO older VALUES (5, 'five')",
+                "ALTER TABLE older RENAME TO old",
+            ],
+        ] {
+            let (folder, database) =
+                open_with(|config| (config.content, config.sequencing) = (content, sequencing));
+            let mut session = database.session().unwrap();
+            session.execute_script(BEFORE).unwrap();
+            in_transaction(&mut session, statements)
+                .unwrap_or_else(|error| panic!("{content}, {statements:?}: {error}"));
+            run(&mut session, "UPDATE old SET what = what || 'x'").unwrap();
+            let digest = database.digest().unwrap();
+            let (_plain, plain) = open_with(|_| {});
+            let mut one_by_one = plain.session().unwrap();
+            one_by_one.execute_script(BEFORE).unwrap();
+            for statement in statements.iter().chain(&["UPDATE old SET what = what || 'x'"]) {
+                run(&mut one_by_one, statement).unwrap();
+            }
+            for table in ["old", "account"] {
+                let all = format!("SELECT * FROM {table} ORDER BY id");
+                let rows = |session: &mut Session| session.query(&all).unwrap().rows;
+                assert_eq!(rows(&mut session), rows(&mut one_by_one), "{content}, {statements:?}");
+            }
+            drop((session, database));
+            assert_eq!(recovered_digest_of(content, folder.path()), digest, "{content}, {statements:?}");
+        }
+    }
+}
+
+/// A row that does not fit is seen by the statement that it does not fit, and a savepoint before that stays.
+#[test]
+fn a_definition_that_fails_is_taken_back() {
     let (_folder, database) = open_with(|_| {});
     let mut session = database.session().unwrap();
     session.execute_script(BEFORE).unwrap();
-    for statements in [
-        &["INSERT INTO old VALUES (5, 'five')", "ALTER TABLE old ADD COLUMN more INT"][..],
-        &["INSERT INTO old VALUES (5, 'five')", "CREATE INDEX ON old (what)"],
-        &["INSERT INTO old VALUES (5, 'five')", "TRUNCATE old"],
-        &["ALTER TABLE old ADD COLUMN more INT", "INSERT INTO old VALUES (5, 'five', 5)"],
-        &["CREATE INDEX old_what ON old (what)", "SELECT * FROM old WHERE what = 'two'"],
-        &["CREATE UNIQUE INDEX ON account (id)", "INSERT INTO account VALUES (9, 9)"],
-        &[
-            "DELETE FROM account WHERE id = 1",
-            "ALTER TABLE old ADD COLUMN a INT DEFAULT 1 REFERENCES account",
-        ],
-        &["DELETE FROM account WHERE id = 1", "ALTER TABLE old ADD FOREIGN KEY (id) REFERENCES account"],
-        &["ALTER TABLE old ADD FOREIGN KEY (id) REFERENCES account", "DELETE FROM account WHERE id = 1"],
-        &["ALTER TABLE old ADD COLUMN n SERIAL", "SELECT nextval('old_n_seq')"],
-        &["ALTER TABLE old ADD COLUMN n SERIAL", "SELECT last_value FROM old_n_seq"],
-        &[
-            "CREATE SEQUENCE own",
-            "SELECT nextval('own')",
-            "ALTER TABLE old ADD COLUMN n INT DEFAULT nextval('own')",
-        ],
-    ] {
-        let error = in_transaction(&mut session, statements).unwrap_err();
-        assert_eq!(error.sqlstate(), "0A000", "{statements:?}: {error}");
-        assert_eq!(numbers(&mut session, "SELECT count(*) FROM old"), [2]);
-        assert_eq!(numbers(&mut session, "SELECT count(*) FROM account"), [3]);
-    }
-    // A row that does not fit is seen when it is committed.
-    run(&mut session, "INSERT INTO old VALUES (5, 'two')").unwrap();
+    run(&mut session, "INSERT INTO old VALUES (5, 'two'), (6, NULL)").unwrap();
     let error = in_transaction(&mut session, &["CREATE UNIQUE INDEX ON old (what)"]).unwrap_err();
     assert_eq!(error.sqlstate(), "23505");
-    assert_eq!(numbers(&mut session, "SELECT count(*) FROM old"), [3]);
+    assert_eq!(numbers(&mut session, "SELECT count(*) FROM old"), [4]);
+    session.begin().unwrap();
+    run(&mut session, "UPDATE old SET id = id + 10").unwrap();
+    for (statement, state) in [
+        ("ALTER TABLE old ALTER COLUMN what SET NOT NULL", "23502"),
+        ("ALTER TABLE old ADD UNIQUE (what)", "23505"),
+        ("ALTER TABLE old ADD CHECK (id > 11)", "23514"),
+        ("ALTER TABLE old ADD FOREIGN KEY (id) REFERENCES account", "23503"),
+        ("ALTER TABLE old ALTER COLUMN what TYPE INT USING what::int", "22P02"),
+    ] {
+        session.set_savepoint("before").unwrap();
+        assert_eq!(run(&mut session, statement).unwrap_err().sqlstate(), state, "{statement}");
+        session.fail_transaction();
+        session.roll_back_to_savepoint("before").unwrap();
+        run(&mut session, "UPDATE old SET what = what || 'x' WHERE id = 11").unwrap();
+        assert_eq!(numbers(&mut session, "SELECT id FROM old ORDER BY id"), [11, 12, 15, 16]);
+    }
+    session.commit().unwrap().wait().unwrap();
+    assert_eq!(numbers(&mut session, "SELECT length(what) FROM old WHERE id = 11"), [8]);
+}
+
+/// While a transaction has a table changed and uses it, other transactions wait, and then see all or nothing.
+#[test]
+fn other_transactions_wait_for_a_changed_table() {
+    let (_folder, database) = open_with(|_| {});
+    let mut session = database.session().unwrap();
+    session.execute_script(BEFORE).unwrap();
+    for (ends_well, expected) in [(false, [1, 2].as_slice()), (true, &[12])] {
+        session.begin().unwrap();
+        run(&mut session, "UPDATE old SET id = id + 10 WHERE id = 2").unwrap();
+        run(&mut session, "ALTER TABLE old ADD CHECK (id > 0)").unwrap();
+        run(&mut session, "DELETE FROM old WHERE id = 1").unwrap();
+        let mut other = database.session().unwrap();
+        std::thread::scope(|scope| {
+            let reading = scope.spawn(move || numbers(&mut other, "SELECT id FROM old ORDER BY id"));
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            assert!(!reading.is_finished());
+            // A checkpoint does not wait for the open transaction, and the transaction not for it.
+            database.checkpoint().unwrap();
+            match ends_well {
+                true => drop(session.commit().unwrap()),
+                false => session.rollback(),
+            }
+            assert_eq!(reading.join().unwrap(), expected);
+        });
+    }
+    // One that waits for an end that does not come gives up.
+    session.begin().unwrap();
+    run(&mut session, "ALTER TABLE old ADD CHECK (id > 1)").unwrap();
+    let mut other = database.session().unwrap();
+    other.set_lock_timeout(Some(std::time::Duration::from_millis(50)));
+    assert_eq!(run(&mut other, "SELECT * FROM old").unwrap_err().sqlstate(), "55P03");
+    // The session ends, and with it its transaction.
+    drop(session);
+    assert_eq!(numbers(&mut other, "SELECT id FROM old"), [12]);
 }
 
 /// What was written is taken back by the indexes that it was written under.
@@ -236,8 +332,12 @@ fn the_indexes_of_a_written_table_stay() {
         "DELETE FROM t WHERE k = 20",
     ] {
         for drop in ["DROP INDEX t_k", "ALTER TABLE t DROP CONSTRAINT t_n_key"] {
-            let error = in_transaction(&mut session, &[write, drop]).unwrap_err();
-            assert_eq!(error.sqlstate(), "0A000", "{write}, {drop}: {error}");
+            session.begin().unwrap();
+            run(&mut session, write).unwrap();
+            let seen = numbers(&mut session, "SELECT id FROM t WHERE k > 0 ORDER BY k");
+            run(&mut session, drop).unwrap();
+            assert_eq!(numbers(&mut session, "SELECT id FROM t WHERE k > 0 ORDER BY k"), seen);
+            session.rollback();
             assert_eq!(numbers(&mut session, "SELECT id FROM t WHERE k IN (10, 20, 30) ORDER BY k"), [1, 2]);
         }
     }

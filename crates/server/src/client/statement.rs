@@ -103,7 +103,15 @@ impl Client {
         }
         let complete = |tag: &str| Ok(Ran::Complete(tag.into()));
         let kind = match &plan.kind {
-            Kind::Definition | Kind::Filled(_) | Kind::Run(_) | Kind::Analyze(_) | Kind::Call(..) => {
+            Kind::Definition
+            | Kind::Filled(_)
+            | Kind::Run(_)
+            | Kind::Analyze(_)
+            | Kind::Call(..)
+            | Kind::SetConstraints(_) => {
+                if tag == "SET CONSTRAINTS" && state == TransactionState::None {
+                    self.warn("25P01", "SET CONSTRAINTS can only be used in transaction blocks");
+                }
                 let to = kept.map_or(RowsTo::Client, RowsTo::Portal);
                 let rows = self.rows(prepared, formats, to);
                 return self.run_in_session(statement, parameters, rows).await;
@@ -222,7 +230,12 @@ impl Client {
             }
             Kind::Copy(copy) if copy.is_in => self.begin_copy(&copy, asked),
             Kind::Copy(copy) => self.copy_out(&copy).await,
-            Kind::Definition | Kind::Filled(_) | Kind::Run(_) | Kind::Analyze(_) | Kind::Call(..) => {
+            Kind::Definition
+            | Kind::Filled(_)
+            | Kind::Run(_)
+            | Kind::Analyze(_)
+            | Kind::Call(..)
+            | Kind::SetConstraints(_) => {
                 unreachable!("these run in a session")
             }
         }

@@ -4,7 +4,7 @@ use super::types::{TYPES, type_oid, type_oids};
 use super::{Cell, INT, SystemRelation, TEXT};
 use crate::schema::Schema;
 use crate::types::short;
-use catalog::{Column, Identity, ScalarType};
+use catalog::{Column, Deferral, Identity, ScalarType};
 
 /// The name of the database, whatever a client calls it.
 pub const DATABASE: &str = "postgres";
@@ -182,8 +182,8 @@ impl Schema {
                 schema.into(),
                 own.table.short_name().into(),
                 kind.into(),
-                "NO".into(),
-                "NO".into(),
+                if own.deferral == Deferral::Never { "NO" } else { "YES" }.into(),
+                if own.deferral == Deferral::Deferred { "YES" } else { "NO" }.into(),
                 "YES".into(),
             ]);
         }

@@ -8,7 +8,7 @@ use crate::oids::{index_oid, table_oid};
 use crate::quoted::quoted;
 use crate::schema::{Schema, View};
 use crate::types::short;
-use catalog::{Index, ReferenceAction, Table};
+use catalog::{Deferral, Index, ReferenceAction, Table};
 use std::sync::Arc;
 
 pub(super) fn columns_of(table: &Table, columns: &[usize]) -> String {
@@ -94,6 +94,7 @@ pub(crate) struct Constraint<'a> {
     pub(super) index: i64,
     pub(super) columns: Vec<usize>,
     pub(super) parent: Option<(i64, Vec<usize>, [ReferenceAction; 2])>,
+    pub(super) deferral: Deferral,
 }
 
 pub(super) fn action_word(action: ReferenceAction) -> Option<&'static str> {
@@ -189,6 +190,7 @@ impl Schema {
                 let is_primary = index.id == table.primary().id && !table.hidden_key;
                 let word = if is_primary { "PRIMARY KEY" } else { "UNIQUE" };
                 all.push(Constraint {
+                    deferral: Deferral::Never,
                     oid: base + all.len() as i64 % 1_000,
                     name: short(&index.name),
                     kind: if is_primary { "p" } else { "u" },
@@ -201,6 +203,7 @@ impl Schema {
             }
             for (name, text) in &table.checks {
                 all.push(Constraint {
+                    deferral: Deferral::Never,
                     oid: base + all.len() as i64 % 1_000,
                     name,
                     kind: "c",
@@ -228,11 +231,12 @@ impl Schema {
                             definition += &format!(" ON {event} {word}");
                         }
                     }
-                    definition
+                    definition + key.deferral.clause()
                 });
                 let actions = [key.on_update, key.on_delete];
                 let index = parent.unique_index_of(&key.parent_columns);
                 all.push(Constraint {
+                    deferral: key.deferral,
                     oid: base + all.len() as i64 % 1_000,
                     name: &key.name,
                     kind: "f",

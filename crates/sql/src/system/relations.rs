@@ -10,7 +10,7 @@ use crate::oids::{index_oid, table_oid};
 use crate::schema::Schema;
 use crate::subject::Subject;
 use crate::types::short;
-use catalog::{Identity, Index, ScalarType, Table, Type};
+use catalog::{Deferral, Identity, Index, ScalarType, Table, Type};
 
 /// The columns that a sequence shows.
 const OF_SEQUENCE: [(&str, ScalarType); 3] =
@@ -361,8 +361,8 @@ impl Schema {
                 own.name.into(),
                 self.namespace_oid(&own.table.name).into(),
                 own.kind.into(),
-                false.into(),
-                false.into(),
+                (own.deferral != Deferral::Never).into(),
+                (own.deferral == Deferral::Deferred).into(),
                 true.into(),
                 table_oid(own.table).into(),
                 own.index.into(),

@@ -18,8 +18,12 @@ pub struct Counters {
     sequences: Mutex<BTreeMap<TableId, Counter>>,
 }
 
+/// Where the sequences stood at a moment.
+#[derive(Clone, Debug, Default)]
+pub struct CounterPlaces(BTreeMap<TableId, Counter>);
+
 /// A sequence that is counted here.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Counter {
     table: Arc<Table>,
     place: SequencePlace,
@@ -87,9 +91,25 @@ impl Counters {
         self.lock().contains_key(&sequence)
     }
 
-    /// Whether a sequence is counted here and has moved.
-    pub fn has_used(&self, sequence: TableId) -> bool {
-        self.lock().get(&sequence).is_some_and(|counter| counter.is_used)
+    /// The row of a sequence; `None` where it is not counted here or has not moved.
+    pub fn row_of(&self, sequence: TableId) -> Option<SequenceRow> {
+        self.rows().into_iter().find(|(own, _)| *own == sequence).map(|(_, row)| row)
+    }
+
+    /// Where the sequences stand.
+    pub fn places(&self) -> CounterPlaces {
+        CounterPlaces(self.lock().clone())
+    }
+
+    /// Counts the sequences again that were counted before, and no other ones. Those counted still go on
+    /// from where they stand, as no number is given twice.
+    pub fn go_back_to(&self, before: &CounterPlaces) {
+        let mut sequences = self.lock();
+        sequences.retain(|sequence, _| before.0.contains_key(sequence));
+        for (sequence, counter) in &before.0 {
+            let now = sequences.entry(*sequence).or_insert_with(|| counter.clone());
+            now.is_used |= counter.is_used;
+        }
     }
 
     /// The rows of the sequences that have moved.
@@ -102,7 +122,7 @@ impl Counters {
     }
 
     /// Counts a sequence, too, from where its table says that it stands.
-    pub(super) fn read(&self, store: &TableStore, guard: &Guard) {
+    pub fn read(&self, store: &TableStore, guard: &Guard) {
         let own = store.definition().sequence.as_ref().expect("the table of a sequence");
         let place = read(store, guard).map_or(own.beginning(), |(place, _)| place);
         self.add(store.definition(), place);

@@ -2,7 +2,8 @@
 
 use super::Workspace;
 use super::write_set::Action;
-use catalog::{Arena, Datum, RowChange, Table};
+use crate::Tables;
+use catalog::{Arena, Datum, RowChange, Table, TableId};
 use storage::{Record, RecordState};
 
 /// A row that is about to be written.
@@ -87,9 +88,22 @@ impl Workspace {
     pub fn describe_rows(
         &self,
         description: &mut Description,
+        visit: impl FnMut(Described<'_>, Record<'_>, RecordState),
+    ) {
+        self.describe_rows_of(None, description, visit);
+    }
+
+    /// As `describe_rows`, of one table alone, or of all. Writes to tables that are set aside are left out:
+    /// they were told before (`set_apart`).
+    pub fn describe_rows_of(
+        &self,
+        table: Option<TableId>,
+        description: &mut Description,
         mut visit: impl FnMut(Described<'_>, Record<'_>, RecordState),
     ) {
-        for (place, entry) in self.writes.entries.iter().enumerate() {
+        let is_meant = |own: TableId| table.map_or(!Tables::is_set_aside(own), |table| table == own);
+        let entries = self.writes.entries.iter().enumerate();
+        for (place, entry) in entries.filter(|(_, entry)| is_meant(entry.table)) {
             let table = &**self.tables.store(entry.table).definition();
             let Some(change) = entry.action.row_change() else { continue };
             let record = self.record(entry.record);

@@ -6,6 +6,8 @@
 //! commit (`crate::commit`).
 
 mod access;
+mod apart;
+mod deferred;
 mod describe;
 mod expected;
 mod holding;

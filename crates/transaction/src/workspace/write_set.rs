@@ -97,6 +97,7 @@ pub(crate) struct Mark {
     pub(crate) links: usize,
     changes: usize,
     saved: usize,
+    saved_links: usize,
     arena: ArenaMark,
 }
 
@@ -111,6 +112,8 @@ pub(crate) struct WriteSet {
     marks: Vec<Mark>,
     /// Entries older than a mark, as they were before they changed under it, with their positions.
     saved: Vec<(u32, Entry)>,
+    /// The tables of links older than a mark before they changed under it, with the links' positions.
+    saved_links: Vec<(u32, TableId)>,
     /// Open addressing from records to entries; cells of earlier generations are free.
     cells: Vec<(u64, u32, u32)>,
     generation: u32,
@@ -128,6 +131,7 @@ impl WriteSet {
         self.arena.clear();
         self.marks.clear();
         self.saved.clear();
+        self.saved_links.clear();
         self.generation = self.generation.wrapping_add(1);
         if self.generation == 0 {
             self.cells.fill((0, 0, 0));
@@ -196,6 +200,23 @@ impl WriteSet {
         self.entries[entry].action = action;
     }
 
+    /// Gives the entries and links of a table the number of another one with the same records.
+    pub(crate) fn renumber(&mut self, table: TableId, number: TableId) {
+        for entry in 0..self.entries.len() {
+            if self.entries[entry].table == table {
+                self.save(entry);
+                self.entries[entry].table = number;
+            }
+        }
+        let older = self.marks.last().map_or(0, |mark| mark.links);
+        for (position, link) in self.links.iter_mut().enumerate().filter(|(_, link)| link.table == table) {
+            if position < older {
+                self.saved_links.push((position as u32, table));
+            }
+            link.table = number;
+        }
+    }
+
     /// Whether the row of an entry may be changed in its record: no other transaction sees it, no mark is to
     /// bring it back, and no column value is kept beside it.
     #[inline]
@@ -232,6 +253,7 @@ impl WriteSet {
             links: self.links.len(),
             changes: self.changes.len(),
             saved: self.saved.len(),
+            saved_links: self.saved_links.len(),
             arena: self.arena.mark(),
         });
         self.marks.len() - 1
@@ -247,13 +269,14 @@ impl WriteSet {
         self.marks.truncate(position);
         if self.marks.is_empty() {
             self.saved.clear();
+            self.saved_links.clear();
         }
     }
 
     /// Goes back to a mark, which stays set; later marks are forgotten.
     pub(crate) fn go_back_to(&mut self, position: usize) {
         self.marks.truncate(position + 1);
-        let Mark { entries, links, changes, saved, arena } = self.marks[position];
+        let Mark { entries, links, changes, saved, saved_links, arena } = self.marks[position];
         while self.entries.len() > entries {
             let Some(entry) = self.entries.pop() else { break };
             self.vacate(entry.record);
@@ -264,6 +287,12 @@ impl WriteSet {
             *entry = before;
             if let Some(last) = self.changes.get_mut(before.last as usize) {
                 last.next = END;
+            }
+        }
+        while self.saved_links.len() > saved_links {
+            let Some((link, table)) = self.saved_links.pop() else { break };
+            if let Some(link) = self.links.get_mut(link as usize) {
+                link.table = table;
             }
         }
         self.links.truncate(links);
@@ -365,7 +394,7 @@ mod tests {
     use storage::{Epochs, Memory, Worker};
 
     /// What can be seen of a write set.
-    type State = (Vec<(Handle, Action, Vec<Datum>)>, Vec<Link>);
+    type State = (Vec<(Handle, TableId, Action, Vec<Datum>)>, Vec<Link>);
 
     const RECORDS: usize = 200;
 
@@ -396,7 +425,7 @@ mod tests {
     fn state(set: &WriteSet) -> State {
         let of = |(place, entry): (usize, &Entry)| {
             let values = set.changes(place).map(|change| change.datum).collect();
-            (entry.record, entry.action, values)
+            (entry.record, entry.table, entry.action, values)
         };
         (set.entries.iter().enumerate().map(of).collect(), set.links.clone())
     }
@@ -411,6 +440,10 @@ mod tests {
         };
         match random.random_range(0..4) {
             0 => set.set_action(entry, action),
+            1 if random.random_bool(0.2) => {
+                let table = TableId(random.random_range(0..3));
+                set.renumber(table, TableId(random.random_range(0..3)));
+            }
             1 => {
                 let key = vec![random.random_range(0..4)];
                 set.add_link(Link { record, table: TableId(0), index: 1, key }, false);

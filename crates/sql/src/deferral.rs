@@ -1,0 +1,70 @@
+//! SET CONSTRAINTS: which constraints are meant.
+
+use crate::error::StatementError;
+use crate::schema::Schema;
+use crate::source::Source;
+use catalog::{Deferral, TableId};
+use procedure::{Reference, SqlError};
+use squawk_syntax::ast::{self, AstNode};
+
+/// SET CONSTRAINTS.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SetConstraints {
+    /// The constraints, by table and name; `None`: all.
+    pub constraints: Option<Vec<(TableId, String)>>,
+    /// DEFERRED, not IMMEDIATE.
+    pub deferred: bool,
+}
+
+impl Schema {
+    /// Binds SET CONSTRAINTS. All constraints of a name are meant, whichever tables of its schema have them.
+    pub(crate) fn set_constraints(
+        &self,
+        set: &ast::SetConstraints,
+        source: &Source,
+    ) -> Result<SetConstraints, StatementError> {
+        let deferred = matches!(set.constraint_timing(), Some(ast::ConstraintTiming::Deferred(_)));
+        if set.all_token().is_some() {
+            return Ok(SetConstraints { constraints: None, deferred });
+        }
+        let mut constraints = Vec::new();
+        for name in set.constraint_name_refs() {
+            let text = source.text_of(name.syntax());
+            let mut parts: Vec<String> = text.split('.').map(|part| folded(part.trim())).collect();
+            let own = parts.pop().unwrap_or_default();
+            let schema = parts.pop().unwrap_or_else(|| "public".into());
+            let error = |code: &str, message: String| {
+                Err(source.error_at(name.syntax().text_range().start().into(), SqlError::new(code, message)))
+            };
+            let known = self.constraints().into_iter().any(|known| {
+                known.name == own && schema_of(&known.table.name) == schema && known.kind != "f"
+            });
+            let references: Vec<&Reference> = self
+                .foreign_keys()
+                .into_iter()
+                .flat_map(|keys| keys.iter())
+                .filter(|reference| reference.name == own && schema_of(&reference.table.name) == schema)
+                .collect();
+            if known || references.iter().any(|reference| reference.deferral == Deferral::Never) {
+                return error("42809", format!("constraint \"{own}\" is not deferrable"));
+            }
+            if references.is_empty() {
+                return error("42704", format!("constraint \"{own}\" does not exist"));
+            }
+            constraints.extend(references.iter().map(|own| (own.table.id, own.name.clone())));
+        }
+        Ok(SetConstraints { constraints: Some(constraints), deferred })
+    }
+}
+
+/// Returns a name as it is stored.
+fn folded(name: &str) -> String {
+    match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
+        Some(quoted) => quoted.replace("\"\"", "\""),
+        None => name.to_lowercase(),
+    }
+}
+
+fn schema_of(table: &str) -> &str {
+    table.split_once('.').map_or("public", |(schema, _)| schema)
+}
