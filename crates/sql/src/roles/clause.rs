@@ -194,8 +194,8 @@ pub(crate) fn literal_text(word: &str) -> Option<String> {
     if let Some(escaped) = word.strip_prefix(['E', 'e']) {
         return decode(&quoted(escaped)?).ok();
     }
-    if word.starts_with('$') {
-        let tag = word[1..].find('$')? + 2;
+    if let Some(rest) = word.strip_prefix('$') {
+        let tag = rest.find('$')? + 2;
         return word.get(tag..word.len().checked_sub(tag)?).map(str::to_owned);
     }
     quoted(word).map(|text| text.replace("''", "'"))
