@@ -7,7 +7,7 @@ use crate::interrupt;
 use crate::operators::boolean;
 use crate::symbols::{comparison_operator, symbol_of};
 use catalog::{Datum, Decimal, ScalarType, Type};
-use procedure::{CastContext, Expression, Function, Register, SqlError};
+use procedure::{Cast, CastContext, Expression, Function, Register, SqlError};
 use squawk_syntax::ast::{self, AstNode};
 use squawk_syntax::{SyntaxKind, SyntaxNode};
 
@@ -445,7 +445,16 @@ impl Binder<'_> {
             (None, Some(literal)) => self.bind_literal(&literal)?,
             _ => return Err(self.unsupported(node, "this cast")),
         };
-        Ok(Typed::Known(self.coerce(operand, ty, CastContext::Explicit, node)?, ty))
+        let value = self.coerce(operand, ty, CastContext::Explicit, node)?;
+        // A cast column of the catalogs is described by the type of the cast.
+        let is_described = Self::register_of(&value).is_some_and(|own| self.origins.has_catalog_type(own));
+        Ok(Typed::Known(
+            match is_described {
+                true => Expression::Cast { cast: Cast::Same, operand: Box::new(value) },
+                false => value,
+            },
+            ty,
+        ))
     }
 
     /// Binds a literal that is cast to a double. Its number may have more digits than a decimal can hold.

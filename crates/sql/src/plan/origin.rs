@@ -76,6 +76,11 @@ impl Origins {
         oid.is_some_and(|oid| VECTORS.contains(&oid))
     }
 
+    /// Returns whether a register has values of a column of the catalogs that has a type of its own there.
+    pub(crate) fn has_catalog_type(&self, register: Register) -> bool {
+        self.of(register).and_then(|known| catalog_type(known.origin)).is_some()
+    }
+
     /// Returns the description of a column.
     pub(crate) fn described(&self, column: &OutputColumn) -> ResultColumn {
         let OutputColumn { name, ty, register } = column.clone();
