@@ -46,8 +46,8 @@ impl Binder<'_> {
         i64::from(!register.is_some_and(|register| self.origins.is_vector(register)))
     }
 
-    /// Binds `generate_subscripts` of an array beside `unnest` of the same array, in one list: the position of
-    /// each element. `None` for any other list.
+    /// Binds `generate_subscripts` of an array beside `unnest` of the same array, in one list: the position
+    /// of each element. `None` for any other list.
     pub(crate) fn subscripts_beside(
         &mut self,
         call: &ast::CallExpr,
