@@ -14,13 +14,13 @@ mod script;
 mod statement;
 mod transaction;
 
-use self::notifications::{ChannelsMark, OwnChannels};
 use self::script::{begins_or_ends_transaction, stands_alone};
 use self::statement::failed_transaction;
 use crate::advisory::OwnLocks;
 use crate::attendance::Running;
 use crate::copy::CopyIn;
 use crate::link::Output;
+use crate::notifications::{ChannelsMark, OwnChannels};
 use crate::presence::Doing;
 use crate::settings::{Mark, Settings};
 use crate::startup::Registered;
@@ -199,7 +199,7 @@ impl Client {
         let own = OwnSession::new(&server, registered.asking.clone());
         let told = settings.changes();
         let advisory = OwnLocks::new(Arc::clone(server.advisory()), registered.pid());
-        let channels = OwnChannels::new(&server);
+        let channels = OwnChannels::new(&server.channels);
         let mut client = Self {
             server,
             registered,

@@ -31,8 +31,8 @@ pub(crate) async fn run(greeted: Greeted, server: Arc<Server>) -> io::Result<()>
     result
 }
 
-/// Reads the next message. Meanwhile the client is told of notifications. `None`: the client has disconnected,
-/// left a transaction idle for too long, or the server stops.
+/// Reads the next message. Meanwhile the client is told of notifications. `None`: the client has
+/// disconnected, left a transaction idle for too long, or the server stops.
 async fn next(link: &mut Link, client: &mut Client) -> io::Result<Option<Message>> {
     let limit = client.idle_limit().filter(|_| client.transaction_state() != TransactionState::None);
     let Some(limit) = limit else {

@@ -103,7 +103,7 @@ pub struct Server {
     /// The progress of the recovery.
     progress: Arc<Progress>,
     pub(crate) connections: Connections,
-    pub(crate) channels: Channels,
+    pub(crate) channels: Arc<Channels>,
     pub(crate) metrics: Option<Metrics>,
     pub(crate) page: Page,
     admission: Arc<Admission>,
@@ -143,7 +143,7 @@ impl Server {
             progress,
             page: Page::default(),
             connections: Connections::default(),
-            channels: Channels::default(),
+            channels: Arc::default(),
         })
     }
 

@@ -13,7 +13,7 @@
 //! Held by: `crates/server/tests/suite/notifications.rs`.
 
 use crate::hold;
-use reprise::{CommitPoint, Notification, SqlError};
+use reprise::{CommitPoint, Notification, Notifications, SqlError};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -108,5 +108,99 @@ impl Channels {
         let bytes = arrivals.iter().map(|own| own.notification.bytes()).sum();
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         arrivals
+    }
+}
+
+/// A change of the channels that a client listens to.
+#[derive(Clone)]
+pub(crate) enum Change {
+    Listen(String),
+    /// `None`: all channels.
+    Unlisten(Option<String>),
+}
+
+/// The channels of a client.
+pub(crate) struct OwnChannels {
+    all: Arc<Channels>,
+    mailbox: Arc<Mailbox>,
+    has_listened: bool,
+    /// What the open transaction changes.
+    changes: Vec<Change>,
+    /// What it tells.
+    told: Notifications,
+}
+
+/// A moment of a transaction.
+#[derive(Clone, Copy)]
+pub(crate) struct ChannelsMark {
+    changes: usize,
+    told: usize,
+}
+
+impl OwnChannels {
+    pub(crate) fn new(all: &Arc<Channels>) -> Self {
+        let (changes, told) = (Vec::new(), Notifications::default());
+        Self { all: Arc::clone(all), mailbox: Arc::default(), has_listened: false, changes, told }
+    }
+
+    pub(crate) fn mark(&self) -> ChannelsMark {
+        ChannelsMark { changes: self.changes.len(), told: self.told.len() }
+    }
+
+    pub(crate) fn go_back_to(&mut self, mark: ChannelsMark) {
+        self.changes.truncate(mark.changes);
+        self.told.truncate(mark.told);
+    }
+
+    pub(crate) fn mailbox(&self) -> Arc<Mailbox> {
+        Arc::clone(&self.mailbox)
+    }
+
+    pub(crate) fn has_listened(&self) -> bool {
+        self.has_listened
+    }
+
+    /// Takes what has arrived.
+    pub(crate) fn arrivals(&self) -> Vec<Arrival> {
+        self.all.take(&self.mailbox)
+    }
+
+    /// Changes the channels, at once or when the transaction commits.
+    pub(crate) fn change(&mut self, change: Change, at_once: bool) {
+        if at_once { self.apply(&change) } else { self.changes.push(change) }
+    }
+
+    /// Keeps what the transaction tells.
+    pub(crate) fn tell(&mut self, told: Vec<Notification>) -> Result<(), SqlError> {
+        told.iter().try_for_each(|own| self.told.notify(&own.channel, &own.payload))
+    }
+
+    /// The transaction has ended. Returns what it tells, if it has committed: then its changes count.
+    pub(crate) fn transaction_ended(&mut self, has_committed: bool) -> Option<Vec<Notification>> {
+        let (changes, told) = (std::mem::take(&mut self.changes), self.told.take());
+        if has_committed {
+            changes.iter().for_each(|change| self.apply(change));
+        }
+        has_committed.then_some(told)
+    }
+
+    fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Listen(channel) => {
+                self.has_listened = true;
+                self.all.listen(channel, &self.mailbox);
+            }
+            Change::Unlisten(channel) if self.has_listened => {
+                self.all.unlisten(channel.as_deref(), &self.mailbox);
+            }
+            Change::Unlisten(_) => {}
+        }
+    }
+}
+
+impl Drop for OwnChannels {
+    fn drop(&mut self) {
+        self.apply(&Change::Unlisten(None));
+        self.all.take(&self.mailbox);
     }
 }

@@ -34,6 +34,7 @@ mod exception;
 mod explain;
 mod expression;
 mod extensions;
+mod fetched;
 mod filled;
 mod image;
 mod index;

@@ -425,41 +425,6 @@ impl Schema {
         }
     }
 
-    /// Returns the cursor of a FETCH, and its number of rows.
-    fn fetched(
-        &self,
-        cursor: Option<ast::CursorRef>,
-        action: Option<ast::CursorAction>,
-        source: &Source,
-        node: &SyntaxNode,
-    ) -> Result<(String, Option<usize>), StatementError> {
-        let mut binder = Binder::new(self, source);
-        let name = binder.part(cursor, node)?;
-        let name = ast::normalize_name_node(name.syntax());
-        let expression = match &action {
-            None | Some(ast::CursorAction::Next(_)) => return Ok((name, Some(1))),
-            Some(ast::CursorAction::All(_)) => return Ok((name, None)),
-            Some(ast::CursorAction::Forward(own)) if own.all_token().is_some() => return Ok((name, None)),
-            Some(ast::CursorAction::Forward(own)) => match own.expr() {
-                None => return Ok((name, Some(1))),
-                Some(count) => count,
-            },
-            Some(ast::CursorAction::Expr(count)) => count.clone(),
-            Some(_) => {
-                let error = SqlError::new("55000", "cursor can only scan forward");
-                let hint = "Declare the query with the order that you want.";
-                return Err(binder.error(node, error.with_hint(hint)));
-            }
-        };
-        let count = binder.bind_as(&expression, catalog::ScalarType::BigInt, CastContext::Assignment)?;
-        let mut machine = Machine::default();
-        let count = count.evaluate(&mut machine).map_err(|error| binder.error(node, *error))?;
-        match count {
-            catalog::Datum::Int(count) if count >= 0 => Ok((name, Some(usize::try_from(count).unwrap_or(0)))),
-            _ => Err(binder.error(node, SqlError::new("55000", "cursor can only scan forward"))),
-        }
-    }
-
     fn prepare_run(
         &self,
         statement: &ast::Stmt,

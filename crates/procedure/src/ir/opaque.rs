@@ -1,5 +1,6 @@
 //! Opaque statements, which the analysis does not support: RETURN NEXT and RETURN QUERY, cursors, EXECUTE,
-//! COMMIT and ROLLBACK, recursion. Their effect depends on more than variables and tables, so calls of a procedure that
+//! COMMIT and ROLLBACK, recursion.
+//! Their effect depends on more than variables and tables, so calls of a procedure that
 //! has such a statement are logged by value.
 
 use crate::{ByValueCause, Expression, Procedure, QueryId, Register, SqlError};

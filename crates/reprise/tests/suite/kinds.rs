@@ -231,8 +231,8 @@ fn intervals_come_back() {
     comes_back(script, layouts, indexes);
 }
 
-/// Routines that call themselves, tell listeners and leave out locked rows are logged by value, also where they
-/// are replaced between calls.
+/// Routines that call themselves, tell listeners and leave out locked rows are logged by value, also where
+/// they are replaced between calls.
 #[test]
 fn routines_that_call_themselves_come_back() {
     let script = "CREATE TABLE t (id INT PRIMARY KEY, up INT, v BIGINT);

@@ -7,9 +7,12 @@ use reprise::{Attempt, Scheme};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-const QUEUE: &str = "CREATE TABLE job (id INT PRIMARY KEY, state TEXT NOT NULL DEFAULT 'new', rank INT NOT NULL, note TEXT);
+const QUEUE: &str =
+    "CREATE TABLE job (id INT PRIMARY KEY, state TEXT NOT NULL DEFAULT 'new', rank INT NOT NULL,
+        note TEXT);
     CREATE INDEX job_state ON job (state, rank);
-    CREATE TABLE taken (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, job INT NOT NULL, worker INT NOT NULL);
+    CREATE TABLE taken (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, job INT NOT NULL,
+        worker INT NOT NULL);
     CREATE FUNCTION take(worker INT) RETURNS INT LANGUAGE plpgsql AS $$ DECLARE own INT; BEGIN
         SELECT id INTO own FROM job WHERE state = 'new' ORDER BY rank, id LIMIT 1 FOR UPDATE SKIP LOCKED;
         IF own IS NOT NULL THEN
@@ -61,7 +64,7 @@ fn takes_in_a_block(session: &mut reprise::Session, worker: usize) -> bool {
     }
 }
 
-/// Four workers take jobs in every way, while jobs are added and notes of others are written.
+/// Four workers take jobs in every way, while jobs are added and notes of jobs are written.
 #[test]
 fn a_job_is_given_to_one_worker() {
     for scheme in Scheme::all() {
@@ -94,7 +97,8 @@ fn a_job_is_given_to_one_worker() {
             }
             is_full.store(true, Ordering::SeqCst);
         });
-        let twice = "SELECT job, array_agg(worker ORDER BY id) FROM taken GROUP BY job HAVING count(*) > 1 ORDER BY job";
+        let twice = "SELECT job, array_agg(worker ORDER BY id) FROM taken GROUP BY job \
+                     HAVING count(*) > 1 ORDER BY job";
         assert_eq!(rows(&mut session, twice), "", "{scheme}");
         let counts = "SELECT count(*), count(DISTINCT job), min(job), max(job) FROM taken";
         assert_eq!(rows(&mut session, counts), format!("{JOBS} {JOBS} 1 {JOBS}"), "{scheme}");
@@ -102,8 +106,8 @@ fn a_job_is_given_to_one_worker() {
     }
 }
 
-/// Held rows are left out, also by a secondary index and beside another table; rows that are held FOR SHARE are
-/// left out by FOR UPDATE alone.
+/// Held rows are left out, also by a secondary index and beside another table; rows that are held FOR
+/// SHARE are left out by FOR UPDATE alone.
 #[test]
 fn held_rows_are_left_out() {
     for scheme in WAITING {

@@ -1,75 +1,10 @@
-//! LISTEN, UNLISTEN, NOTIFY: what a client's transaction changes and tells, until it ends; and what the client
-//! is told.
+//! LISTEN, UNLISTEN, NOTIFY of a client, and what the client is told.
 
 use super::Client;
-use crate::Server;
-use crate::notifications::Mailbox;
+use crate::notifications::Change;
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::response::NotificationResponse;
 use reprise::{CommitPoint, Error, Notification, Notifications, TransactionState};
-use std::sync::Arc;
-
-/// A change of the channels that a client listens to.
-#[derive(Clone)]
-pub(super) enum Change {
-    Listen(String),
-    /// `None`: all channels.
-    Unlisten(Option<String>),
-}
-
-/// The channels of a client.
-pub(super) struct OwnChannels {
-    server: Arc<Server>,
-    mailbox: Arc<Mailbox>,
-    has_listened: bool,
-    /// What the open transaction changes.
-    changes: Vec<Change>,
-    /// What it tells.
-    told: Notifications,
-}
-
-/// A moment of a transaction.
-#[derive(Clone, Copy)]
-pub(super) struct ChannelsMark {
-    changes: usize,
-    told: usize,
-}
-
-impl OwnChannels {
-    pub(super) fn new(server: &Arc<Server>) -> Self {
-        let (changes, told) = (Vec::new(), Notifications::default());
-        Self { server: Arc::clone(server), mailbox: Arc::default(), has_listened: false, changes, told }
-    }
-
-    pub(super) fn mark(&self) -> ChannelsMark {
-        ChannelsMark { changes: self.changes.len(), told: self.told.len() }
-    }
-
-    pub(super) fn go_back_to(&mut self, mark: ChannelsMark) {
-        self.changes.truncate(mark.changes);
-        self.told.truncate(mark.told);
-    }
-
-    fn apply(&mut self, change: &Change) {
-        match change {
-            Change::Listen(channel) => {
-                self.has_listened = true;
-                self.server.channels.listen(channel, &self.mailbox);
-            }
-            Change::Unlisten(channel) if self.has_listened => {
-                self.server.channels.unlisten(channel.as_deref(), &self.mailbox);
-            }
-            Change::Unlisten(_) => {}
-        }
-    }
-}
-
-impl Drop for OwnChannels {
-    fn drop(&mut self) {
-        self.apply(&Change::Unlisten(None));
-        self.server.channels.take(&self.mailbox);
-    }
-}
 
 impl Client {
     /// LISTEN and UNLISTEN: outside of a transaction at once, in one at its commit.
@@ -77,10 +12,7 @@ impl Client {
         if let Change::Listen(channel) = &change {
             Notifications::default().notify(channel, "")?;
         }
-        match self.transaction_state() {
-            TransactionState::None => self.channels.apply(&change),
-            _ => self.channels.changes.push(change),
-        }
+        self.channels.change(change, self.transaction_state() == TransactionState::None);
         Ok(())
     }
 
@@ -102,13 +34,20 @@ impl Client {
             self.deliver(told, commit);
             return Ok(());
         }
-        for Notification { channel, payload } in told {
-            self.channels.told.notify(&channel, &payload)?;
-        }
-        Ok(())
+        Ok(self.channels.tell(told)?)
     }
 
-    pub(super) fn deliver(&self, told: Vec<Notification>, commit: CommitPoint) {
+    /// Takes what a statement tells that has ended; of one that has failed, what a procedure has committed
+    /// before.
+    pub(super) fn tell_of(&mut self, told: Vec<Notification>, has_failed: bool) -> Result<(), Error> {
+        if has_failed {
+            self.deliver(told, self.answered);
+            return Ok(());
+        }
+        self.tell(told, self.answered)
+    }
+
+    fn deliver(&self, told: Vec<Notification>, commit: CommitPoint) {
         if !told.is_empty() {
             self.server.channels.deliver(self.registered.pid(), told, commit);
         }
@@ -116,16 +55,14 @@ impl Client {
 
     /// The transaction has ended: if it has committed, its changes count, and what it tells is delivered.
     pub(super) fn channels_ended(&mut self, has_committed: bool) {
-        let (changes, told) = (std::mem::take(&mut self.channels.changes), self.channels.told.take());
-        if has_committed {
-            changes.iter().for_each(|change| self.channels.apply(change));
+        if let Some(told) = self.channels.transaction_ended(has_committed) {
             self.deliver(told, self.answered);
         }
     }
 
     /// Waits until there is something to tell the client; for ever while its transaction is open.
     pub(crate) fn arrival(&self) -> impl Future<Output = ()> + use<> {
-        let mailbox = Arc::clone(&self.channels.mailbox);
+        let mailbox = self.channels.mailbox();
         let is_open = self.transaction_state() != TransactionState::None;
         async move {
             match is_open {
@@ -137,10 +74,10 @@ impl Client {
 
     /// Tells the client what has arrived, unless its transaction is open.
     pub(crate) fn put_arrivals(&mut self) {
-        if !self.channels.has_listened || self.transaction_state() != TransactionState::None {
+        if !self.channels.has_listened() || self.transaction_state() != TransactionState::None {
             return;
         }
-        for arrival in self.server.channels.take(&self.channels.mailbox) {
+        for arrival in self.channels.arrivals() {
             self.output.shows(arrival.commit);
             let Notification { channel, payload } = &*arrival.notification;
             let told = NotificationResponse::new(arrival.from, channel.clone(), payload.clone());

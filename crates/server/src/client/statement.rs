@@ -1,10 +1,10 @@
 //! The execution of one statement, of a simple or an extended query.
 
-use super::notifications::Change;
 use super::rows::{Rows, RowsTo, is_vector, row_description, whole_rows};
 use super::{Asked, Client, NamedStatement, OpenTransaction, Portal, Ran, SHORT};
 use crate::hold;
 use crate::link::Output;
+use crate::notifications::Change;
 use crate::presence::Waiting;
 use crate::told;
 use crate::wire::{Format, put_value};
@@ -382,12 +382,7 @@ impl Client {
                     self.notices(&notices);
                     self.take_settings(ended.is_err());
                     statement.took = Some(begun.elapsed());
-                    if ended.is_err() {
-                        // A procedure has committed them before it failed.
-                        self.deliver(told, self.answered);
-                    } else {
-                        self.tell(told, self.answered)?;
-                    }
+                    self.tell_of(told, ended.is_err())?;
                     let Attempt::Done(completion) = ended? else { unreachable!("it is not busy") };
                     break completion;
                 }

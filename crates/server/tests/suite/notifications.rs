@@ -1,5 +1,5 @@
-//! LISTEN and NOTIFY: committed transactions tell their listeners, each thing once and in order; nothing that is
-//! undone is told.
+//! LISTEN and NOTIFY: committed transactions tell their listeners, each thing once and in order; nothing
+//! that is undone is told.
 
 use crate::clients::Server;
 use crate::waiting::{connect, outcome};
@@ -25,7 +25,8 @@ const SCRIPT: &str = "CREATE TABLE t (id INT PRIMARY KEY, v INT);
     CREATE FUNCTION tell() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN
         PERFORM pg_notify('news', TG_OP || NEW.id); RETURN NULL; END $$;
     CREATE TRIGGER tells AFTER INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION tell();
-    CREATE PROCEDURE says(own TEXT) LANGUAGE plpgsql AS $$ BEGIN NOTIFY news, 'said'; PERFORM pg_notify('news', own); END $$;
+    CREATE PROCEDURE says(own TEXT) LANGUAGE plpgsql AS $$ BEGIN
+        NOTIFY news, 'said'; PERFORM pg_notify('news', own); END $$;
     CREATE PROCEDURE handles() LANGUAGE plpgsql AS $$ BEGIN
         PERFORM pg_notify('news', 'kept');
         BEGIN PERFORM pg_notify('news', 'undone'); INSERT INTO t VALUES (1, 1), (1, 1);
@@ -33,7 +34,8 @@ const SCRIPT: &str = "CREATE TABLE t (id INT PRIMARY KEY, v INT);
     END $$;
     CREATE PROCEDURE steps() LANGUAGE plpgsql AS $$ BEGIN
         PERFORM pg_notify('news', 'one'); COMMIT; PERFORM pg_notify('news', 'two'); ROLLBACK;
-        PERFORM pg_notify('news', 'three'); COMMIT; PERFORM pg_notify('news', 'four'); PERFORM 1 / 0; END $$;";
+        PERFORM pg_notify('news', 'three'); COMMIT; PERFORM pg_notify('news', 'four');
+        PERFORM 1 / 0; END $$;";
 
 #[test]
 fn transactions_tell_what_they_have_committed() {
@@ -48,7 +50,8 @@ fn transactions_tell_what_they_have_committed() {
             ("BEGIN; NOTIFY news, 'a'; NOTIFY news, 'b'; NOTIFY news, 'a'; COMMIT", "news:a news:b"),
             ("BEGIN; NOTIFY news, 'a'; ROLLBACK", ""),
             (
-                "BEGIN; NOTIFY news, 'a'; SAVEPOINT s; NOTIFY news, 'b'; ROLLBACK TO s; NOTIFY news, 'c'; COMMIT",
+                "BEGIN; NOTIFY news, 'a'; SAVEPOINT s; NOTIFY news, 'b'; ROLLBACK TO s; \
+                 NOTIFY news, 'c'; COMMIT",
                 "news:a news:c",
             ),
             ("SELECT pg_notify('news', n::text) FROM generate_series(1, 3) AS n", "news:1 news:2 news:3"),

@@ -2,8 +2,8 @@
 //!
 //! What such a search finds is no state of the table, because it leaves out what other transactions are about
 //! to write. So its reads need not hold at commit, except those of the rows that it returns: these the
-//! transaction holds. A search that reads other tables, too, keeps its reads, apart from those of the rows that
-//! it leaves out. An answer still waits until what the search has read is durable.
+//! transaction holds. A search that reads other tables, too, keeps its reads, apart from those of the rows
+//! that it leaves out. An answer still waits until what the search has read is durable.
 //!
 //! Invariant: no two transactions that are open at one time are given the same row, unless both hold it FOR
 //! SHARE. Held by: `a_job_is_given_to_one_worker` (crates/reprise/tests/suite/skipping.rs).
@@ -75,8 +75,8 @@ impl Workspace {
         let held = self.hold(table, row, strength);
         self.set_never_waits(false);
         let is_held = match held {
-            // Under two-phase locking the search has read it without a lock. It reads a row that it finds by an
-            // index twice: the entry belongs to the first version, the values to the second one.
+            // Under two-phase locking the search has read it without a lock. It reads a row that it finds
+            // by an index twice: the entry belongs to the first version, the values to the second one.
             Ok(()) => {
                 let now = self.record(row);
                 self.writes.find(row).is_some() || reads.iter().all(|read| now.is_state(read.state))
