@@ -207,13 +207,9 @@ impl Session {
             match &plan.kind {
                 Kind::Definition => return self.run_definition(statement.text(), in_block).map(|()| 0),
                 Kind::Filled(filled) => return self.fill(filled, in_block),
-                Kind::Nothing => return Ok(0),
-                Kind::SetConstraints(set) => {
-                    if in_block {
-                        self.set_constraints(set)?;
-                    }
-                    return Ok(0);
-                }
+                Kind::SetConstraints(set) if in_block => return self.set_constraints(set).map(|()| 0),
+                // Outside of a transaction block SET CONSTRAINTS changes nothing.
+                Kind::Nothing | Kind::SetConstraints(_) => return Ok(0),
                 Kind::Run(procedure) => {
                     self.worker.machine.send_rows_to(Some(sink));
                     let has_run = self.run_here(procedure, values, Recorded::Rows)?;
