@@ -235,11 +235,10 @@ impl Decimal {
     pub fn compare(self, other: Self) -> Ordering {
         match self.aligned(other) {
             Ok((a, b, _)) => a.cmp(&b),
-            // Alignment overflowed: the numbers differ by more than 36 digits of magnitude.
-            Err(_) => {
-                let (a, b) = (self.to_double(), other.to_double());
-                a.partial_cmp(&b).unwrap_or(Ordering::Equal)
-            }
+            // With the scale of the other one, the number with the lower scale has more than 36 digits: it is
+            // the greater one, or the less one if it is negative.
+            Err(_) if self.scale < other.scale => self.mantissa.cmp(&0),
+            Err(_) => 0.cmp(&other.mantissa),
         }
     }
 }

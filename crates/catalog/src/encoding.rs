@@ -155,7 +155,7 @@ pub fn encode_value(datum: Datum, ty: Type, arena: &Arena, out: &mut Vec<u8>) {
 
 fn is_integral(ty: Type) -> bool {
     matches!(ty, Type::Scalar(scalar) if !scalar.is_bytes()
-        && scalar != ScalarType::Double
+        && !scalar.is_float()
         && (scalar.is_machine_numeric()
             || !matches!(scalar, ScalarType::Numeric { .. } | ScalarType::AnyNumeric)))
 }
@@ -208,7 +208,7 @@ pub fn decode_value(ty: Type, reader: &mut Reader<'_>, arena: &mut Arena) -> Res
         }
         return Ok(arena.push_bytes(bytes));
     }
-    if scalar == ScalarType::Double {
+    if scalar.is_float() {
         return Ok(Datum::Double(f64::from_le_bytes(reader.array()?)));
     }
     let mantissa = i128::from_le_bytes(reader.array()?);
@@ -228,7 +228,7 @@ pub fn skip_value(ty: Type, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     let Some(length) = head.checked_sub(1) else { return Ok(()) };
     let bytes = match ty {
         Type::Scalar(scalar) if scalar.is_bytes() => usize::try_from(length).map_err(|_| DecodeError)?,
-        Type::Scalar(ScalarType::Double) => 8,
+        Type::Scalar(scalar) if scalar.is_float() => 8,
         Type::Scalar(_) => 16,
         Type::Array(_) => {
             return (0..length).try_for_each(|_| skip_value(ty.element().into(), reader));
@@ -255,6 +255,7 @@ mod tests {
             (Value::from("naïve"), ScalarType::Varchar(9).into()),
             (Value::Boolean(true), ScalarType::Boolean.into()),
             (Value::Double(-1.25), ScalarType::Double.into()),
+            (Value::Real(0.1), ScalarType::Real.into()),
             (Value::Numeric("123456789012345678901234.5678".parse().unwrap()), wide.into()),
             (
                 Value::Array(vec![Value::Int(1), Value::Null, Value::Int(-300)]),

@@ -97,6 +97,32 @@ pub(crate) fn double_of(text: &str) -> Result<Option<f64>, ValueError> {
     Ok(Some(value))
 }
 
+/// Reads a REAL; `None` when the syntax is wrong, an error when the number is out of range.
+pub(crate) fn real_of(text: &str) -> Result<Option<f32>, ValueError> {
+    let text = text.trim_matches(is_space);
+    let out_of_range = || ValueError::new("22003", format!("\"{text}\" is out of range for type real"));
+    let value = match hexadecimal_double_of(text) {
+        Some((value, is_zero)) if value.is_finite() && (is_zero || value != 0.0) => value as f32,
+        Some(_) => return Err(out_of_range()),
+        // Through a double the number would be rounded twice.
+        None => match text.parse::<f32>() {
+            Ok(value) => value,
+            Err(_) => return Ok(None),
+        },
+    };
+    let is_hexadecimal = text.contains(['x', 'X']);
+    let mantissa =
+        text.split(if is_hexadecimal { ['p', 'P'] } else { ['e', 'E'] }).next().unwrap_or_default();
+    let mantissa = mantissa.trim_start_matches(['+', '-']);
+    let is_number = mantissa.starts_with(|first: char| first.is_ascii_digit() || first == '.');
+    let digits = mantissa.trim_start_matches("0x").trim_start_matches("0X");
+    let is_zero = digits.chars().all(|digit| matches!(digit, '0' | '.'));
+    if is_number && (value.is_infinite() || value == 0.0 && !is_zero) {
+        return Err(out_of_range());
+    }
+    Ok(Some(value))
+}
+
 /// Reads a double with hexadecimal digits, as C's strtod does: `0x1.8p3` is 12. Returns its value, and
 /// whether all digits are 0; `None` when the text has another form.
 fn hexadecimal_double_of(text: &str) -> Option<(f64, bool)> {
@@ -231,7 +257,8 @@ pub fn array_elements(text: &str) -> Result<Vec<Option<String>>, ValueError> {
     loop {
         rest = rest.trim_start_matches(is_space);
         if rest.starts_with('{') {
-            return Err(unsupported());
+            // Behind an element, an array is no element.
+            return Err(if elements.is_empty() { unsupported() } else { malformed() });
         }
         let (element, behind) = match rest.strip_prefix('"') {
             Some(quoted) => quoted_element(quoted),

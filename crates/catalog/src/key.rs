@@ -3,11 +3,13 @@
 //! Integers are big-endian with the sign bit flipped. Text ends with a zero byte, which PostgreSQL's text
 //! never contains; bytea escapes its zero bytes. A nullable column begins with a byte that sorts NULL last.
 //! Before each element of an array, which is as that of a nullable column, stands a byte above the one that
-//! ends the array.
+//! ends the array. Decimals without a machine integer: `key/decimals.rs`.
 //! Invariant: encodings are prefix-free column by column, so a prefix of columns is a prefix of bytes.
 //! Held by: `bytes_compare_as_columns_do`.
 
-use crate::{Arena, Datum, ScalarType, Type};
+mod decimals;
+
+use crate::{Arena, Datum, Interval, ScalarType, Type};
 
 /// Ends an array.
 const END: u8 = 0;
@@ -15,9 +17,6 @@ const END: u8 = 0;
 const ELEMENT: u8 = 1;
 
 /// Appends one column of a key.
-///
-/// # Panics
-/// If the type cannot be indexed (NUMERIC of more than 18 digits or without a scale).
 #[inline]
 pub fn encode_datum(datum: Datum, ty: Type, nullable: bool, arena: &Arena, key: &mut Vec<u8>) {
     if nullable {
@@ -39,6 +38,7 @@ pub fn encode_datum(datum: Datum, ty: Type, nullable: bool, arena: &Arena, key: 
 fn encode_scalar(datum: Datum, ty: ScalarType, arena: &Arena, key: &mut Vec<u8>) {
     match datum {
         Datum::Null => {}
+        Datum::Int(_) if ty.is_wide_numeric() => encode_decimal(datum, ty, arena, key),
         Datum::Int(value) => match ty {
             ScalarType::Boolean => key.push(value as u8),
             ScalarType::SmallInt => key.extend_from_slice(&(value as u16 ^ 1 << 15).to_be_bytes()),
@@ -56,6 +56,11 @@ fn encode_scalar(datum: Datum, ty: ScalarType, arena: &Arena, key: &mut Vec<u8>)
             let bytes = arena.bytes(span);
             match ty {
                 ScalarType::Uuid => key.extend_from_slice(bytes),
+                // Equal intervals have one key, whatever their fields.
+                ScalarType::Interval => {
+                    let total = Interval::from_bytes(bytes).total();
+                    key.extend_from_slice(&(total as u128 ^ 1 << 127).to_be_bytes());
+                }
                 ScalarType::Bytea => {
                     for byte in bytes {
                         key.push(*byte);
@@ -71,8 +76,14 @@ fn encode_scalar(datum: Datum, ty: ScalarType, arena: &Arena, key: &mut Vec<u8>)
                 }
             }
         }
-        Datum::Wide(_) | Datum::Array(_) => unreachable!("refused when the index was made"),
+        Datum::Wide(_) => encode_decimal(datum, ty, arena, key),
+        Datum::Array(_) => unreachable!("an array has one dimension"),
     }
+}
+
+fn encode_decimal(datum: Datum, ty: ScalarType, arena: &Arena, key: &mut Vec<u8>) {
+    let decimal = arena.decimal(datum, ty.fixed_scale().unwrap_or(0));
+    decimals::encode(decimal.expect("it is a number"), key);
 }
 
 /// Returns whether the first column of a key is NULL.
@@ -106,7 +117,7 @@ fn scalar_length(ty: ScalarType, bytes: &[u8]) -> Option<usize> {
         ScalarType::Boolean => 1,
         ScalarType::SmallInt => 2,
         ScalarType::Integer | ScalarType::Date => 4,
-        ScalarType::Uuid => 16,
+        ScalarType::Uuid | ScalarType::Interval => 16,
         ScalarType::Bytea => {
             let mut at = 0;
             loop {
@@ -117,12 +128,15 @@ fn scalar_length(ty: ScalarType, bytes: &[u8]) -> Option<usize> {
                 at += 2;
             }
         }
+        ty if ty.is_wide_numeric() => decimals::length(bytes)?,
         ty if ty.is_bytes() => bytes.iter().position(|byte| *byte == 0)? + 1,
         _ => 8,
     })
 }
 
-/// Reads the first column of a key whose bytes are complete, as `datum_length` tells.
+/// Reads the first column of a key whose bytes are complete, as `datum_length` tells. A decimal without a
+/// fixed scale gets the least scale that holds it, and an interval as many months as it has: its row alone has
+/// the scale or the fields that it was given.
 pub fn decode_datum(ty: Type, nullable: bool, key: &[u8], arena: &mut Arena) -> Datum {
     if is_null(nullable, key) {
         return Datum::Null;
@@ -147,11 +161,15 @@ fn decode_scalar(ty: ScalarType, bytes: &[u8], arena: &mut Arena) -> Datum {
         ScalarType::Boolean => Datum::Int(i64::from(bytes[0])),
         ScalarType::SmallInt => Datum::Int(i64::from((word(2) as u16 ^ 1 << 15) as i16)),
         ScalarType::Integer | ScalarType::Date => Datum::Int(i64::from((word(4) as u32 ^ 1 << 31) as i32)),
-        ScalarType::Double => {
+        ScalarType::Real | ScalarType::Double => {
             let ordered = word(8);
             Datum::Double(f64::from_bits(if ordered >> 63 == 1 { ordered & !(1 << 63) } else { !ordered }))
         }
         ScalarType::Uuid => arena.push_bytes(&bytes[..16]),
+        ScalarType::Interval => {
+            let total = bytes[..16].iter().fold(0, |total, byte| total << 8 | u128::from(*byte));
+            arena.push_bytes(&Interval::of_total((total ^ 1 << 127) as i128).to_bytes())
+        }
         ScalarType::Bytea => {
             // Behind each zero byte that is not the end stands another byte.
             let (mut value, mut at) = (Vec::new(), 0);
@@ -161,6 +179,7 @@ fn decode_scalar(ty: ScalarType, bytes: &[u8], arena: &mut Arena) -> Datum {
             }
             arena.push_bytes(&value)
         }
+        ty if ty.is_wide_numeric() => arena.push_decimal(decimals::decode(bytes, ty.fixed_scale())),
         ty if ty.is_bytes() => {
             let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
             arena.push_bytes(&bytes[..end])
@@ -190,6 +209,44 @@ mod tests {
         key
     }
 
+    /// Decimals in their order.
+    const DECIMALS: [&str; 17] = [
+        "-999999999999999999999999999999999999",
+        "-100000000000000000000000000000000000",
+        "-99999999999999999999999999999999999.9",
+        "-100.5",
+        "-100",
+        "-99",
+        "-1.01",
+        "-0.000000000000000000000000000000000001",
+        "0.00",
+        "0.000000000000000000000000000000000001",
+        "0.1",
+        "1.00",
+        "1.01",
+        "10",
+        "123456789012345678901234.5678",
+        "99999999999999999999999999999999999.9",
+        "100000000000000000000000000000000000",
+    ];
+
+    /// Equal decimals have one key, whatever their scales; what compares them says the same of each pair.
+    #[test]
+    fn keys_of_decimals_compare_as_they_do() {
+        let mut arena = Arena::default();
+        for (place, text) in DECIMALS.iter().enumerate() {
+            for (next, further) in DECIMALS.iter().enumerate() {
+                let [left, right]: [crate::Decimal; 2] = [text, further].map(|text| text.parse().unwrap());
+                assert_eq!(left.compare(right), place.cmp(&next), "{text} {further}");
+            }
+        }
+        for texts in [["1", "1.00"], ["-2.50", "-2.5"], ["0", "0.000"], ["1000", "1000.0"]] {
+            let [left, right] = texts.map(|text| arena.push_decimal(text.parse().unwrap()));
+            let of = |datum| key(datum, ScalarType::AnyNumeric.into(), &arena);
+            assert_eq!(of(left), of(right));
+        }
+    }
+
     #[test]
     fn bytes_compare_as_columns_do() {
         let mut arena = Arena::default();
@@ -208,7 +265,12 @@ mod tests {
             &[Datum::Null],
         ];
         let lists = lists.map(|elements| arena.push_array(elements));
-        let columns: [(&[Datum], Type); 5] = [
+        let decimals = DECIMALS.map(|text| arena.push_decimal(text.parse().unwrap()));
+        let spans = [i64::MIN, -1, 0, 86_400_000_000, i64::MAX];
+        let spans = spans.map(|us| arena.push_bytes(&Interval { us, ..Interval::default() }.to_bytes()));
+        let columns: [(&[Datum], Type); 7] = [
+            (&spans, ScalarType::Interval.into()),
+            (&decimals, ScalarType::AnyNumeric.into()),
             (&ints, ScalarType::BigInt.into()),
             (&doubles, ScalarType::Double.into()),
             (&texts, ScalarType::Text.into()),
@@ -234,7 +296,15 @@ mod tests {
         let lists = lists.map(|elements| arena.push_array(elements));
         let strings = [&[][..], &bytes].map(|elements| arena.push_array(elements));
         let numbers = [arena.push_array(&[Datum::Int(-1), Datum::Null, Datum::Int(0)])];
-        let columns: [(&[Datum], Type); 11] = [
+        let decimals = DECIMALS.map(|text| arena.push_decimal(text.parse().unwrap()));
+        let wide = ScalarType::Numeric { precision: 30, scale: 4 };
+        let far = |months, days, us| Interval { months, days, us };
+        let spans = [far(i32::MIN, i32::MIN, i64::MIN), far(i32::MAX, i32::MAX, i64::MAX), far(0, -31, 1)];
+        let spans = spans.map(|own| arena.push_bytes(&own.to_bytes()));
+        let columns: [(&[Datum], Type); 14] = [
+            (&spans, ScalarType::Interval.into()),
+            (&decimals, ScalarType::AnyNumeric.into()),
+            (&decimals[3..7], wide.into()),
             (&[Datum::Int(1), Datum::Int(0)], ScalarType::Boolean.into()),
             (&[Datum::Int(-3), Datum::Int(3)], ScalarType::SmallInt.into()),
             (&[Datum::Int(256), Datum::Int(-1)], ScalarType::Integer.into()),

@@ -27,7 +27,7 @@ pub enum ColumnKind {
     Int32,
     /// Eight bytes: BIGINT, timestamps, enumerations, NUMERIC up to 18 digits.
     Int64,
-    /// Eight bytes: DOUBLE PRECISION.
+    /// Eight bytes: DOUBLE PRECISION, REAL.
     Double,
     /// Three words: 128-bit mantissa, scale. NUMERIC of more than 18 digits or without a scale.
     Wide,
@@ -51,7 +51,7 @@ impl ColumnKind {
             | ScalarType::Timestamp
             | ScalarType::Timestamptz
             | ScalarType::ShortTimestamp { .. } => Self::Int64,
-            ScalarType::Double => Self::Double,
+            ScalarType::Real | ScalarType::Double => Self::Double,
             ScalarType::Numeric { .. } if ty.is_machine_numeric() => Self::Int64,
             ScalarType::Numeric { .. } | ScalarType::AnyNumeric => Self::Wide,
             _ => Self::Variable,

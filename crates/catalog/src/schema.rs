@@ -315,7 +315,7 @@ impl Table {
                 ScalarType::SmallInt => Some(2),
                 ScalarType::Integer | ScalarType::Date => Some(4),
                 ScalarType::Uuid => Some(16),
-                ty if ty.is_bytes() => None,
+                ty if ty.is_bytes() || ty.is_wide_numeric() => None,
                 _ => Some(8),
             })
             .sum()
@@ -484,10 +484,7 @@ impl Catalog {
         for column in &columns {
             let ty = table.columns[*column].ty;
             if !ty.element().is_key() {
-                let most = ScalarType::MACHINE_DIGITS;
-                let advice = format!(": use NUMERIC of at most {most} digits");
-                let advice = if ty.element().is_exact() { advice.as_str() } else { "" };
-                return Err(CatalogError::Unsupported(format!("type {ty} in an index{advice}")));
+                return Err(CatalogError::Unsupported(format!("type {ty} in an index")));
             }
         }
         let id = IndexId(self.next_index);

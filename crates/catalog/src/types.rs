@@ -61,6 +61,8 @@ pub enum ScalarType {
     Time,
     /// The number of an object of the system catalogs, 0 to 2^32 - 1.
     Oid,
+    /// IEEE 754 single, held as the double of the same value.
+    Real,
 }
 
 /// The type of a variable, parameter or column.
@@ -115,7 +117,12 @@ impl ScalarType {
 
     /// Returns whether arithmetic takes the type.
     pub fn is_number(self) -> bool {
-        self.is_exact() || self == Self::Double
+        self.is_exact() || self.is_float()
+    }
+
+    /// Returns whether values are held as doubles.
+    pub fn is_float(self) -> bool {
+        matches!(self, Self::Real | Self::Double)
     }
 
     /// Returns whether the type is a character type.
@@ -160,12 +167,14 @@ impl ScalarType {
         self.is_utf8() || matches!(self, Self::Bytea | Self::Uuid | Self::Interval)
     }
 
-    /// Returns whether an index can hold the type: its values have an order, and one representation each that
-    /// a key has, too.
+    /// Returns whether an index can hold the type: its values have an order that bytes of keys have, too.
     pub fn is_key(self) -> bool {
         !self.is_json()
-            && self != Self::Interval
-            && (!self.is_exact() || self.is_integer() || self.is_machine_numeric())
+    }
+
+    /// Returns whether values are decimals that may not fit a machine integer.
+    pub fn is_wide_numeric(self) -> bool {
+        matches!(self, Self::Numeric { .. } | Self::AnyNumeric) && !self.is_machine_numeric()
     }
 
     /// Returns the scale that all values of the type share; `None` when they have none in common.
@@ -222,6 +231,7 @@ impl fmt::Display for ScalarType {
             Self::BigInt => f.write_str("bigint"),
             Self::Numeric { precision, scale } => write!(f, "numeric({precision},{scale})"),
             Self::AnyNumeric => f.write_str("numeric"),
+            Self::Real => f.write_str("real"),
             Self::Double => f.write_str("double precision"),
             Self::Boolean => f.write_str("boolean"),
             Self::Char(u32::MAX) => f.write_str("bpchar"),

@@ -1,6 +1,8 @@
 //! Owned values: a procedure's arguments and results.
 
-use crate::input::{NoInteger, array_elements, boolean_of, bytea_of, double_of, integer_of, uuid_of};
+use crate::input::{
+    NoInteger, array_elements, boolean_of, bytea_of, double_of, integer_of, real_of, uuid_of,
+};
 use crate::{
     Arena, Datum, Decimal, DecimalError, Interval, Json, ScalarType, TemporalError, Type, check_json,
     checked_date, checked_timestamp, rounded_timestamp,
@@ -25,6 +27,8 @@ pub enum Value {
     Numeric(Decimal),
     /// DOUBLE PRECISION.
     Double(f64),
+    /// REAL.
+    Real(f32),
     /// CHAR, VARCHAR, TEXT, JSON, JSONB, enumerations. Every other type accepts a text too and reads it as
     /// PostgreSQL does.
     Text(String),
@@ -112,6 +116,11 @@ impl From<f64> for Value {
         Self::Double(value)
     }
 }
+impl From<f32> for Value {
+    fn from(value: f32) -> Self {
+        Self::Real(value)
+    }
+}
 impl From<Decimal> for Value {
     fn from(value: Decimal) -> Self {
         Self::Numeric(value)
@@ -174,6 +183,7 @@ impl fmt::Display for Value {
             Self::Int(value) => value.fmt(f),
             Self::Numeric(value) => value.fmt(f),
             Self::Double(value) => f.write_str(&format_double(*value)),
+            Self::Real(value) => f.write_str(&format_real(*value)),
             Self::Text(text) => f.write_str(text),
             Self::Bytes(bytes) => {
                 f.write_str("\\x")?;
@@ -202,20 +212,53 @@ impl fmt::Display for Value {
 
 /// Formats a double as PostgreSQL does: the shortest digits that identify it.
 pub fn format_double(value: f64) -> String {
-    if value.is_nan() {
-        return "NaN".into();
+    match special_number(value) {
+        Some(name) => name.into(),
+        None => shortest(&format!("{value:e}"), 15).unwrap_or_else(|| value.to_string()),
     }
-    if value.is_infinite() {
-        return if value > 0.0 { "Infinity".into() } else { "-Infinity".into() };
+}
+
+/// Formats a REAL as PostgreSQL does: the shortest digits that identify it.
+pub fn format_real(value: f32) -> String {
+    match special_number(value.into()) {
+        Some(name) => name.into(),
+        None => shortest(&format!("{value:e}"), 6).unwrap_or_else(|| value.to_string()),
     }
-    let shortest = format!("{value:e}");
-    let (digits, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+}
+
+/// Returns the name of a number that has no digits.
+fn special_number(value: f64) -> Option<&'static str> {
+    match value {
+        _ if value.is_nan() => Some("NaN"),
+        f64::INFINITY => Some("Infinity"),
+        f64::NEG_INFINITY => Some("-Infinity"),
+        _ => None,
+    }
+}
+
+/// Returns a number with its exponent as PostgreSQL writes it; `None` if it writes the number without one.
+fn shortest(written: &str, digits_before_point: i32) -> Option<String> {
+    let (digits, exponent) = written.split_once('e').unwrap_or((written, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if value != 0.0 && !(-4..15).contains(&exponent) {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        return format!("{digits}e{sign}{:02}", exponent.abs());
+    let is_zero = matches!(digits, "0" | "-0");
+    if is_zero || (-4..digits_before_point).contains(&exponent) {
+        return None;
     }
-    format!("{value}")
+    let sign = if exponent < 0 { '-' } else { '+' };
+    Some(format!("{digits}e{sign}{:02}", exponent.abs()))
+}
+
+/// Returns a double as the nearest REAL.
+///
+/// # Errors
+/// 22003: it is beyond the greatest, or below the least one.
+pub fn real_datum(value: f64) -> Result<Datum, ValueError> {
+    let nearest = value as f32;
+    match (nearest.is_infinite() && !value.is_infinite(), nearest == 0.0 && value != 0.0) {
+        (true, _) => Err(ValueError::new("22003", "value out of range: overflow")),
+        (_, true) => Err(ValueError::new("22003", "value out of range: underflow")),
+        _ => Ok(Datum::Double(nearest.into())),
+    }
 }
 
 /// Returns the least and the greatest value of an integer type.
@@ -297,6 +340,7 @@ pub fn text_datum(text: &str, ty: ScalarType, arena: &mut Arena) -> Result<Datum
         }
         ScalarType::Boolean => boolean_of(text).map(Datum::boolean).ok_or_else(syntax),
         ScalarType::Double => double_of(text)?.map(Datum::Double).ok_or_else(syntax),
+        ScalarType::Real => real_of(text)?.map(|own| Datum::Double(own.into())).ok_or_else(syntax),
         ScalarType::Date => Ok(Datum::Int(parse_date(text)?.into())),
         ScalarType::Timestamp => Ok(Datum::Int(parse_timestamp(text, false)?)),
         ScalarType::Timestamptz => Ok(Datum::Int(parse_timestamp(text, true)?)),
@@ -376,6 +420,10 @@ pub fn datum_from_value(value: &Value, ty: Type, arena: &mut Arena) -> Result<Da
         (Value::Int(int), ScalarType::Double) => Ok(Datum::Double(*int as f64)),
         (Value::Numeric(decimal), ScalarType::Double) => Ok(Datum::Double(decimal.to_double())),
         (Value::Double(double), ScalarType::Double) => Ok(Datum::Double(*double)),
+        (Value::Real(real), _) if scalar.is_float() => Ok(Datum::Double((*real).into())),
+        (Value::Double(double), ScalarType::Real) => real_datum(*double),
+        (Value::Int(int), ScalarType::Real) => Ok(Datum::Double((*int as f32).into())),
+        (Value::Numeric(decimal), ScalarType::Real) => text_datum(&decimal.to_string(), scalar, arena),
         (Value::Int(int), _) if scalar.is_integer() || scalar == ScalarType::Oid => {
             integer_datum(*int, scalar)
         }
@@ -409,6 +457,7 @@ pub fn value_from_datum(datum: Datum, ty: Type, arena: &Arena) -> Value {
                 .map(|element| value_from_datum(*element, scalar.into(), arena))
                 .collect(),
         ),
+        Datum::Double(value) if scalar == ScalarType::Real => Value::Real(value as f32),
         Datum::Double(value) => Value::Double(value),
         Datum::Wide(_) => arena.decimal(datum, 0).map_or(Value::Null, Value::Numeric),
         Datum::Int(int) => match scalar {

@@ -6,8 +6,8 @@ mod binary;
 
 use bytes::{BufMut, BytesMut};
 use catalog::{
-    Interval, array_datum, format_date, format_double, format_time, format_timestamp, format_timestamptz,
-    text_datum, utf8_of,
+    Interval, array_datum, format_date, format_double, format_real, format_time, format_timestamp,
+    format_timestamptz, text_datum, utf8_of,
 };
 use reprise::{Arena, Datum, Decimal, ScalarType, SqlError, Type};
 use sql::{SCALARS, type_length, type_modifier, type_oids};
@@ -51,9 +51,9 @@ pub(crate) fn described(ty: Type) -> (u32, i16, i32) {
     }
 }
 
-/// Types that clients name although no column has them, and the types that stand for them: REAL and DOUBLE
-/// PRECISION, NAME and TEXT, with their arrays.
-const STAND_INS: [(u32, u32); 4] = [(700, 701), (1021, 1022), (19, 25), (1003, 1009)];
+/// Types that clients name although no column has them, and the types that stand for them: NAME and TEXT, with
+/// their arrays.
+const STAND_INS: [(u32, u32); 2] = [(19, 25), (1003, 1009)];
 
 /// Returns whether the statement decides the type of a parameter with this OID: none, unknown, or void, which
 /// the JDBC driver sends for OUT parameters.
@@ -185,6 +185,9 @@ pub(crate) fn put_text(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut
             }
             _ => out.put_slice(itoa::Buffer::new().format(value).as_bytes()),
         },
+        Datum::Double(value) if scalar == ScalarType::Real => {
+            out.put_slice(format_real(value as f32).as_bytes());
+        }
         Datum::Double(value) => out.put_slice(format_double(value).as_bytes()),
         Datum::Wide(_) => {
             if let Some(decimal) = arena.decimal(value, 0) {
@@ -277,6 +280,7 @@ fn put_binary(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
             ScalarType::Numeric { scale, .. } => put_numeric(Decimal { mantissa: value.into(), scale }, out),
             _ => out.put_i64(value),
         },
+        Datum::Double(value) if scalar == ScalarType::Real => out.put_f32(value as f32),
         Datum::Double(value) => out.put_f64(value),
         Datum::Wide(_) => {
             if let Some(decimal) = arena.decimal(value, 0) {

@@ -115,7 +115,12 @@ impl Binder<'_> {
         if is_absent(name, arguments.len()) {
             return self.unsupported(node, &format!("function {name}"));
         }
-        let message = format!("function {} does not exist", signature(name, arguments));
+        self.no_function_of(&signature(name, arguments), node)
+    }
+
+    /// The same, from the call as it is shown.
+    pub(crate) fn no_function_of(&self, shown: &str, node: &SyntaxNode) -> StatementError {
+        let message = format!("function {shown} does not exist");
         let hint = format!("No function matches the given name and argument types. {ADD_CASTS}");
         self.error(node, SqlError::new("42883", message).with_hint(hint))
     }

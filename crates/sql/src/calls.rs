@@ -38,6 +38,9 @@ impl Binder<'_> {
             return Ok(Typed::Known(Expression::Register(register), ty));
         }
         let list = self.part(call.arg_list(), node)?;
+        if name == "make_interval" {
+            return self.bind_make_interval(&list, node);
+        }
         let names_some = list.args().any(|argument| argument.expr().is_none());
         if names_some
             && let Some(function) = self.schema.procedure(&name).filter(|own| own.result.is_some()).cloned()

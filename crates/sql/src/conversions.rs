@@ -11,8 +11,25 @@ use squawk_syntax::SyntaxNode;
 /// Maximum memory for the evaluation of a constant expression, in bytes.
 const LARGEST_FOLDED: usize = 1 << 20;
 
+/// Returns whether a function has a NULL, so that it is NULL whatever its further arguments are. As in
+/// PostgreSQL, they are not evaluated then, unless they are constants.
+fn is_null_by_argument(function: Function, arguments: &[Expression]) -> bool {
+    let is_value = |own: &Expression| {
+        matches!(own, Expression::Constant(_) | Expression::Bytes(_) | Expression::Decimal(_))
+            || !own.is_constant()
+    };
+    !function.is_applied_to_null(arguments.len())
+        && arguments.contains(&Expression::NULL)
+        && arguments.iter().all(is_value)
+}
+
 /// Replaces a constant expression by its value. It stays if its evaluation fails.
 pub(crate) fn fold(expression: Expression) -> Expression {
+    if let Expression::Function { function, arguments } = &expression
+        && is_null_by_argument(*function, arguments)
+    {
+        return Expression::NULL;
+    }
     if matches!(expression, Expression::Constant(_) | Expression::Bytes(_) | Expression::Decimal(_))
         || !expression.is_constant()
     {

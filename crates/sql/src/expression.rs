@@ -84,6 +84,11 @@ impl Binder<'_> {
                     return self.bind_array_query(&query, node);
                 }
                 let items = array.exprs().map(|item| self.bind(&item)).collect::<Result<Vec<_>, _>>()?;
+                if items.is_empty() {
+                    let hint = "Explicitly cast to the desired type, for example ARRAY[]::integer[].";
+                    let error = SqlError::new("42P18", "cannot determine type of empty array");
+                    return Err(self.error(node, error.with_hint(hint)));
+                }
                 let (items, ty) = self.unify("ARRAY", items, node)?;
                 let Type::Scalar(element) = ty else {
                     return Err(self.unsupported(node, "an array of arrays"));
@@ -430,7 +435,7 @@ impl Binder<'_> {
                 let items = array.exprs().map(item).collect::<Result<_, _>>()?;
                 return Ok(Typed::Known(Expression::Array(items), ty));
             }
-            (Some(ast::Expr::Literal(literal)), _) if ty == ScalarType::Double.into() => {
+            (Some(ast::Expr::Literal(literal)), _) if ty.scalar().is_some_and(ScalarType::is_float) => {
                 self.double_literal(&literal)?
             }
             (Some(operand), _)
@@ -457,7 +462,7 @@ impl Binder<'_> {
         ))
     }
 
-    /// Binds a literal that is cast to a double. Its number may have more digits than a decimal can hold.
+    /// Binds a literal that is cast to a double or REAL. Its number may have more digits than a decimal can hold.
     fn double_literal(&self, literal: &ast::Literal) -> Result<Typed, StatementError> {
         match literal.kind() {
             Some(ast::LitKind::NumericNumber(token)) => Ok(Typed::Literal(token.text().replace('_', ""))),

@@ -188,13 +188,13 @@ impl Binder<'_> {
         ))
     }
 
-    /// Refuses a group by a type whose equal values differ.
+    /// Refuses a set or partition by a type whose equal values differ.
     pub(crate) fn check_grouped(&self, ty: Type, node: &SyntaxNode) -> Result<(), StatementError> {
         self.check_compared(ty, "equality", node)?;
         match ty.element() {
-            ScalarType::Jsonb => Err(self.unsupported(node, "a group, INTERSECT or EXCEPT by a JSONB")),
+            ScalarType::Jsonb => Err(self.unsupported(node, "a partition, INTERSECT or EXCEPT by a JSONB")),
             ScalarType::Interval => {
-                Err(self.unsupported(node, "a group, INTERSECT or EXCEPT by an INTERVAL"))
+                Err(self.unsupported(node, "a partition, INTERSECT or EXCEPT by an INTERVAL"))
             }
             _ => Ok(()),
         }

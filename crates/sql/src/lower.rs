@@ -121,6 +121,7 @@ fn is_supported(aggregate: &Aggregate) -> bool {
             | F::Max
             | F::SumInt
             | F::SumDouble
+            | F::SumReal
             | F::SumDecimal
             | F::AverageDouble
             | F::AverageDecimal
@@ -157,7 +158,7 @@ fn reading(plan: &Plan, columns: &BTreeSet<Register>) -> Option<(Select, Values)
     }
     let (values, mut plan) = computed(plan);
     let mut aggregates = Vec::new();
-    if let Plan::Group { input, keys, aggregates: own, sets } = plan {
+    if let Plan::Group { input, keys, aggregates: own, sets, .. } = plan {
         if !keys.is_empty() || own.is_empty() || !sets.is_empty() || !own.iter().all(is_supported) {
             return None;
         }

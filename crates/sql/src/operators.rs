@@ -150,7 +150,7 @@ impl Binder<'_> {
         for (operand, kind) in operands.into_iter().zip(entry.operands) {
             let operand = self.settled(operand, *kind, node)?;
             settled.push(match result {
-                ScalarType::Double => {
+                ScalarType::Real | ScalarType::Double => {
                     let value = Typed::Known(operand.value, operand.ty.into());
                     let value = self.coerce(value, result.into(), CastContext::Implicit, node)?;
                     Operand { value, ty: result }
@@ -197,7 +197,11 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Type, StatementError> {
         let entry = self.chosen_operator("=", &[left, right], node)?;
-        match (compared_kind(entry, left, right), left.known_type()) {
+        let kind = match entry.operands[0] {
+            Kind::AnyEnum => compared_kind(entry, left, right),
+            kind => kind,
+        };
+        match (kind, left.known_type()) {
             (Kind::Of(ty), Some(own)) if Kind::Of(Type::Scalar(own.element().base())) == Kind::Of(ty) => {
                 Ok(own)
             }
@@ -290,13 +294,17 @@ fn compared_kind(entry: &Operator, left: &Typed, right: &Typed) -> Kind {
             let common = element_of(entry.operands, &[left.known_type(), right.known_type()]);
             common.map_or(Kind::AnyEnum, |own| Kind::Of(own.into()))
         }
+        // A REAL and a double.
+        first if entry.operands.get(1).is_some_and(|second| *second != first) => {
+            Kind::Of(ScalarType::Double.into())
+        }
         kind => kind,
     }
 }
 
 /// Returns `-operand`.
 fn negative(operand: Operand, result: ScalarType) -> Typed {
-    if operand.ty == ScalarType::Double {
+    if operand.ty.is_float() {
         // 0 - 0 has another sign than -0.
         let minus = Operand { value: Expression::Constant(Datum::Double(-1.0)), ty: operand.ty };
         return made(ArithmeticOperator::Multiply, minus, operand, result);
@@ -311,6 +319,7 @@ fn made(operator: ArithmeticOperator, left: Operand, right: Operand, result: Sca
     let class = match result {
         ScalarType::AnyNumeric => return decimal_arithmetic(operator, left, right),
         ScalarType::Double => NumberClass::Double,
+        ScalarType::Real => NumberClass::Real,
         ScalarType::Date => NumberClass::Date,
         _ if left.ty == ScalarType::Date => NumberClass::Days,
         ScalarType::SmallInt => NumberClass::Int { least: i16::MIN.into(), most: i16::MAX.into() },

@@ -63,7 +63,19 @@ impl Binder<'_> {
             Typed::Parameter(place) => {
                 return self.key_value(self.parameter_as(place, ty.into()), ty.into(), operator, node);
             }
-            Typed::Literal(_) if ty.is_timestamp() => {
+            Typed::Literal(_) if ty.is_machine_numeric() => {
+                // No row has a number with more digits than its type.
+                let ScalarType::Numeric { precision, scale } = ty else { return Ok(None) };
+                let wide = ScalarType::AnyNumeric.into();
+                let Expression::Decimal(number) = self.coerce(value, wide, CastContext::Implicit, node)?
+                else {
+                    return Ok(None);
+                };
+                let held = number.fit(precision, scale).ok().filter(|held| *held == number);
+                let held = held.and_then(|held| i64::try_from(held.mantissa).ok());
+                return Ok(held.map(|held| Expression::Constant(Datum::Int(held))));
+            }
+            Typed::Literal(_) if ty.is_timestamp() || ty.is_wide_numeric() => {
                 return self.coerce(value, ty.unlimited().into(), CastContext::Implicit, node).map(Some);
             }
             literal => return self.coerce(literal, ty.into(), CastContext::Implicit, node).map(Some),
@@ -103,6 +115,14 @@ impl Binder<'_> {
             let lossless = from.fixed_scale() <= ty.fixed_scale() && own <= room;
             return Ok(Cast::between(from, ty, false).filter(|_| lossless).and_then(exact));
         }
+        // A REAL is held as a double.
+        if ty.is_float() && from.is_float() {
+            return Ok(Some(expression));
+        }
+        // Equal decimals have one key, whatever their scales.
+        if ty.is_wide_numeric() && from.is_exact() {
+            return Ok(Cast::between(from, ty.unlimited(), false).and_then(exact));
+        }
         // The value is not rounded to the column's precision, because no row has a finer timestamp.
         let held = if ty.is_timestamp() { ty.unlimited() } else { ty };
         if from == held
@@ -124,11 +144,13 @@ impl Binder<'_> {
         Ok(match value {
             Typed::Known(expression, Type::Array(from)) => {
                 let to = ty.element();
-                (from == to || from.base() == to.base() && !to.is_exact()).then_some(expression)
+                let is_alike = from.base() == to.base();
+                let is_wide = from.is_wide_numeric() && to.is_wide_numeric();
+                (from == to || is_alike && (!to.is_exact() || is_wide)).then_some(expression)
             }
             Typed::Known(..) => None,
             open => Some(self.coerce(open, ty.base(), CastContext::Implicit, node)?)
-                .filter(|_| !matches!(ty.element(), ScalarType::Numeric { .. })),
+                .filter(|_| !ty.element().is_machine_numeric()),
         })
     }
 }

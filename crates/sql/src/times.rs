@@ -2,7 +2,7 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
-use catalog::{ScalarType, Type};
+use catalog::{Datum, ScalarType, Type};
 use procedure::{CastContext, Expression, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -35,6 +35,46 @@ impl Binder<'_> {
         let is_local = ty.element().unlimited() == ScalarType::Timestamp;
         let ty = if is_local { ScalarType::Timestamptz } else { ScalarType::Timestamp };
         Ok(Typed::Known(value, ty.into()))
+    }
+
+    /// Binds `make_interval(years => 1, …)`. A field may be named, and is 0 if there is no argument for it.
+    pub(crate) fn bind_make_interval(
+        &mut self,
+        list: &ast::ArgList,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        const FIELDS: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
+        let mut fields = [const { None }; FIELDS.len()];
+        let mut shown = Vec::new();
+        let mut is_named = false;
+        for (position, argument) in list.args().enumerate() {
+            let own = argument.syntax();
+            let (place, value, prefix) = match self.part(argument.func_arg_expr(), own)? {
+                ast::FuncArgExpr::Expr(_) if is_named => {
+                    return Err(self.syntax(own, "positional argument cannot follow named argument"));
+                }
+                ast::FuncArgExpr::Expr(value) => (Some(position), value, String::new()),
+                ast::FuncArgExpr::NamedArg(named) => {
+                    is_named = true;
+                    let name = self.part(named.name(), own)?;
+                    let name = ast::normalize_name_node(name.syntax());
+                    let value = self.part(named.expr(), own)?;
+                    (FIELDS.iter().position(|own| *own == name), value, format!("{name} => "))
+                }
+            };
+            let value = self.bind(&value)?;
+            shown.push(format!("{prefix}{}", value.shown_type()));
+            match place.and_then(|place| fields.get_mut(place)) {
+                Some(field @ None) => *field = Some(value),
+                _ => {
+                    let shown = format!("make_interval({})", shown.join(", "));
+                    return Err(self.no_function_of(&shown, node));
+                }
+            }
+        }
+        let absent = || Typed::Known(Expression::Constant(Datum::Int(0)), ScalarType::Integer.into());
+        let fields = fields.into_iter().map(|own| own.unwrap_or_else(absent)).collect();
+        self.call_built_in("make_interval", fields, node)
     }
 
     /// Binds `EXTRACT (field FROM value)`.

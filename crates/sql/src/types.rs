@@ -157,7 +157,19 @@ impl Binder<'_> {
                     ScalarType::Numeric { precision: *precision as u8, scale: scale as u8 }
                 }
             },
-            "float8" | "float" => ScalarType::Double,
+            "float8" => ScalarType::Double,
+            "real" | "float4" => ScalarType::Real,
+            "float" => match numbers.first() {
+                None | Some(25..=53) => ScalarType::Double,
+                Some(1..=24) => ScalarType::Real,
+                Some(bits) => {
+                    let message = match bits {
+                        0 => "precision for type float must be at least 1 bit",
+                        _ => "precision for type float must be less than 54 bits",
+                    };
+                    return Err(self.error(node, SqlError::new("22023", message)));
+                }
+            },
             "boolean" | "bool" => ScalarType::Boolean,
             "text" | "name" => ScalarType::Text,
             "oid" => ScalarType::Oid,

@@ -375,7 +375,7 @@ impl Binder<'_> {
         let node = offset.syntax();
         let typed = self.bind_constant(offset, "RANGE")?;
         // The limit of an integer may be no integer of its type.
-        let wide = if ty == ScalarType::Double { ScalarType::Double } else { ScalarType::AnyNumeric };
+        let wide = if ty.is_float() { ScalarType::Double } else { ScalarType::AnyNumeric };
         let takes = |own: ScalarType| match ty {
             _ if ty.is_integer() => own.is_integer(),
             _ => own.is_number() && CastContext::Implicit.allows(own, wide),

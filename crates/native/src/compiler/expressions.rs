@@ -176,9 +176,11 @@ impl Compiler<'_, '_> {
             NumberClass::Double if operator != ArithmeticOperator::Remainder => {
                 self.double_arithmetic(expression, operator, [left, right])
             }
-            NumberClass::Double | NumberClass::Decimal { .. } | NumberClass::Date | NumberClass::Days => {
-                self.apply(expression, &[left, right])
-            }
+            NumberClass::Double
+            | NumberClass::Real
+            | NumberClass::Decimal { .. }
+            | NumberClass::Date
+            | NumberClass::Days => self.apply(expression, &[left, right]),
         }
     }
 
@@ -409,21 +411,17 @@ impl Compiler<'_, '_> {
     }
 
     fn function(&mut self, expression: &Expression, function: Function, arguments: &[Expression]) -> Val {
-        if function.evaluates_all(arguments.len()) {
-            let values: Vec<Val> = arguments.iter().map(|argument| self.expression(argument)).collect();
+        let values: Vec<Val> = arguments.iter().map(|argument| self.expression(argument)).collect();
+        if function.is_applied_to_null(arguments.len()) {
             return self.apply(expression, &values);
         }
-        let (merge, mut values) = (self.merge_block(), Vec::new());
-        for argument in arguments {
-            let val = self.expression(argument);
-            if val.may_be_null() {
-                let (is_null, next) = (self.is_null(val), self.builder.create_block());
-                let null = self.null();
-                let null = self.merged(null);
-                self.builder.ins().brif(is_null, merge, &null, next, &[]);
-                self.builder.switch_to_block(next);
-            }
-            values.push(val);
+        let merge = self.merge_block();
+        for val in values.iter().filter(|val| val.may_be_null()) {
+            let (is_null, next) = (self.is_null(*val), self.builder.create_block());
+            let null = self.null();
+            let null = self.merged(null);
+            self.builder.ins().brif(is_null, merge, &null, next, &[]);
+            self.builder.switch_to_block(next);
         }
         let val = if function.is("cardinality") {
             let length = self.builder.ins().ushr_imm_u(values[0].value, 32);

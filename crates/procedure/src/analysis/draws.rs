@@ -120,7 +120,6 @@ impl Replacing {
             }
             // The first operand decides whether further operands are evaluated.
             Expression::And(_) | Expression::Or(_) | Expression::Case { .. } | Expression::Coalesce(_) => 1,
-            Expression::Function { function, arguments } if !function.evaluates_all(arguments.len()) => 1,
             _ => usize::MAX,
         };
         for (place, operand) in expression.operands_mut().into_iter().enumerate() {

@@ -21,7 +21,7 @@ use super::program::{Program, definitions, originals};
 use super::resolve::{Given, Resolver};
 use super::step::Step;
 use crate::{Operation, OperationId, OperationKind, Path, Procedure, Register, Witnessed, Witnesses};
-use catalog::{ScalarType, Type};
+use catalog::Type;
 use std::collections::BTreeSet;
 
 /// Maximum number of values of a witness.
@@ -152,8 +152,7 @@ fn is_range_read(operation: &Operation) -> bool {
 /// Returns whether values of a type are machine words, so that a witness may have them.
 fn is_word(ty: Type) -> bool {
     let Type::Scalar(scalar) = ty else { return false };
-    let wide = matches!(scalar, ScalarType::Numeric { .. } | ScalarType::AnyNumeric | ScalarType::Double);
-    !scalar.is_bytes() && (!wide || scalar.is_machine_numeric())
+    !scalar.is_bytes() && !scalar.is_wide_numeric() && !scalar.is_float()
 }
 
 fn needed_of(operation: &Operation, needed: &BTreeSet<Register>) -> Vec<Register> {

@@ -32,7 +32,7 @@ impl Expression {
 
     /// Returns the value of the expression, from the values of its operands. Compiled code evaluates the
     /// operands itself. No operand is NULL where NULL alone decides the value: of arithmetic, comparisons,
-    /// and functions for which `Function::evaluates_all` is false.
+    /// and functions for which `Function::is_applied_to_null` is false.
     ///
     /// # Errors
     /// As `evaluate`.

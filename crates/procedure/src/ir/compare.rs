@@ -131,7 +131,7 @@ impl CompareClass {
     /// Returns the class under which values of a type are compared.
     pub fn of(ty: ScalarType) -> Self {
         match ty {
-            ScalarType::Double => Self::Double,
+            ScalarType::Real | ScalarType::Double => Self::Double,
             ScalarType::Jsonb => Self::Json,
             ScalarType::Interval => Self::Interval,
             _ if ty.is_bytes() => Self::Bytes,

@@ -67,6 +67,8 @@ pub enum NumberClass {
     },
     /// Doubles.
     Double,
+    /// Doubles that are values of REAL, as is the result.
+    Real,
     /// A date and a number of days: `date + days`, `date - days`.
     Date,
     /// Two dates: `date - date`.
@@ -430,6 +432,9 @@ pub(super) fn arithmetic(
         }
         (NumberClass::Double, Datum::Double(a), Datum::Double(b)) => {
             crate::values::doubles::arithmetic(operator, a, b)
+        }
+        (NumberClass::Real, Datum::Double(a), Datum::Double(b)) => {
+            crate::values::doubles::real_arithmetic(operator, a, b)
         }
         (NumberClass::Decimal { left_scale, right_scale }, a, b) => {
             let arena = &mut machine.frame.arena;

@@ -133,8 +133,8 @@ impl Function {
         }
     }
 
-    /// Returns whether the function, with this number of arguments, evaluates them all even if one is NULL.
-    pub fn evaluates_all(self, arguments: usize) -> bool {
+    /// Returns whether the function, with this number of arguments, is applied even if one is NULL.
+    pub fn is_applied_to_null(self, arguments: usize) -> bool {
         arguments > MOST_VALUES || self.takes_null()
     }
 
@@ -145,17 +145,18 @@ impl Function {
             let values = arguments.iter().map(|argument| argument.evaluate(machine));
             return self.of(&values.collect::<Result<Vec<_>, _>>()?, machine);
         }
-        let takes_null = self.takes_null();
+        // An argument behind a NULL may fail.
         for (value, argument) in few.iter_mut().zip(arguments) {
             *value = argument.evaluate(machine)?;
-            if value.is_null() && !takes_null {
-                return Ok(Datum::Null);
-            }
         }
-        self.of(&few[..arguments.len()], machine)
+        let values = &few[..arguments.len()];
+        if !self.takes_null() && values.iter().any(|value| value.is_null()) {
+            return Ok(Datum::Null);
+        }
+        self.of(values, machine)
     }
 
-    /// Applies the function to its arguments. None is NULL, unless `evaluates_all` is true.
+    /// Applies the function to its arguments. None is NULL, unless `is_applied_to_null` is true.
     pub(crate) fn apply(self, values: &[Datum], machine: &mut Machine) -> Evaluated {
         machine.check_memory()?;
         self.of(values, machine)

@@ -116,6 +116,8 @@ pub enum AggregateFunction {
     SumDecimal,
     /// Sum of doubles.
     SumDouble,
+    /// Sum of values of REAL: a REAL.
+    SumReal,
     /// Mean of exact numbers: a numeric.
     AverageDecimal,
     /// Mean of doubles.

@@ -10,6 +10,28 @@ use crate::{Aggregate, Expression, Failure, Machine, Register, Transaction};
 use catalog::Datum;
 use std::collections::HashMap;
 
+/// What defines the groups.
+#[derive(Clone, Copy)]
+pub(super) struct Keys<'p> {
+    pub(super) values: &'p [(Register, Expression)],
+    /// Keys whose equal values differ: the place of each, and what is compared, from its register.
+    pub(super) forms: &'p [(usize, Expression)],
+    pub(super) sets: &'p [GroupingSet],
+}
+
+impl Keys<'_> {
+    /// Puts in the place of each value what is compared.
+    fn compare(self, values: &[Datum], forms: &mut Vec<Datum>, machine: &mut Machine) -> Result<(), Failure> {
+        forms.clear();
+        forms.extend_from_slice(values);
+        for (place, form) in self.forms {
+            machine.set(self.values[*place].0, values[*place]);
+            forms[*place] = form.evaluate(machine)?;
+        }
+        Ok(())
+    }
+}
+
 /// The groups so far.
 struct Groups<'p> {
     aggregates: &'p [Aggregate],
@@ -36,13 +58,19 @@ impl Groups<'_> {
         Ok(self.rows.len() - 1)
     }
 
-    /// Adds the row in the registers to the group of these keys.
-    fn add(&mut self, set: u32, keys: &[Datum], machine: &mut Machine) -> Result<Flow, Failure> {
+    /// Adds the row in the registers to the group of these keys, which are told apart by their forms.
+    fn add(
+        &mut self,
+        set: u32,
+        keys: &[Datum],
+        forms: &[Datum],
+        machine: &mut Machine,
+    ) -> Result<Flow, Failure> {
         self.key.clear();
         if self.is_split {
             self.key.extend_from_slice(&set.to_le_bytes());
         }
-        keys.iter().for_each(|value| write_distinct(*value, &machine.frame.arena, &mut self.key));
+        forms.iter().for_each(|value| write_distinct(*value, &machine.frame.arena, &mut self.key));
         let place = match self.places.get(&self.key) {
             Some(place) => *place,
             None => {
@@ -110,13 +138,13 @@ impl Groups<'_> {
 /// other.
 pub(super) fn run_group<D: Transaction>(
     input: &Plan,
-    keys: &[(Register, Expression)],
-    sets: &[GroupingSet],
+    by: Keys<'_>,
     aggregates: &[Aggregate],
     machine: &mut Machine,
     data: &mut D,
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
+    let Keys { values: keys, sets, .. } = by;
     let mut groups = Groups {
         aggregates,
         places: HashMap::new(),
@@ -126,7 +154,7 @@ pub(super) fn run_group<D: Transaction>(
         is_split: !sets.is_empty(),
         key: Vec::new(),
     };
-    let (mut own, mut values) = (Vec::new(), Vec::new());
+    let (mut own, mut values, mut forms) = (Vec::new(), Vec::new(), Vec::new());
     if keys.is_empty() && sets.is_empty() {
         groups.begin(0, &[], machine)?;
     }
@@ -143,14 +171,16 @@ pub(super) fn run_group<D: Transaction>(
             values.push(value.evaluate(machine)?);
         }
         if sets.is_empty() {
-            return groups.add(0, &values, machine);
+            by.compare(&values, &mut forms, machine)?;
+            return groups.add(0, &values, &forms, machine);
         }
         for (place, set) in sets.iter().enumerate() {
             own.clear();
             own.extend(
                 values.iter().zip(&set.has).map(|(value, has)| if *has { *value } else { Datum::Null }),
             );
-            groups.add(place as u32, &own, machine)?;
+            by.compare(&own, &mut forms, machine)?;
+            groups.add(place as u32, &own, &forms, machine)?;
         }
         Ok(Flow::Continue)
     })?;

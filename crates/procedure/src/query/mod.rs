@@ -312,6 +312,8 @@ pub enum Plan {
         input: Box<Self>,
         /// The values that define a group. Without keys there is one group, even if there are no rows.
         keys: Vec<(Register, Expression)>,
+        /// Keys whose equal values differ: the place of each, and what is compared, from its register.
+        forms: Vec<(usize, Expression)>,
         /// The aggregates of each group.
         aggregates: Vec<Aggregate>,
         /// GROUPING SETS; empty for one set of all keys.

@@ -228,8 +228,9 @@ fn run_node<D: Transaction>(
         }
         Plan::Loop { .. } => join::run_loop(plan, machine, data, sink),
         Plan::Hash(join) => join::run_hash(join, machine, data, sink),
-        Plan::Group { input, keys, aggregates, sets } => {
-            group::run_group(input, keys, sets, aggregates, machine, data, sink)
+        Plan::Group { input, keys, forms, aggregates, sets } => {
+            let keys = group::Keys { values: keys, forms, sets };
+            group::run_group(input, keys, aggregates, machine, data, sink)
         }
         Plan::Distinct { input, values } => {
             let mut seen: HashSet<Vec<u8>> = HashSet::new();

@@ -4,9 +4,10 @@
 
 use crate::ir::compare::compare_across;
 use crate::query::{Buffer, write_distinct, write_equal};
+use crate::values::doubles::{arithmetic, real_arithmetic};
 use crate::values::ordered;
 use crate::values::statistics::{DoubleSums, Statistic, of_decimals};
-use crate::{Aggregate, AggregateFunction, CompareClass, Failure, Machine, SqlError};
+use crate::{Aggregate, AggregateFunction, ArithmeticOperator, CompareClass, Failure, Machine, SqlError};
 use catalog::{Arena, Datum, Decimal, Interval};
 use std::collections::HashSet;
 
@@ -95,7 +96,7 @@ impl Accumulator {
             (function, _) if function.is_list() => {
                 self.keep(aggregate, [value, second], machine)?;
             }
-            (_, Datum::Double(value)) => self.double += value,
+            (_, Datum::Double(value)) => self.double = self.sum_with(aggregate.function, value)?,
             _ => {
                 if let Some(decimal) = machine.frame.arena.decimal(value, aggregate.scale) {
                     self.sum = self.sum.plus(decimal)?;
@@ -118,6 +119,20 @@ impl Accumulator {
         if replaces {
             self.arena.clear();
             self.best = self.arena.adopt(value, &machine.frame.arena);
+        }
+    }
+
+    /// Returns the sum of doubles with one more, which has been counted.
+    fn sum_with(&self, function: AggregateFunction, value: f64) -> Result<f64, Failure> {
+        let sum = match function {
+            // A sum begins with its first value, which may be a negative zero.
+            AggregateFunction::SumDouble | AggregateFunction::SumReal if self.count == 1 => return Ok(value),
+            AggregateFunction::SumReal => real_arithmetic(ArithmeticOperator::Add, self.double, value)?,
+            _ => arithmetic(ArithmeticOperator::Add, self.double, value)?,
+        };
+        match sum {
+            Datum::Double(sum) => Ok(sum),
+            _ => unreachable!("the sum of doubles is one"),
         }
     }
 
@@ -229,7 +244,7 @@ impl Accumulator {
         }
         Ok(match aggregate.function {
             AggregateFunction::SumInt => Datum::Int(self.sum.to_int()?),
-            AggregateFunction::SumDouble => Datum::Double(self.double),
+            AggregateFunction::SumDouble | AggregateFunction::SumReal => Datum::Double(self.double),
             AggregateFunction::AverageDouble => Datum::Double(self.double / self.count as f64),
             AggregateFunction::SumDecimal => machine.frame.arena.push_decimal(self.sum),
             AggregateFunction::AverageDecimal => {

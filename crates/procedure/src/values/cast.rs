@@ -2,7 +2,7 @@
 
 use catalog::{
     Arena, Datum, Decimal, Interval, MICROSECONDS_PER_DAY, ScalarType, Value, ValueError, date_of,
-    datum_from_value, is_finite_timestamp, midnight_of, output_text, rounded_timestamp,
+    datum_from_value, is_finite_timestamp, midnight_of, output_text, real_datum, rounded_timestamp,
 };
 
 /// One conversion. NULL always converts to NULL.
@@ -77,6 +77,18 @@ pub enum Cast {
     },
     /// Whether an integer is not 0.
     IntegerToBoolean,
+    /// From an exact number to a REAL.
+    ToReal {
+        /// Digits after the point of the operand, if it is a scaled integer.
+        from_scale: u8,
+    },
+    /// From a double to the nearest REAL.
+    DoubleToReal,
+    /// From a REAL to a decimal.
+    RealToDecimal {
+        /// The decimal type.
+        to: ScalarType,
+    },
     /// From a date to the timestamp of its midnight.
     DateToTimestamp,
     /// The time of day of a timestamp; NULL of an infinite one.
@@ -121,7 +133,7 @@ fn of_json(json: &str, to: ScalarType, arena: &mut Arena) -> Result<Datum, Value
         Some(b't' | b'f') => "boolean",
         _ if to == ScalarType::Boolean => "numeric",
         _ => {
-            if to == ScalarType::Double {
+            if to.is_float() {
                 return datum_from_value(&Value::Text(json.into()), to.into(), arena);
             }
             let number: Decimal = json.parse().map_err(|error| match to.is_integer() {
@@ -132,6 +144,17 @@ fn of_json(json: &str, to: ScalarType, arena: &mut Arena) -> Result<Datum, Value
         }
     };
     Err(ValueError::new("22023", format!("cannot cast jsonb {kind} to type {}", to.base())))
+}
+
+/// Returns the decimal of some significant digits, without zeros at its end.
+fn decimal_of(text: &str, to: ScalarType, arena: &mut Arena) -> Result<Datum, ValueError> {
+    let parsed: Decimal = text.parse().map_err(ValueError::from)?;
+    let digits = parsed.to_string();
+    let trimmed = match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.'),
+        false => &digits,
+    };
+    datum_from_value(&Value::Numeric(trimmed.parse()?), to.into(), arena)
 }
 
 impl Cast {
@@ -165,7 +188,11 @@ impl Cast {
                 Self::DecimalToInt { from_scale, to }
             }
             (_, T::Double) if from.is_exact() => Self::ToDouble { from_scale },
-            (T::Double, _) if to.is_integer() => Self::DoubleToInt { to },
+            (_, T::Real) if from.is_exact() => Self::ToReal { from_scale },
+            (T::Real, T::Double) => Self::Same,
+            (T::Double, T::Real) => Self::DoubleToReal,
+            (T::Real | T::Double, _) if to.is_integer() => Self::DoubleToInt { to },
+            (T::Real, T::Numeric { .. } | T::AnyNumeric) => Self::RealToDecimal { to },
             (T::Double, T::Numeric { .. } | T::AnyNumeric) => Self::DoubleToDecimal { to },
             (_, T::Text) if from.is_text() => Self::Same,
             (_, T::Varchar(characters) | T::Char(characters)) if from.is_text() => match from {
@@ -268,16 +295,17 @@ impl Cast {
             }
             (Self::DoubleToDecimal { to }, Datum::Double(value)) => {
                 // PostgreSQL converts by way of 15 significant digits.
-                let text = format!("{value:.14e}");
-                let parsed: Decimal = text.parse().map_err(ValueError::from)?;
-                let digits = parsed.to_string();
-                let trimmed = if digits.contains('.') {
-                    digits.trim_end_matches('0').trim_end_matches('.')
-                } else {
-                    &digits
-                };
-                datum_from_value(&Value::Numeric(trimmed.parse()?), to.into(), arena)
+                decimal_of(&format!("{value:.14e}"), to, arena)
             }
+            (Self::RealToDecimal { to }, Datum::Double(value)) => {
+                decimal_of(&format!("{value:.5e}"), to, arena)
+            }
+            (Self::ToReal { from_scale: 0 }, Datum::Int(value)) => Ok(Datum::Double((value as f32).into())),
+            (Self::ToReal { from_scale }, _) => {
+                let value = decimal(arena, from_scale);
+                datum_from_value(&Value::Numeric(value), ScalarType::Real.into(), arena)
+            }
+            (Self::DoubleToReal, Datum::Double(value)) => real_datum(value),
             (Self::Limit { to, characters, cut }, Datum::Bytes(span)) => {
                 let bytes = arena.bytes(span);
                 let blank = matches!(to, ScalarType::Char(_));

@@ -39,6 +39,7 @@ const INT2: Kind = Kind::INT2;
 const INT4: Kind = Kind::INT4;
 const INT8: Kind = Kind::INT8;
 const NUMERIC: Kind = Kind::NUMERIC;
+const FLOAT4: Kind = Kind::FLOAT4;
 const FLOAT8: Kind = Kind::FLOAT8;
 const TEXT: Kind = Kind::TEXT;
 const BYTEA: Kind = Kind::BYTEA;
@@ -65,15 +66,21 @@ const fn arithmetic(operator: ArithmeticOperator, operands: &'static [Kind], res
 }
 
 /// The pairs of operands of arithmetic that have one type.
-static NUMBERS: [&[Kind]; 5] =
-    [&[INT2, INT2], &[INT4, INT4], &[INT8, INT8], &[NUMERIC, NUMERIC], &[FLOAT8, FLOAT8]];
+static NUMBERS: [&[Kind]; 6] =
+    [&[INT2, INT2], &[INT4, INT4], &[INT8, INT8], &[NUMERIC, NUMERIC], &[FLOAT4, FLOAT4], &[FLOAT8, FLOAT8]];
+
+/// The pairs of a REAL and a double. Beside another number, too, a REAL is taken as a double.
+const FLOATS: [&[Kind]; 2] = [&[FLOAT4, FLOAT8], &[FLOAT8, FLOAT4]];
 
 /// The pairs of operands that can be compared.
-static COMPARED: [&[Kind]; 19] = [
+static COMPARED: [&[Kind]; 22] = [
     &[INT2, INT2],
     &[INT4, INT4],
     &[INT8, INT8],
     &[NUMERIC, NUMERIC],
+    &[FLOAT4, FLOAT4],
+    FLOATS[0],
+    FLOATS[1],
     &[FLOAT8, FLOAT8],
     &[BOOL, BOOL],
     &[TEXT, TEXT],
@@ -143,6 +150,7 @@ static OTHERS: &[Operator] = &[
     function("@", &[INT4], INT4, "abs"),
     function("@", &[INT8], INT8, "abs"),
     function("@", &[NUMERIC], NUMERIC, "abs"),
+    function("@", &[FLOAT4], FLOAT4, "abs"),
     function("@", &[FLOAT8], FLOAT8, "abs"),
     function("|/", &[FLOAT8], FLOAT8, "sqrt"),
     function("||/", &[FLOAT8], FLOAT8, "cbrt"),
@@ -218,12 +226,15 @@ static OPERATORS: LazyLock<Vec<Operator>> = LazyLock::new(|| {
     use CompareOperator::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
     let mut all = OTHERS.to_vec();
     for operands in NUMBERS {
-        let has_remainder = operands[0] != FLOAT8;
+        let has_remainder = operands[0] != FLOAT4 && operands[0] != FLOAT8;
         let operators =
             [Add, Subtract, Multiply, Divide].into_iter().chain(has_remainder.then_some(Remainder));
         all.extend(operators.map(|operator| arithmetic(operator, operands, operands[0])));
         all.push(arithmetic(Subtract, &operands[1..], operands[0]));
         all.push(arithmetic(Add, &operands[1..], operands[0]));
+    }
+    for operands in FLOATS {
+        all.extend([Add, Subtract, Multiply, Divide].map(|operator| arithmetic(operator, operands, FLOAT8)));
     }
     for operator in [Equal, NotEqual, Less, LessOrEqual, Greater, GreaterOrEqual] {
         let (symbol, form) = (operator.symbol(), OperatorForm::Compare(operator));

@@ -225,9 +225,77 @@ fn intervals_come_back() {
     let layouts: &[&str] = &[
         "ALTER TABLE t ADD COLUMN more INTERVAL NOT NULL DEFAULT '1-2 3'",
         "ALTER TABLE t ADD CHECK (more > '1 year')",
-        "ALTER TABLE t ALTER COLUMN v TYPE INTERVAL USING v * 2",
+        "ALTER TABLE t ALTER COLUMN v TYPE INTERVAL USING v * 2; CREATE UNIQUE INDEX t_v ON t (v, id)",
     ];
-    let indexes: &[&str] = &["CREATE INDEX t_c ON t (c)"];
+    let indexes: &[&str] =
+        &["CREATE INDEX t_c ON t (c)", "CREATE INDEX t_n ON t (n, v); CREATE INDEX ON t (l)"];
+    comes_back(script, layouts, indexes);
+}
+
+/// Numbers without a precision are keys: equal ones have different scales, which rows keep.
+#[test]
+fn numbers_come_back() {
+    let script = "CREATE TABLE price (n NUMERIC PRIMARY KEY, m NUMERIC(30,4), c INT NOT NULL DEFAULT 0,
+             UNIQUE (m, n));
+         CREATE TABLE t (id INT PRIMARY KEY, n NUMERIC REFERENCES price ON UPDATE CASCADE ON DELETE SET NULL,
+             a NUMERIC[]);
+         CREATE INDEX t_n ON t (n, id);
+         CREATE INDEX t_more ON t ((n + 1));
+         CREATE INDEX t_a ON t (a);
+         CREATE PROCEDURE put(p INT) LANGUAGE plpgsql AS $$
+         DECLARE own NUMERIC := (p % 7 - 3) * CASE WHEN p % 2 = 0 THEN 1.50 ELSE 1.5000 END; found NUMERIC;
+         BEGIN
+             INSERT INTO price (n, m) VALUES (own, own / 3)
+                 ON CONFLICT (n) DO UPDATE SET c = price.c + 1, m = price.m + own;
+             INSERT INTO t VALUES (p, CASE WHEN p % 5 > 0 THEN own * 1.0 END, ARRAY[own, NULL, p]);
+             SELECT n INTO found FROM price WHERE n = own;
+             UPDATE t SET a = ARRAY[found, p / 3.0] WHERE id = p - 1;
+             UPDATE price SET n = n * 1.00 WHERE n = found;
+             UPDATE t SET a[2] = found WHERE n > -2 AND n <= 1.5 AND id BETWEEN p - 4 AND p;
+             UPDATE price SET c = c + 10 WHERE n BETWEEN own AND 3 AND m IS NOT NULL;
+             IF p % 10 = 0 THEN
+                 UPDATE price SET n = n + p * 100.10 WHERE n = found;
+                 DELETE FROM price WHERE n BETWEEN 2000 AND 3000.5;
+                 DELETE FROM t WHERE a > ARRAY[3.0] AND id < p - 10;
+             END IF;
+         END $$;";
+    let layouts: &[&str] = &[
+        "ALTER TABLE price ADD COLUMN more NUMERIC DEFAULT 1.10",
+        "CREATE INDEX price_more ON price (more, n DESC); ALTER TABLE t ALTER COLUMN a TYPE NUMERIC(36,6)[]",
+        "ALTER TABLE price ALTER COLUMN m TYPE NUMERIC",
+    ];
+    let indexes: &[&str] = &["CREATE INDEX price_c ON price (c, n)", "CREATE INDEX t_both ON t (n, a)"];
+    comes_back(script, layouts, indexes);
+}
+
+/// Values of REAL are rounded in each step, in columns, keys and arrays.
+#[test]
+fn reals_come_back() {
+    let script = "CREATE TABLE kind (r REAL PRIMARY KEY, n INT NOT NULL DEFAULT 0);
+         CREATE TABLE t (id INT PRIMARY KEY, r REAL, s REAL NOT NULL DEFAULT 0.1, f DOUBLE PRECISION,
+             k REAL REFERENCES kind ON UPDATE CASCADE, a REAL[],
+             g REAL GENERATED ALWAYS AS (r * 3 + s) STORED);
+         CREATE UNIQUE INDEX t_r ON t (r, id);
+         CREATE INDEX t_g ON t (g) WHERE s > 0;
+         CREATE PROCEDURE put(p INT) LANGUAGE plpgsql AS $$
+         DECLARE own REAL := p / 3.0; total REAL; most FLOAT4[];
+         BEGIN
+             INSERT INTO kind (r) VALUES (p % 4 + 0.1) ON CONFLICT (r) DO UPDATE SET n = kind.n + 1;
+             INSERT INTO t (id, r, f, k, a) VALUES (p, CASE WHEN p % 5 > 0 THEN own END, own,
+                 p % 4 + 0.1, ARRAY[own, NULL, 'NaN', p]);
+             SELECT sum(s), array_agg(r) INTO total, most FROM t WHERE id BETWEEN p - 3 AND p;
+             UPDATE t SET s = total * 0.3::real, a = most WHERE id = p - 1;
+             UPDATE t SET r = f, f = r WHERE r > own - 2::real AND r <= own - 1::real;
+             UPDATE t SET s = s + own WHERE g = total OR r = own;
+             UPDATE kind SET r = r + p WHERE r = 3.1::real AND n = 3;
+             DELETE FROM t WHERE r = (own - 15)::real;
+         END $$;";
+    let layouts: &[&str] = &[
+        "ALTER TABLE t ADD COLUMN more REAL NOT NULL DEFAULT 1.1",
+        "ALTER TABLE t ALTER COLUMN f TYPE REAL; ALTER TABLE t ADD CHECK (more < 2)",
+        "ALTER TABLE kind ADD COLUMN more REAL[] DEFAULT '{0.1,NULL}'",
+    ];
+    let indexes: &[&str] = &["CREATE INDEX t_a ON t (a)", "CREATE INDEX t_s ON t (s, r DESC)"];
     comes_back(script, layouts, indexes);
 }
 

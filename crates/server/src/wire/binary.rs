@@ -14,8 +14,6 @@ use sql::type_oids;
 const MOST_DIMENSIONS: i32 = 6;
 /// The first byte of a JSONB.
 pub(super) const JSONB_VERSION: u8 = 1;
-/// The OID of REAL, whose values are read as DOUBLE PRECISION.
-const REAL: u32 = 700;
 /// From this OID on, each server numbers its types itself.
 pub(super) const FIRST_NOT_BUILT_IN: u32 = 10_000;
 /// Most elements of an array in PostgreSQL.
@@ -72,10 +70,7 @@ fn scalar_of(message: &mut Message<'_>, ty: ScalarType, arena: &mut Arena) -> Re
         ScalarType::Integer => Datum::Int(message.int()?.into()),
         ScalarType::Oid => Datum::Int((message.int()? as u32).into()),
         ScalarType::BigInt => Datum::Int(message.long()?),
-        // A client may send a REAL.
-        ScalarType::Double if message.0.len() == 4 => {
-            Datum::Double(f32::from_be_bytes(message.array()?).into())
-        }
+        ScalarType::Real => Datum::Double(f32::from_be_bytes(message.array()?).into()),
         ScalarType::Double => Datum::Double(f64::from_be_bytes(message.array()?)),
         ScalarType::Boolean => Datum::boolean(message.array::<1>()? != [0]),
         ScalarType::Numeric { .. } | ScalarType::AnyNumeric => exact_datum(numeric_of(message)?, ty, arena)?,
@@ -126,7 +121,6 @@ fn array_of(message: &mut Message<'_>, element: ScalarType, arena: &mut Arena) -
     // OID of a type that is not built in may come from another server.
     let is_same = oid == type_oids(element).0
         || oid >= FIRST_NOT_BUILT_IN
-        || element == ScalarType::Double && oid == REAL
         || element.is_text() && matches!(oid, 19 | 25 | 1042 | 1043);
     if !is_same {
         return Err(SqlError::new(

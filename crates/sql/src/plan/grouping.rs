@@ -161,7 +161,10 @@ impl Binder<'_> {
             let (typed, mut applied) = self.without_windows(outside, |own| own.applying(bind))?;
             grouping.before.append(&mut applied);
             let (value, ty) = self.settle(typed, None, expression.syntax())?;
-            self.check_grouped(ty, expression.syntax())?;
+            match ty {
+                Type::Scalar(_) => self.check_compared(ty, "equality", expression.syntax())?,
+                Type::Array(_) => self.check_grouped(ty, expression.syntax())?,
+            }
             let known = grouping.keys.iter().position(|(_, key)| *key == value);
             let place = match known {
                 Some(place) => place,

@@ -120,7 +120,7 @@ impl Binder<'_> {
         let mut value = |(cell, column): (Cell, &OutputColumn)| match cell {
             Cell::Null => Expression::NULL,
             Cell::Bool(value) => Expression::boolean(value),
-            Cell::Int(value) if column.ty == ScalarType::Double.into() => {
+            Cell::Int(value) if column.ty.element().is_float() => {
                 Expression::Constant(Datum::Double(value as f64))
             }
             Cell::Int(value) => constant(value),

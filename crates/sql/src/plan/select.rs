@@ -334,7 +334,13 @@ impl Binder<'_> {
         }
         let mut plan = apply_all(before, plan);
         if grouped {
-            plan = Plan::Group { input: Box::new(plan), keys, aggregates, sets };
+            let form = |(place, (register, _)): (usize, &(Register, Expression))| {
+                let (value, ty) = (Expression::Register(*register), self.registers[register.0 as usize]);
+                let form = compared_form(value.clone(), ty);
+                (form != value).then_some((place, form))
+            };
+            let forms = keys.iter().enumerate().filter_map(form).collect();
+            plan = Plan::Group { input: Box::new(plan), keys, forms, aggregates, sets };
         }
         plan = apply_all(after, plan);
         if let Some(having) = having {

@@ -102,6 +102,7 @@ impl Schema {
                 ScalarType::SmallInt => (number(16), number(0)),
                 ScalarType::Integer => (number(32), number(0)),
                 ScalarType::BigInt => (number(64), number(0)),
+                ScalarType::Real => (number(24), Cell::Null),
                 ScalarType::Double => (number(53), Cell::Null),
                 _ => (Cell::Null, Cell::Null),
             };
@@ -136,7 +137,7 @@ impl Schema {
                 shown(*generated),
                 yes(is_table),
                 "NO".into(),
-                if scalar.is_number() { number(radix) } else { Cell::Null },
+                if scalar.is_number() && !is_array { number(radix) } else { Cell::Null },
                 scalar.enumeration().map_or("pg_catalog", |own| self.namespace_of(&own.name)).into(),
                 (place as i64 + 1).to_string().into(),
             ]);

@@ -9,6 +9,7 @@ pub fn type_oids(scalar: ScalarType) -> (u32, u32) {
         ScalarType::Integer => (23, 1007),
         ScalarType::BigInt => (20, 1016),
         ScalarType::Numeric { .. } | ScalarType::AnyNumeric => (1700, 1231),
+        ScalarType::Real => (700, 1021),
         ScalarType::Double => (701, 1022),
         ScalarType::Boolean => (16, 1000),
         ScalarType::Char(_) => (1042, 1014),
@@ -64,11 +65,12 @@ pub(crate) fn type_named(name: &str) -> Option<ScalarType> {
 }
 
 /// All types without a modifier.
-pub const SCALARS: [ScalarType; 19] = [
+pub const SCALARS: [ScalarType; 20] = [
     ScalarType::SmallInt,
     ScalarType::Integer,
     ScalarType::BigInt,
     ScalarType::AnyNumeric,
+    ScalarType::Real,
     ScalarType::Double,
     ScalarType::Boolean,
     ScalarType::Char(u32::MAX),
@@ -87,7 +89,7 @@ pub const SCALARS: [ScalarType; 19] = [
 ];
 
 /// All types: OID, name in the system catalogs, name in SQL, size of a value in bytes, category.
-pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 19] = [
+pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 20] = [
     (16, "bool", "boolean", 1, "B"),
     (17, "bytea", "bytea", -1, "U"),
     (20, "int8", "bigint", 8, "N"),
@@ -96,6 +98,7 @@ pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 19] = [
     (25, "text", "text", -1, "S"),
     (26, "oid", "oid", 4, "N"),
     (114, "json", "json", -1, "U"),
+    (700, "float4", "real", 4, "N"),
     (701, "float8", "double precision", 8, "N"),
     (1042, "bpchar", "character", -1, "S"),
     (1043, "varchar", "character varying", -1, "S"),

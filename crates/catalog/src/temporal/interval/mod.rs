@@ -66,6 +66,16 @@ impl Interval {
         days * i128::from(MICROSECONDS_PER_DAY) + i128::from(self.us)
     }
 
+    /// Returns an interval with a total, with as many months as it has.
+    pub(crate) fn of_total(total: i128) -> Self {
+        let per_month = i128::from(DAYS_PER_MONTH) * i128::from(MICROSECONDS_PER_DAY);
+        let months = (total / per_month).clamp(i32::MIN.into(), i32::MAX.into());
+        let rest = total - months * per_month;
+        let days = (rest / i128::from(MICROSECONDS_PER_DAY)).clamp(i32::MIN.into(), i32::MAX.into());
+        let us = rest - days * i128::from(MICROSECONDS_PER_DAY);
+        Self { months: months as i32, days: days as i32, us: us as i64 }
+    }
+
     /// Returns the sum of two intervals.
     ///
     /// # Errors

@@ -5,11 +5,12 @@ use super::{BuiltIn, Form, Kind};
 use crate::AggregateFunction::{
     self, ArrayAgg, AverageDecimal, AverageDouble, AverageInterval, BitAnd, BitOr, BitXor, BoolAnd, BoolOr,
     Count, JsonArray, JsonObject, JsonbArray, JsonbObject, Max, Min, Mode, PercentileCont, PercentileDisc,
-    StatisticDecimal, StatisticDouble, StringAgg, SumDecimal, SumDouble, SumInt, SumInterval,
+    StatisticDecimal, StatisticDouble, StringAgg, SumDecimal, SumDouble, SumInt, SumInterval, SumReal,
 };
 use crate::Statistic;
 
 const BOOL: Kind = Kind::BOOL;
+const FLOAT4: Kind = Kind::FLOAT4;
 const FLOAT8: Kind = Kind::FLOAT8;
 const INT2: Kind = Kind::INT2;
 const INT4: Kind = Kind::INT4;
@@ -37,7 +38,7 @@ const fn max(argument: &'static [Kind]) -> BuiltIn {
 /// A statistic of a value.
 const fn of_value(name: &'static str, argument: &'static [Kind], statistic: Statistic) -> BuiltIn {
     match argument[0] {
-        FLOAT8 => aggregate(name, argument, FLOAT8, StatisticDouble(statistic)),
+        FLOAT4 | FLOAT8 => aggregate(name, argument, FLOAT8, StatisticDouble(statistic)),
         _ => aggregate(name, argument, NUMERIC, StatisticDecimal(statistic)),
     }
 }
@@ -53,6 +54,7 @@ pub(super) static AGGREGATES: &[BuiltIn] = &[
     aggregate("avg", &[INT4], NUMERIC, AverageDecimal),
     aggregate("avg", &[INT8], NUMERIC, AverageDecimal),
     aggregate("avg", &[NUMERIC], NUMERIC, AverageDecimal),
+    aggregate("avg", &[FLOAT4], FLOAT8, AverageDouble),
     aggregate("avg", &[FLOAT8], FLOAT8, AverageDouble),
     aggregate("avg", &[Kind::INTERVAL], Kind::INTERVAL, AverageInterval),
     aggregate("bit_and", &[INT2], INT2, BitAnd),
@@ -80,6 +82,7 @@ pub(super) static AGGREGATES: &[BuiltIn] = &[
     max(&[INT4]),
     max(&[INT8]),
     max(&[NUMERIC]),
+    max(&[FLOAT4]),
     max(&[FLOAT8]),
     max(&[TEXT]),
     max(&[Kind::BPCHAR]),
@@ -95,6 +98,7 @@ pub(super) static AGGREGATES: &[BuiltIn] = &[
     min(&[INT4]),
     min(&[INT8]),
     min(&[NUMERIC]),
+    min(&[FLOAT4]),
     min(&[FLOAT8]),
     min(&[TEXT]),
     min(&[Kind::BPCHAR]),
@@ -122,16 +126,19 @@ pub(super) static AGGREGATES: &[BuiltIn] = &[
     of_value("stddev", &[INT4], Statistic::StddevSamp),
     of_value("stddev", &[INT8], Statistic::StddevSamp),
     of_value("stddev", &[NUMERIC], Statistic::StddevSamp),
+    of_value("stddev", &[FLOAT4], Statistic::StddevSamp),
     of_value("stddev", &[FLOAT8], Statistic::StddevSamp),
     of_value("stddev_pop", &[INT2], Statistic::StddevPop),
     of_value("stddev_pop", &[INT4], Statistic::StddevPop),
     of_value("stddev_pop", &[INT8], Statistic::StddevPop),
     of_value("stddev_pop", &[NUMERIC], Statistic::StddevPop),
+    of_value("stddev_pop", &[FLOAT4], Statistic::StddevPop),
     of_value("stddev_pop", &[FLOAT8], Statistic::StddevPop),
     of_value("stddev_samp", &[INT2], Statistic::StddevSamp),
     of_value("stddev_samp", &[INT4], Statistic::StddevSamp),
     of_value("stddev_samp", &[INT8], Statistic::StddevSamp),
     of_value("stddev_samp", &[NUMERIC], Statistic::StddevSamp),
+    of_value("stddev_samp", &[FLOAT4], Statistic::StddevSamp),
     of_value("stddev_samp", &[FLOAT8], Statistic::StddevSamp),
     aggregate("string_agg", &[TEXT, TEXT], TEXT, StringAgg),
     aggregate("sum", &[Kind::INTERVAL], Kind::INTERVAL, SumInterval),
@@ -139,20 +146,24 @@ pub(super) static AGGREGATES: &[BuiltIn] = &[
     aggregate("sum", &[INT4], INT8, SumInt),
     aggregate("sum", &[INT8], NUMERIC, SumDecimal),
     aggregate("sum", &[NUMERIC], NUMERIC, SumDecimal),
+    aggregate("sum", &[FLOAT4], FLOAT4, SumReal),
     aggregate("sum", &[FLOAT8], FLOAT8, SumDouble),
     of_value("var_pop", &[INT2], Statistic::VarPop),
     of_value("var_pop", &[INT4], Statistic::VarPop),
     of_value("var_pop", &[INT8], Statistic::VarPop),
     of_value("var_pop", &[NUMERIC], Statistic::VarPop),
+    of_value("var_pop", &[FLOAT4], Statistic::VarPop),
     of_value("var_pop", &[FLOAT8], Statistic::VarPop),
     of_value("var_samp", &[INT2], Statistic::VarSamp),
     of_value("var_samp", &[INT4], Statistic::VarSamp),
     of_value("var_samp", &[INT8], Statistic::VarSamp),
     of_value("var_samp", &[NUMERIC], Statistic::VarSamp),
+    of_value("var_samp", &[FLOAT4], Statistic::VarSamp),
     of_value("var_samp", &[FLOAT8], Statistic::VarSamp),
     of_value("variance", &[INT2], Statistic::VarSamp),
     of_value("variance", &[INT4], Statistic::VarSamp),
     of_value("variance", &[INT8], Statistic::VarSamp),
     of_value("variance", &[NUMERIC], Statistic::VarSamp),
+    of_value("variance", &[FLOAT4], Statistic::VarSamp),
     of_value("variance", &[FLOAT8], Statistic::VarSamp),
 ];

@@ -124,7 +124,8 @@ fn fill(call: Call) -> Evaluated {
             return Err(SqlError::new("22004", message).into());
         }
         [] => 0,
-        [Datum::Int(length)] => (*length).max(0) as usize,
+        [Datum::Int(length)] => usize::try_from(*length)
+            .map_err(|_| SqlError::new("54000", "array size exceeds the maximum allowed (134217727)"))?,
         [Datum::Null, ..] => {
             return Err(SqlError::new("22004", "dimension values cannot be null").into());
         }

@@ -14,6 +14,7 @@ const fn of_one(name: &'static str, evaluate: fn(Call<'_>) -> Evaluated) -> Buil
 }
 
 pub(super) static DOUBLES: &[BuiltIn] = &[
+    BuiltIn::of("abs", &[Kind::FLOAT4], Kind::FLOAT4, |call| plain(call, f64::abs)),
     of_one("abs", |call| plain(call, f64::abs)),
     of_one("acos", |call| within_one(call, f64::acos)),
     of_one("acosh", |call| match call.double(0) {

@@ -14,6 +14,7 @@ const TIMESTAMP: Kind = Kind::TIMESTAMP;
 const TIMESTAMPTZ: Kind = Kind::TIMESTAMPTZ;
 const INTERVAL: Kind = Kind::INTERVAL;
 const FLOAT8: Kind = Kind::FLOAT8;
+const INT4: Kind = Kind::INT4;
 
 pub(super) static INTERVALS: &[BuiltIn] = &[
     BuiltIn::of("age", &[TIMESTAMP, TIMESTAMP], INTERVAL, |call| {
@@ -55,6 +56,10 @@ pub(super) static INTERVALS: &[BuiltIn] = &[
     BuiltIn::of("justify_days", &[INTERVAL], INTERVAL, |call| made(own(&call, 0).justified_days(), call)),
     BuiltIn::of("justify_hours", &[INTERVAL], INTERVAL, |call| made(own(&call, 0).justified_hours(), call)),
     BuiltIn::of("justify_interval", &[INTERVAL], INTERVAL, |call| made(own(&call, 0).justified(), call)),
+    BuiltIn::of("make_interval", &[INT4, INT4, INT4, INT4, INT4, INT4, FLOAT8], INTERVAL, |call| {
+        let fields = [0, 1, 2, 3, 4, 5].map(|place| call.int(place));
+        made(of_fields(fields, call.double(6)), call)
+    }),
     BuiltIn::of("mul_d_interval", &[FLOAT8, INTERVAL], INTERVAL, |call| {
         made(own(&call, 1).times(call.double(0)), call)
     }),
@@ -78,6 +83,22 @@ pub(super) static INTERVALS: &[BuiltIn] = &[
 
 fn own(call: &Call, place: usize) -> Interval {
     Interval::from_bytes(call.bytes(place))
+}
+
+/// Returns the interval of years, months, weeks, days, hours, minutes and seconds.
+fn of_fields(
+    [years, months, weeks, days, hours, minutes]: [i64; 6],
+    seconds: f64,
+) -> Result<Interval, ValueError> {
+    let wanted = || {
+        let months = i32::try_from(years * 12 + months).ok()?;
+        let days = i32::try_from(weeks * 7 + days).ok()?;
+        let us = (seconds * 1e6).round_ties_even();
+        let us = (us.abs() < 9.2e18).then_some(us as i64)?;
+        let us = us.checked_add((hours * 60 + minutes) * 60_000_000)?;
+        Some(Interval { months, days, us })
+    };
+    wanted().ok_or_else(|| ValueError::new("22008", "interval out of range"))
 }
 
 fn made(interval: Result<Interval, ValueError>, call: Call) -> Evaluated {

@@ -40,6 +40,7 @@ impl Kind {
     pub(crate) const INT4: Self = Self::scalar(ScalarType::Integer);
     pub(crate) const INT8: Self = Self::scalar(ScalarType::BigInt);
     pub(crate) const NUMERIC: Self = Self::scalar(ScalarType::AnyNumeric);
+    pub(crate) const FLOAT4: Self = Self::scalar(ScalarType::Real);
     pub(crate) const FLOAT8: Self = Self::scalar(ScalarType::Double);
     pub(crate) const TEXT: Self = Self::scalar(ScalarType::Text);
     /// CHAR: a function takes it with the blanks at its end, which a stored value does not have.

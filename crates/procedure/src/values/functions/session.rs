@@ -210,6 +210,7 @@ fn format_type(oid: i64, modifier: i64) -> String {
         23 | 1007 => ("integer".into(), oid == 1007),
         25 | 1009 => ("text".into(), oid == 1009),
         114 | 199 => ("json".into(), oid == 199),
+        700 | 1021 => ("real".into(), oid == 1021),
         701 | 1022 => ("double precision".into(), oid == 1022),
         1042 | 1014 => (limited("character"), oid == 1014),
         1043 | 1015 => (limited("character varying"), oid == 1015),

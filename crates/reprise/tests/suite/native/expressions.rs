@@ -13,6 +13,7 @@ pub enum Ty {
     Rate,
     Wide,
     Double,
+    Real,
     Text,
     Char,
     Date,
@@ -24,7 +25,7 @@ pub enum Ty {
     Interval,
 }
 
-pub const TYPES: [Ty; 16] = [
+pub const TYPES: [Ty; 17] = [
     Ty::SmallInt,
     Ty::Int,
     Ty::BigInt,
@@ -32,6 +33,7 @@ pub const TYPES: [Ty; 16] = [
     Ty::Rate,
     Ty::Wide,
     Ty::Double,
+    Ty::Real,
     Ty::Text,
     Ty::Char,
     Ty::Date,
@@ -53,6 +55,7 @@ impl Ty {
             Self::Rate => "numeric(4,4)",
             Self::Wide => "numeric",
             Self::Double => "double precision",
+            Self::Real => "real",
             Self::Text => "text",
             Self::Char => "char(4)",
             Self::Date => "date",
@@ -75,6 +78,7 @@ impl Ty {
             Self::Rate => &["0.1250::numeric(4,4)", "0.9999::numeric(4,4)", "(-0.0001)::numeric(4,4)"],
             Self::Wide => &["0::numeric", "1.5", "123456789012345678901234.5", "(-0.000001)"],
             Self::Double => &["0.5::float8", "0::float8", "1e300::float8", "'NaN'::float8", "(-2)::float8"],
+            Self::Real => &["0.1::real", "0::real", "1e38::real", "'NaN'::real", "(-2.5)::real"],
             Self::Text => &["''", "'a'", "'abc'", "'Ärger'", "'12'", "'x y '"],
             Self::Char => &["'ab'::char(4)", "''::char(4)", "'abcd'::char(4)"],
             Self::Date => &["DATE '2024-02-29'", "DATE '1999-12-31'", "DATE 'infinity'"],
@@ -92,7 +96,7 @@ impl Ty {
     }
 
     fn is_number(self) -> bool {
-        self.is_integer() || matches!(self, Self::Cents | Self::Rate | Self::Wide | Self::Double)
+        self.is_integer() || matches!(self, Self::Cents | Self::Rate | Self::Wide | Self::Real | Self::Double)
     }
 
     pub fn is_integer(self) -> bool {
@@ -130,7 +134,7 @@ pub fn expression(random: &mut SmallRng, names: &Names, ty: Ty, depth: u32) -> S
             format!("{function}({}, {})", own(random, ty), own(random, ty))
         }
         3 if ty.is_number() => {
-            let from = [Ty::Int, Ty::BigInt, Ty::Cents, Ty::Wide, Ty::SmallInt, Ty::Double];
+            let from = [Ty::Int, Ty::BigInt, Ty::Cents, Ty::Wide, Ty::SmallInt, Ty::Real, Ty::Double];
             let from = from[random.random_range(0..from.len())];
             format!("({})::{}", own(random, from), ty.name())
         }
@@ -174,6 +178,11 @@ fn of_type(random: &mut SmallRng, names: &Names, ty: Ty, depth: u32) -> String {
                 format!("({} {operator} {})::{}", own(random, ty), own(random, other), ty.name())
             }
         },
+        Ty::Real => {
+            let operator = one_of(random, &["+", "-", "*", "/"]);
+            let other = [Ty::Real, Ty::Real, Ty::Int, Ty::Double][random.random_range(0..4)];
+            format!("({} {operator} {})::real", own(random, ty), own(random, other))
+        }
         Ty::Double => {
             let operator = one_of(random, &["+", "-", "*", "/"]);
             format!("({} {operator} {})", own(random, ty), own(random, ty))

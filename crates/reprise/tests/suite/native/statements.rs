@@ -15,7 +15,8 @@ pub const TABLES: &str = "
         ns INTEGER[], ts TEXT[] NOT NULL DEFAULT '{}', e INTERVAL);
     CREATE TABLE child (a SMALLINT, b VARCHAR(8), c BIGINT NOT NULL, m NUMERIC(8,2),
         p INTEGER REFERENCES parent, f DOUBLE PRECISION, g BOOLEAN NOT NULL, PRIMARY KEY (a, b), UNIQUE (c));
-    CREATE TABLE wide (k TIMESTAMP, l NUMERIC(4,4), n NUMERIC, t CHAR(4) NOT NULL, PRIMARY KEY (k, l));
+    CREATE TABLE wide (k TIMESTAMP, l NUMERIC(4,4), n NUMERIC, t CHAR(4) NOT NULL, PRIMARY KEY (k, l),
+        UNIQUE (n));
     CREATE TABLE listed (k INTEGER[] PRIMARY KEY, n INTEGER[], v INTEGER NOT NULL CHECK (cardinality(k) < 9));
     CREATE INDEX listed_n ON listed (n, v);
     INSERT INTO parent VALUES (1, 10, 'one', DATE '2024-01-01', '{1,NULL}', '{}', '1 mon'),
@@ -309,6 +310,7 @@ impl<'r> Generator<'r> {
             Ty::Rate => decimal(format!("0.{}", small.abs())),
             Ty::Wide => decimal(format!("{small}.123456789")),
             Ty::Double => Value::Double(small as f64 / 4.0),
+            Ty::Real => Value::Real(small as f32 / 10.0),
             Ty::Text | Ty::Char => Value::Text(one_of(self.random, &["", "a", "b", "abc", "12"]).into()),
             Ty::Date => Value::Date(8_766 + small as i32),
             Ty::Timestamp => Value::Timestamp((8_766 + small) * 86_400_000_000),

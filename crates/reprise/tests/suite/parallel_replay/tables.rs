@@ -22,6 +22,7 @@ pub enum Ty {
     BigInt,
     Whole,
     Cents,
+    Number,
     Text,
     Varchar,
     Char,
@@ -29,8 +30,10 @@ pub enum Ty {
     Timestamp,
     Boolean,
     Double,
+    Real,
     List,
     Time,
+    Interval,
 }
 
 /// What makes two types comparable without an explicit cast.
@@ -56,6 +59,7 @@ impl Ty {
             3 => Just(Self::BigInt),
             1 => Just(Self::Whole),
             2 => Just(Self::Cents),
+            2 => Just(Self::Number),
             2 => Just(Self::Text),
             1 => Just(Self::Varchar),
             1 => Just(Self::Char),
@@ -63,8 +67,10 @@ impl Ty {
             1 => Just(Self::Timestamp),
             1 => Just(Self::Boolean),
             1 => Just(Self::Double),
+            1 => Just(Self::Real),
             1 => Just(Self::List),
             1 => Just(Self::Time),
+            1 => Just(Self::Interval),
         ]
     }
 
@@ -83,6 +89,7 @@ impl Ty {
             Self::BigInt => "BIGINT",
             Self::Whole => "NUMERIC(6,0)",
             Self::Cents => "NUMERIC(8,2)",
+            Self::Number => "NUMERIC",
             Self::Text => "TEXT",
             Self::Varchar => "VARCHAR(6)",
             Self::Char => "CHAR(4)",
@@ -90,14 +97,18 @@ impl Ty {
             Self::Timestamp => "TIMESTAMP",
             Self::Boolean => "BOOLEAN",
             Self::Double => "DOUBLE PRECISION",
+            Self::Real => "REAL",
             Self::List => "INT[]",
             Self::Time => "TIME",
+            Self::Interval => "INTERVAL",
         }
     }
 
     fn family(self) -> Family {
         match self {
-            Self::SmallInt | Self::Int | Self::BigInt | Self::Whole | Self::Cents => Family::Exact,
+            Self::SmallInt | Self::Int | Self::BigInt | Self::Whole | Self::Cents | Self::Number => {
+                Family::Exact
+            }
             Self::Text | Self::Varchar | Self::Char => Family::Text,
             other => Family::Only(other),
         }
@@ -116,12 +127,19 @@ impl Ty {
     pub fn of(self, integer: &str) -> String {
         match self {
             Self::SmallInt | Self::Int | Self::BigInt | Self::Whole | Self::Cents => integer.into(),
+            // Equal numbers have different scales.
+            Self::Number => format!("({integer} * CASE WHEN {integer} % 3 = 0 THEN 1.0 ELSE 1.000 END)"),
             Self::Text | Self::Varchar | Self::Char => format!("({integer})::text"),
             Self::Date => format!("(DATE '2024-01-01' + ({integer})::int)"),
             Self::Timestamp => format!("(DATE '2024-01-01' + ({integer})::int)::timestamp"),
             Self::Boolean => format!("({integer} % 2 = 1)"),
             Self::Double => format!("({integer})::double precision"),
+            Self::Real => format!("({integer} / 10.0)::real"),
             Self::Time => format!("(TIME '00:00' + ({integer}) * INTERVAL '1 min')"),
+            // Equal intervals have different fields.
+            Self::Interval => format!(
+                "(CASE WHEN {integer} % 2 = 0 THEN INTERVAL '1 day' ELSE INTERVAL '24:00' END * ({integer}))"
+            ),
             Self::List => format!("ARRAY[({integer})::int, NULL, 7]"),
         }
     }
@@ -139,7 +157,7 @@ impl Ty {
     /// The argument that stands for an integer.
     pub fn value(self, integer: i32) -> Value {
         match self {
-            Self::SmallInt | Self::Int | Self::BigInt | Self::Whole | Self::Cents => {
+            Self::SmallInt | Self::Int | Self::BigInt | Self::Whole | Self::Cents | Self::Number => {
                 Value::Int(integer.into())
             }
             Self::Text | Self::Varchar | Self::Char => Value::Text(integer.to_string()),
@@ -147,7 +165,9 @@ impl Ty {
             Self::Timestamp => Value::Timestamp(i64::from(FIRST_DAY + integer) * MICROSECONDS_PER_DAY),
             Self::Boolean => Value::Boolean(integer % 2 == 1),
             Self::Double => Value::Double(integer.into()),
+            Self::Real => Value::Real(integer as f32 / 10.0),
             Self::Time => Value::Time(i64::from(integer).rem_euclid(1440) * 60_000_000),
+            Self::Interval => Value::Interval(reprise::Interval { days: integer, ..Default::default() }),
             Self::List => Value::Array(vec![Value::Int(integer.into()), Value::Null, Value::Int(7)]),
         }
     }
