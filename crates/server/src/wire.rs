@@ -51,8 +51,8 @@ pub(crate) fn described(ty: Type) -> (u32, i16, i32) {
     }
 }
 
-/// Types that clients name although no column has them, and the types that stand for them: NAME and TEXT, with
-/// their arrays.
+/// Types that clients name although no column has them, and the types that stand for them: NAME and TEXT,
+/// with their arrays.
 const STAND_INS: [(u32, u32); 2] = [(19, 25), (1003, 1009)];
 
 /// Returns whether the statement decides the type of a parameter with this OID: none, unknown, or void, which

@@ -8,7 +8,7 @@ bound_box/2 box/1,2 broadcast/1 center/1 circle/1,2 convert/3 current_query/0 cu
 cursor_to_xmlschema/4 database_to_xml/3 database_to_xml_and_xmlschema/3 database_to_xmlschema/3 \
 date_trunc/3 datemultirange/0,0+,1 daterange/2,3 daterange_canonical/1 daterange_subdiff/2 \
 datetimetz_pl/2 diagonal/1 diameter/1 elem_contained_by_multirange/2 elem_contained_by_range/2 \
-family/1 generate_subscripts/2,3 get_current_ts_config/0 has_foreign_data_wrapper_privilege/2,3 \
+family/1 generate_subscripts/3 get_current_ts_config/0 has_foreign_data_wrapper_privilege/2,3 \
 has_parameter_privilege/2,3 has_server_privilege/2,3 height/1 host/1 hostmask/1 inet_merge/2 \
 inet_same_family/2 is_normalized/1,2 isclosed/1 isempty/1 ishorizontal/1,2 isopen/1 isparallel/2 \
 isperp/2 isvertical/1,2 json_populate_record/2,3 json_populate_recordset/2,3 json_to_tsvector/2,3 \
@@ -16,7 +16,7 @@ jsonb_path_exists/2,3,4 jsonb_path_exists_tz/2,3,4 jsonb_path_match/2,3,4 jsonb_
 jsonb_path_query/2,3,4 jsonb_path_query_array/2,3,4 jsonb_path_query_array_tz/2,3,4 \
 jsonb_path_query_first/2,3,4 jsonb_path_query_first_tz/2,3,4 jsonb_path_query_tz/2,3,4 \
 jsonb_populate_record/2 jsonb_populate_recordset/2 jsonb_to_tsvector/2,3 length/2 line/2 lower_inc/1 \
-lower_inf/1 lseg/1,2 make_interval/0,1,2,3,4,5,6,7 make_timestamptz/7 makeaclitem/4 masklen/1 \
+lower_inf/1 lseg/1,2 make_interval/0,1,2,3,4,5,6 make_timestamptz/7 makeaclitem/4 masklen/1 \
 multirange/1 mxid_age/1 netmask/1 network/1 normalize/1,2 npoints/1 nummultirange/0,0+,1 numnode/1 \
 numrange/2,3 numrange_subdiff/2 on_sb/2 on_sl/2 path/1 pg_available_extension_versions/0 \
 pg_available_extensions/0 pg_blocking_pids/1 pg_collation_actual_version/1 pg_collation_for/1 \
@@ -35,7 +35,7 @@ pg_import_system_collations/1 pg_index_column_has_property/3 pg_index_has_proper
 pg_indexam_has_property/2 pg_indexam_progress_phasename/2 pg_is_wal_replay_paused/0 \
 pg_jit_available/0 pg_last_committed_xact/0 pg_last_wal_receive_lsn/0 pg_last_wal_replay_lsn/0 \
 pg_last_xact_replay_timestamp/0 pg_listening_channels/0 pg_lock_status/0 \
-pg_log_backend_memory_contexts/1 pg_lsn/1 pg_notification_queue_usage/0 pg_notify/2 \
+pg_log_backend_memory_contexts/1 pg_lsn/1 pg_notification_queue_usage/0 \
 pg_partition_root/1 pg_prepared_statement/0 pg_prepared_xact/0 pg_promote/0,1,2 \
 pg_read_binary_file/1,3,4 pg_read_file/1,3,4 pg_read_file_old/3 pg_relation_filenode/1 \
 pg_relation_filepath/1 pg_relation_is_updatable/2 pg_reload_conf/0 pg_rotate_logfile/0 \
@@ -78,13 +78,16 @@ mod tests {
 
     #[test]
     fn no_function_is_absent_that_is_there() {
+        let mut known = Vec::new();
         for own in ABSENT.split_whitespace() {
             let (name, counts) = own.split_once('/').unwrap();
             for count in counts.split(',').map(|own| own.trim_end_matches('+').parse().unwrap()) {
                 assert!(is_absent(name, count));
-                assert!(!built_ins_named(name).iter().any(|own| own.takes(count)), "{name} {count}");
+                let is_there = built_ins_named(name).iter().any(|own| own.takes(count));
+                known.extend(is_there.then(|| format!("{name} {count}")));
             }
         }
+        assert_eq!(known, Vec::<String>::new());
         assert!(!is_absent("abs", 1));
     }
 }
