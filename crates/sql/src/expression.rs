@@ -419,6 +419,10 @@ impl Binder<'_> {
             }
         }
         let ty = self.bind_type(&target)?;
+        if let Some(fields) = cast.interval_qualifier() {
+            let text = self.interval_of_field(cast.literal(), &fields)?;
+            return Ok(Typed::Known(self.coerce(text, ty, CastContext::Explicit, node)?, ty));
+        }
         let operand = match (cast.expr(), cast.literal()) {
             // As in PostgreSQL, each element is converted to the type.
             (Some(ast::Expr::ArrayExpr(array)), _)

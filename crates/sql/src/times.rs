@@ -37,6 +37,27 @@ impl Binder<'_> {
         Ok(Typed::Known(value, ty.into()))
     }
 
+    /// Returns the text of `interval '5' day`: a whole number of one field.
+    ///
+    /// # Errors
+    /// `0A000`: any other text or fields, of which PostgreSQL would leave something out.
+    pub(crate) fn interval_of_field(
+        &self,
+        literal: Option<ast::Literal>,
+        fields: &ast::IntervalQualifier,
+    ) -> Result<Typed, StatementError> {
+        let node = fields.syntax();
+        let text = literal.and_then(|own| own.string_value()).unwrap_or_default();
+        let digits = text.trim().trim_start_matches(['+', '-']);
+        let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let field = node.text().to_string().to_lowercase();
+        let is_one = field.bytes().all(|byte| byte.is_ascii_lowercase());
+        match is_whole && is_one {
+            true => Ok(Typed::Literal(format!("{} {field}", text.trim()))),
+            false => Err(self.unsupported(node, "an interval of these fields")),
+        }
+    }
+
     /// Binds `make_interval(years => 1, …)`. A field may be named, and is 0 if there is no argument for it.
     pub(crate) fn bind_make_interval(
         &mut self,
