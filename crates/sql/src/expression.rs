@@ -422,7 +422,8 @@ impl Binder<'_> {
         Ok(Typed::Known(self.coerce(operand, ty, CastContext::Explicit, node)?, ty))
     }
 
-    /// Binds a literal that is cast to a double or REAL. Its number may have more digits than a decimal can hold.
+    /// Binds a literal that is cast to a double or REAL. Its number may have more digits than a decimal can
+    /// hold.
     fn double_literal(&self, literal: &ast::Literal) -> Result<Typed, StatementError> {
         match literal.kind() {
             Some(ast::LitKind::NumericNumber(token)) => Ok(Typed::Literal(token.text().replace('_', ""))),
