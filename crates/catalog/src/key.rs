@@ -135,8 +135,8 @@ fn scalar_length(ty: ScalarType, bytes: &[u8]) -> Option<usize> {
 }
 
 /// Reads the first column of a key whose bytes are complete, as `datum_length` tells. A decimal without a
-/// fixed scale gets the least scale that holds it, and an interval as many months as it has: the row alone has
-/// the scale or the fields as they were given.
+/// fixed scale gets the least scale that holds it, and an interval as many months as it has: its row alone
+/// has the scale or the fields that it was given.
 pub fn decode_datum(ty: Type, nullable: bool, key: &[u8], arena: &mut Arena) -> Datum {
     if is_null(nullable, key) {
         return Datum::Null;

@@ -248,6 +248,30 @@ fn shortest(written: &str, digits_before_point: i32) -> Option<String> {
     Some(format!("{digits}e{sign}{:02}", exponent.abs()))
 }
 
+/// The bits of a double behind those of a REAL.
+const REAL_SHIFT: u32 = f64::MANTISSA_DIGITS - f32::MANTISSA_DIGITS;
+
+/// Returns a REAL as the double that stands for it. A NaN keeps its bits, which processors change.
+pub fn double_of_real(value: f32) -> f64 {
+    if !value.is_nan() {
+        return value.into();
+    }
+    let (bits, payload) = (u64::from(value.to_bits()), value.to_bits() & 0x7f_ffff);
+    f64::from_bits((bits >> 31) << 63 | 0x7ff << 52 | u64::from(payload) << REAL_SHIFT)
+}
+
+/// Returns the REAL for which a double stands.
+pub fn real_of_double(value: f64) -> f32 {
+    if !value.is_nan() {
+        return value as f32;
+    }
+    let bits = value.to_bits();
+    let payload = (bits >> REAL_SHIFT) as u32 & 0x7f_ffff;
+    // Without a payload it would be infinite.
+    let payload = if payload == 0 { 1 << 22 } else { payload };
+    f32::from_bits(((bits >> 63) as u32) << 31 | 0xff << 23 | payload)
+}
+
 /// Returns a double as the nearest REAL.
 ///
 /// # Errors
@@ -420,7 +444,7 @@ pub fn datum_from_value(value: &Value, ty: Type, arena: &mut Arena) -> Result<Da
         (Value::Int(int), ScalarType::Double) => Ok(Datum::Double(*int as f64)),
         (Value::Numeric(decimal), ScalarType::Double) => Ok(Datum::Double(decimal.to_double())),
         (Value::Double(double), ScalarType::Double) => Ok(Datum::Double(*double)),
-        (Value::Real(real), _) if scalar.is_float() => Ok(Datum::Double((*real).into())),
+        (Value::Real(real), _) if scalar.is_float() => Ok(Datum::Double(double_of_real(*real))),
         (Value::Double(double), ScalarType::Real) => real_datum(*double),
         (Value::Int(int), ScalarType::Real) => Ok(Datum::Double((*int as f32).into())),
         (Value::Numeric(decimal), ScalarType::Real) => text_datum(&decimal.to_string(), scalar, arena),
@@ -457,7 +481,7 @@ pub fn value_from_datum(datum: Datum, ty: Type, arena: &Arena) -> Value {
                 .map(|element| value_from_datum(*element, scalar.into(), arena))
                 .collect(),
         ),
-        Datum::Double(value) if scalar == ScalarType::Real => Value::Real(value as f32),
+        Datum::Double(value) if scalar == ScalarType::Real => Value::Real(real_of_double(value)),
         Datum::Double(value) => Value::Double(value),
         Datum::Wide(_) => arena.decimal(datum, 0).map_or(Value::Null, Value::Numeric),
         Datum::Int(int) => match scalar {

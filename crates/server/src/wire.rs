@@ -7,7 +7,7 @@ mod binary;
 use bytes::{BufMut, BytesMut};
 use catalog::{
     Interval, array_datum, format_date, format_double, format_real, format_time, format_timestamp,
-    format_timestamptz, text_datum, utf8_of,
+    format_timestamptz, real_of_double, text_datum, utf8_of,
 };
 use reprise::{Arena, Datum, Decimal, ScalarType, SqlError, Type};
 use sql::{SCALARS, type_length, type_modifier, type_oids};
@@ -280,7 +280,7 @@ fn put_binary(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
             ScalarType::Numeric { scale, .. } => put_numeric(Decimal { mantissa: value.into(), scale }, out),
             _ => out.put_i64(value),
         },
-        Datum::Double(value) if scalar == ScalarType::Real => out.put_f32(value as f32),
+        Datum::Double(value) if scalar == ScalarType::Real => out.put_u32(real_of_double(value).to_bits()),
         Datum::Double(value) => out.put_f64(value),
         Datum::Wide(_) => {
             if let Some(decimal) = arena.decimal(value, 0) {

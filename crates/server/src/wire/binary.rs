@@ -4,8 +4,8 @@
 //! Held by: `values` in `workload`, beside PostgreSQL.
 
 use catalog::{
-    DecimalError, Interval, checked_date, checked_time, checked_timestamp, exact_datum, rounded_timestamp,
-    text_datum, utf8_of,
+    DecimalError, Interval, checked_date, checked_time, checked_timestamp, double_of_real, exact_datum,
+    rounded_timestamp, text_datum, utf8_of,
 };
 use reprise::{Arena, Datum, Decimal, ScalarType, SqlError, Type};
 use sql::type_oids;
@@ -70,7 +70,9 @@ fn scalar_of(message: &mut Message<'_>, ty: ScalarType, arena: &mut Arena) -> Re
         ScalarType::Integer => Datum::Int(message.int()?.into()),
         ScalarType::Oid => Datum::Int((message.int()? as u32).into()),
         ScalarType::BigInt => Datum::Int(message.long()?),
-        ScalarType::Real => Datum::Double(f32::from_be_bytes(message.array()?).into()),
+        ScalarType::Real => {
+            Datum::Double(double_of_real(f32::from_bits(u32::from_be_bytes(message.array()?))))
+        }
         ScalarType::Double => Datum::Double(f64::from_be_bytes(message.array()?)),
         ScalarType::Boolean => Datum::boolean(message.array::<1>()? != [0]),
         ScalarType::Numeric { .. } | ScalarType::AnyNumeric => exact_datum(numeric_of(message)?, ty, arena)?,

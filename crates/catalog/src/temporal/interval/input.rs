@@ -345,7 +345,9 @@ fn read_iso(text: &str) -> Result<Sum, Refusal> {
             continue;
         }
         let end = rest.find(|c: char| c.is_ascii_alphabetic()).ok_or(Refusal::Syntax)?;
-        let number: f64 = rest[..end].parse().map_err(|_| Refusal::Syntax)?;
+        // A number may have a minus, and no plus.
+        let number = Some(&rest[..end]).filter(|own| !own.starts_with('+')).ok_or(Refusal::Syntax)?;
+        let number: f64 = number.parse().map_err(|_| Refusal::Syntax)?;
         let unit = match (&rest[end..=end], is_time) {
             ("Y", false) => Unit::Year,
             ("M", false) => Unit::Month,

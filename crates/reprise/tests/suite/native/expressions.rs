@@ -33,7 +33,6 @@ pub const TYPES: [Ty; 17] = [
     Ty::Rate,
     Ty::Wide,
     Ty::Double,
-    Ty::Real,
     Ty::Text,
     Ty::Char,
     Ty::Date,
@@ -43,6 +42,7 @@ pub const TYPES: [Ty; 17] = [
     Ty::Ints,
     Ty::Texts,
     Ty::Interval,
+    Ty::Real,
 ];
 
 impl Ty {
