@@ -242,7 +242,7 @@ const CASES: [Case; 27] = [
         ("TRUNCATE s", Some("42809")),
         ("ALTER TABLE s DROP COLUMN is_called", Some("42809")),
         ("ALTER TABLE s RENAME TO other", Some("42809")),
-        ("ALTER TABLE s OWNER TO ada", None),
+        ("ALTER TABLE s OWNER TO postgres", None),
         ("CREATE INDEX ON s (last_value)", Some("42809")),
         ("CREATE PROCEDURE again() LANGUAGE plpgsql AS $$ BEGIN DELETE FROM s; END $$", Some("42809")),
         ("SELECT last_value FROM s", None),
