@@ -12,8 +12,8 @@ use procedure::{
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
-/// An aggregate whose arguments have chosen it.
-struct Chosen {
+/// An aggregate, chosen by the types of its arguments.
+struct ChosenAggregate {
     function: AggregateFunction,
     result: Type,
     arguments: Vec<(Expression, Type)>,
@@ -54,7 +54,7 @@ impl Binder<'_> {
         name: &str,
         arguments: Vec<Typed>,
         node: &SyntaxNode,
-    ) -> Result<Chosen, StatementError> {
+    ) -> Result<ChosenAggregate, StatementError> {
         let entries: Vec<&BuiltIn> =
             built_ins_named(name).iter().copied().filter(|own| own.takes(arguments.len())).collect();
         let entry = self.chosen(name, &entries, &arguments, node)?;
@@ -64,7 +64,7 @@ impl Binder<'_> {
         let mut values = Vec::new();
         for (argument, kind) in arguments.into_iter().zip(entry.arguments) {
             values.push(match (argument, kind) {
-                // A number keeps its scale, and a CHAR its length, because aggregates take them all.
+                // A number keeps its scale, and a CHAR its length, because aggregates accept every scale and length.
                 (Typed::Known(value, Type::Scalar(own)), Kind::Of(Type::Scalar(to)))
                     if own.is_exact() && to.is_exact() || own.base() == *to =>
                 {
@@ -80,13 +80,13 @@ impl Binder<'_> {
         }
         let own = values.first().map_or(ScalarType::BigInt.into(), |(_, ty)| *ty);
         let result = match entry.result {
-            // The least and the greatest value are values of the column.
+            // MIN and MAX return a value of the column, so their type is that of the column.
             _ if matches!(function, AggregateFunction::Min | AggregateFunction::Max) => own,
             Kind::Of(ty) => ty,
             Kind::AnyElement => values.last().map_or(own, |(_, ty)| *ty),
             _ => Type::Array(own.element()),
         };
-        Ok(Chosen { function, result, arguments: values })
+        Ok(ChosenAggregate { function, result, arguments: values })
     }
 
     /// Returns the order of WITHIN GROUP.
@@ -150,7 +150,7 @@ impl Binder<'_> {
         if let Some(sort) = &within {
             bound.push(self.bind(&sort.expression)?);
         }
-        let Chosen { function, result, mut arguments } = self.chosen_aggregate(name, bound, node)?;
+        let ChosenAggregate { function, result, mut arguments } = self.chosen_aggregate(name, bound, node)?;
         self.check_within(name, function, within.is_some(), node)?;
         if within.is_some() {
             // The value of WITHIN GROUP is aggregated, and the arguments are the same for all rows.

@@ -50,8 +50,8 @@ impl Origin {
     }
 }
 
-/// A foreign key that is dropped with the key that it references: its table, and its name.
-type Dropped = (String, String);
+/// A foreign key that is dropped with the key that it references: the names of its table and of the key.
+type ForeignKeyName = (String, String);
 
 /// Returns the turn of an action among the actions of a statement, as in PostgreSQL. Actions that drop a part
 /// of the table are first, so that they do not move the columns of new constraints.
@@ -185,7 +185,7 @@ impl Schema {
         Ok(Effect::Rebuild(Arc::new(rebuild)))
     }
 
-    /// Adds an index, with the hidden columns that it is of.
+    /// Adds an index, and the hidden columns that it indexes.
     pub(crate) fn add_index(
         &mut self,
         definition: IndexDefinition,
@@ -210,7 +210,7 @@ impl Schema {
         self.replace(&table, new, &origins, &BTreeSet::new(), at)
     }
 
-    /// Drops an index, with the hidden columns that no other index is of.
+    /// Drops an index, and the hidden columns that no other index uses.
     pub(crate) fn remove_index(
         &mut self,
         table: &Arc<Table>,
@@ -350,7 +350,7 @@ impl Alteration<'_> {
     fn act(
         &mut self,
         action: &ast::AlterTableAction,
-        drops_references: &mut Vec<Dropped>,
+        drops_references: &mut Vec<ForeignKeyName>,
     ) -> Result<(), StatementError> {
         use ast::AlterTableAction as Action;
         let node = action.syntax();
@@ -444,11 +444,11 @@ impl Alteration<'_> {
     }
 
     /// Returns the foreign keys that reference columns of the old table: the table of each, and its name.
-    fn users_of(&self, is_meant: impl Fn(&[usize]) -> bool) -> Vec<Dropped> {
+    fn users_of(&self, is_meant: impl Fn(&[usize]) -> bool) -> Vec<ForeignKeyName> {
         let referencing = self.builder.binder.schema.catalog().references_to(&self.old.name);
         let referencing = referencing.filter(|(table, _)| table.id != self.old.id);
         let referencing = referencing.map(|(table, key)| (&table.name, key));
-        // Of the table itself, those that no earlier action has dropped.
+        // Foreign keys of the table itself count unless an earlier action has dropped them.
         let own = self.builder.table.foreign_keys.iter().filter(|key| key.parent == self.old.name);
         let all = referencing.chain(own.map(|key| (&self.old.name, key)));
         let meant = all.filter(|(_, key)| is_meant(&key.parent_columns));
@@ -459,7 +459,7 @@ impl Alteration<'_> {
         &mut self,
         place: usize,
         cascades: bool,
-        drops_references: &mut Vec<Dropped>,
+        drops_references: &mut Vec<ForeignKeyName>,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let index = self.builder.table.indexes[place].clone();
@@ -490,7 +490,7 @@ impl Alteration<'_> {
         &mut self,
         name: &str,
         (cascades, if_exists): (bool, bool),
-        drops_references: &mut Vec<Dropped>,
+        drops_references: &mut Vec<ForeignKeyName>,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let table = &mut self.builder.table;

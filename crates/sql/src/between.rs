@@ -1,7 +1,7 @@
 //! BETWEEN.
 //!
 //! The grammar reads it as if it bound stronger than every operator before it: `a + b BETWEEN 1 AND 2` as
-//! `a + (b BETWEEN 1 AND 2)`. Here the parts are put together again. (`regrouped` mends an OR behind it.)
+//! `a + (b BETWEEN 1 AND 2)`. This module restores PostgreSQL's precedence. (`regrouped` corrects an OR behind it.)
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
@@ -44,7 +44,7 @@ pub(crate) fn stronger(expression: &ast::Expr) -> Option<(String, Vec<ast::Expr>
     }
 }
 
-/// Returns the BETWEEN that an expression is: it stands last in operands of stronger operators.
+/// Returns the BETWEEN of an expression that is one, or that ends with one below stronger operators.
 pub(crate) fn between_in(expression: &ast::Expr) -> Option<ast::BetweenExpr> {
     match expression {
         ast::Expr::BetweenExpr(between) => Some(between.clone()),
@@ -74,7 +74,7 @@ impl Binder<'_> {
         Ok(end)
     }
 
-    /// Binds what a BETWEEN tests: its target, with the operators before it.
+    /// Binds the value that a BETWEEN tests: its target, with the operators before it.
     pub(crate) fn target_of_between(&mut self, expression: &ast::Expr) -> Result<Typed, StatementError> {
         let node = expression.syntax();
         if let ast::Expr::BetweenExpr(between) = expression {
@@ -111,7 +111,7 @@ impl Binder<'_> {
         Ok(boolean(if is_negated { Expression::Not(Box::new(inside)) } else { inside }))
     }
 
-    /// Returns whether a value is at least the one, and at most the other.
+    /// Returns the condition that a value is at least `start` and at most `end`.
     fn inside(
         &mut self,
         value: &Typed,
@@ -127,7 +127,7 @@ impl Binder<'_> {
     }
 }
 
-/// Returns whether an expression is that of an operator which binds weaker than BETWEEN.
+/// Returns whether an expression is an operator that binds weaker than BETWEEN.
 fn binds_weaker(expression: &ast::Expr) -> bool {
     use ast::BinOp;
     let ast::Expr::BinExpr(own) = expression else { return false };

@@ -91,7 +91,7 @@ pub(crate) struct TriggerFrame {
     pub(crate) returned: Vec<Variable>,
     /// The records without a row: NEW of a DELETE, OLD of an INSERT.
     pub(crate) absent: Vec<&'static str>,
-    /// The register of whether the row is written; `None` if the trigger does not decide that.
+    /// The register that says whether the row is written; `None` if the trigger does not decide this.
     pub(crate) is_written: Option<Register>,
     /// TG_ARGV.
     pub(crate) arguments: Vec<String>,
@@ -118,14 +118,14 @@ pub(crate) struct Binder<'a> {
     pub(crate) source: &'a Source,
     /// Maps offsets inside a routine's body to offsets in the source.
     pub(crate) body: Option<Body<'a>>,
-    /// Whether a name of a column and of a variable is the column, as in the language SQL. In PL/pgSQL it is
-    /// ambiguous.
+    /// Whether a name of both a column and a variable denotes the column, as in the language SQL. In PL/pgSQL
+    /// such a name is ambiguous.
     pub(crate) prefers_columns: bool,
     pub(crate) routine: String,
     pub(crate) registers: Vec<Type>,
     pub(crate) scopes: Vec<(Option<String>, HashMap<String, Name>)>,
     pub(crate) operations: Vec<Operation>,
-    /// The queries of the procedure so far. `queries` is about those that are being bound.
+    /// The queries of the procedure so far. `queries` has those that are being bound.
     pub(crate) procedure_queries: Vec<ProcedureQuery>,
     pub(crate) targets: Vec<Target>,
     pub(crate) next_label: u32,
@@ -151,14 +151,14 @@ pub(crate) struct Binder<'a> {
     pub(crate) parameters: RefCell<Vec<Option<Type>>>,
     /// The queries that are being bound.
     pub(crate) queries: Queries,
-    /// The columns of tables and views of which registers have the values.
+    /// The columns of tables and views whose values registers hold.
     pub(crate) origins: Origins,
     pub(crate) uses_timestamp: bool,
     pub(crate) uses_seed: bool,
     pub(crate) writes: bool,
-    /// The cause for which calls are logged by value, if the analysis does not support a statement.
+    /// The reason why calls are logged by value, if the analysis does not support a statement.
     pub(crate) by_value: Option<ByValueCause>,
-    /// Whether there is a COMMIT or ROLLBACK.
+    /// Whether the routine has a COMMIT or ROLLBACK.
     pub(crate) ends_transactions: bool,
     /// The names of routines that are called.
     pub(crate) callees: BTreeSet<String>,
@@ -168,9 +168,9 @@ pub(crate) struct Binder<'a> {
     pub(crate) needs: Vec<Need>,
     /// The role with whose rights relations are read and written: in a view, that of its owner.
     pub(crate) relations_as: RoleId,
-    /// Whether the routine does something else for each role.
+    /// Whether the effect of the routine depends on the role that calls it.
     pub(crate) follows_role: bool,
-    /// Whether a statement of the routine is not allowed.
+    /// Whether the role may not execute a statement of the routine.
     pub(crate) is_refused: bool,
 }
 
@@ -391,8 +391,8 @@ impl<'a> Binder<'a> {
         QueryId(self.procedure_queries.len() as u32 - 1)
     }
 
-    /// Notes a cause for which calls are logged by value. The first cause stays; a query gives way, because
-    /// a cursor and RETURN QUERY have a query, too.
+    /// Records why calls are logged by value. The first cause stays. Only a query is replaced by a later
+    /// cause, because a cursor and RETURN QUERY have a query, too.
     pub(crate) fn log_by_value(&mut self, cause: ByValueCause) {
         if matches!(self.by_value, None | Some(ByValueCause::Query)) {
             self.by_value = Some(cause);

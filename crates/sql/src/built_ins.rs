@@ -14,7 +14,7 @@ use procedure::{
 };
 use squawk_syntax::SyntaxNode;
 
-/// What PostgreSQL advises where no candidate, or more than one, takes the arguments.
+/// PostgreSQL's hint if no candidate, or more than one, takes the arguments.
 pub(crate) const ADD_CASTS: &str = "You might need to add explicit type casts.";
 
 impl Binder<'_> {
@@ -110,7 +110,7 @@ impl Binder<'_> {
     /// Returns the error of a call of a function that does not exist.
     pub(crate) fn no_function(&self, name: &str, arguments: &[Typed], node: &SyntaxNode) -> StatementError {
         if is_advisory(name) {
-            return self.unsupported(node, &format!("{name} in anything but SELECT {name}(…)"));
+            return self.unsupported(node, &format!("{name} outside of SELECT {name}(…)"));
         }
         if is_absent(name, arguments.len()) {
             return self.unsupported(node, &format!("function {name}"));
@@ -118,7 +118,7 @@ impl Binder<'_> {
         self.no_function_of(&signature(name, arguments), node)
     }
 
-    /// The same, from the call as it is shown.
+    /// Returns the error of a call that no function takes. `shown` is the call with the types of its arguments.
     pub(crate) fn no_function_of(&self, shown: &str, node: &SyntaxNode) -> StatementError {
         let message = format!("function {shown} does not exist");
         let hint = format!("No function matches the given name and argument types. {ADD_CASTS}");
@@ -158,7 +158,7 @@ impl Binder<'_> {
                     if name == "greatest" { Function::Greatest(class) } else { Function::Least(class) };
                 Typed::Known(fold(Expression::Function { function, arguments: items }), ty)
             }
-            // NULL is the record of a trigger that has no such row.
+            // The record of a row that the trigger's event lacks is NULL.
             (
                 "row_to_json",
                 [
@@ -202,7 +202,7 @@ impl Binder<'_> {
             }
             Form::Unrepeatable => {
                 let message = format!(
-                    "{name}() has another value at every call, so a call that uses it could not be replayed"
+                    "{name}() has a different value at every call, so recovery could not replay its callers"
                 );
                 let hint = "Use now(), which is logged with the call, or pass the value as an argument.";
                 Err(self.error(node, SqlError::new("0A000", message).with_hint(hint)))
@@ -212,9 +212,9 @@ impl Binder<'_> {
                 Err(self.error(node, SqlError::new("42809", message)))
             }
             Form::Rows(_) | Form::Elements(_) => {
-                Err(self.unsupported(node, &format!("the rows of {name} here")))
+                Err(self.unsupported(node, &format!("the rows of {name} in this context")))
             }
-            _ => Err(self.unsupported(node, &format!("{name} here"))),
+            _ => Err(self.unsupported(node, &format!("{name} in this context"))),
         }
     }
 

@@ -54,7 +54,7 @@ impl Binder<'_> {
                     let target = select?.select_clause()?.target_list()?.targets().next()?;
                     Some(Suggested::Own(match target.as_name().and_then(|name| name.name()) {
                         Some(alias) => alias.text(),
-                        // The column of a subquery keeps its name also where it has none.
+                        // A column without a name is `?column?` in a subquery, too.
                         None => self.column_name(&target.expr()?),
                     }))
                 }

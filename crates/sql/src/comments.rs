@@ -46,7 +46,7 @@ fn constraint_names(table: &Table) -> impl Iterator<Item = &str> {
     keys.chain(checks).chain(table.foreign_keys.iter().map(|own| own.name.as_str()))
 }
 
-/// Returns what a statement names, whether or not it exists; `None` for a kind without comments.
+/// Returns the object that a statement names, which may not exist; `None` for a kind without comments.
 pub(crate) fn subject_of(object: &ast::CommentObject) -> Option<Subject> {
     use ast::CommentObject as Object;
     let relation = |path: Option<ast::PathRef>| path.as_ref().map(object_name);
@@ -80,12 +80,12 @@ pub(crate) fn subject_of(object: &ast::CommentObject) -> Option<Subject> {
 }
 
 impl Schema {
-    /// Returns all comments: what each is about, and its text.
+    /// Returns all comments: the object of each, and its text.
     pub fn comments(&self) -> impl Iterator<Item = (String, &str)> {
         self.comments.iter().map(|(subject, text)| (subject.to_string(), text.as_str()))
     }
 
-    /// Executes COMMENT ON. An empty comment is none.
+    /// Executes COMMENT ON. An empty text removes the comment.
     pub(crate) fn comment_on(
         &mut self,
         comment: &ast::CommentOn,
@@ -138,7 +138,7 @@ impl Schema {
         }
     }
 
-    /// Forgets the comments, owners and privileges of objects that are gone.
+    /// Removes the comments, owners and privileges of objects that no longer exist.
     pub(crate) fn forget_comments(&mut self) {
         let gone: Vec<_> = self.rights.subjects().filter(|own| !self.has_subject(own)).cloned().collect();
         gone.iter().for_each(|subject| self.rights_mut().forget(subject));

@@ -1,5 +1,5 @@
-//! Operands that are evaluated only sometimes: of AND, OR, CASE and COALESCE. What they call, and their
-//! subqueries, are statements before the expression, which run only if the operand is evaluated.
+//! Operands that are evaluated only sometimes: of AND, OR, CASE and COALESCE. Their calls and
+//! subqueries become statements before the expression, which run only if the operand is evaluated.
 //!
 //! Not here: the calls of queries (`plan`), which run for every row.
 
@@ -13,7 +13,7 @@ use procedure::{CompareOperator, Expression, Register, Statement};
 use squawk_syntax::ast::{self, AstNode};
 
 impl Binder<'_> {
-    /// Runs a binding, and returns what it has lifted apart.
+    /// Runs a binding. Returns its result, and the statements that it has lifted.
     pub(crate) fn apart<T>(
         &mut self,
         bind: impl FnOnce(&mut Self) -> Result<T, StatementError>,

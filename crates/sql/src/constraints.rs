@@ -13,7 +13,7 @@ use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
 impl Binder<'_> {
-    /// Checks an expression over the rows of a table that is kept as text: `bind` binds it. Returns whether
+    /// Checks an expression over the rows of a table, which is kept as text; `bind` binds it. Returns whether
     /// its value depends on more than the row. `what` is the kind of the expression, for errors.
     pub(crate) fn depends_on_call(
         &self,
@@ -22,7 +22,7 @@ impl Binder<'_> {
         what: &str,
         bind: impl FnOnce(&mut Binder<'_>) -> Result<(), StatementError>,
     ) -> Result<bool, StatementError> {
-        // A separate binder: what the statement depends on besides does not count.
+        // A separate binder, because other dependencies of the statement do not count.
         let mut binder = Binder::new(self.schema, self.source);
         let registers = binder.row_registers(table);
         let ((), applied) = binder.applying(|binder| binder.over_row(table, registers, bind))?;
@@ -88,8 +88,8 @@ impl Binder<'_> {
         })
     }
 
-    /// Binds an expression of a definition, which is kept as text. Its calls join those of the statement
-    /// around it, if that may have some.
+    /// Binds an expression of a definition, which is kept as text. The statement around it
+    /// takes over its calls, if calls are allowed there.
     pub(crate) fn bind_definition<T>(
         &mut self,
         text: &str,
@@ -114,8 +114,8 @@ impl Binder<'_> {
         bound.map_err(|error| self.error(node, error.error))
     }
 
-    /// Binds the generated columns of a table, over a row in registers; of a row of which a statement sets
-    /// some columns, those whose values follow from them.
+    /// Binds the generated columns of a table, over a row in registers. If the statement sets only the
+    /// columns `set`, binds only the generated columns that read or are one of them.
     pub(crate) fn bind_generated(
         &mut self,
         table: &Table,
@@ -144,7 +144,7 @@ impl Binder<'_> {
     }
 
     /// Binds the generated columns and the CHECK constraints of a table, over a row in registers. `set` are
-    /// the columns that a statement sets, if it sets some of an existing row.
+    /// the columns that the statement sets in an existing row; `None` for a new row.
     pub(crate) fn bind_rules(
         &mut self,
         table: &Table,
@@ -168,7 +168,7 @@ impl Binder<'_> {
         Ok(RowRules { generated, calls, conditions })
     }
 
-    /// Binds the rules of a table where no function can be called.
+    /// Binds the rules of a table for a statement whose rules cannot call functions.
     pub(crate) fn bind_plain_rules(
         &mut self,
         table: &Table,

@@ -103,7 +103,7 @@ impl Binder<'_> {
             Typed::Parameter(place) => self.coerce(self.parameter_as(place, to), to, context, node),
             Typed::Literal(text) => match (literal_as(text.clone(), to, context), to) {
                 (Ok(value), _) => Ok(value),
-                // A statement of a routine fails when it runs, and may be in a block with handlers.
+                // In a routine the error is raised when the statement runs, because a handler may catch it.
                 (Err(_), Type::Scalar(to)) if matches!(self.body, Some(Body::Plpgsql(_))) => {
                     let operand = Box::new(Expression::text(&text));
                     Ok(Expression::Cast { cast: Cast::FromText(to), operand })

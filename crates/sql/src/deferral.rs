@@ -1,4 +1,4 @@
-//! SET CONSTRAINTS: which constraints are meant.
+//! SET CONSTRAINTS: finds the named constraints.
 
 use crate::error::StatementError;
 use crate::schema::Schema;
@@ -12,12 +12,12 @@ use squawk_syntax::ast::{self, AstNode};
 pub struct SetConstraints {
     /// The constraints, by table and name; `None`: all.
     pub constraints: Option<Vec<(TableId, String)>>,
-    /// DEFERRED, not IMMEDIATE.
+    /// Whether the statement says DEFERRED, rather than IMMEDIATE.
     pub deferred: bool,
 }
 
 impl Schema {
-    /// Binds SET CONSTRAINTS. All constraints of a name are meant, whichever tables of its schema have them.
+    /// Binds SET CONSTRAINTS. A name denotes the constraints of this name of all tables in its schema.
     pub(crate) fn set_constraints(
         &self,
         set: &ast::SetConstraints,

@@ -43,7 +43,7 @@ pub(crate) struct TableBuilder<'a> {
     pub(crate) primary_is_gone: bool,
     /// Sequences whose numbers are defaults of columns.
     sequences: Vec<NewTable>,
-    /// Indexes of a table that LIKE names, which no constraint created.
+    /// Indexes that LIKE copies, without those of constraints.
     copied: Vec<NewIndex>,
 }
 
@@ -167,7 +167,7 @@ impl<'a> TableBuilder<'a> {
         Ok(place)
     }
 
-    /// Makes the numbers of a sequence the default of a column. Without a name the sequence gets one.
+    /// Makes the numbers of a sequence the default of a column. Without `name`, the sequence gets a generated name.
     fn count_by(&mut self, place: usize, sequence: Sequence, name: Option<String>) {
         let column = &self.table.columns[place];
         let base = format!("{}_{}_seq", self.table.name, column.name);
@@ -313,7 +313,7 @@ impl<'a> TableBuilder<'a> {
         }
     }
 
-    /// Refuses what changes the meaning of a key. Parameters of its storage have no effect.
+    /// Refuses options that change the meaning of a key. Storage parameters have no effect.
     fn refuse_parameters(&self, parameters: Option<ast::IndexParameters>) -> Result<(), StatementError> {
         let Some(parameters) = parameters else { return Ok(()) };
         if let Some(include) = parameters.constraint_include_clause() {

@@ -1,7 +1,7 @@
 //! CREATE TYPE … AS ENUM, ALTER TYPE, DROP TYPE.
 //!
-//! A changed enumeration is another type of the same columns, so all routines are compiled again; stored
-//! values stay, because labels keep their positions.
+//! A change of an enumeration changes the type of existing columns, so all routines are compiled again. Stored
+//! values stay valid, because labels keep their positions.
 //! Source: PostgreSQL 15, `pg_enum.c` and `typecmds.c`.
 
 use crate::binder::Binder;
@@ -83,7 +83,7 @@ impl Schema {
         source: &Source,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        // Each relation has a type of its rows with its name.
+        // Each relation defines a row type of the same name.
         if self.catalog.enumeration(name).is_some() || self.relation_exists(name) {
             let error = SqlError::new("42710", format!("type \"{name}\" already exists"));
             return Err(source.error_at(node.text_range().start().into(), error));

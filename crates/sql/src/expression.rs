@@ -208,7 +208,7 @@ impl Binder<'_> {
             return Ok(Typed::Known(Expression::Constant(Datum::Int(int)), ty.into()));
         }
         let decimal: Decimal = text.parse().map_err(|_| {
-            let message = format!("\"{text}\" is no number of at most 36 digits");
+            let message = format!("\"{text}\" is not a number of at most 36 digits");
             self.error(node, SqlError::new("22003", message))
         })?;
         let digits = decimal.mantissa.unsigned_abs().checked_ilog10().unwrap_or(0) as u8 + 1;

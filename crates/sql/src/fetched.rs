@@ -9,7 +9,7 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
 impl Schema {
-    /// Returns the cursor of a FETCH, and its number of rows.
+    /// Returns the cursor of a FETCH or MOVE, and the number of rows; `None`: all remaining rows.
     pub(crate) fn fetched(
         &self,
         cursor: Option<ast::CursorRef>,
@@ -31,7 +31,7 @@ impl Schema {
             Some(ast::CursorAction::Expr(count)) => count.clone(),
             Some(_) => {
                 let error = SqlError::new("55000", "cursor can only scan forward");
-                let hint = "Declare the query with the order that you want.";
+                let hint = "Declare the cursor with the ORDER BY that you need.";
                 return Err(binder.error(node, error.with_hint(hint)));
             }
         };

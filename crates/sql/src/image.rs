@@ -69,7 +69,7 @@ struct RoutineImage {
     unbound: Option<UnboundImage>,
 }
 
-/// The error of a body that names what does not exist.
+/// The error of a routine whose body names a missing object.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UnboundImage {

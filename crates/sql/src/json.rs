@@ -16,7 +16,7 @@ fn takes_rows(name: &str) -> bool {
 }
 
 impl Binder<'_> {
-    /// Binds the arguments of a call. A whole row as an argument is JSON, if the function takes it so.
+    /// Binds the arguments of a call. A whole row becomes JSON if the function takes rows as JSON.
     pub(crate) fn bind_arguments(
         &mut self,
         name: &str,
@@ -131,7 +131,7 @@ impl Binder<'_> {
         Ok(Typed::Known(Expression::Element(Box::new([array, place])), element.into()))
     }
 
-    /// Binds a character of a name of the catalog. The first one is at 0.
+    /// Binds `name[n]` of a catalog name: a character, counted from 0.
     fn character_of_name(&mut self, name: Typed, place: &ast::Expr) -> Result<Typed, StatementError> {
         let node = place.syntax();
         let integer =
@@ -160,10 +160,10 @@ impl Binder<'_> {
         self.operator("#>", vec![json, path], node)
     }
 
-    /// Refuses a value of a type that has no comparison for a purpose: JSON has no order.
+    /// Refuses a type that lacks the operators for a purpose, which is `ordering` or `equality`.
     ///
     /// # Errors
-    /// `42883`: the type is JSON.
+    /// `42883`: the type is JSON. `0A000`: DISTINCT of this type is not supported.
     pub(crate) fn check_compared(
         &self,
         ty: Type,
@@ -188,7 +188,7 @@ impl Binder<'_> {
         ))
     }
 
-    /// Refuses a set or partition by a type whose equal values differ.
+    /// Refuses a partition, INTERSECT or EXCEPT by a type whose equal values have several forms.
     pub(crate) fn check_grouped(&self, ty: Type, node: &SyntaxNode) -> Result<(), StatementError> {
         self.check_compared(ty, "equality", node)?;
         match ty.element() {
@@ -201,7 +201,7 @@ impl Binder<'_> {
     }
 }
 
-/// Returns what is compared in place of a value: equal values of its type have one form.
+/// Returns the expression to compare in place of a value: it has one form for all equal values.
 pub(crate) fn compared_form(value: Expression, ty: Type) -> Expression {
     match ty {
         Type::Scalar(ScalarType::Jsonb) => {

@@ -14,7 +14,7 @@ use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
 impl Schema {
-    /// Compiles a LOCK TABLE. Returns the error of a role that may not lock a table, too.
+    /// Compiles a LOCK TABLE. Also returns the error of a role that may not lock a table.
     ///
     /// # Errors
     /// `42P01`: a table does not exist. `0A000`: the mode is not supported.

@@ -130,7 +130,7 @@ fn is_supported(aggregate: &Aggregate) -> bool {
 }
 
 /// Returns a plan that reads one table as an operation without outputs, and the values that it computes;
-/// `None` if it is no such plan.
+/// `None` for any other plan.
 fn reading(plan: &Plan, columns: &BTreeSet<Register>) -> Option<(Select, Values)> {
     let (mut plan, mut offset, mut limit) = (plan, None, None);
     if let Plan::Limit { input, offset: skipped, limit: most, ties } = plan {
@@ -139,7 +139,8 @@ fn reading(plan: &Plan, columns: &BTreeSet<Register>) -> Option<(Select, Values)
         }
         (plan, offset, limit) = (input, skipped.clone(), most.clone());
     }
-    // Another transaction that writes a row that was read makes this one fail, or waits for it.
+    // FOR UPDATE needs no operation: if another transaction writes a row of the read set, it waits for this
+    // transaction or makes it fail.
     if let Plan::Hold { input, held: HeldRows::Wait, .. } = plan {
         plan = input;
     }
@@ -200,7 +201,7 @@ fn access_of(kind: &mut OperationKind) -> Option<(&mut Access, Vec<&mut Expressi
     }
 }
 
-/// Reads only the columns that expressions use, each in the register behind that of the one before.
+/// Reads only the columns that expressions use, into consecutive registers.
 fn keep_used(access: &mut Access, expressions: &mut [&mut Expression]) {
     let Access { columns, slots, registers, filter, .. } = access;
     let (base, end) = (registers.0, registers.0 + columns.len() as u32);
@@ -284,7 +285,7 @@ impl Binder<'_> {
         Some(BoundRows { items, work })
     }
 
-    /// Returns the calls that a plan of one row consists of; `None` if it is no such plan.
+    /// Returns the calls of a plan that has one row and does nothing but call; `None` for any other plan.
     fn calls_of(&self, plan: &Plan) -> Option<Vec<Statement>> {
         match plan {
             Plan::One => Some(Vec::new()),
@@ -370,8 +371,8 @@ impl Binder<'_> {
         Some(Lowered { calls, work, values: Vec::new() })
     }
 
-    /// Returns the rows of an INSERT … SELECT, and the values of the new row. What they use of a row of the
-    /// source is kept in registers of the loop.
+    /// Returns the rows of an INSERT … SELECT, and the values of the new row. Registers of the
+    /// loop keep the source's columns that they use.
     fn lower_source(&mut self, source: &Plan, values: &[Expression]) -> Option<(Select, Vec<Expression>)> {
         let mut used = BTreeSet::new();
         for value in values {
@@ -397,8 +398,8 @@ impl Binder<'_> {
         Some((select, values))
     }
 
-    /// Returns an UPDATE as an operation. What checks and RETURNING read of the new row without being changed
-    /// is read from the old one; `replacements` takes the registers of RETURNING.
+    /// Returns an UPDATE as an operation. Checks and RETURNING read unchanged columns from the old row;
+    /// `replacements` takes the registers of RETURNING.
     pub(crate) fn lower_update(
         &self,
         update: &Update,
@@ -529,7 +530,7 @@ impl Binder<'_> {
         expression.operands_mut().into_iter().for_each(|operand| self.choose(access, operand));
     }
 
-    /// Gives the registers from one on, as far as they are used, numbers without gaps.
+    /// Renumbers the used registers from `first` on, so that their numbers have no gaps.
     fn compact(
         &mut self,
         first: usize,

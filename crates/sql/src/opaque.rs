@@ -38,7 +38,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Adds a query whose columns are converted to types; without types they stay.
+    /// Adds a query whose columns are converted to `types`, if these are given.
     pub(crate) fn rows_query(
         &mut self,
         statement: &ast::Stmt,

@@ -124,7 +124,7 @@ impl Binder<'_> {
         self.operator(operator.symbol(), vec![left, right], node)
     }
 
-    /// Gives an operand that has no type yet the type that the entry says.
+    /// Gives an operand without a type the type that the entry of the operator has.
     fn settled(&self, typed: Typed, kind: Kind, node: &SyntaxNode) -> Result<Operand, StatementError> {
         match (typed, kind) {
             (Typed::Known(value, ty), _) => Ok(Operand { value, ty: ty.element() }),
@@ -294,7 +294,7 @@ fn compared_kind(entry: &Operator, left: &Typed, right: &Typed) -> Kind {
             let common = element_of(entry.operands, &[left.known_type(), right.known_type()]);
             common.map_or(Kind::AnyEnum, |own| Kind::Of(own.into()))
         }
-        // A REAL and a double.
+        // A REAL and a double are compared as doubles.
         first if entry.operands.get(1).is_some_and(|second| *second != first) => {
             Kind::Of(ScalarType::Double.into())
         }

@@ -30,7 +30,7 @@ pub(crate) struct Candidate {
 pub(crate) type WantedOrder = Vec<(usize, bool)>;
 
 impl Candidate {
-    /// Returns it as an end of a range, with the further values whose columns follow in the index.
+    /// Returns the condition as a bound of a range, with the further values whose columns follow in the index.
     fn as_bound(&self, next: &[usize]) -> Bound {
         let further = self.further.iter().zip(next).take_while(|((own, _), column)| own == *column);
         let further: Vec<Expression> = further.map(|((_, value), _)| value.clone()).collect();

@@ -108,7 +108,7 @@ impl Binder<'_> {
                 let symbol = self.part(symbol, node)?;
                 self.bind_any((&symbol, is_all), left, &array, node).map(Some)
             }
-            // The answer of `= ANY` may come from a set.
+            // `<> ALL` is NOT `= ANY`, which may use a hash set.
             (Some(query), Some(CompareOperator::NotEqual)) if is_all => {
                 let any = self.bind_quantified(left, (CompareOperator::Equal, false), &query, node)?;
                 let any = self.bind_condition_of(any, node)?;
@@ -145,7 +145,7 @@ impl Binder<'_> {
         let Typed::Known(array, Type::Array(element)) = array else {
             return Err(self.unsupported(node, "ANY of a value that is not an array"));
         };
-        // What a single element is converted to, all of them are.
+        // The conversion of a register in place of a single element applies to all elements.
         let one = Expression::Register(Register(u32::MAX));
         let compared = self.operator(symbol, vec![value, Typed::Known(one.clone(), element.into())], node)?;
         let (test, [value, converted]) = match compared {
@@ -155,7 +155,8 @@ impl Binder<'_> {
             Typed::Known(Expression::Function { function, arguments }, Type::Scalar(ScalarType::Boolean))
                 if arguments.len() == 2 =>
             {
-                let operands = <[Expression; 2]>::try_from(arguments).expect("there are two");
+                let operands =
+                    <[Expression; 2]>::try_from(arguments).expect("the guard checks the number of arguments");
                 (ElementTest::Function(function), operands)
             }
             Typed::Known(_, Type::Scalar(ScalarType::Boolean)) => {

@@ -396,7 +396,8 @@ impl Schema {
         Ok(Prepared::plain(kind, tag))
     }
 
-    /// Returns whether a CALL is of the built-in `reprise_backup`, which a procedure of this name hides.
+    /// Returns whether a CALL is of the built-in `reprise_backup`. A procedure of the same name hides
+    /// the built-in.
     fn is_backup(&self, call: &ast::Call) -> bool {
         let path = call.procedure_name_ref().and_then(|name| name.path_ref());
         path.is_some_and(|path| crate::types::last_name(&path) == BACKUP) && self.procedure(BACKUP).is_none()

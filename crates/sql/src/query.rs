@@ -56,7 +56,7 @@ impl Work {
 }
 
 impl Binder<'_> {
-    /// Binds a plan of its own, apart from what is being bound. Returns it with the number of its slots.
+    /// Binds a plan apart from the queries that are being bound. Returns it with the number of its slots.
     pub(crate) fn bind_plan(
         &mut self,
         bind: impl FnOnce(&mut Self) -> Result<Bound, StatementError>,
@@ -110,7 +110,7 @@ impl Binder<'_> {
         Ok((ast::normalize_name_node(channel.syntax()), payload.unwrap_or_default()))
     }
 
-    /// Binds a NOTIFY of a routine: a query without rows for anything that calls `pg_notify`.
+    /// Binds a NOTIFY of a routine as a query that calls `pg_notify`.
     fn bind_notify(&mut self, notify: &ast::Notify) -> Result<Bound, StatementError> {
         let node = notify.syntax();
         let (channel, payload) = self.notified(notify)?;
@@ -206,8 +206,8 @@ impl Binder<'_> {
         Ok(self.execute(bound.work, outputs, false, node))
     }
 
-    /// Sets registers of their own to the outputs whose targets a later output reads, as all outputs are
-    /// evaluated before the first target is set. Returns the assignments of the targets.
+    /// Assigns an output to a new register if a later output reads its target, because all outputs are evaluated
+    /// before the first target is set. Returns the assignments of these targets.
     fn assigned_later(&mut self, outputs: &mut [(Register, Expression)]) -> Vec<Statement> {
         let mut later = Vec::new();
         for place in 0..outputs.len() {
@@ -265,7 +265,7 @@ impl Binder<'_> {
         self.bind_rows(node, |binder| binder.bind_variant(query))
     }
 
-    /// Binds a statement as operations, or as a query if its plan is none of one table.
+    /// Binds a statement as operations, or as a query if its plan cannot be lowered.
     pub(crate) fn bind_rows(
         &mut self,
         node: &SyntaxNode,

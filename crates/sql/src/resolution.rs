@@ -5,9 +5,9 @@
 use catalog::{ScalarType, Type};
 use procedure::{BuiltIn, CastContext, Kind, Operator};
 
-/// What may be chosen: an entry of the table of functions or operators.
+/// An entry of the table of functions or operators that may be chosen.
 pub(crate) trait Candidate {
-    /// Returns the type of the argument at a place.
+    /// Returns the type of the argument at a position.
     fn kind(&self, place: usize) -> Kind;
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn exact(candidates: &[impl Candidate], arguments: &[Option<Type>]) -
 }
 
 /// Chooses among candidates, by the types that they take. An argument of no known type, such as a literal, is
-/// `None`; every candidate takes as many arguments as there are.
+/// `None`; every candidate takes this number of arguments.
 pub(crate) fn resolve(candidates: &[impl Candidate], arguments: &[Option<Type>]) -> Resolved {
     if let Some(place) = exact(candidates, arguments) {
         return Resolved::One(place);
@@ -149,7 +149,7 @@ fn category(kind: Kind) -> Category {
 
 /// Returns whether two types have one category.
 fn have_one_category(a: ScalarType, b: ScalarType) -> bool {
-    // Of the other types, each is a category of its own here, because no cast leads from one to another.
+    // Each of the remaining types counts as a separate category, because no cast converts between them.
     let category = |ty: ScalarType| category(Kind::Of(ty.into()));
     category(a) == category(b) && (category(a) != Category::User || a == b)
 }
@@ -203,7 +203,7 @@ fn accepts(kind: Kind, own: Type) -> bool {
     }
 }
 
-/// Returns the number of known arguments for which a candidate has a type like that.
+/// Returns the number of known arguments for which `is_good` accepts the type that a candidate takes.
 fn count(kinds: &[Kind], arguments: &[Option<Type>], is_good: impl Fn(Kind, Type) -> bool) -> usize {
     let pairs = kinds.iter().zip(arguments);
     pairs.filter(|(kind, own)| own.is_some_and(|own| is_good(**kind, own))).count()
@@ -215,8 +215,8 @@ fn keep_most(left: &mut Vec<usize>, count: impl Fn(usize) -> usize) {
     left.retain(|place| Some(count(*place)) == most);
 }
 
-/// Keeps the candidates that take the unknown arguments as the category on which they agree: strings, if one
-/// of them takes those.
+/// Keeps the candidates that take an unknown argument as a string, if a candidate does. Otherwise keeps those
+/// that take it in the category on which all candidates agree.
 fn keep_by_category(left: &mut Vec<usize>, candidates: &[Vec<Kind>], arguments: &[Option<Type>]) {
     let mut kept = left.clone();
     for (place, _) in arguments.iter().enumerate().filter(|(_, own)| own.is_none()) {

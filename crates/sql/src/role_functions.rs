@@ -25,8 +25,8 @@ const FUNCTIONS: [(&str, AclKind); 8] = [
     ("has_type_privilege", AclKind::Type),
 ];
 
-/// A privilege that a function asks for, and whether with the right to grant it.
-type Asked = (Privileges, bool);
+/// A privilege that a function asks for, and whether it asks for the right to grant it.
+type AskedPrivilege = (Privileges, bool);
 
 /// Returns the kind of objects of a function over privileges.
 pub(crate) fn kind_of(function: &str) -> Option<AclKind> {
@@ -99,7 +99,7 @@ impl Schema {
     }
 
     /// Returns whether a role has one of some privileges on an object, or on one of its columns.
-    fn has_asked(&self, role: RoleId, subject: &Subject, asked: &[Asked], any_column: bool) -> bool {
+    fn has_asked(&self, role: RoleId, subject: &Subject, asked: &[AskedPrivilege], any_column: bool) -> bool {
         if self.is_superuser(role) {
             return true;
         }
@@ -138,7 +138,7 @@ impl Binder<'_> {
         argument: &Typed,
         kind: AclKind,
         node: &SyntaxNode,
-    ) -> Result<Vec<Asked>, StatementError> {
+    ) -> Result<Vec<AskedPrivilege>, StatementError> {
         let Typed::Literal(text) = argument else {
             return Err(self.unsupported(node, "a privilege that is not a literal in this function"));
         };
@@ -241,7 +241,7 @@ impl Binder<'_> {
         &mut self,
         role: RoleId,
         arguments: &[Typed],
-        asked: &[Asked],
+        asked: &[AskedPrivilege],
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
         let [Typed::Literal(table), Typed::Literal(column), _] = arguments else {

@@ -144,7 +144,7 @@ impl Routine {
         Ok(finish(binder, statements, parts, source, &self.node))
     }
 
-    /// Compiles the routine as a call of itself by its name: what its own body calls.
+    /// Compiles the procedure that stands for the routine in its body: a call of the routine by its name.
     pub(crate) fn compile_recursion(
         &self,
         id: ProcedureId,
@@ -177,10 +177,10 @@ impl Routine {
         if text.matches(&name).count() < 2 || self.returns_trigger() {
             return Ok(None);
         }
-        let mut own = schema.clone();
+        let mut recursive = schema.clone();
         let recursion = self.compile_recursion(id, version, schema, source)?;
-        own.procedures.insert(self.name.clone(), Arc::new(recursion));
-        Ok(Some(own))
+        recursive.procedures.insert(self.name.clone(), Arc::new(recursion));
+        Ok(Some(recursive))
     }
 
     /// Compiles a routine whose body could not be bound: a call of it raises the error.
@@ -329,7 +329,8 @@ impl Routine {
         check_tree(tree).map_err(|(_, error)| binder.error(&self.node, error))
     }
 
-    /// Returns whether the routine is not called with NULL: its result is NULL then.
+    /// Returns whether the routine is STRICT: if an argument is NULL, the result is NULL, and the body does not
+    /// run.
     fn is_strict(&self) -> bool {
         self.options.iter().flat_map(|list| list.options()).any(|option| {
             matches!(
@@ -425,7 +426,7 @@ impl Routine {
         }
     }
 
-    /// Returns the result of a function that has it in OUT parameters: the only one, or one row of several.
+    /// Returns the result of a function with OUT parameters: the only one, or a row of several.
     fn result_of_outputs(
         &self,
         binder: &mut Binder<'_>,
@@ -545,7 +546,7 @@ pub(crate) fn finish(
     source: &Source,
     node: &SyntaxNode,
 ) -> Procedure {
-    // What the declarations of a routine need.
+    // The privileges that the declarations need.
     binder.lifted = None;
     binder.refuse_from(0, &mut body);
     if let Some(found) = binder.found {

@@ -1,8 +1,8 @@
 //! Comparisons of rows: `(a, b) = (1, 2)`, `(a, b) < (c, d)`, `(a, b) IN ((1, 2), (3, 4))`,
 //! `(a, b) = (SELECT …)`.
 //!
-//! As in SQL, rows are compared by their first values that are not equal; the comparison is NULL where a NULL
-//! comes first.
+//! As in SQL, rows are compared by their first values that are not equal; the comparison is NULL if a
+//! NULL precedes them.
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
@@ -86,7 +86,7 @@ impl Binder<'_> {
         Err(self.syntax(node, "unequal number of entries in row expressions"))
     }
 
-    /// Returns the condition that rows compare in a way.
+    /// Returns the condition that a comparison of two rows holds.
     pub(crate) fn compare_rows(
         &self,
         operator: CompareOperator,

@@ -56,11 +56,11 @@ pub struct Schema {
     pub(crate) comments: BTreeMap<Subject, String>,
     /// Roles, owners and privileges.
     pub(crate) rights: Arc<Rights>,
-    /// The role that makes the next definition.
+    /// The role that executes the next definition.
     pub(crate) maker: RoleId,
     /// The role for which statements are bound.
     pub(crate) acting: RoleId,
-    /// The routines whose bodies name what does not exist (yet), and the errors.
+    /// The routines whose bodies name missing objects, and their errors.
     pub(crate) unbound: BTreeMap<String, StatementError>,
     /// Numbers and last versions of all procedures, including dropped ones, so that neither is used twice.
     pub(crate) history: BTreeMap<String, (ProcedureId, u32)>,
@@ -158,8 +158,8 @@ impl Schema {
         }
     }
 
-    /// Applies a statement, as `apply` does, but accepts a routine whose body names what does not exist. The
-    /// body is bound once that exists; until then a call raises the error.
+    /// Applies a statement, as `apply` does, but accepts a routine whose body names a missing object. The
+    /// body is bound when the object exists; until then a call raises the error.
     ///
     /// # Errors
     /// As `apply`.
@@ -185,7 +185,7 @@ impl Schema {
         }
         let effect = changed.change(&first, &source)?;
         changed.forget_foreign_keys();
-        // A statement that runs has changed no definition.
+        // A statement that only runs changes no definition.
         if !matches!(effect, Effect::Run(_)) {
             changed.adopt_new(self, &first);
             changed.forget_comments();
@@ -536,7 +536,7 @@ impl Schema {
     }
 }
 
-/// Returns what of a table's definition calls a function.
+/// Returns the part of a table's definition that calls a function; `None` if no part does.
 fn uses(table: &Table, function: &str) -> Option<String> {
     let calls = |text: &str| kept_text::calls(text, function);
     if let Some((name, _)) = table.checks.iter().find(|(_, text)| calls(text)) {

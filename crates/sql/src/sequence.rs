@@ -154,7 +154,7 @@ fn change_option(
         ast::SequenceOption::OptionNoMaxValue(_) => sequence.greatest = -1,
         ast::SequenceOption::OptionCycle(_) => sequence.cycles = true,
         ast::SequenceOption::OptionNoCycle(_) => sequence.cycles = false,
-        // Ranges of numbers are as long as the demand asks.
+        // CACHE has no effect, because the length of the ranges follows the demand.
         ast::SequenceOption::OptionCache(_) => {}
         other => return Err(binder.unsupported(other.syntax(), "this form of ALTER SEQUENCE")),
     }

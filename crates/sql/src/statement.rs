@@ -46,7 +46,7 @@ impl Binder<'_> {
         bound
     }
 
-    /// Binds a statement. An error takes effect before it if it is not allowed.
+    /// Binds a statement. If the role may not execute it, a statement that raises the error precedes it.
     fn bind_statement(
         &mut self,
         statement: &PlpgsqlStmt,
@@ -303,7 +303,7 @@ impl Binder<'_> {
             Some(ast::Accessor::IndexAccessor(index)) => {
                 let variable = self.assignable(&name, field.as_deref(), target.syntax())?;
                 let Type::Array(element) = variable.ty else {
-                    let message = format!("\"{name}\" is no array");
+                    let message = format!("\"{name}\" is not an array");
                     return Err(self.error(target.syntax(), SqlError::new("42804", message)));
                 };
                 let place = self.part(index.index(), node)?;
@@ -378,7 +378,7 @@ impl Binder<'_> {
     }
 
     /// Binds the branches behind the first ones. An ELSIF is an IF inside ELSE, so calls that are lifted from
-    /// its condition belong into the ELSE.
+    /// its condition belong in the ELSE.
     fn bind_otherwise(
         &mut self,
         elsifs: &[ast::PlpgsqlElsifClause],
@@ -470,7 +470,7 @@ impl Binder<'_> {
                 let message = format!("there is no label \"{name}\" attached to an enclosing block or loop");
                 Err(self.syntax(node, &message))
             }
-            (None, None) => Err(self.syntax(node, "EXIT and CONTINUE stand inside a loop")),
+            (None, None) => Err(self.syntax(node, "EXIT and CONTINUE must be inside a loop")),
         }
     }
 

@@ -12,7 +12,7 @@ use squawk_syntax::{SyntaxKind, SyntaxToken};
 /// The target of an assignment: a column or variable.
 pub(crate) struct Subscripted<'a> {
     pub(crate) name: &'a str,
-    /// Its value before.
+    /// Its value before the assignment.
     pub(crate) old: Expression,
     pub(crate) ty: Type,
 }

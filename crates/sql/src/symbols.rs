@@ -3,8 +3,8 @@
 use procedure::CompareOperator;
 use squawk_syntax::ast::{self, AstNode};
 
-/// Returns the symbol of an operator that the table may have; without the schema of
-/// `OPERATOR(schema.symbol)`.
+/// Returns the symbol of an operator that the table of operators may have, without the schema of
+/// `OPERATOR(schema.symbol)`; `None` for any other operator.
 pub(crate) fn symbol_of(operator: &ast::BinOp) -> Option<String> {
     use ast::BinOp;
     let symbol = match operator {

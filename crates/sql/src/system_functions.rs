@@ -80,7 +80,7 @@ impl Binder<'_> {
         })
     }
 
-    /// Returns a value that has the schema before each name where the path does not have `public`.
+    /// Returns a value that is `plain` if the search path has `public`, and `qualified` otherwise.
     pub(crate) fn by_path(&mut self, plain: Expression, qualified: Expression) -> Expression {
         if plain == qualified {
             return plain;
@@ -338,8 +338,8 @@ impl Binder<'_> {
         })
     }
 
-    /// Returns whether the path finds an object: `objects` are those that are not of the system, with whether
-    /// they are in `public`.
+    /// Returns whether the search path finds an object. `objects` has the numbers of all objects outside of the
+    /// system schemas, each with whether it is in `public`.
     fn visible(&mut self, number: Expression, objects: Vec<(i64, bool)>) -> Typed {
         let hidden = |is_hidden: &dyn Fn(bool) -> bool| {
             let all = objects.iter().filter(|own| is_hidden(own.1)).map(|own| (own.0, String::new()));

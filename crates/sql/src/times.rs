@@ -107,7 +107,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Expression, StatementError> {
         if !is_time(ty) {
-            return Err(self.error(node, SqlError::new("42883", format!("type {ty} is no timestamp"))));
+            return Err(self.error(node, SqlError::new("42883", format!("type {ty} is not a timestamp"))));
         }
         match ty {
             Type::Scalar(ScalarType::Date) => self.coerce(

@@ -121,7 +121,7 @@ impl Binder<'_> {
         text.trim().parse().map_err(|_| {
             self.error(
                 node,
-                SqlError::new("42601", format!("\"{text}\" is no length or precision of a type")),
+                SqlError::new("42601", format!("\"{text}\" is not a length or precision of a type")),
             )
         })
     }

@@ -238,7 +238,7 @@ impl Binder<'_> {
             Some(ast::FrameExcludeTarget::Group(_)) => Exclusion::Group,
             Some(ast::FrameExcludeTarget::Ties(_)) => Exclusion::Ties,
         };
-        if let Some(message) = misplaced(&bounds) {
+        if let Some(message) = invalid_bounds(&bounds) {
             return Err(self.error(node, SqlError::new("42P20", message)));
         }
         if mode == FrameMode::Groups && window.types.is_empty() {
@@ -413,8 +413,8 @@ impl Binder<'_> {
     }
 }
 
-/// Returns what is wrong with the ends of a frame.
-fn misplaced(bounds: &[ast::FrameBound]) -> Option<&'static str> {
+/// Returns the error message for the bounds of a frame; `None` if they are valid.
+fn invalid_bounds(bounds: &[ast::FrameBound]) -> Option<&'static str> {
     use ast::FrameBound as B;
     Some(match bounds {
         [B::UnboundedFollowing(_)] | [B::UnboundedFollowing(_), _] => {

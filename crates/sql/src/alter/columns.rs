@@ -1,6 +1,6 @@
 //! The actions of ALTER TABLE on columns.
 
-use super::{Alteration, Dropped, Origin};
+use super::{Alteration, ForeignKeyName, Origin};
 use crate::error::StatementError;
 use crate::index::remove_unused;
 use crate::kept_text;
@@ -36,7 +36,7 @@ impl Alteration<'_> {
         &mut self,
         place: usize,
         cascades: bool,
-        drops_references: &mut Vec<Dropped>,
+        drops_references: &mut Vec<ForeignKeyName>,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let name = self.builder.table.columns[place].name.clone();
@@ -50,7 +50,7 @@ impl Alteration<'_> {
         while let Some(index) = self.builder.table.indexes.iter().position(uses) {
             self.drop_index_of_constraint(index, cascades, drops_references, node)?;
         }
-        // Indexes on expressions go with a column that they read.
+        // An index on an expression is dropped with a column that the expression reads.
         let columns = &self.builder.table.columns;
         let reads = |own: &Column| own.default.as_ref().is_some_and(|text| kept_text::mentions(text, &name));
         let gone: Vec<usize> =
@@ -190,7 +190,7 @@ impl Alteration<'_> {
         Ok(())
     }
 
-    /// Returns a generated column whose values follow from a column.
+    /// Returns the position of a generated column that is computed from a column.
     fn generated_from(&self, name: &str) -> Option<usize> {
         let uses = |text: &String| kept_text::mentions(text, name);
         let mut columns = self.builder.table.columns.iter();
@@ -229,7 +229,7 @@ impl Alteration<'_> {
         let of_indexes = table.indexes.iter_mut().filter_map(|own| own.details.condition.as_mut());
         let generated = table.columns.iter_mut().filter(|own| own.generated);
         let generated = generated.flat_map(|own| {
-            // The column of a partial index has the name of the column whose values it has.
+            // The hidden column of a partial index has the name of the column whose values it holds.
             let is_part = own.hidden && own.name == quoted(&old);
             if is_part {
                 own.name = quoted(&new);

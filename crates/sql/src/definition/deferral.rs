@@ -1,4 +1,4 @@
-//! The options of a constraint: when it is checked.
+//! The options of a constraint that say when it is checked.
 
 use super::TableBuilder;
 use crate::error::StatementError;

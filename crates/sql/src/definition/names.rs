@@ -18,7 +18,8 @@ impl TableBuilder<'_> {
         if let Some(name) = name.as_deref().filter(|name| self.has_key(name)) {
             return Err(self.already_there(name, node));
         }
-        let is_taken = |name: &str| self.has_key(name) || self.has_condition(name) || self.others_have(name);
+        let is_taken =
+            |name: &str| self.has_key(name) || self.has_condition(name) || self.is_in_another_table(name);
         Ok(self.unused(name, node)?.unwrap_or_else(|| first_free(base.into(), is_taken)))
     }
 
@@ -55,7 +56,7 @@ impl TableBuilder<'_> {
     }
 
     /// Returns whether another table of the same schema has a CHECK or a foreign key of this name.
-    fn others_have(&self, name: &str) -> bool {
+    fn is_in_another_table(&self, name: &str) -> bool {
         let tables = self.binder.schema.catalog().tables().filter(|other| {
             other.name != self.table.name
                 && in_schema_of(&self.table.name, short(&other.name).into()) == other.name
@@ -79,7 +80,10 @@ impl TableBuilder<'_> {
         };
         first_free(in_schema_of(&table.name, base), |name| {
             let is_own = table.indexes.iter().any(|index| index.name == name);
-            is_own || is_elsewhere(name) || self.has_condition(short(name)) || self.others_have(short(name))
+            is_own
+                || is_elsewhere(name)
+                || self.has_condition(short(name))
+                || self.is_in_another_table(short(name))
         })
     }
 }
