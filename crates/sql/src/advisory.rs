@@ -1,8 +1,8 @@
 //! Advisory locks: `SELECT pg_advisory_lock(…)` and similar calls, which the server executes. Migration tools
 //! take such a lock so that only one of them runs.
 //!
-//! A lock belongs to a connection, and taking a lock may block. Only a SELECT of nothing but such a call may take
-//! a lock; other queries, procedures and triggers cannot call these functions.
+//! A lock belongs to a connection, and taking a lock may block. Only a SELECT of nothing but such a call may
+//! take a lock; other queries, procedures and triggers cannot call these functions.
 
 use crate::ResultColumn;
 use crate::advisory_functions::{AdvisoryAction, AdvisoryCall, FUNCTIONS};

@@ -64,7 +64,7 @@ impl Binder<'_> {
         let mut values = Vec::new();
         for (argument, kind) in arguments.into_iter().zip(entry.arguments) {
             values.push(match (argument, kind) {
-                // A number keeps its scale, and a CHAR its length, because aggregates accept every scale and length.
+                // A number keeps its scale, and a CHAR its length: aggregates accept any scale and length.
                 (Typed::Known(value, Type::Scalar(own)), Kind::Of(Type::Scalar(to)))
                     if own.is_exact() && to.is_exact() || own.base() == *to =>
                 {

@@ -36,8 +36,8 @@ enum Origin {
 /// Returns the name that a column of the old table has in the new one; `None` if it is gone.
 fn new_name(name: &str, old: &Table, new: &Table, origins: &[Origin]) -> Option<String> {
     let before = old.column(name)?;
-    let place = origins.iter().position(|origin| origin.old() == Some(before))?;
-    Some(new.columns[place].name.clone())
+    let position = origins.iter().position(|origin| origin.old() == Some(before))?;
+    Some(new.columns[position].name.clone())
 }
 
 impl Origin {
@@ -202,9 +202,9 @@ impl Schema {
         let mut new = NewTable::from(&*table);
         let mut origins: Vec<Origin> = (0..table.columns.len()).map(Origin::Old).collect();
         for column in hidden {
-            let place = new.columns.len() - usize::from(new.hidden_key);
-            new.insert_column(place, column);
-            origins.insert(place, Origin::Added(None));
+            let position = new.columns.len() - usize::from(new.hidden_key);
+            new.insert_column(position, column);
+            origins.insert(position, Origin::Added(None));
         }
         new.indexes.push(index);
         self.replace(&table, new, &origins, &BTreeSet::new(), at)
@@ -214,17 +214,17 @@ impl Schema {
     pub(crate) fn remove_index(
         &mut self,
         table: &Arc<Table>,
-        place: usize,
+        position: usize,
         at: At<'_>,
     ) -> Result<Effect, StatementError> {
-        let index = &table.indexes[place];
+        let index = &table.indexes[position];
         if index.columns.iter().all(|column| !table.columns[*column].hidden) {
             let table = self.catalog.drop_index(&index.name);
             return Ok(Effect::Redefine(table.map_err(|error| refused(at.source, at.node, &error))?));
         }
         let mut new = NewTable::from(&**table);
         let mut origins: Vec<Origin> = (0..table.columns.len()).map(Origin::Old).collect();
-        new.indexes.remove(place);
+        new.indexes.remove(position);
         for column in remove_unused(&mut new) {
             origins.remove(column);
         }
@@ -286,10 +286,10 @@ impl Schema {
         let old_registers = binder.row_registers(old);
         let new_registers = binder.row_registers(new);
         let mut values = Vec::new();
-        for (place, column) in new.columns.iter().enumerate() {
-            let value = match origins.get(place).cloned().unwrap_or(Origin::Hidden) {
+        for (position, column) in new.columns.iter().enumerate() {
+            let value = match origins.get(position).cloned().unwrap_or(Origin::Hidden) {
                 Origin::Old(own) => Expression::Register(Register(old_registers.0 + own as u32)),
-                Origin::Hidden => binder.bind_default(new, place, node)?,
+                Origin::Hidden => binder.bind_default(new, position, node)?,
                 Origin::Added(default) => binder.bind_default_text(default.as_deref(), column.ty, node)?,
                 Origin::Converted(own, using) => {
                     let (ty, from) = (column.ty, old.columns[own].ty);
@@ -338,7 +338,7 @@ impl Alteration<'_> {
         let name = self.builder.binder.part(name, node)?;
         let text = ast::normalize_name_node(name.syntax());
         match self.builder.table.columns.iter().position(|column| column.name == text) {
-            Some(place) => Ok(place),
+            Some(position) => Ok(position),
             None => {
                 let table = &self.builder.table.name;
                 let message = format!("column \"{text}\" of relation \"{table}\" does not exist");
@@ -361,8 +361,8 @@ impl Alteration<'_> {
                 if drop.if_exists().is_some() && self.column(drop.column_name_ref(), node).is_err() {
                     return Ok(());
                 }
-                let place = self.column(drop.column_name_ref(), node)?;
-                self.drop_column(place, cascades, drops_references, node)
+                let position = self.column(drop.column_name_ref(), node)?;
+                self.drop_column(position, cascades, drops_references, node)
             }
             Action::AlterColumn(alter) => self.alter_column(alter),
             Action::AddConstraint(add) => {
@@ -381,9 +381,9 @@ impl Alteration<'_> {
             Action::EnableTrigger(own) => self.builder.enable(own.trigger_target(), true, node),
             Action::DisableTrigger(own) => self.builder.enable(own.trigger_target(), false, node),
             Action::RenameColumn(rename) => {
-                let place = self.column(rename.column_name_ref(), node)?;
+                let position = self.column(rename.column_name_ref(), node)?;
                 let new = self.builder.binder.part(rename.column_name(), node)?.text();
-                self.rename_column(place, new, node)
+                self.rename_column(position, new, node)
             }
             Action::RenameConstraint(rename) => {
                 let old = rename.constraint_name_ref().and_then(|name| name.path_ref());
@@ -457,15 +457,15 @@ impl Alteration<'_> {
 
     fn drop_index_of_constraint(
         &mut self,
-        place: usize,
+        position: usize,
         cascades: bool,
         drops_references: &mut Vec<ForeignKeyName>,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        let index = self.builder.table.indexes[place].clone();
+        let index = self.builder.table.indexes[position].clone();
         // If several keys have the same columns, foreign keys depend on the first key.
         let needed =
-            |columns: &[usize]| self.old.unique_index_of(columns).map(|place| &self.old.indexes[place]);
+            |columns: &[usize]| self.old.unique_index_of(columns).map(|position| &self.old.indexes[position]);
         let users = self.users_of(|columns| needed(columns).is_some_and(|own| own.name == index.name));
         if let (Some((user, _)), false) = (users.first(), cascades) {
             let message = format!(
@@ -477,10 +477,10 @@ impl Alteration<'_> {
         let (own, users): (Vec<_>, Vec<_>) = users.into_iter().partition(|(user, _)| *user == self.old.name);
         self.builder.table.foreign_keys.retain(|key| !own.iter().any(|(_, name)| *name == key.name));
         drops_references.extend(users);
-        self.builder.table.indexes.remove(place);
+        self.builder.table.indexes.remove(position);
         // Without a primary key, rows get a hidden key.
-        self.rebuilds |= place == 0;
-        if place == 0 {
+        self.rebuilds |= position == 0;
+        if position == 0 {
             self.builder.primary_is_gone = true;
         }
         Ok(())
@@ -494,14 +494,14 @@ impl Alteration<'_> {
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let table = &mut self.builder.table;
-        if let Some(place) = table.checks.iter().position(|(own, _)| own == name) {
-            table.checks.remove(place);
-        } else if let Some(place) = table.foreign_keys.iter().position(|key| key.name == name) {
-            table.foreign_keys.remove(place);
-        } else if let Some(place) =
+        if let Some(position) = table.checks.iter().position(|(own, _)| own == name) {
+            table.checks.remove(position);
+        } else if let Some(position) = table.foreign_keys.iter().position(|key| key.name == name) {
+            table.foreign_keys.remove(position);
+        } else if let Some(position) =
             table.indexes.iter().position(|own| own.is_constraint && short(&own.name) == name)
         {
-            return self.drop_index_of_constraint(place, cascades, drops_references, node);
+            return self.drop_index_of_constraint(position, cascades, drops_references, node);
         } else if !if_exists {
             let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
             return self.error(node, "42704", message);

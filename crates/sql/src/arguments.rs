@@ -38,7 +38,7 @@ impl Binder<'_> {
         let (mut next, mut is_named) = (0, false);
         for argument in list.into_iter().flat_map(|list| list.args()) {
             let own = argument.syntax();
-            let (place, expression) = match self.part(argument.func_arg_expr(), own)? {
+            let (position, expression) = match self.part(argument.func_arg_expr(), own)? {
                 ast::FuncArgExpr::Expr(_) if is_named => {
                     return Err(self.syntax(own, "positional argument cannot follow named argument"));
                 }
@@ -50,17 +50,18 @@ impl Binder<'_> {
                     is_named = true;
                     let name = self.part(named.name(), own)?;
                     let name = ast::normalize_name_node(name.syntax());
-                    let Some(place) = parameters.iter().position(|parameter| parameter.name == name) else {
+                    let Some(position) = parameters.iter().position(|parameter| parameter.name == name)
+                    else {
                         let message = format!("{} has no parameter \"{name}\"", procedure.name);
                         return Err(self.error(own, SqlError::new("42883", message)));
                     };
-                    (place, self.part(named.expr(), own)?)
+                    (position, self.part(named.expr(), own)?)
                 }
             };
-            match placed.get_mut(place) {
+            match placed.get_mut(position) {
                 Some(free @ None) => *free = Some(expression),
                 Some(Some(_)) => {
-                    let message = format!("parameter \"{}\" has two arguments", parameters[place].name);
+                    let message = format!("parameter \"{}\" has two arguments", parameters[position].name);
                     return Err(self.error(own, SqlError::new("42883", message)));
                 }
                 None => {

@@ -1,7 +1,8 @@
 //! BETWEEN.
 //!
 //! The grammar reads it as if it bound stronger than every operator before it: `a + b BETWEEN 1 AND 2` as
-//! `a + (b BETWEEN 1 AND 2)`. This module restores PostgreSQL's precedence. (`regrouped` corrects an OR behind it.)
+//! `a + (b BETWEEN 1 AND 2)`. This module restores the precedence of
+//! PostgreSQL. (`regrouped` corrects an OR behind it.)
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;

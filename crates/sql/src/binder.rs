@@ -282,7 +282,7 @@ impl<'a> Binder<'a> {
     /// to which the client has given a type.
     pub(crate) fn declare_parameters(&mut self, used: usize, types: &[Option<Type>]) {
         let count = used.max(types.len());
-        let types = (0..count).map(|place| types.get(place).copied().flatten()).collect();
+        let types = (0..count).map(|position| types.get(position).copied().flatten()).collect();
         *self.parameters.borrow_mut() = types;
         for _ in 0..count {
             self.new_register(ScalarType::Text);
@@ -292,9 +292,9 @@ impl<'a> Binder<'a> {
     /// Returns the types of a statement's parameters, after the whole statement is bound.
     pub(crate) fn parameter_types(&self, node: &SyntaxNode) -> Result<Vec<Type>, StatementError> {
         let parameters = self.parameters.borrow();
-        let known = |(place, ty): (usize, &Option<Type>)| {
+        let known = |(position, ty): (usize, &Option<Type>)| {
             ty.ok_or_else(|| {
-                let message = format!("could not determine data type of parameter ${}", place + 1);
+                let message = format!("could not determine data type of parameter ${}", position + 1);
                 self.error(node, SqlError::new("42P18", message))
             })
         };
@@ -302,10 +302,10 @@ impl<'a> Binder<'a> {
     }
 
     /// Returns a parameter of a statement as a value. A parameter without a type gets the type `ty`.
-    pub(crate) fn parameter_as(&self, place: usize, ty: Type) -> Typed {
+    pub(crate) fn parameter_as(&self, position: usize, ty: Type) -> Typed {
         let mut parameters = self.parameters.borrow_mut();
-        let own = parameters[place].get_or_insert(without_limits(ty));
-        Typed::Known(Expression::Register(Register(place as u32)), *own)
+        let own = parameters[position].get_or_insert(without_limits(ty));
+        Typed::Known(Expression::Register(Register(position as u32)), *own)
     }
 
     /// Adds registers for all columns of a table. Returns the first one.

@@ -72,7 +72,7 @@ impl Binder<'_> {
     ) -> Result<&'e BuiltIn, StatementError> {
         let types: Vec<_> = arguments.iter().map(Typed::known_type).collect();
         match resolve(entries, &types) {
-            Resolved::One(place) => Ok(entries[place]),
+            Resolved::One(position) => Ok(entries[position]),
             Resolved::None if entries.iter().any(|own| would_nest(own, &types)) => {
                 Err(self.unsupported(node, "an array of arrays"))
             }
@@ -118,7 +118,7 @@ impl Binder<'_> {
         self.no_function_of(&signature(name, arguments), node)
     }
 
-    /// Returns the error of a call that no function takes. `shown` is the call with the types of its arguments.
+    /// Returns the error of a call that no function takes. `shown` has the types of the arguments.
     pub(crate) fn no_function_of(&self, shown: &str, node: &SyntaxNode) -> StatementError {
         let message = format!("function {shown} does not exist");
         let hint = format!("No function matches the given name and argument types. {ADD_CASTS}");
@@ -183,7 +183,7 @@ impl Binder<'_> {
         let name = entry.name;
         match entry.form {
             Form::Values(_) => {
-                let kinds = (0..arguments.len()).filter_map(|place| entry.argument(place));
+                let kinds = (0..arguments.len()).filter_map(|position| entry.argument(position));
                 self.call_values(entry, &kinds.collect::<Vec<_>>(), arguments, node)
             }
             Form::Live(function) => {
@@ -374,7 +374,7 @@ impl Binder<'_> {
 
 /// Returns whether an entry would make an array of arrays of these arguments.
 fn would_nest(entry: &BuiltIn, types: &[Option<Type>]) -> bool {
-    let kinds = types.iter().enumerate().map(|(place, ty)| (entry.argument(place), ty));
+    let kinds = types.iter().enumerate().map(|(position, ty)| (entry.argument(position), ty));
     kinds
         .into_iter()
         .any(|pair| matches!(pair, (Some(Kind::AnyElement | Kind::AnyCompatible), Some(Type::Array(_)))))

@@ -107,15 +107,15 @@ impl Binder<'_> {
         let surplus = arguments.len().saturating_sub(procedure.inputs().count());
         let is_untyped = |argument: &ast::Expr| {
             let text = argument.syntax().text().to_string();
-            let place = text.strip_prefix('$').and_then(|own| own.parse::<usize>().ok());
-            let place = place.and_then(|place| place.checked_sub(1));
-            place.filter(|place| self.parameters.borrow().get(*place).is_some_and(Option::is_none))
+            let position = text.strip_prefix('$').and_then(|own| own.parse::<usize>().ok());
+            let position = position.and_then(|position| position.checked_sub(1));
+            position.filter(|position| self.parameters.borrow().get(*position).is_some_and(Option::is_none))
         };
-        let places: Option<Vec<usize>> = arguments[..surplus].iter().map(is_untyped).collect();
-        match places {
-            Some(places) if surplus > 0 => {
-                places.into_iter().for_each(|place| {
-                    self.parameter_as(place, ScalarType::Text.into());
+        let positions: Option<Vec<usize>> = arguments[..surplus].iter().map(is_untyped).collect();
+        match positions {
+            Some(positions) if surplus > 0 => {
+                positions.into_iter().for_each(|position| {
+                    self.parameter_as(position, ScalarType::Text.into());
                 });
                 arguments[surplus..].to_vec()
             }

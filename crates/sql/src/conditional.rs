@@ -143,8 +143,8 @@ impl Binder<'_> {
                 let is_null = |typed: &Typed| match typed {
                     Typed::Known(value, _) => Some(Expression::IsNull(Box::new(value.clone()))),
                     Typed::Literal(_) => Some(Expression::boolean(false)),
-                    Typed::Parameter(place) => {
-                        let value = Expression::Register(Register(*place as u32));
+                    Typed::Parameter(position) => {
+                        let value = Expression::Register(Register(*position as u32));
                         Some(Expression::IsNull(Box::new(value)))
                     }
                     Typed::Null => None,

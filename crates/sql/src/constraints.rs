@@ -124,20 +124,20 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Vec<(usize, Expression)>, StatementError> {
         let mut generated = Vec::new();
-        for (place, column) in table.columns.iter().enumerate() {
+        for (position, column) in table.columns.iter().enumerate() {
             let Some(text) = column.default.as_deref().filter(|_| column.generated) else { continue };
             let value = self.bind_definition(text, node, |binder, expression| {
                 binder.over_row(table, registers, |binder| {
                     binder.bind_as(expression, column.ty, CastContext::Assignment)
                 })
             })?;
-            let mut follows = set.is_none_or(|set| set.contains(&place));
+            let mut follows = set.is_none_or(|set| set.contains(&position));
             value.walk(&mut |part| {
                 let register = Self::register_of(part).and_then(|own| own.0.checked_sub(registers.0));
                 follows |= register.is_some_and(|own| set.is_some_and(|set| set.contains(&(own as usize))));
             });
             if follows {
-                generated.push((place, value));
+                generated.push((position, value));
             }
         }
         Ok(generated)
@@ -186,12 +186,14 @@ impl Binder<'_> {
     pub(crate) fn refuse_subqueries(
         &self,
         applied: &[Applied],
-        place: &str,
+        context: &str,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         match applied.iter().all(|own| matches!(own, Applied::Call { .. })) {
             true => Ok(()),
-            false => Err(self.error(node, SqlError::new("0A000", format!("cannot use subquery in {place}")))),
+            false => {
+                Err(self.error(node, SqlError::new("0A000", format!("cannot use subquery in {context}"))))
+            }
         }
     }
 }

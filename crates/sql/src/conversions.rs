@@ -64,9 +64,9 @@ impl Binder<'_> {
     ) -> Result<(Expression, Type), StatementError> {
         match typed {
             Typed::Known(expression, ty) => Ok((expression, ty)),
-            Typed::Parameter(place) => {
+            Typed::Parameter(position) => {
                 let ty = other.unwrap_or(ScalarType::Text.into());
-                match self.parameter_as(place, ty) {
+                match self.parameter_as(position, ty) {
                     Typed::Known(expression, ty) => Ok((expression, ty)),
                     _ => unreachable!("a parameter with a type is known"),
                 }
@@ -100,7 +100,7 @@ impl Binder<'_> {
     ) -> Result<Expression, StatementError> {
         match typed {
             Typed::Null => Ok(Expression::NULL),
-            Typed::Parameter(place) => self.coerce(self.parameter_as(place, to), to, context, node),
+            Typed::Parameter(position) => self.coerce(self.parameter_as(position, to), to, context, node),
             Typed::Literal(text) => match (literal_as(text.clone(), to, context), to) {
                 (Ok(value), _) => Ok(value),
                 // In a routine the error is raised when the statement runs, because a handler may catch it.

@@ -140,14 +140,14 @@ fn tokens(text: &str) -> Vec<(String, bool)> {
             let mut value = String::new();
             let mut chars = inner.char_indices().peekable();
             let mut end = inner.len();
-            while let Some((place, own)) = chars.next() {
+            while let Some((position, own)) = chars.next() {
                 match own {
                     '\'' if chars.peek().is_some_and(|(_, next)| *next == '\'') => {
                         value.push('\'');
                         chars.next();
                     }
                     '\'' => {
-                        end = place + 1;
+                        end = position + 1;
                         break;
                     }
                     '\\' if escaped => match chars.next() {

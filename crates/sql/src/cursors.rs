@@ -84,9 +84,9 @@ impl Binder<'_> {
             let (own, wanted) = (given.len(), variable.arguments.len());
             return Err(self.syntax(node, &format!("cursor \"{name}\" has {wanted} arguments, not {own}")));
         }
-        for (place, argument) in given.iter().enumerate() {
+        for (position, argument) in given.iter().enumerate() {
             let (own, expression) = match self.part(argument.func_arg_expr(), node)? {
-                ast::FuncArgExpr::Expr(expression) => (Some(&variable.arguments[place]), expression),
+                ast::FuncArgExpr::Expr(expression) => (Some(&variable.arguments[position]), expression),
                 ast::FuncArgExpr::NamedArg(named) => {
                     let of = self.part(named.name(), node)?;
                     let of = ast::normalize_name_node(of.syntax());

@@ -115,11 +115,11 @@ impl<'a> TableBuilder<'a> {
     fn column(&mut self, column: &ast::Column) -> Result<(), StatementError> {
         let node = column.syntax();
         let name = self.binder.part(column.name(), node)?.text();
-        let place = self.add_column(name, column.ty(), node)?;
+        let position = self.add_column(name, column.ty(), node)?;
         for clause in column.clauses() {
             match clause {
                 ast::ColumnClause::ColumnConstraint(constraint) => {
-                    self.column_constraint(place, &constraint)?;
+                    self.column_constraint(position, &constraint)?;
                 }
                 ast::ColumnClause::Collate(collate) => {
                     let text = collate.syntax().text().to_string();
@@ -142,12 +142,12 @@ impl<'a> TableBuilder<'a> {
         ty: Option<ast::Type>,
         node: &SyntaxNode,
     ) -> Result<usize, StatementError> {
-        if self.place(&name).is_some() {
+        if self.position(&name).is_some() {
             let message = format!("column \"{name}\" specified more than once");
             return Err(self.binder.error(node, SqlError::new("42701", message)));
         }
-        let place = self.table.visible_count();
-        check_width(&self.binder, place + 1, node)?;
+        let position = self.table.visible_count();
+        check_width(&self.binder, position + 1, node)?;
         let ty = self.binder.part(ty, node)?;
         let serial = match ty.syntax().text().to_string().to_lowercase().as_str() {
             "smallserial" | "serial2" => Some(ScalarType::SmallInt),
@@ -160,20 +160,21 @@ impl<'a> TableBuilder<'a> {
             None => self.binder.bind_type(&ty)?,
         };
         let column = Column { name, ty, nullable: true, ..Column::default() };
-        self.table.insert_column(place, column);
+        self.table.insert_column(position, column);
         if let Some(ty) = serial {
-            self.count_by(place, sequence_of(ty), None);
+            self.count_by(position, sequence_of(ty), None);
         }
-        Ok(place)
+        Ok(position)
     }
 
-    /// Makes the numbers of a sequence the default of a column. Without `name`, the sequence gets a generated name.
-    fn count_by(&mut self, place: usize, sequence: Sequence, name: Option<String>) {
-        let column = &self.table.columns[place];
+    /// Makes the numbers of a sequence the default of a column. Without `name`, the sequence gets a generated
+    /// name.
+    fn count_by(&mut self, position: usize, sequence: Sequence, name: Option<String>) {
+        let column = &self.table.columns[position];
         let base = format!("{}_{}_seq", self.table.name, column.name);
         let name = name.unwrap_or_else(|| first_free(base, |name| self.binder.schema.relation_exists(name)));
         let owner = Some((String::new(), column.name.clone()));
-        let column = &mut self.table.columns[place];
+        let column = &mut self.table.columns[position];
         column.default = Some(format!("nextval('{}')", name.replace('\'', "''")));
         column.nullable = false;
         self.sequences.push(sequence_table(name, Sequence { owner, ..sequence }));
@@ -181,36 +182,36 @@ impl<'a> TableBuilder<'a> {
 
     pub(crate) fn column_constraint(
         &mut self,
-        place: usize,
+        position: usize,
         constraint: &ast::ColumnConstraint,
     ) -> Result<(), StatementError> {
         let node = constraint.syntax();
         match constraint {
-            ast::ColumnConstraint::NotNullConstraint(_) => self.table.columns[place].nullable = false,
+            ast::ColumnConstraint::NotNullConstraint(_) => self.table.columns[position].nullable = false,
             ast::ColumnConstraint::NullConstraint(_) => {}
             ast::ColumnConstraint::DefaultConstraint(default) => {
-                self.refuse_second_default(place, "default", node)?;
+                self.refuse_second_default(position, "default", node)?;
                 let expression = self.binder.part(default.expr(), node)?;
-                self.set_default(place, &expression)?;
+                self.set_default(position, &expression)?;
             }
             ast::ColumnConstraint::CheckConstraint(check) => self.check(check)?,
             ast::ColumnConstraint::PrimaryKeyConstraint(key) => {
                 self.refuse_options(key.constraint_options(), None)?;
                 self.refuse_parameters(key.index_parameters())?;
                 let name = constraint_name(key.constraint_name_clause());
-                self.primary_key(name, vec![place], node)?;
+                self.primary_key(name, vec![position], node)?;
             }
             ast::ColumnConstraint::UniqueConstraint(unique) => {
                 self.refuse_options(unique.constraint_options(), None)?;
                 self.refuse_parameters(unique.index_parameters())?;
                 let name = self.unused(constraint_name(unique.constraint_name_clause()), node)?;
-                self.uniques.push((name, vec![place]));
+                self.uniques.push((name, vec![position]));
             }
             ast::ColumnConstraint::ReferencesConstraint(references) => {
                 let deferral = self.deferral(references.constraint_options(), references.match_type())?;
                 let mut key = self.foreign_key(
                     constraint_name(references.constraint_name_clause()),
-                    vec![place],
+                    vec![position],
                     references.table(),
                     references.referential_actions(),
                     node,
@@ -222,10 +223,10 @@ impl<'a> TableBuilder<'a> {
             ast::ColumnConstraint::GeneratedConstraint(generated) => {
                 match self.binder.part(generated.generated_as(), node)? {
                     ast::GeneratedAs::GeneratedIdentity(own) => {
-                        self.refuse_second_default(place, "identity", node)?;
-                        self.identity(place, own.generated_when(), own.sequence_option_list(), node)?;
+                        self.refuse_second_default(position, "identity", node)?;
+                        self.identity(position, own.generated_when(), own.sequence_option_list(), node)?;
                     }
-                    ast::GeneratedAs::GeneratedStored(own) => self.generate(place, &own, node)?,
+                    ast::GeneratedAs::GeneratedStored(own) => self.generate(position, &own, node)?,
                 }
             }
             _ => return Err(self.binder.unsupported(node, "this constraint")),
@@ -236,21 +237,21 @@ impl<'a> TableBuilder<'a> {
     /// Makes a column an IDENTITY.
     pub(crate) fn identity(
         &mut self,
-        place: usize,
+        position: usize,
         when: Option<ast::GeneratedWhen>,
         options: Option<ast::SequenceOptionList>,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let options: Vec<_> = options.into_iter().flat_map(|list| list.sequence_options()).collect();
-        let ty = self.table.columns[place].ty.scalar().filter(|own| own.is_integer());
+        let ty = self.table.columns[position].ty.scalar().filter(|own| own.is_integer());
         let Some(ty) = ty else {
             let message = "identity column type must be smallint, integer, or bigint";
             return Err(self.binder.error(node, SqlError::new("22023", message)));
         };
         let name = sequence_name(&self.binder, &options)?;
         let sequence = sequence_options(&self.binder, options.into_iter(), ty, node)?;
-        self.count_by(place, sequence, name);
-        self.table.columns[place].identity = Some(match when {
+        self.count_by(position, sequence, name);
+        self.table.columns[position].identity = Some(match when {
             Some(ast::GeneratedWhen::GeneratedAlways(_)) => Identity::Always,
             _ => Identity::ByDefault,
         });
@@ -258,13 +259,17 @@ impl<'a> TableBuilder<'a> {
     }
 
     /// Sets the DEFAULT of a column.
-    pub(crate) fn set_default(&mut self, place: usize, expression: &ast::Expr) -> Result<(), StatementError> {
-        let column = self.table.columns[place].clone();
+    pub(crate) fn set_default(
+        &mut self,
+        position: usize,
+        expression: &ast::Expr,
+    ) -> Result<(), StatementError> {
+        let column = self.table.columns[position].clone();
         let bind = |binder: &mut Binder<'_>| generated::bind_for(binder, expression, &column);
         let (_, applied) = self.binder.applying(bind)?;
         self.binder.refuse_subqueries(&applied, "DEFAULT expression", expression.syntax())?;
         let text = self.binder.source.text_of(expression.syntax()).to_owned();
-        self.table.columns[place].default = Some(text);
+        self.table.columns[position].default = Some(text);
         Ok(())
     }
 
@@ -293,7 +298,7 @@ impl<'a> TableBuilder<'a> {
                 let deferral = self.deferral(foreign.constraint_options(), foreign.match_type())?;
                 let own = self.binder.part(foreign.from_columns(), node)?;
                 let own = own.syntax().descendants().filter(|own| ast::ColumnNameRef::can_cast(own.kind()));
-                let columns = self.places(own)?;
+                let columns = self.positions(own)?;
                 let parent = foreign.to_columns().map(|list| {
                     let names = list.syntax().descendants().filter_map(ast::ColumnNameRef::cast);
                     names.map(|own| ast::normalize_name_node(own.syntax())).collect()
@@ -374,7 +379,7 @@ impl<'a> TableBuilder<'a> {
         short(&self.table.name)
     }
 
-    fn place(&self, name: &str) -> Option<usize> {
+    fn position(&self, name: &str) -> Option<usize> {
         self.table.columns.iter().position(|column| column.name == name)
     }
 
@@ -385,14 +390,14 @@ impl<'a> TableBuilder<'a> {
     ) -> Result<Vec<usize>, StatementError> {
         let list = parameters.and_then(|parameters| parameters.column_list());
         let list = self.binder.part(list, node)?;
-        self.places(list.column_name_refs().map(|own| own.syntax().clone()))
+        self.positions(list.column_name_refs().map(|own| own.syntax().clone()))
     }
 
-    fn places(&self, names: impl Iterator<Item = SyntaxNode>) -> Result<Vec<usize>, StatementError> {
+    fn positions(&self, names: impl Iterator<Item = SyntaxNode>) -> Result<Vec<usize>, StatementError> {
         names
             .map(|node| {
                 let name = ast::normalize_name_node(&node);
-                self.place(&name).ok_or_else(|| {
+                self.position(&name).ok_or_else(|| {
                     let message = format!("column \"{name}\" named in key does not exist");
                     self.binder.error(&node, SqlError::new("42703", message))
                 })
@@ -530,8 +535,8 @@ impl<'a> TableBuilder<'a> {
             };
             key.parent_columns = match names {
                 Some(names) => {
-                    let place = |name: &String| self.binder.column_of(&parent, name, &at);
-                    names.iter().map(place).collect::<Result<_, _>>()?
+                    let position = |name: &String| self.binder.column_of(&parent, name, &at);
+                    names.iter().map(position).collect::<Result<_, _>>()?
                 }
                 None if parent.hidden_key => Vec::new(),
                 None => parent.primary().columns.clone(),

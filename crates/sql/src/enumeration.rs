@@ -1,7 +1,7 @@
 //! CREATE TYPE … AS ENUM, ALTER TYPE, DROP TYPE.
 //!
-//! A change of an enumeration changes the type of existing columns, so all routines are compiled again. Stored
-//! values stay valid, because labels keep their positions.
+//! A change of an enumeration changes the type of existing columns, so all routines are compiled again.
+//! Stored values stay valid, because labels keep their positions.
 //! Source: PostgreSQL 15, `pg_enum.c` and `typecmds.c`.
 
 use crate::binder::Binder;
@@ -121,7 +121,7 @@ impl Schema {
                 if add.if_not_exists().is_some() && changed.has(&label) {
                     return Ok(Effect::None);
                 }
-                let place = match add.value_position() {
+                let position = match add.value_position() {
                     None => LabelPlace::Last,
                     Some(ast::ValuePosition::BeforeValue(own)) => {
                         LabelPlace::Before(text_of(own.literal(), source, node)?)
@@ -130,7 +130,7 @@ impl Schema {
                         LabelPlace::After(text_of(own.literal(), source, node)?)
                     }
                 };
-                changed.add(label, &place).map_err(|error| at(error.into()))?;
+                changed.add(label, &position).map_err(|error| at(error.into()))?;
             }
             Some(ast::AlterTypeAction::RenameValue(rename)) => {
                 let mut texts = rename.syntax().children().filter_map(ast::Literal::cast);

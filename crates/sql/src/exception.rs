@@ -16,7 +16,7 @@ pub(crate) const STACKED: [&str; 8] =
 
 /// Returns the variable of a handler for an item of GET STACKED DIAGNOSTICS.
 fn stacked(item: &str) -> Option<&'static str> {
-    let place = match item {
+    let position = match item {
         "returned_sqlstate" => 0,
         "message_text" => 1,
         "pg_exception_detail" => 2,
@@ -27,7 +27,7 @@ fn stacked(item: &str) -> Option<&'static str> {
         "constraint_name" => 7,
         _ => return None,
     };
-    STACKED.get(place).copied()
+    STACKED.get(position).copied()
 }
 
 /// Returns whether a RAISE has no parameters, so that it raises the handled error again.

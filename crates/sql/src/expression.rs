@@ -163,12 +163,12 @@ impl Binder<'_> {
             }
             ast::LitKind::PositionalParam(token) => {
                 let name = token.text().to_string();
-                let place = name[1..].parse::<usize>().unwrap_or(0).wrapping_sub(1);
-                let parameter = self.parameters.borrow().get(place).copied();
+                let position = name[1..].parse::<usize>().unwrap_or(0).wrapping_sub(1);
+                let parameter = self.parameters.borrow().get(position).copied();
                 match (self.variable(&name), parameter) {
                     (Some(variable), _) => Typed::Known(Expression::Register(variable.register), variable.ty),
-                    (None, Some(Some(ty))) => self.parameter_as(place, ty),
-                    (None, Some(None)) => Typed::Parameter(place),
+                    (None, Some(Some(ty))) => self.parameter_as(position, ty),
+                    (None, Some(None)) => Typed::Parameter(position),
                     (None, None) => {
                         let error = SqlError::new("42P02", format!("there is no parameter {name}"));
                         return Err(self.error(node, error));

@@ -153,8 +153,8 @@ impl Schema {
         let rights = Arc::new(Rights::of_image(rights));
         let mut schema = Self { catalog, views, namespaces, comments, history, rights, ..Self::default() };
         let mut triggers = triggers.into_iter().peekable();
-        for (place, RoutineImage { id, version, source, unbound }) in routines.into_iter().enumerate() {
-            while let Some(trigger) = triggers.next_if(|own| own.follows <= place) {
+        for (position, RoutineImage { id, version, source, unbound }) in routines.into_iter().enumerate() {
+            while let Some(trigger) = triggers.next_if(|own| own.follows <= position) {
                 schema.restore_trigger(&trigger)?;
             }
             let named = schema.history.iter().find(|(_, (known, _))| *known == id);

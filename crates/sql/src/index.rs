@@ -30,12 +30,12 @@ pub(crate) struct IndexDefinition {
 /// order of the removals.
 pub(crate) fn remove_unused(table: &mut NewTable) -> Vec<usize> {
     let mut removed = Vec::new();
-    for place in (0..table.columns.len()).rev().filter(|place| table.columns[*place].hidden) {
-        if !table.indexes.iter().any(|index| index.columns.contains(&place)) {
-            removed.push(place);
+    for position in (0..table.columns.len()).rev().filter(|position| table.columns[*position].hidden) {
+        if !table.indexes.iter().any(|index| index.columns.contains(&position)) {
+            removed.push(position);
         }
     }
-    removed.iter().for_each(|place| table.remove_column(*place));
+    removed.iter().for_each(|position| table.remove_column(*position));
     removed
 }
 
@@ -135,8 +135,8 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn column(&self, name: &ast::NameRef) -> Result<usize, StatementError> {
         let column = name.text();
-        let place = self.table.visible().iter().position(|own| own.name == column);
-        place.ok_or_else(|| {
+        let position = self.table.visible().iter().position(|own| own.name == column);
+        position.ok_or_else(|| {
             let message = format!("column \"{column}\" does not exist");
             self.binder.error(name.syntax(), SqlError::new("42703", message))
         })
@@ -187,13 +187,13 @@ impl Reader<'_> {
         let in_some_rows = |condition: String, text: &str| format!("CASE WHEN {condition} THEN {text} END");
         let (column, name) = match &expression {
             ast::Expr::NameRef(own) => {
-                let (place, name) = (self.column(own)?, own.text());
+                let (position, name) = (self.column(own)?, own.text());
                 let column = match condition.filter(|_| first && self.unique) {
                     Some(condition) => {
-                        let (text, ty) = (quoted(&name), self.table.columns[place].ty);
+                        let (text, ty) = (quoted(&name), self.table.columns[position].ty);
                         self.hide(text.clone(), in_some_rows(condition, &text), ty)
                     }
-                    None => place,
+                    None => position,
                 };
                 (column, name)
             }
@@ -277,7 +277,7 @@ impl Schema {
         };
         let path = alter.index_ref().and_then(|name| name.path_ref());
         let name = path.map(|path| object_name(&path)).unwrap_or_default();
-        let (table, place) = match self.catalog.index(&name) {
+        let (table, position) = match self.catalog.index(&name) {
             Err(_) if alter.if_exists().is_some() => return Ok(Effect::None),
             found => found.map_err(|error| refused(source, node, &error))?,
         };
@@ -285,10 +285,10 @@ impl Schema {
         let Some(new) = new else { return Err(unsupported(source, node, "this name")) };
         let mut changed = Table::clone(table);
         let new = made_name(&Binder::new(self, source), &new)?;
-        changed.indexes[place].name = in_schema_of(&name, new);
+        changed.indexes[position].name = in_schema_of(&name, new);
         let own = changed.name.clone();
         let changed = self.catalog.redefine(&own, changed).map_err(|error| refused(source, node, &error))?;
-        let after = Subject::Relation(changed.indexes[place].name.clone());
+        let after = Subject::Relation(changed.indexes[position].name.clone());
         self.rename_subject(&Subject::Relation(name), after);
         self.recompile(source, node)?;
         Ok(Effect::Redefine(changed))

@@ -103,42 +103,42 @@ impl Binder<'_> {
         if matches!(base, ast::Expr::SliceExpr(_)) {
             return Err(self.unsupported(node, "an array of arrays"));
         }
-        let place = self.part(index.index(), node)?;
+        let subscript = self.part(index.index(), node)?;
         let bound = self.bind(&base)?;
         if bound.known_type() == Some(ScalarType::Jsonb.into()) {
-            return self.json_subscript(bound, &place);
+            return self.json_subscript(bound, &subscript);
         }
         if let Typed::Known(Expression::Register(register), _) = &bound
             && self.queries.catalog_names.contains(register)
         {
-            return self.character_of_name(bound, &place);
+            return self.character_of_name(bound, &subscript);
         }
         let Typed::Known(array, Type::Array(element)) = bound else {
             let error = SqlError::new("42804", "only an array has elements");
             return Err(self.error(base.syntax(), error));
         };
-        let mut place = self.bind_as(&place, ScalarType::Integer, CastContext::Assignment)?;
+        let mut subscript = self.bind_as(&subscript, ScalarType::Integer, CastContext::Assignment)?;
         if let Expression::Register(register) = array
             && self.origins.is_vector(register)
         {
             let one = Typed::Known(Expression::Constant(Datum::Int(1)), ScalarType::Integer.into());
-            let own = Typed::Known(place, ScalarType::Integer.into());
-            place = match self.operator("+", vec![own, one], node)? {
+            let own = Typed::Known(subscript, ScalarType::Integer.into());
+            subscript = match self.operator("+", vec![own, one], node)? {
                 Typed::Known(next, _) => next,
                 _ => unreachable!("a sum has a type"),
             };
         }
-        Ok(Typed::Known(Expression::Element(Box::new([array, place])), element.into()))
+        Ok(Typed::Known(Expression::Element(Box::new([array, subscript])), element.into()))
     }
 
     /// Binds `name[n]` of a catalog name: a character, counted from 0.
-    fn character_of_name(&mut self, name: Typed, place: &ast::Expr) -> Result<Typed, StatementError> {
-        let node = place.syntax();
+    fn character_of_name(&mut self, name: Typed, subscript: &ast::Expr) -> Result<Typed, StatementError> {
+        let node = subscript.syntax();
         let integer =
             |value| Typed::Known(Expression::Constant(Datum::Int(value)), ScalarType::Integer.into());
-        let place = self.bind(place)?;
-        let place = self.operator("+", vec![place, integer(1)], node)?;
-        self.call_built_in("substr", vec![name, place, integer(1)], node)
+        let subscript = self.bind(subscript)?;
+        let subscript = self.operator("+", vec![subscript, integer(1)], node)?;
+        self.call_built_in("substr", vec![name, subscript, integer(1)], node)
     }
 
     /// Binds `value['key']` and `value[0]` of a JSONB.

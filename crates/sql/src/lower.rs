@@ -99,8 +99,8 @@ fn generated_of(
         let mut is_repeatable = true;
         value.walk(&mut |part| {
             let Some(register) = Binder::register_of(part) else { return };
-            let place = register.0.checked_sub(first.0).map(|place| place as usize);
-            if let Some(value) = place.and_then(&value_of) {
+            let position = register.0.checked_sub(first.0).map(|position| position as usize);
+            if let Some(value) = position.and_then(&value_of) {
                 is_repeatable &= self::is_repeatable(&value);
                 row.push((register, value));
             }
@@ -214,20 +214,20 @@ fn keep_used(access: &mut Access, expressions: &mut [&mut Expression]) {
     let used: Vec<u32> = used.into_iter().collect();
     for expression in expressions.iter_mut().map(|own| &mut **own).chain(&mut *filter) {
         expression.visit_registers(&mut |_, register| {
-            if let Ok(place) = used.binary_search(&register.0.wrapping_sub(base)) {
-                register.0 = base + place as u32;
+            if let Ok(position) = used.binary_search(&register.0.wrapping_sub(base)) {
+                register.0 = base + position as u32;
             }
         });
     }
-    *columns = used.iter().map(|place| columns[*place as usize]).collect();
-    *slots = used.iter().map(|place| slots[*place as usize]).collect();
+    *columns = used.iter().map(|position| columns[*position as usize]).collect();
+    *slots = used.iter().map(|position| slots[*position as usize]).collect();
 }
 
 /// Returns the column of a row that an expression is.
 fn column_of(expression: &Expression, access: &Access) -> Option<usize> {
     let Expression::Register(register) = expression else { return None };
-    let place = register.0.checked_sub(access.registers.0)? as usize;
-    access.columns.get(place).copied()
+    let position = register.0.checked_sub(access.registers.0)? as usize;
+    access.columns.get(position).copied()
 }
 
 impl Binder<'_> {
@@ -267,12 +267,12 @@ impl Binder<'_> {
         };
         let Lowered { mut calls, mut work, values } = lowered;
         let mut items = Vec::new();
-        for (place, column) in bound.columns.iter().enumerate() {
+        for (position, column) in bound.columns.iter().enumerate() {
             let mut value = Expression::Register(column.register);
             replace(&mut value, &values);
             replace(&mut value, &replacements);
-            let typed = bound.literals.get(&place).cloned().unwrap_or(Typed::Known(value, column.ty));
-            let own = bound.nodes.get(place).unwrap_or(node);
+            let typed = bound.literals.get(&position).cloned().unwrap_or(Typed::Known(value, column.ty));
+            let own = bound.nodes.get(position).unwrap_or(node);
             items.push((column.name.clone(), typed, own.clone()));
         }
         self.finish_operations(&mut work, &mut items);
@@ -430,12 +430,12 @@ impl Binder<'_> {
             expression.walk(&mut |part| {
                 let Expression::Register(register) = part else { return };
                 let Some((column, false)) = changed(*register) else { return };
-                let place = access.columns.iter().position(|own| *own == column).unwrap_or_else(|| {
+                let position = access.columns.iter().position(|own| *own == column).unwrap_or_else(|| {
                     access.columns.push(column);
                     access.slots.push(table.layout.slots()[column]);
                     access.columns.len() - 1
                 });
-                let old = Expression::Register(Register(access.registers.0 + place as u32));
+                let old = Expression::Register(Register(access.registers.0 + position as u32));
                 replacements.push((*register, old));
             });
         };
@@ -574,14 +574,14 @@ impl Binder<'_> {
             }
         });
         let mut types: Vec<Type> = Vec::new();
-        let mut places: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+        let mut positions: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
         for (start, length) in ranges {
-            places.insert(start, (length, first + types.len() as u32));
+            positions.insert(start, (length, first + types.len() as u32));
             types.extend_from_slice(&self.registers[start as usize..(start + length) as usize]);
         }
         visit_all(&mut |register| {
             if register.0 >= first
-                && let Some((start, (_, to))) = places.range(..=register.0).next_back()
+                && let Some((start, (_, to))) = positions.range(..=register.0).next_back()
             {
                 register.0 = to + (register.0 - start);
             }

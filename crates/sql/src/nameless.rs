@@ -23,11 +23,11 @@ pub(crate) struct Compiled {
 /// Returns the number of parameters of a statement.
 pub(crate) fn parameters_of(node: &SyntaxNode) -> usize {
     let literals = node.descendants().filter_map(ast::Literal::cast);
-    let places = literals.filter_map(|literal| match literal.kind() {
+    let positions = literals.filter_map(|literal| match literal.kind() {
         Some(ast::LitKind::PositionalParam(token)) => token.text()[1..].parse::<u16>().ok(),
         _ => None,
     });
-    places.max().unwrap_or(0).into()
+    positions.max().unwrap_or(0).into()
 }
 
 /// Compiles a query or a statement that writes, whose rows go to the client, as a procedure without a name.

@@ -126,9 +126,9 @@ impl Binder<'_> {
     fn bind_part(&mut self, base: &ast::ParenExpr, name: &str) -> Result<Option<Typed>, StatementError> {
         match base.expr() {
             Some(ast::Expr::CallExpr(call)) if calls_expandarray(&call) => {
-                let place = usize::from(name == "n");
+                let position = usize::from(name == "n");
                 let columns = self.rows_in_list("_pg_expandarray", &call)?;
-                let column = columns.and_then(|columns| columns.get(place).copied());
+                let column = columns.and_then(|columns| columns.get(position).copied());
                 Ok(column.map(|(register, ty)| Typed::Known(Expression::Register(register), ty)))
             }
             Some(ast::Expr::FieldExpr(inner)) => match (inner.base(), inner.field()) {

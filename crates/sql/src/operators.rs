@@ -70,9 +70,9 @@ impl Binder<'_> {
             [Some(own), None] | [None, Some(own)] => Some([Some(own), Some(own)]),
             _ => None,
         };
-        let place = supposed.and_then(|types| exact(&entries, &types));
-        let (state, what, hint) = match place.map_or_else(|| resolve(&entries, &types), Resolved::One) {
-            Resolved::One(place) => return Ok(entries[place]),
+        let position = supposed.and_then(|types| exact(&entries, &types));
+        let (state, what, hint) = match position.map_or_else(|| resolve(&entries, &types), Resolved::One) {
+            Resolved::One(position) => return Ok(entries[position]),
             Resolved::None if matches!(symbol, "@?" | "@@") => {
                 return Err(self.unsupported(node, "a JSON path"));
             }

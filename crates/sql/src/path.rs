@@ -30,7 +30,8 @@ pub(crate) struct Candidate {
 pub(crate) type WantedOrder = Vec<(usize, bool)>;
 
 impl Candidate {
-    /// Returns the condition as a bound of a range, with the further values whose columns follow in the index.
+    /// Returns the condition as a bound of a range, with the values of further columns that follow in the
+    /// index.
     fn as_bound(&self, next: &[usize]) -> Bound {
         let further = self.further.iter().zip(next).take_while(|((own, _), column)| own == *column);
         let further: Vec<Expression> = further.map(|((_, value), _)| value.clone()).collect();
@@ -60,8 +61,8 @@ impl Binder<'_> {
                 };
                 return self.coerce(value, wide.into(), CastContext::Implicit, node).map(Some);
             }
-            Typed::Parameter(place) => {
-                return self.key_value(self.parameter_as(place, ty.into()), ty.into(), operator, node);
+            Typed::Parameter(position) => {
+                return self.key_value(self.parameter_as(position, ty.into()), ty.into(), operator, node);
             }
             Typed::Literal(_) if ty.is_machine_numeric() => {
                 // No row has a number with more digits than its type.

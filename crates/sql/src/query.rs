@@ -206,19 +206,19 @@ impl Binder<'_> {
         Ok(self.execute(bound.work, outputs, false, node))
     }
 
-    /// Assigns an output to a new register if a later output reads its target, because all outputs are evaluated
-    /// before the first target is set. Returns the assignments of these targets.
+    /// Assigns an output to a new register if a later output reads its target, because all outputs are
+    /// evaluated before the first target is set. Returns the assignments of these targets.
     fn assigned_later(&mut self, outputs: &mut [(Register, Expression)]) -> Vec<Statement> {
         let mut later = Vec::new();
-        for place in 0..outputs.len() {
-            let target = outputs[place].0;
+        for position in 0..outputs.len() {
+            let target = outputs[position].0;
             let mut is_read = false;
-            for (_, value) in &outputs[place + 1..] {
+            for (_, value) in &outputs[position + 1..] {
                 value.walk(&mut |part| is_read |= *part == Expression::Register(target));
             }
             if is_read {
-                outputs[place].0 = self.new_register(self.registers[target.0 as usize]);
-                later.push(Statement::Assign { target, value: Expression::Register(outputs[place].0) });
+                outputs[position].0 = self.new_register(self.registers[target.0 as usize]);
+                later.push(Statement::Assign { target, value: Expression::Register(outputs[position].0) });
             }
         }
         later

@@ -98,10 +98,11 @@ impl Schema {
                     tables.insert(name);
                 }
                 Kind::Index => {
-                    let (table, place) = self.catalog.index(&name).map_err(|e| refused(source, &at, &e))?;
+                    let (table, position) =
+                        self.catalog.index(&name).map_err(|e| refused(source, &at, &e))?;
                     let table = Arc::clone(table);
-                    self.refuse_needed(&table, place, source, &at)?;
-                    effects.push(self.remove_index(&table, place, At { source, node: &at })?);
+                    self.refuse_needed(&table, position, source, &at)?;
+                    effects.push(self.remove_index(&table, position, At { source, node: &at })?);
                 }
                 Kind::View => {
                     self.views.remove(&name);
@@ -209,16 +210,16 @@ impl Schema {
     fn refuse_needed(
         &self,
         table: &Table,
-        place: usize,
+        position: usize,
         source: &Source,
         at: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        let index = &table.indexes[place];
+        let index = &table.indexes[position];
         let message = if index.is_constraint {
             let (name, table) = (&index.name, &table.name);
             format!("cannot drop index {name} because constraint {name} on table {table} requires it")
         } else {
-            let is_meant = |columns: &[usize]| table.unique_index_of(columns) == Some(place);
+            let is_meant = |columns: &[usize]| table.unique_index_of(columns) == Some(position);
             let mut users = self.catalog.references_to(&table.name);
             let Some((user, key)) = users.find(|(_, key)| is_meant(&key.parent_columns)) else {
                 return Ok(());

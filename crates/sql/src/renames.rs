@@ -1,5 +1,5 @@
-//! Updates the references by name to a table and its parts when they are renamed: owners of sequences, compiled
-//! triggers, comments.
+//! Updates the references by name to a table and its parts when they are renamed: owners of sequences,
+//! compiled triggers, comments.
 //!
 //! Not here: foreign keys of other tables (`alter`).
 

@@ -8,18 +8,18 @@ use procedure::{BuiltIn, CastContext, Kind, Operator};
 /// An entry of the table of functions or operators that may be chosen.
 pub(crate) trait Candidate {
     /// Returns the type of the argument at a position.
-    fn kind(&self, place: usize) -> Kind;
+    fn kind(&self, position: usize) -> Kind;
 }
 
 impl Candidate for &BuiltIn {
-    fn kind(&self, place: usize) -> Kind {
-        self.argument(place).unwrap_or(Kind::Void)
+    fn kind(&self, position: usize) -> Kind {
+        self.argument(position).unwrap_or(Kind::Void)
     }
 }
 
 impl Candidate for &Operator {
-    fn kind(&self, place: usize) -> Kind {
-        self.operands[place]
+    fn kind(&self, position: usize) -> Kind {
+        self.operands[position]
     }
 }
 
@@ -37,8 +37,8 @@ pub(crate) enum Resolved {
 /// Returns the candidate that takes exactly these types.
 pub(crate) fn exact(candidates: &[impl Candidate], arguments: &[Option<Type>]) -> Option<usize> {
     let is_exact = |candidate: &_| {
-        let is_same = |(place, own): (usize, &Option<Type>)| {
-            own.is_some_and(|own| is_same(Candidate::kind(candidate, place), own))
+        let is_same = |(position, own): (usize, &Option<Type>)| {
+            own.is_some_and(|own| is_same(Candidate::kind(candidate, position), own))
         };
         arguments.iter().enumerate().all(is_same)
     };
@@ -48,16 +48,16 @@ pub(crate) fn exact(candidates: &[impl Candidate], arguments: &[Option<Type>]) -
 /// Chooses among candidates, by the types that they take. An argument of no known type, such as a literal, is
 /// `None`; every candidate takes this number of arguments.
 pub(crate) fn resolve(candidates: &[impl Candidate], arguments: &[Option<Type>]) -> Resolved {
-    if let Some(place) = exact(candidates, arguments) {
-        return Resolved::One(place);
+    if let Some(position) = exact(candidates, arguments) {
+        return Resolved::One(position);
     }
     let mut left: Vec<Vec<Kind>> = Vec::new();
-    let mut places: Vec<usize> = Vec::new();
-    for (place, candidate) in candidates.iter().enumerate() {
+    let mut positions: Vec<usize> = Vec::new();
+    for (position, candidate) in candidates.iter().enumerate() {
         let kinds: Vec<Kind> = (0..arguments.len()).map(|at| candidate.kind(at)).collect();
         if takes(&kinds, arguments) {
             left.push(kinds);
-            places.push(place);
+            positions.push(position);
         }
     }
     let mut best: Vec<usize> = (0..left.len()).collect();
@@ -74,7 +74,7 @@ pub(crate) fn resolve(candidates: &[impl Candidate], arguments: &[Option<Type>])
     }
     match best[..] {
         [] => Resolved::None,
-        [only] => Resolved::One(places[only]),
+        [only] => Resolved::One(positions[only]),
         _ => Resolved::Several,
     }
 }
@@ -211,16 +211,16 @@ fn count(kinds: &[Kind], arguments: &[Option<Type>], is_good: impl Fn(Kind, Type
 
 /// Keeps the candidates with the greatest count.
 fn keep_most(left: &mut Vec<usize>, count: impl Fn(usize) -> usize) {
-    let most = left.iter().map(|place| count(*place)).max();
-    left.retain(|place| Some(count(*place)) == most);
+    let most = left.iter().map(|position| count(*position)).max();
+    left.retain(|position| Some(count(*position)) == most);
 }
 
 /// Keeps the candidates that take an unknown argument as a string, if a candidate does. Otherwise keeps those
 /// that take it in the category on which all candidates agree.
 fn keep_by_category(left: &mut Vec<usize>, candidates: &[Vec<Kind>], arguments: &[Option<Type>]) {
     let mut kept = left.clone();
-    for (place, _) in arguments.iter().enumerate().filter(|(_, own)| own.is_none()) {
-        let all: Vec<Kind> = left.iter().map(|own| candidates[*own][place]).collect();
+    for (position, _) in arguments.iter().enumerate().filter(|(_, own)| own.is_none()) {
+        let all: Vec<Kind> = left.iter().map(|own| candidates[*own][position]).collect();
         let first = category(all[0]);
         let chosen = if all.iter().any(|kind| category(*kind) == Category::String) {
             Category::String
@@ -231,7 +231,7 @@ fn keep_by_category(left: &mut Vec<usize>, candidates: &[Vec<Kind>], arguments: 
         };
         let has_preferred = all.iter().any(|kind| category(*kind) == chosen && is_preferred_kind(*kind));
         kept.retain(|own| {
-            let kind = candidates[*own][place];
+            let kind = candidates[*own][position];
             category(kind) == chosen && (!has_preferred || is_preferred_kind(kind))
         });
     }
@@ -265,7 +265,7 @@ mod tests {
         let types: Vec<_> = arguments.iter().map(|own| own.map(Type::Scalar)).collect();
         let shown = |own: &BuiltIn| own.arguments.iter().map(Kind::to_string).collect::<Vec<_>>().join(",");
         match resolve(&named, &types) {
-            Resolved::One(place) => shown(named[place]),
+            Resolved::One(position) => shown(named[position]),
             other => format!("{other:?}"),
         }
     }

@@ -321,7 +321,7 @@ impl Binder<'_> {
         arguments: &[Typed],
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
-        let argument = |place: usize| arguments.get(place).cloned().unwrap_or(Typed::Null);
+        let argument = |position: usize| arguments.get(position).cloned().unwrap_or(Typed::Null);
         let kind = self.coerce(argument(0), ScalarType::Text.into(), CastContext::Explicit, node)?;
         let owner = self.coerce(argument(1), ScalarType::BigInt.into(), CastContext::Explicit, node)?;
         let of_owner = |id: RoleId| {

@@ -157,7 +157,7 @@ impl Routine {
         let parameters = self.bind_signature(&mut binder)?;
         let parts = Parts { id, version, name: &self.name, parameters, result: binder.result };
         let compiled = finish(binder, Vec::new(), parts, source, &self.node);
-        let inputs = compiled.inputs().map(|(place, _)| Register(place as u32)).collect();
+        let inputs = compiled.inputs().map(|(position, _)| Register(position as u32)).collect();
         let outputs = compiled.outputs().map(|(_, register, _)| register).collect();
         let call = Opaque::Recursion { name: self.name.clone(), inputs, outputs };
         let by_value = Some(call.cause());
@@ -301,12 +301,12 @@ impl Routine {
             parameters.push(bind_parameter(binder, &parameter)?);
         }
         binder.scopes.push((Some(self.name.clone()), Default::default()));
-        for (place, parameter) in parameters.iter().enumerate() {
+        for (position, parameter) in parameters.iter().enumerate() {
             let register = binder.new_register(parameter.ty);
             let variable = Variable { register, ty: parameter.ty, constant: false };
-            binder.declare(format!("${}", place + 1), Name::Variable(variable));
+            binder.declare(format!("${}", position + 1), Name::Variable(variable));
             if !parameter.name.is_empty() {
-                if parameters[..place].iter().any(|own| own.name == parameter.name) {
+                if parameters[..position].iter().any(|own| own.name == parameter.name) {
                     let message = format!("parameter name \"{}\" used more than once", parameter.name);
                     return Err(binder.error(&self.node, SqlError::new("42P13", message)));
                 }
@@ -329,8 +329,8 @@ impl Routine {
         check_tree(tree).map_err(|(_, error)| binder.error(&self.node, error))
     }
 
-    /// Returns whether the routine is STRICT: if an argument is NULL, the result is NULL, and the body does not
-    /// run.
+    /// Returns whether the routine is STRICT: if an argument is NULL, the result is NULL, and the body does
+    /// not run.
     fn is_strict(&self) -> bool {
         self.options.iter().flat_map(|list| list.options()).any(|option| {
             matches!(
@@ -444,9 +444,12 @@ impl Routine {
             [(register, only)] => Ok(Some((*register, only.ty))),
             _ => {
                 binder.returned = outputs.iter().map(|(register, _)| *register).collect();
-                let columns = outputs.iter().enumerate().map(|(place, (_, own))| {
-                    let name =
-                        if own.name.is_empty() { format!("column{}", place + 1) } else { own.name.clone() };
+                let columns = outputs.iter().enumerate().map(|(position, (_, own))| {
+                    let name = if own.name.is_empty() {
+                        format!("column{}", position + 1)
+                    } else {
+                        own.name.clone()
+                    };
                     (name, own.ty)
                 });
                 binder.returns = Some(columns.collect());
@@ -493,13 +496,14 @@ impl RoutineBody {
 /// Returns the OUT and INOUT parameters, with their registers.
 fn outputs_of(parameters: &[Parameter]) -> impl Iterator<Item = (Register, &Parameter)> {
     let outputs = parameters.iter().enumerate().filter(|(_, own)| own.is_output());
-    outputs.map(|(place, own)| (Register(place as u32), own))
+    outputs.map(|(position, own)| (Register(position as u32), own))
 }
 
 /// Returns the statement that ends a strict routine if an argument is NULL.
 fn end_at_null(parameters: &[Parameter]) -> Statement {
     let inputs = parameters.iter().enumerate().filter(|(_, own)| own.is_input());
-    let is_null = |(place, _)| Expression::IsNull(Box::new(Expression::Register(Register(place as u32))));
+    let is_null =
+        |(position, _)| Expression::IsNull(Box::new(Expression::Register(Register(position as u32))));
     let condition = Expression::any(inputs.map(is_null).collect());
     Statement::If { condition, then: vec![Statement::Return], otherwise: Vec::new() }
 }

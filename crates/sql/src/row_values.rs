@@ -96,12 +96,14 @@ impl Binder<'_> {
     ) -> Result<Expression, StatementError> {
         use CompareOperator as O;
         self.check_lengths(left.len(), right.len(), node)?;
-        let compare = |operator: O, place: usize| {
-            let compared = self.comparison(operator, left[place].clone(), right[place].clone(), node)?;
+        let compare = |operator: O, position: usize| {
+            let compared =
+                self.comparison(operator, left[position].clone(), right[position].clone(), node)?;
             self.bind_condition_of(compared, node)
         };
-        let each =
-            |operator| (0..left.len()).map(|place| compare(operator, place)).collect::<Result<Vec<_>, _>>();
+        let each = |operator| {
+            (0..left.len()).map(|position| compare(operator, position)).collect::<Result<Vec<_>, _>>()
+        };
         let strict = match operator {
             O::Equal => return Ok(Expression::all(each(operator)?)),
             O::NotEqual => return Ok(Expression::any(each(operator)?)),
@@ -112,9 +114,9 @@ impl Binder<'_> {
             return Err(self.error(node, SqlError::new("0A000", "cannot compare rows of zero length")));
         };
         let mut condition = compare(operator, last)?;
-        for place in (0..last).rev() {
-            let behind = Expression::And(Box::new([compare(O::Equal, place)?, condition]));
-            condition = Expression::Or(Box::new([compare(strict, place)?, behind]));
+        for position in (0..last).rev() {
+            let behind = Expression::And(Box::new([compare(O::Equal, position)?, condition]));
+            condition = Expression::Or(Box::new([compare(strict, position)?, behind]));
         }
         Ok(condition)
     }

@@ -141,8 +141,8 @@ impl Source {
     }
 }
 
-/// Returns the text with the bodies of its routines in dollar quotes, so that bodies contain no escapes; `None`
-/// if all of them are in dollar quotes already. Lines stay the same; columns may change.
+/// Returns the text with the bodies of its routines in dollar quotes, so that bodies contain no escapes;
+/// `None` if all of them are in dollar quotes already. Lines stay the same; columns may change.
 fn with_dollar_quotes(text: &str, tree: &SyntaxNode) -> Option<String> {
     let is_body = |literal: &ast::Literal| {
         let parent = literal.syntax().parent();
@@ -200,12 +200,12 @@ fn lift_into(body: &str, base: usize, found: &mut HashMap<usize, Into>, blanked:
 
 fn find_into(words: &[Word<'_>]) -> Option<(Into, Range<usize>)> {
     let mut depth = 0;
-    for (place, word) in words.iter().enumerate() {
+    for (position, word) in words.iter().enumerate() {
         match word.kind {
             TokenKind::OpenParen => depth += 1,
             TokenKind::CloseParen => depth -= 1,
-            _ if depth == 0 && word.is("into") && place > 0 && !words[place - 1].is("insert") => {
-                return read_targets(words, place);
+            _ if depth == 0 && word.is("into") && position > 0 && !words[position - 1].is("insert") => {
+                return read_targets(words, position);
             }
             _ => {}
         }

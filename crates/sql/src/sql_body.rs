@@ -23,9 +23,9 @@ impl Binder<'_> {
         if count == 0 && (!targets.is_empty() || returns_rows) {
             return Err(self.no_result(node));
         }
-        for (place, statement) in statements.into_iter().enumerate() {
+        for (position, statement) in statements.into_iter().enumerate() {
             self.lifted = Some(Vec::new());
-            let is_last = place + 1 == count;
+            let is_last = position + 1 == count;
             let mut bound = match statement {
                 ast::RoutineBodyStmt::ReturnStmt(end) => self.bind_sql_return(&end, &targets)?,
                 ast::RoutineBodyStmt::Stmt(own) if is_last && returns_rows => {
@@ -53,7 +53,7 @@ impl Binder<'_> {
             Some(result) => vec![result],
             None => {
                 let outputs = parameters.iter().enumerate().filter(|(_, own)| own.is_output());
-                outputs.map(|(place, own)| (Register(place as u32), own.ty)).collect()
+                outputs.map(|(position, own)| (Register(position as u32), own.ty)).collect()
             }
         }
     }

@@ -52,9 +52,9 @@ impl Binder<'_> {
         statement: &PlpgsqlStmt,
         out: &mut Vec<Statement>,
     ) -> Result<(), StatementError> {
-        let place = out.len();
+        let position = out.len();
         self.bind_allowed(statement, out)?;
-        self.refuse_from(place, out);
+        self.refuse_from(position, out);
         Ok(())
     }
 
@@ -306,8 +306,8 @@ impl Binder<'_> {
                     let message = format!("\"{name}\" is not an array");
                     return Err(self.error(target.syntax(), SqlError::new("42804", message)));
                 };
-                let place = self.part(index.index(), node)?;
-                let index = self.bind_as(&place, ScalarType::Integer, CastContext::Assignment)?;
+                let position = self.part(index.index(), node)?;
+                let index = self.bind_as(&position, ScalarType::Integer, CastContext::Assignment)?;
                 let value = self.bind_as(&value, element, CastContext::Variable)?;
                 out.push(Statement::AssignElement { array: variable.register, index, value });
             }

@@ -43,10 +43,10 @@ impl Binder<'_> {
         };
         match accessor {
             ast::Accessor::IndexAccessor(index) => {
-                let place = self.part(index.index(), node)?;
-                let place = self.bind_as(&place, ScalarType::Integer, CastContext::Assignment)?;
+                let position = self.part(index.index(), node)?;
+                let position = self.bind_as(&position, ScalarType::Integer, CastContext::Assignment)?;
                 let value = self.coerce_to_part(target.name, value, element.into(), node)?;
-                let arguments = vec![target.old, place, value];
+                let arguments = vec![target.old, position, value];
                 Ok(Expression::Function { function: Function::WithElement, arguments })
             }
             ast::Accessor::SliceAccessor(slice) => {

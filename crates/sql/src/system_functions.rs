@@ -182,9 +182,9 @@ impl Binder<'_> {
             operands,
         };
         let most = Expression::Constant(catalog::Datum::Int(MOST_COLUMNS));
-        let place = self.coerce(column, ScalarType::BigInt.into(), CastContext::Explicit, node)?;
+        let position = self.coerce(column, ScalarType::BigInt.into(), CastContext::Explicit, node)?;
         let scaled = of(ArithmeticOperator::Multiply, Box::new([object, most]));
-        Ok(of(ArithmeticOperator::Add, Box::new([scaled, place])))
+        Ok(of(ArithmeticOperator::Add, Box::new([scaled, position])))
     }
 
     /// Binds a function whose value the binder knows, from the session or the catalog.
@@ -301,7 +301,8 @@ impl Binder<'_> {
                 let whole = whole.map(|(oid, text)| ((oid, 0), text));
                 let columns = self.schema.index_columns().map(|(key, text)| (key, Named::same(text)));
                 let names = whole.chain(columns);
-                let names = names.map(|((oid, place), text)| (oid * MOST_COLUMNS + place, text)).collect();
+                let names =
+                    names.map(|((oid, position), text)| (oid * MOST_COLUMNS + position, text)).collect();
                 let key = self.column_key(number(self)?, arguments[1].clone(), node)?;
                 Typed::Known(self.name_of(key, names, Expression::NULL), ScalarType::Text.into())
             }
@@ -338,8 +339,8 @@ impl Binder<'_> {
         })
     }
 
-    /// Returns whether the search path finds an object. `objects` has the numbers of all objects outside of the
-    /// system schemas, each with whether it is in `public`.
+    /// Returns whether the search path finds an object. `objects` has the numbers of all objects outside of
+    /// the system schemas, each with whether it is in `public`.
     fn visible(&mut self, number: Expression, objects: Vec<(i64, bool)>) -> Typed {
         let hidden = |is_hidden: &dyn Fn(bool) -> bool| {
             let all = objects.iter().filter(|own| is_hidden(own.1)).map(|own| (own.0, String::new()));

@@ -49,7 +49,7 @@ impl Binder<'_> {
         let mut is_named = false;
         for (position, argument) in list.args().enumerate() {
             let own = argument.syntax();
-            let (place, value, prefix) = match self.part(argument.func_arg_expr(), own)? {
+            let (field_index, value, prefix) = match self.part(argument.func_arg_expr(), own)? {
                 ast::FuncArgExpr::Expr(_) if is_named => {
                     return Err(self.syntax(own, "positional argument cannot follow named argument"));
                 }
@@ -64,7 +64,7 @@ impl Binder<'_> {
             };
             let value = self.bind(&value)?;
             shown.push(format!("{prefix}{}", value.shown_type()));
-            match place.and_then(|place| fields.get_mut(place)) {
+            match field_index.and_then(|field_index| fields.get_mut(field_index)) {
                 Some(field @ None) => *field = Some(value),
                 _ => {
                     let shown = format!("make_interval({})", shown.join(", "));

@@ -209,8 +209,8 @@ impl Binder<'_> {
                 match path.qualifier() {
                     Some(table) => {
                         let table = self.table(&object_name(&table), table.syntax())?;
-                        let place = self.column_of(&table, &column, path.syntax())?;
-                        Ok(table.columns[place].ty)
+                        let position = self.column_of(&table, &column, path.syntax())?;
+                        Ok(table.columns[position].ty)
                     }
                     None => match self.variable(&column) {
                         Some(variable) => Ok(variable.ty),

@@ -1,5 +1,5 @@
-//! Routines whose bodies name missing objects: `pg_dump` writes functions before the tables that they use, and
-//! switches `check_function_bodies` off.
+//! Routines whose bodies name missing objects: `pg_dump` writes functions before the tables that they use,
+//! and switches `check_function_bodies` off.
 //!
 //! Such a routine has its parameters and its result. A call raises the error of its body, and every later
 //! definition tries to bind the body.
@@ -43,8 +43,8 @@ impl Schema {
         }
     }
 
-    /// Binds the bodies of unbound routines as far as possible. Returns whether any body has been bound; then the
-    /// callers have to be compiled again.
+    /// Binds the bodies of unbound routines as far as possible. Returns whether any body has been bound;
+    /// then the callers have to be compiled again.
     pub(crate) fn bind_unbound(&mut self) -> bool {
         let mut is_any_bound = false;
         for name in self.unbound.keys().cloned().collect::<Vec<_>>() {

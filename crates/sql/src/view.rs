@@ -47,7 +47,7 @@ impl Schema {
         if names.len() > columns.len() {
             return Err(binder.syntax(node, "CREATE VIEW specifies more column names than columns"));
         }
-        if let Some(twice) = (1..all.len()).find(|place| all[..*place].contains(&all[*place])) {
+        if let Some(twice) = (1..all.len()).find(|position| all[..*position].contains(&all[*position])) {
             let message = format!("column \"{}\" specified more than once", all[twice]);
             return Err(binder.error(node, SqlError::new("42701", message)));
         }

@@ -73,7 +73,7 @@ impl TableBuilder<'_> {
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let name = &column.name;
-        if self.place(name).is_some() {
+        if self.position(name).is_some() {
             let message = format!("column \"{name}\" specified more than once");
             return Err(self.binder.error(node, SqlError::new("42701", message)));
         }
@@ -84,24 +84,24 @@ impl TableBuilder<'_> {
         };
         let default = column.default.clone().filter(|_| is_kept);
         let generated = column.generated && is_kept;
-        let place = self.table.visible_count();
-        self.table.insert_column(place, Column { default, generated, identity: None, ..column.clone() });
+        let position = self.table.visible_count();
+        self.table.insert_column(position, Column { default, generated, identity: None, ..column.clone() });
         if let (Some(identity), true) = (column.identity, included.identity) {
             let owner = Some((table.name.clone(), name.clone()));
             let mut sequences =
                 self.binder.schema.catalog().tables().filter_map(|table| table.sequence.as_ref());
             let sequence = sequences.find(|sequence| sequence.owner == owner).cloned();
             let sequence = self.binder.part(sequence, node)?;
-            self.count_by(place, sequence, None);
-            self.table.columns[place].identity = Some(identity);
+            self.count_by(position, sequence, None);
+            self.table.columns[position].identity = Some(identity);
         }
         Ok(())
     }
 
     /// Copies the indexes, with generated names.
     fn like_indexes(&mut self, table: &Table, first: usize, node: &SyntaxNode) -> Result<(), StatementError> {
-        for (place, index) in table.indexes.iter().enumerate() {
-            if place == 0 && table.hidden_key {
+        for (position, index) in table.indexes.iter().enumerate() {
+            if position == 0 && table.hidden_key {
                 continue;
             }
             let mut new = NewIndex::from(index);
@@ -112,7 +112,7 @@ impl TableBuilder<'_> {
             }
             new.columns.iter_mut().for_each(|column| *column += first);
             new.details.included.iter_mut().for_each(|column| *column += first);
-            match (place, index.is_constraint) {
+            match (position, index.is_constraint) {
                 (0, _) => self.primary = Some((None, new.columns)),
                 (_, true) => self.uniques.push((None, new.columns)),
                 (_, false) => {
