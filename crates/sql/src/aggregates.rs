@@ -33,8 +33,8 @@ impl Binder<'_> {
         };
         let windows = "aggregate function calls cannot contain window function calls";
         let bind = |binder: &mut Self| {
-            binder.without_windows(WindowScope::Closed("42803", windows), |own| {
-                own.bind_aggregated(name, arguments, call, node)
+            binder.without_windows(WindowScope::Closed("42803", windows), |inner| {
+                inner.bind_aggregated(name, arguments, call, node)
             })
         };
         let bound = self.without_group_keys(|binder| binder.before_groups(node, bind));
@@ -56,7 +56,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<ChosenAggregate, StatementError> {
         let entries: Vec<&BuiltIn> =
-            built_ins_named(name).iter().copied().filter(|own| own.takes(arguments.len())).collect();
+            built_ins_named(name).iter().copied().filter(|entry| entry.takes(arguments.len())).collect();
         let entry = self.chosen(name, &entries, &arguments, node)?;
         let Form::Aggregate(mut function) = entry.form else {
             return Err(self.no_function(name, &arguments, node));
@@ -65,10 +65,10 @@ impl Binder<'_> {
         for (argument, kind) in arguments.into_iter().zip(entry.arguments) {
             values.push(match (argument, kind) {
                 // A number keeps its scale, and a CHAR its length: aggregates accept any scale and length.
-                (Typed::Known(value, Type::Scalar(own)), Kind::Of(Type::Scalar(to)))
-                    if own.is_exact() && to.is_exact() || own.base() == *to =>
+                (Typed::Known(value, Type::Scalar(scalar)), Kind::Of(Type::Scalar(to)))
+                    if scalar.is_exact() && to.is_exact() || scalar.base() == *to =>
                 {
-                    (value, own.into())
+                    (value, scalar.into())
                 }
                 (argument, Kind::Of(ty)) => (self.coerce(argument, *ty, CastContext::Implicit, node)?, *ty),
                 (argument, Kind::AnyAsJson) => {
@@ -78,13 +78,13 @@ impl Binder<'_> {
                 (argument, _) => self.settle(argument, None, node)?,
             });
         }
-        let own = values.first().map_or(ScalarType::BigInt.into(), |(_, ty)| *ty);
+        let argument_type = values.first().map_or(ScalarType::BigInt.into(), |(_, ty)| *ty);
         let result = match entry.result {
             // MIN and MAX return a value of the column, so their type is that of the column.
-            _ if matches!(function, AggregateFunction::Min | AggregateFunction::Max) => own,
+            _ if matches!(function, AggregateFunction::Min | AggregateFunction::Max) => argument_type,
             Kind::Of(ty) => ty,
-            Kind::AnyElement => values.last().map_or(own, |(_, ty)| *ty),
-            _ => Type::Array(own.element()),
+            Kind::AnyElement => values.last().map_or(argument_type, |(_, ty)| *ty),
+            _ => Type::Array(argument_type.element()),
         };
         Ok(ChosenAggregate { function, result, arguments: values })
     }
@@ -215,5 +215,5 @@ fn is_structured(value: &Typed) -> bool {
 
 /// Returns whether a function is an aggregate.
 pub(crate) fn is_aggregate(name: &str) -> bool {
-    built_ins_named(name).iter().any(|own| matches!(own.form, Form::Aggregate(_)))
+    built_ins_named(name).iter().any(|entry| matches!(entry.form, Form::Aggregate(_)))
 }

@@ -44,7 +44,7 @@ impl Origin {
     /// Returns the column of the old table; `None` for a new column.
     fn old(&self) -> Option<usize> {
         match self {
-            Self::Old(own) | Self::Converted(own, _) => Some(*own),
+            Self::Old(position) | Self::Converted(position, _) => Some(*position),
             Self::Added(_) | Self::Hidden => None,
         }
     }
@@ -123,8 +123,8 @@ impl Schema {
             if rebuilds {
                 return Err(unsupported(source, node, "RENAME together with other changes"));
             }
-            let own = new.foreign_keys.iter_mut().filter(|key| key.parent == old.name);
-            own.for_each(|key| key.parent.clone_from(&new.name));
+            let self_references = new.foreign_keys.iter_mut().filter(|key| key.parent == old.name);
+            self_references.for_each(|key| key.parent.clone_from(&new.name));
         }
         let mut effects = Vec::new();
         for (user, key) in drops_references {
@@ -136,7 +136,7 @@ impl Schema {
         if !rebuilds {
             let mut changed = Table::clone(&old);
             changed.indexes.retain_mut(|index| {
-                let now = new.indexes.iter().find(|own| own.name == index.name);
+                let now = new.indexes.iter().find(|known| known.name == index.name);
                 now.inspect(|now| index.details.clone_from(&now.details)).is_some()
             });
             (changed.name, changed.columns, changed.checks) = (new.name, new.columns, new.checks);
@@ -268,7 +268,7 @@ impl Schema {
     ) -> Result<Effect, StatementError> {
         let at = |error| refused(source, node, &error);
         let mut changed = Table::clone(self.catalog.table(user).map_err(at)?);
-        changed.foreign_keys.retain(|own| own.name != key);
+        changed.foreign_keys.retain(|foreign_key| foreign_key.name != key);
         let changed = self.catalog.redefine(user, changed).map_err(at)?;
         Ok(Effect::Redefine(changed))
     }
@@ -295,7 +295,7 @@ impl Schema {
                     let (ty, from) = (column.ty, old.columns[own].ty);
                     match using {
                         Some(using) => {
-                            let bound = binder.over_row(old, old_registers, |own| own.bind(&using));
+                            let bound = binder.over_row(old, old_registers, |inner| inner.bind(&using));
                             binder.coerce(bound?, ty, CastContext::Assignment, using.syntax())?
                         }
                         None => {
@@ -322,7 +322,7 @@ impl Schema {
         let (generated, checks) = (rules.generated, rules.conditions);
         let keys = self.foreign_keys();
         let references = keys.iter().flat_map(|keys| keys.references_of(new.id));
-        let references = references.filter(|own| new_keys.contains(&own.name)).cloned().collect();
+        let references = references.filter(|reference| new_keys.contains(&reference.name)).cloned().collect();
         let (old, new) = (Arc::clone(old), Arc::clone(new));
         let registers = binder.registers.len();
         Ok(Rebuild { old, new, registers, values, generated, checks, references })
@@ -378,8 +378,8 @@ impl Alteration<'_> {
                 let name = name.path_ref().map(|path| object_name(&path)).unwrap_or_default();
                 self.drop_constraint(&name, (cascades, drop.if_exists().is_some()), drops_references, node)
             }
-            Action::EnableTrigger(own) => self.builder.enable(own.trigger_target(), true, node),
-            Action::DisableTrigger(own) => self.builder.enable(own.trigger_target(), false, node),
+            Action::EnableTrigger(action) => self.builder.enable(action.trigger_target(), true, node),
+            Action::DisableTrigger(action) => self.builder.enable(action.trigger_target(), false, node),
             Action::RenameColumn(rename) => {
                 let position = self.column(rename.column_name_ref(), node)?;
                 let new = self.builder.binder.part(rename.column_name(), node)?.text();
@@ -449,8 +449,9 @@ impl Alteration<'_> {
         let referencing = referencing.filter(|(table, _)| table.id != self.old.id);
         let referencing = referencing.map(|(table, key)| (&table.name, key));
         // Foreign keys of the table itself count unless an earlier action has dropped them.
-        let own = self.builder.table.foreign_keys.iter().filter(|key| key.parent == self.old.name);
-        let all = referencing.chain(own.map(|key| (&self.old.name, key)));
+        let self_references =
+            self.builder.table.foreign_keys.iter().filter(|key| key.parent == self.old.name);
+        let all = referencing.chain(self_references.map(|key| (&self.old.name, key)));
         let meant = all.filter(|(_, key)| is_meant(&key.parent_columns));
         meant.map(|(table, key)| (table.clone(), key.name.clone())).collect()
     }
@@ -466,7 +467,8 @@ impl Alteration<'_> {
         // If several keys have the same columns, foreign keys depend on the first key.
         let needed =
             |columns: &[usize]| self.old.unique_index_of(columns).map(|position| &self.old.indexes[position]);
-        let users = self.users_of(|columns| needed(columns).is_some_and(|own| own.name == index.name));
+        let users = self
+            .users_of(|columns| needed(columns).is_some_and(|needed_index| needed_index.name == index.name));
         if let (Some((user, _)), false) = (users.first(), cascades) {
             let message = format!(
                 "cannot drop constraint {} on table {} because a foreign key of table {user} depends on it",
@@ -474,8 +476,12 @@ impl Alteration<'_> {
             );
             return self.error(node, "2BP01", message);
         }
-        let (own, users): (Vec<_>, Vec<_>) = users.into_iter().partition(|(user, _)| *user == self.old.name);
-        self.builder.table.foreign_keys.retain(|key| !own.iter().any(|(_, name)| *name == key.name));
+        let (self_references, users): (Vec<_>, Vec<_>) =
+            users.into_iter().partition(|(user, _)| *user == self.old.name);
+        self.builder
+            .table
+            .foreign_keys
+            .retain(|key| !self_references.iter().any(|(_, name)| *name == key.name));
         drops_references.extend(users);
         self.builder.table.indexes.remove(position);
         // Without a primary key, rows get a hidden key.
@@ -494,12 +500,12 @@ impl Alteration<'_> {
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let table = &mut self.builder.table;
-        if let Some(position) = table.checks.iter().position(|(own, _)| own == name) {
+        if let Some(position) = table.checks.iter().position(|(check_name, _)| check_name == name) {
             table.checks.remove(position);
         } else if let Some(position) = table.foreign_keys.iter().position(|key| key.name == name) {
             table.foreign_keys.remove(position);
         } else if let Some(position) =
-            table.indexes.iter().position(|own| own.is_constraint && short(&own.name) == name)
+            table.indexes.iter().position(|index| index.is_constraint && short(&index.name) == name)
         {
             return self.drop_index_of_constraint(position, cascades, drops_references, node);
         } else if !if_exists {

@@ -60,7 +60,7 @@ impl Schema {
         let direction = copy.copy_direction();
         let Some(direction) = direction else { return Err(unsupported(source, node, "this form of COPY")) };
         let target = direction.syntax().text().to_string().to_lowercase();
-        if !["stdin", "stdout"].iter().any(|own| target.ends_with(own)) {
+        if !["stdin", "stdout"].iter().any(|stream| target.ends_with(stream)) {
             let error =
                 SqlError::new("0A000", "COPY with a file or a program on the server is not supported");
             return Err(at(
@@ -88,14 +88,14 @@ impl Schema {
                 }
                 let names = table.column_ref_list().into_iter().flat_map(|list| list.column_name_refs());
                 let mut columns: Vec<String> =
-                    names.map(|own| quoted(&ast::normalize_name_node(own.syntax()))).collect();
+                    names.map(|name| quoted(&ast::normalize_name_node(name.syntax()))).collect();
                 if columns.is_empty() {
                     let copied = definition.visible().iter().filter(|column| !column.generated);
                     columns = copied.map(|column| quoted(&column.name)).collect();
                 } else if let Some(column) = definition
                     .visible()
                     .iter()
-                    .find(|own| own.generated && columns.contains(&quoted(&own.name)))
+                    .find(|column| column.generated && columns.contains(&quoted(&column.name)))
                 {
                     let message = format!("column \"{}\" is a generated column", column.name);
                     let error = SqlError::new("42P10", message);
@@ -119,8 +119,9 @@ impl Schema {
 
 /// Returns whether an INSERT fires triggers once for the statement: a COPY inserts its rows one by one.
 fn has_statement_triggers(table: &Table) -> bool {
-    let of_statement = |own: &Trigger| !own.for_each_row && own.events.contains(&TriggerEvent::Insert);
-    table.triggers.iter().any(|own| own.enabled && of_statement(own))
+    let of_statement =
+        |trigger: &Trigger| !trigger.for_each_row && trigger.events.contains(&TriggerEvent::Insert);
+    table.triggers.iter().any(|trigger| trigger.enabled && of_statement(trigger))
 }
 
 /// Returns the words of a list of options, each with whether it is in quotes.
@@ -140,8 +141,8 @@ fn tokens(text: &str) -> Vec<(String, bool)> {
             let mut value = String::new();
             let mut chars = inner.char_indices().peekable();
             let mut end = inner.len();
-            while let Some((position, own)) = chars.next() {
-                match own {
+            while let Some((position, character)) = chars.next() {
+                match character {
                     '\'' if chars.peek().is_some_and(|(_, next)| *next == '\'') => {
                         value.push('\'');
                         chars.next();
@@ -153,10 +154,10 @@ fn tokens(text: &str) -> Vec<(String, bool)> {
                     '\\' if escaped => match chars.next() {
                         Some((_, 't')) => value.push('\t'),
                         Some((_, 'n')) => value.push('\n'),
-                        Some((_, own)) => value.push(own),
+                        Some((_, escaped)) => value.push(escaped),
                         None => {}
                     },
-                    own => value.push(own),
+                    plain => value.push(plain),
                 }
             }
             tokens.push((value, true));
@@ -183,8 +184,8 @@ impl CopyOptions {
         let refused = |what: String| Err(SqlError::new("0A000", what));
         while let Some((word, _)) = tokens.next() {
             let mut value = || {
-                while tokens.next_if(|(own, quoted)| !quoted && own == "as").is_some() {}
-                tokens.next().map(|(own, _)| own).unwrap_or_default()
+                while tokens.next_if(|(word, quoted)| !quoted && word == "as").is_some() {}
+                tokens.next().map(|(word, _)| word).unwrap_or_default()
             };
             match word.as_str() {
                 "(" | ")" | "," | "with" => {}
@@ -204,18 +205,18 @@ impl CopyOptions {
                 "quote" => quote = Some(value()),
                 "escape" => escape = Some(value()),
                 "header" | "freeze" => {
-                    let is_value = |(own, _): &(String, bool)| {
-                        matches!(own.as_str(), "true" | "on" | "1" | "match" | "false" | "off" | "0")
+                    let is_value = |(word, _): &(String, bool)| {
+                        matches!(word.as_str(), "true" | "on" | "1" | "match" | "false" | "off" | "0")
                     };
-                    let own = tokens.next_if(is_value).map(|(own, _)| own);
+                    let setting = tokens.next_if(is_value).map(|(setting, _)| setting);
                     if word == "header" {
-                        header = !matches!(own.as_deref(), Some("false" | "off" | "0"));
+                        header = !matches!(setting.as_deref(), Some("false" | "off" | "0"));
                     }
                 }
                 "encoding" => {
-                    let own = value();
-                    if !matches!(own.to_lowercase().as_str(), "utf8" | "utf-8" | "unicode") {
-                        return refused(format!("COPY in the encoding {own} is not supported"));
+                    let encoding = value();
+                    if !matches!(encoding.to_lowercase().as_str(), "utf8" | "utf-8" | "unicode") {
+                        return refused(format!("COPY in the encoding {encoding} is not supported"));
                     }
                 }
                 "force_quote" | "force" => {

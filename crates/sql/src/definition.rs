@@ -123,7 +123,7 @@ impl<'a> TableBuilder<'a> {
                 }
                 ast::ColumnClause::Collate(collate) => {
                     let text = collate.syntax().text().to_string();
-                    if !["\"C\"", "\"POSIX\"", "\"default\""].iter().any(|own| text.contains(own)) {
+                    if !["\"C\"", "\"POSIX\"", "\"default\""].iter().any(|name| text.contains(name)) {
                         return Err(self
                             .binder
                             .unsupported(collate.syntax(), "a collation other than \"C\""));
@@ -222,11 +222,18 @@ impl<'a> TableBuilder<'a> {
             }
             ast::ColumnConstraint::GeneratedConstraint(generated) => {
                 match self.binder.part(generated.generated_as(), node)? {
-                    ast::GeneratedAs::GeneratedIdentity(own) => {
+                    ast::GeneratedAs::GeneratedIdentity(identity) => {
                         self.refuse_second_default(position, "identity", node)?;
-                        self.identity(position, own.generated_when(), own.sequence_option_list(), node)?;
+                        self.identity(
+                            position,
+                            identity.generated_when(),
+                            identity.sequence_option_list(),
+                            node,
+                        )?;
                     }
-                    ast::GeneratedAs::GeneratedStored(own) => self.generate(position, &own, node)?,
+                    ast::GeneratedAs::GeneratedStored(generation) => {
+                        self.generate(position, &generation, node)?
+                    }
                 }
             }
             _ => return Err(self.binder.unsupported(node, "this constraint")),
@@ -301,7 +308,7 @@ impl<'a> TableBuilder<'a> {
                 let columns = self.positions(own)?;
                 let parent = foreign.to_columns().map(|list| {
                     let names = list.syntax().descendants().filter_map(ast::ColumnNameRef::cast);
-                    names.map(|own| ast::normalize_name_node(own.syntax())).collect()
+                    names.map(|name| ast::normalize_name_node(name.syntax())).collect()
                 });
                 let mut key = self.foreign_key(
                     constraint_name(foreign.constraint_name_clause()),
@@ -325,8 +332,8 @@ impl<'a> TableBuilder<'a> {
             return Err(self.binder.unsupported(include.syntax(), "INCLUDE"));
         }
         match parameters.nulls_distinct_option() {
-            Some(own) if own.syntax().text().to_string().to_lowercase().contains("not") => {
-                Err(self.binder.unsupported(own.syntax(), "NULLS NOT DISTINCT"))
+            Some(option) if option.syntax().text().to_string().to_lowercase().contains("not") => {
+                Err(self.binder.unsupported(option.syntax(), "NULLS NOT DISTINCT"))
             }
             _ => Ok(()),
         }
@@ -355,10 +362,14 @@ impl<'a> TableBuilder<'a> {
             *target = match self.binder.part(own, node)? {
                 ast::RefAction::Cascade(_) => ReferenceAction::Cascade,
                 ast::RefAction::NoAction(_) | ast::RefAction::Restrict(_) => ReferenceAction::Refuse,
-                ast::RefAction::SetNullColumns(own) if own.column_ref_list().is_none() => {
+                ast::RefAction::SetNullColumns(target_columns)
+                    if target_columns.column_ref_list().is_none() =>
+                {
                     ReferenceAction::SetNull
                 }
-                ast::RefAction::SetDefaultColumns(own) if own.column_ref_list().is_none() => {
+                ast::RefAction::SetDefaultColumns(target_columns)
+                    if target_columns.column_ref_list().is_none() =>
+                {
                     ReferenceAction::SetDefault
                 }
                 other => {
@@ -390,7 +401,7 @@ impl<'a> TableBuilder<'a> {
     ) -> Result<Vec<usize>, StatementError> {
         let list = parameters.and_then(|parameters| parameters.column_list());
         let list = self.binder.part(list, node)?;
-        self.positions(list.column_name_refs().map(|own| own.syntax().clone()))
+        self.positions(list.column_name_refs().map(|name| name.syntax().clone()))
     }
 
     fn positions(&self, names: impl Iterator<Item = SyntaxNode>) -> Result<Vec<usize>, StatementError> {
@@ -461,8 +472,8 @@ impl<'a> TableBuilder<'a> {
                 self.table.indexes.remove(0);
                 self.table.hidden_key = false;
             }
-            let own = self.key_name(primary, format!("{name}_pkey"));
-            self.table.indexes.insert(0, of(own, columns));
+            let index_name = self.key_name(primary, format!("{name}_pkey"));
+            self.table.indexes.insert(0, of(index_name, columns));
         } else if self.table.indexes.is_empty() || self.primary_is_gone {
             let default = Some(ROW_IDENTITY.into());
             let (ty, nullable) = (ScalarType::Uuid.into(), false);
@@ -474,8 +485,8 @@ impl<'a> TableBuilder<'a> {
         }
         for (unique, columns) in std::mem::take(&mut self.uniques) {
             let names: Vec<_> = columns.iter().map(|c| self.table.columns[*c].name.as_str()).collect();
-            let own = self.key_name(unique, format!("{name}_{}_key", names.join("_")));
-            self.table.indexes.push(of(own, columns));
+            let index_name = self.key_name(unique, format!("{name}_{}_key", names.join("_")));
+            self.table.indexes.push(of(index_name, columns));
         }
         self.table.indexes.append(&mut self.copied);
         let table = self.as_table();
@@ -483,7 +494,7 @@ impl<'a> TableBuilder<'a> {
         self.check_generated(&table)?;
         self.look_up_references(&table)?;
         for sequence in &mut self.sequences {
-            let owner = sequence.sequence.as_mut().and_then(|own| own.owner.as_mut());
+            let owner = sequence.sequence.as_mut().and_then(|sequence| sequence.owner.as_mut());
             owner.into_iter().for_each(|(table, _)| table.clone_from(&self.table.name));
         }
         Ok((self.table, self.sequences))
@@ -527,10 +538,10 @@ impl<'a> TableBuilder<'a> {
     }
 
     /// Looks up the tables and columns that new foreign keys reference.
-    fn look_up_references(&mut self, own: &Arc<Table>) -> Result<(), StatementError> {
+    fn look_up_references(&mut self, table: &Arc<Table>) -> Result<(), StatementError> {
         for (mut key, names, at) in std::mem::take(&mut self.references) {
-            let parent = match key.parent == own.name {
-                true => Arc::clone(own),
+            let parent = match key.parent == table.name {
+                true => Arc::clone(table),
                 false => self.binder.table(&key.parent, &at)?,
             };
             key.parent_columns = match names {
@@ -559,7 +570,7 @@ impl<'a> TableBuilder<'a> {
                 return refused("42830", message);
             }
             for (column, referenced) in key.columns.iter().zip(&key.parent_columns) {
-                let (from, to) = (own.columns[*column].ty, parent.columns[*referenced].ty);
+                let (from, to) = (table.columns[*column].ty, parent.columns[*referenced].ty);
                 let both =
                     |is: fn(ScalarType) -> bool| [from, to].iter().all(|ty| ty.scalar().is_some_and(is));
                 let fits = from == to
@@ -569,7 +580,7 @@ impl<'a> TableBuilder<'a> {
                     let message = format!("foreign key constraint \"{}\" cannot be implemented", key.name);
                     let detail = format!(
                         "Key columns \"{}\" and \"{}\" are of incompatible types: {from} and {to}.",
-                        own.columns[*column].name, parent.columns[*referenced].name
+                        table.columns[*column].name, parent.columns[*referenced].name
                     );
                     let error = SqlError::new("42804", message).with_detail(detail);
                     return Err(self.binder.error(&at, error));

@@ -132,8 +132,8 @@ impl Binder<'_> {
         if let [Typed::Literal(table), Typed::Literal(column), ..] = arguments {
             // The result is a literal, because functions of sequences require one.
             let table = table.trim_start_matches("public.").replace('"', "");
-            let is_owned = |table: &&Arc<catalog::Table>| {
-                let owner = table.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
+            let is_owned = |relation: &&Arc<catalog::Table>| {
+                let owner = relation.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
                 owner.is_some_and(|(owning, name)| *owning == table && name == column)
             };
             let sequence = self.schema.catalog().tables().find(is_owned);

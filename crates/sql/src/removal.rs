@@ -47,14 +47,14 @@ impl Kind {
 /// Returns the names that a DROP lists.
 fn listed(statement: &ast::Stmt) -> Vec<(String, SyntaxNode)> {
     let paths: Vec<Option<ast::PathRef>> = match statement {
-        ast::Stmt::DropTable(own) => own.table_name_refs().map(|name| name.path_ref()).collect(),
-        ast::Stmt::DropSequence(own) => own.sequence_refs().map(|name| name.path_ref()).collect(),
-        ast::Stmt::DropIndex(own) => own.index_refs().map(|name| name.path_ref()).collect(),
-        ast::Stmt::DropView(own) => own.view_refs().map(|name| name.path_ref()).collect(),
-        ast::Stmt::DropSchema(own) => {
+        ast::Stmt::DropTable(drop) => drop.table_name_refs().map(|name| name.path_ref()).collect(),
+        ast::Stmt::DropSequence(drop) => drop.sequence_refs().map(|name| name.path_ref()).collect(),
+        ast::Stmt::DropIndex(drop) => drop.index_refs().map(|name| name.path_ref()).collect(),
+        ast::Stmt::DropView(drop) => drop.view_refs().map(|name| name.path_ref()).collect(),
+        ast::Stmt::DropSchema(drop) => {
             let named =
                 |name: ast::SchemaRef| (ast::normalize_name_node(name.syntax()), name.syntax().clone());
-            return own.schema_refs().map(named).collect();
+            return drop.schema_refs().map(named).collect();
         }
         _ => Vec::new(),
     };
@@ -75,8 +75,8 @@ impl Schema {
         let mut tables = BTreeSet::new();
         for (name, at) in listed(statement) {
             let exists = match kind {
-                Kind::Table => self.catalog.table(&name).is_ok_and(|own| own.sequence.is_none()),
-                Kind::Sequence => self.catalog.table(&name).is_ok_and(|own| own.sequence.is_some()),
+                Kind::Table => self.catalog.table(&name).is_ok_and(|table| table.sequence.is_none()),
+                Kind::Sequence => self.catalog.table(&name).is_ok_and(|table| table.sequence.is_some()),
                 Kind::Index => self.catalog.index(&name).is_ok(),
                 Kind::View => self.views.contains_key(&name),
                 Kind::Namespace => self.namespaces.contains(&name),
@@ -146,11 +146,11 @@ impl Schema {
         (source, node): (&Source, &SyntaxNode),
         effects: &mut Vec<Effect>,
     ) -> Result<(), StatementError> {
-        let owned = self.catalog.tables().filter(|own| {
-            let owner = own.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
+        let owned = self.catalog.tables().filter(|table| {
+            let owner = table.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
             owner.is_some_and(|(table, _)| names.contains(table))
         });
-        let owned: Vec<String> = owned.map(|own| own.name.clone()).collect();
+        let owned: Vec<String> = owned.map(|table| table.name.clone()).collect();
         names.extend(owned);
         let at = |error: SqlError| source.error_at(node.text_range().start().into(), error);
         for name in &names {
@@ -168,16 +168,16 @@ impl Schema {
                 }
                 let mut changed =
                     Table::clone(self.catalog.table(&other).map_err(|e| refused(source, node, &e))?);
-                changed.foreign_keys.retain(|own| own.name != key);
+                changed.foreign_keys.retain(|foreign_key| foreign_key.name != key);
                 let changed =
                     self.catalog.redefine(&other, changed).map_err(|e| refused(source, node, &e))?;
                 effects.push(Effect::Redefine(changed));
             }
             let dropped = self.catalog.table(name).map_err(|error| refused(source, node, &error))?;
-            let user = self.catalog.tables().find(|own| {
+            let user = self.catalog.tables().find(|table| {
                 dropped.sequence.is_some()
-                    && !names.contains(&own.name)
-                    && self.draws_from(own, dropped.id, source)
+                    && !names.contains(&table.name)
+                    && self.draws_from(table, dropped.id, source)
             });
             if let Some(user) = user {
                 let message =
@@ -202,7 +202,7 @@ impl Schema {
         let columns = (0..table.columns.len()).filter(|column| table.columns[*column].default.is_some());
         columns.into_iter().any(|column| {
             let default = Binder::new(self, source).bind_default(table, column, source.file.syntax());
-            default.is_ok_and(|own| sequences_in(&own).contains(&sequence))
+            default.is_ok_and(|expression| sequences_in(&expression).contains(&sequence))
         })
     }
 
@@ -270,11 +270,11 @@ impl Schema {
             names.insert(user);
         }
         if restarts {
-            let owned = self.catalog.tables().filter(|own| {
-                let owner = own.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
+            let owned = self.catalog.tables().filter(|table| {
+                let owner = table.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
                 owner.is_some_and(|(table, _)| names.contains(table))
             });
-            let owned: Vec<String> = owned.map(|own| own.name.clone()).collect();
+            let owned: Vec<String> = owned.map(|table| table.name.clone()).collect();
             names.extend(owned);
         }
         let mut effects = Vec::new();

@@ -62,18 +62,18 @@ impl Schema {
                 },
                 Subject::Routine(name) => routine_oid(self.procedure(name)?),
                 Subject::Namespace(name) => {
-                    self.namespace_names().into_iter().find(|(_, own)| own == name)?.0
+                    self.namespace_names().into_iter().find(|(_, namespace)| namespace == name)?.0
                 }
                 Subject::Type(name) => self.catalog().enumeration(name)?.definition().oid.into(),
                 _ => return None,
             })
         };
-        let wanted = |own: &Subject| match kind {
-            AclKind::Table | AclKind::Sequence | AclKind::Column => matches!(own, Subject::Relation(_)),
-            _ => self.acl_kind(own) == Some(kind),
+        let wanted = |subject: &Subject| match kind {
+            AclKind::Table | AclKind::Sequence | AclKind::Column => matches!(subject, Subject::Relation(_)),
+            _ => self.acl_kind(subject) == Some(kind),
         };
         let all = self.owned_subjects().into_iter().filter(wanted);
-        let mut found: Vec<_> = all.filter_map(|own| Some((number(&own)?, own))).collect();
+        let mut found: Vec<_> = all.filter_map(|object| Some((number(&object)?, object))).collect();
         if kind == AclKind::Database {
             found.push((5, Subject::Database));
         }
@@ -93,7 +93,7 @@ impl Schema {
         };
         let exists = match &subject {
             Subject::Relation(name) => self.relation_exists(name),
-            own => self.has_subject(own),
+            found => self.has_subject(found),
         };
         exists.then_some(subject)
     }
@@ -109,7 +109,7 @@ impl Schema {
             asked.iter().any(|(privilege, grants)| if *grants { options } else { all } & privilege != 0)
         };
         let Subject::Relation(relation) = subject else { return on(subject) };
-        let mut columns = self.rights.acls.keys().filter(|own| own.owner() == Some(relation));
+        let mut columns = self.rights.acls.keys().filter(|candidate| candidate.owner() == Some(relation));
         on(subject) || any_column && columns.any(on)
     }
 }
@@ -149,7 +149,7 @@ impl Binder<'_> {
                 Some(plain) => (plain, true),
                 None => (upper.as_str(), false),
             };
-            let known = privilege_of(plain).filter(|own| own & kind.all() != 0);
+            let known = privilege_of(plain).filter(|privileges| privileges & kind.all() != 0);
             let Some(privilege) = known else {
                 let message = format!("unrecognized privilege type: \"{}\"", word.trim());
                 return Err(self.error(node, SqlError::new("22023", message)));
@@ -328,7 +328,7 @@ impl Binder<'_> {
             let branch = |(letter, items): (&str, Vec<String>)| {
                 let operands = Box::new([kind.clone(), Expression::text(letter)]);
                 let (operator, class) = (CompareOperator::Equal, CompareClass::Bytes);
-                let items = items.iter().map(|own| Expression::text(own)).collect();
+                let items = items.iter().map(|item| Expression::text(item)).collect();
                 (Expression::Compare { operator, class, operands }, Expression::Array(items))
             };
             let branches = self.schema.acl_defaults(id).into_iter().map(branch).collect();

@@ -224,7 +224,7 @@ impl Routine {
     }
 
     fn returns_trigger(&self) -> bool {
-        let ty = self.result.as_ref().and_then(|own| own.func_type());
+        let ty = self.result.as_ref().and_then(|result| result.func_type());
         ty.is_some_and(|ty| ty.syntax().text().to_string().eq_ignore_ascii_case("trigger"))
     }
 
@@ -306,7 +306,7 @@ impl Routine {
             let variable = Variable { register, ty: parameter.ty, constant: false };
             binder.declare(format!("${}", position + 1), Name::Variable(variable));
             if !parameter.name.is_empty() {
-                if parameters[..position].iter().any(|own| own.name == parameter.name) {
+                if parameters[..position].iter().any(|earlier| earlier.name == parameter.name) {
                     let message = format!("parameter name \"{}\" used more than once", parameter.name);
                     return Err(binder.error(&self.node, SqlError::new("42P13", message)));
                 }
@@ -357,7 +357,9 @@ impl Routine {
         let outputs: Vec<_> = outputs_of(parameters).collect();
         if !outputs.is_empty() {
             binder.returned = outputs.iter().map(|(register, _)| *register).collect();
-            binder.returns = Some(outputs.into_iter().map(|(_, own)| (own.name.clone(), own.ty)).collect());
+            binder.returns = Some(
+                outputs.into_iter().map(|(_, parameter)| (parameter.name.clone(), parameter.ty)).collect(),
+            );
             return Ok(());
         }
         let path = match ty {
@@ -410,11 +412,11 @@ impl Routine {
             self.bind_rows(binder, &ty, parameters)?;
             return Ok(None);
         }
-        let own = without_limits(binder.bind_function_type(&ty)?);
+        let declared = without_limits(binder.bind_function_type(&ty)?);
         let mut outputs = outputs_of(parameters);
         match (outputs.next(), outputs.next()) {
-            (None, _) => Ok(Some((binder.new_register(own), own))),
-            (Some((register, only)), None) if only.ty == own => Ok(Some((register, own))),
+            (None, _) => Ok(Some((binder.new_register(declared), declared))),
+            (Some((register, only)), None) if only.ty == declared => Ok(Some((register, declared))),
             (Some((_, only)), None) => {
                 let message = format!("function result type must be {} because of OUT parameters", only.ty);
                 Err(binder.error(ty.syntax(), SqlError::new("42P13", message)))
@@ -444,13 +446,13 @@ impl Routine {
             [(register, only)] => Ok(Some((*register, only.ty))),
             _ => {
                 binder.returned = outputs.iter().map(|(register, _)| *register).collect();
-                let columns = outputs.iter().enumerate().map(|(position, (_, own))| {
-                    let name = if own.name.is_empty() {
+                let columns = outputs.iter().enumerate().map(|(position, (_, parameter))| {
+                    let name = if parameter.name.is_empty() {
                         format!("column{}", position + 1)
                     } else {
-                        own.name.clone()
+                        parameter.name.clone()
                     };
-                    (name, own.ty)
+                    (name, parameter.ty)
                 });
                 binder.returns = Some(columns.collect());
                 binder.row_label = Some(binder.new_label());
@@ -470,8 +472,8 @@ impl Routine {
                     }
                 }
                 // There is one schema, so the path of schemas changes nothing.
-                ast::FuncOption::SetFuncOption(own)
-                    if own.syntax().text().to_string().to_lowercase().contains("search_path") => {}
+                ast::FuncOption::SetFuncOption(option)
+                    if option.syntax().text().to_string().to_lowercase().contains("search_path") => {}
                 ast::FuncOption::SetFuncOption(_)
                 | ast::FuncOption::WindowFuncOption(_)
                 | ast::FuncOption::TransformFuncOption(_) => {
@@ -495,13 +497,13 @@ impl RoutineBody {
 
 /// Returns the OUT and INOUT parameters, with their registers.
 fn outputs_of(parameters: &[Parameter]) -> impl Iterator<Item = (Register, &Parameter)> {
-    let outputs = parameters.iter().enumerate().filter(|(_, own)| own.is_output());
-    outputs.map(|(position, own)| (Register(position as u32), own))
+    let outputs = parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_output());
+    outputs.map(|(position, parameter)| (Register(position as u32), parameter))
 }
 
 /// Returns the statement that ends a strict routine if an argument is NULL.
 fn end_at_null(parameters: &[Parameter]) -> Statement {
-    let inputs = parameters.iter().enumerate().filter(|(_, own)| own.is_input());
+    let inputs = parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_input());
     let is_null =
         |(position, _)| Expression::IsNull(Box::new(Expression::Register(Register(position as u32))));
     let condition = Expression::any(inputs.map(is_null).collect());

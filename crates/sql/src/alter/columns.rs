@@ -14,7 +14,9 @@ impl Alteration<'_> {
     pub(super) fn add_column(&mut self, add: &ast::AddColumn) -> Result<(), StatementError> {
         let node = add.syntax();
         let name = self.builder.binder.part(add.column_name(), node)?.text();
-        if add.if_not_exists().is_some() && self.builder.table.columns.iter().any(|own| own.name == name) {
+        if add.if_not_exists().is_some()
+            && self.builder.table.columns.iter().any(|column| column.name == name)
+        {
             return Ok(());
         }
         let position = self.builder.add_column(name, add.ty(), node)?;
@@ -41,10 +43,10 @@ impl Alteration<'_> {
     ) -> Result<(), StatementError> {
         let name = self.builder.table.columns[position].name.clone();
         self.builder.table.foreign_keys.retain(|key| !key.columns.contains(&position));
-        let uses = |own: &NewIndex| {
-            let condition = own.details.condition.as_ref();
-            own.columns.contains(&position)
-                || own.details.included.contains(&position)
+        let uses = |index: &NewIndex| {
+            let condition = index.details.condition.as_ref();
+            index.columns.contains(&position)
+                || index.details.included.contains(&position)
                 || condition.is_some_and(|text| kept_text::mentions(text, &name))
         };
         while let Some(index) = self.builder.table.indexes.iter().position(uses) {
@@ -52,10 +54,11 @@ impl Alteration<'_> {
         }
         // An index on an expression is dropped with a column that the expression reads.
         let columns = &self.builder.table.columns;
-        let reads = |own: &Column| own.default.as_ref().is_some_and(|text| kept_text::mentions(text, &name));
+        let reads =
+            |column: &Column| column.default.as_ref().is_some_and(|text| kept_text::mentions(text, &name));
         let gone: Vec<usize> =
             (0..columns.len()).filter(|own| columns[*own].hidden && reads(&columns[*own])).collect();
-        self.builder.table.indexes.retain(|own| own.columns.iter().all(|column| !gone.contains(column)));
+        self.builder.table.indexes.retain(|index| index.columns.iter().all(|column| !gone.contains(column)));
         for column in remove_unused(&mut self.builder.table) {
             self.origins.remove(column);
         }
@@ -73,7 +76,8 @@ impl Alteration<'_> {
             }
             self.drop_column(user, cascades, drops_references, node)?;
         }
-        let position = self.builder.table.columns.iter().position(|own| own.name == name).unwrap_or(position);
+        let position =
+            self.builder.table.columns.iter().position(|column| column.name == name).unwrap_or(position);
         let table = &mut self.builder.table;
         table.checks.retain(|(_, text)| !kept_text::mentions(text, &name));
         table.remove_column(position);
@@ -87,7 +91,7 @@ impl Alteration<'_> {
         let node = alter.syntax();
         let position = self.column(alter.column_name_ref(), node)?;
         let primary = self.builder.table.indexes.first().filter(|_| !self.builder.primary_is_gone);
-        let is_key = primary.is_some_and(|own| own.columns.contains(&position));
+        let is_key = primary.is_some_and(|key| key.columns.contains(&position));
         match self.builder.binder.part(alter.option(), node)? {
             Option_::SetDefault(set) => {
                 self.refuse_generated(position, node)?;
@@ -147,10 +151,10 @@ impl Alteration<'_> {
         let node = set.syntax();
         let ty = self.builder.binder.part(set.ty(), node)?;
         let ty = self.builder.binder.bind_type(&ty)?;
-        let Origin::Old(own) = self.origins[position] else {
+        let Origin::Old(old_position) = self.origins[position] else {
             return Err(self.builder.binder.unsupported(node, "changing a type twice"));
         };
-        if !self.users_of(|columns| columns.contains(&own)).is_empty() || self.is_foreign(position) {
+        if !self.users_of(|columns| columns.contains(&old_position)).is_empty() || self.is_foreign(position) {
             let what = "changing the type of a column of a foreign key";
             return Err(self.builder.binder.unsupported(node, what));
         }
@@ -168,7 +172,8 @@ impl Alteration<'_> {
             return Err(self.builder.binder.error(node, error));
         }
         self.builder.table.columns[position].ty = ty;
-        self.origins[position] = Origin::Converted(own, set.using_expr().and_then(|own| own.expr()));
+        self.origins[position] =
+            Origin::Converted(old_position, set.using_expr().and_then(|using| using.expr()));
         self.rebuilds = true;
         Ok(())
     }
@@ -194,7 +199,7 @@ impl Alteration<'_> {
     fn generated_from(&self, name: &str) -> Option<usize> {
         let uses = |text: &String| kept_text::mentions(text, name);
         let mut columns = self.builder.table.columns.iter();
-        columns.position(|own| own.generated && own.default.as_ref().is_some_and(uses))
+        columns.position(|column| column.generated && column.default.as_ref().is_some_and(uses))
     }
 
     fn refuse_generated(&self, position: usize, node: &SyntaxNode) -> Result<(), StatementError> {
@@ -218,16 +223,16 @@ impl Alteration<'_> {
         new: String,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        if self.builder.table.columns.iter().any(|own| own.name == new) {
+        if self.builder.table.columns.iter().any(|column| column.name == new) {
             let message =
                 format!("column \"{new}\" of relation \"{}\" already exists", self.builder.table.name);
             return self.error(node, "42701", message);
         }
         let table = &mut self.builder.table;
         let old = std::mem::replace(&mut table.columns[position].name, new.clone());
-        let conditions = table.triggers.iter_mut().filter_map(|own| own.condition.as_mut());
-        let of_indexes = table.indexes.iter_mut().filter_map(|own| own.details.condition.as_mut());
-        let generated = table.columns.iter_mut().filter(|own| own.generated);
+        let conditions = table.triggers.iter_mut().filter_map(|trigger| trigger.condition.as_mut());
+        let of_indexes = table.indexes.iter_mut().filter_map(|index| index.details.condition.as_mut());
+        let generated = table.columns.iter_mut().filter(|column| column.generated);
         let generated = generated.flat_map(|own| {
             // The hidden column of a partial index has the name of the column whose values it holds.
             let is_part = own.hidden && own.name == quoted(&old);
@@ -241,7 +246,7 @@ impl Alteration<'_> {
         for text in table.checks.iter_mut().map(|(_, text)| text).chain(conditions) {
             *text = kept_text::renamed(text, &old, &new);
         }
-        for column in table.triggers.iter_mut().flat_map(|own| &mut own.columns) {
+        for column in table.triggers.iter_mut().flat_map(|trigger| &mut trigger.columns) {
             if *column == old {
                 column.clone_from(&new);
             }
