@@ -56,7 +56,9 @@ pub(crate) fn between_in(expression: &ast::Expr) -> Option<ast::BetweenExpr> {
 /// Returns whether the ends of a BETWEEN may come in either order.
 pub(crate) fn is_symmetric(between: &ast::BetweenExpr) -> bool {
     let symmetry = between.between_symmetry();
-    symmetry.is_some_and(|own| own.syntax().text().to_string().eq_ignore_ascii_case("symmetric"))
+    symmetry.is_some_and(|symmetry_clause| {
+        symmetry_clause.syntax().text().to_string().eq_ignore_ascii_case("symmetric")
+    })
 }
 
 impl Binder<'_> {
@@ -84,7 +86,7 @@ impl Binder<'_> {
         }
         let (symbol, mut operands) = self.part(stronger(expression), node)?;
         let last = self.part(operands.pop(), node)?;
-        let mut bound = operands.iter().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
+        let mut bound = operands.iter().map(|operand| self.bind(operand)).collect::<Result<Vec<_>, _>>()?;
         bound.push(self.target_of_between(&last)?);
         match (symbol.as_str(), bound.len()) {
             ("+", 1) => Ok(bound.remove(0)),
@@ -131,8 +133,8 @@ impl Binder<'_> {
 /// Returns whether an expression is an operator that binds weaker than BETWEEN.
 fn binds_weaker(expression: &ast::Expr) -> bool {
     use ast::BinOp;
-    let ast::Expr::BinExpr(own) = expression else { return false };
-    own.op().is_some_and(|operator| {
+    let ast::Expr::BinExpr(binary) = expression else { return false };
+    binary.op().is_some_and(|operator| {
         comparison_operator(&operator).is_some()
             || matches!(operator, BinOp::And(_) | BinOp::Or(_) | BinOp::Is(_) | BinOp::IsNot(_))
     })

@@ -29,7 +29,7 @@ impl Binder<'_> {
             return Ok(Some(construct));
         }
         let entries = built_ins_named(name).iter().copied();
-        let entries: Vec<&BuiltIn> = entries.filter(|own| own.takes(arguments.len())).collect();
+        let entries: Vec<&BuiltIn> = entries.filter(|entry| entry.takes(arguments.len())).collect();
         let Some(first) = entries.first() else { return self.cast_call(name, arguments, node) };
         match first.form {
             Form::Session => return self.session_function(name, &arguments, node).map(Some),
@@ -73,7 +73,7 @@ impl Binder<'_> {
         let types: Vec<_> = arguments.iter().map(Typed::known_type).collect();
         match resolve(entries, &types) {
             Resolved::One(position) => Ok(entries[position]),
-            Resolved::None if entries.iter().any(|own| would_nest(own, &types)) => {
+            Resolved::None if entries.iter().any(|entry| would_nest(entry, &types)) => {
                 Err(self.unsupported(node, "an array of arrays"))
             }
             Resolved::None => Err(self.no_function(name, arguments, node)),
@@ -142,14 +142,16 @@ impl Binder<'_> {
                 // The result has the type that the operator takes.
                 let ty = self.compared_type(value, other, node)?;
                 let value = match value {
-                    Typed::Known(_, own) if *own == ty => value.clone(),
+                    Typed::Known(_, known) if *known == ty => value.clone(),
                     _ => Typed::Known(self.coerce(value.clone(), ty, CastContext::Implicit, node)?, ty),
                 };
-                let Typed::Known(own, _) = value.clone() else { unreachable!("the value is converted") };
+                let Typed::Known(converted, _) = value.clone() else {
+                    unreachable!("the value is converted")
+                };
                 let (class, operands) = self.comparable(value, other.clone(), node)?;
                 let equal = Expression::Compare { operator: CompareOperator::Equal, class, operands };
                 let branches = vec![(equal, Expression::NULL)];
-                Typed::Known(Expression::Case { branches, otherwise: Box::new(own) }, ty)
+                Typed::Known(Expression::Case { branches, otherwise: Box::new(converted) }, ty)
             }
             ("greatest" | "least", [_, ..]) => {
                 let (items, ty) = self.unify(&name.to_uppercase(), arguments.to_vec(), node)?;
@@ -311,8 +313,8 @@ impl Binder<'_> {
         let mut arguments = arguments.into_iter();
         let mut sequence = |binder: &mut Self, privileges| {
             let id = binder.sequence_of(arguments.next().unwrap_or(Typed::Null), node)?;
-            if let Some(own) = binder.schema.catalog().tables().find(|own| own.id == id) {
-                binder.need_object(&own.name, privileges);
+            if let Some(table) = binder.schema.catalog().tables().find(|table| table.id == id) {
+                binder.need_object(&table.name, privileges);
             }
             Ok::<_, StatementError>(id)
         };

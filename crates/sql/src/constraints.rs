@@ -44,7 +44,7 @@ impl Binder<'_> {
         let mut calls = false;
         let bind = |binder: &mut Binder<'_>| {
             let ((), applied) = binder.applying(bind)?;
-            calls = applied.iter().any(|own| matches!(own, Applied::Call { .. }));
+            calls = applied.iter().any(|call| matches!(call, Applied::Call { .. }));
             binder.refuse_subqueries(&applied, what, node)
         };
         if self.depends_on_call(table, node, what, bind)? {
@@ -133,8 +133,9 @@ impl Binder<'_> {
             })?;
             let mut follows = set.is_none_or(|set| set.contains(&position));
             value.walk(&mut |part| {
-                let register = Self::register_of(part).and_then(|own| own.0.checked_sub(registers.0));
-                follows |= register.is_some_and(|own| set.is_some_and(|set| set.contains(&(own as usize))));
+                let register = Self::register_of(part).and_then(|offset| offset.0.checked_sub(registers.0));
+                follows |=
+                    register.is_some_and(|column| set.is_some_and(|set| set.contains(&(column as usize))));
             });
             if follows {
                 generated.push((position, value));
@@ -189,7 +190,7 @@ impl Binder<'_> {
         context: &str,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        match applied.iter().all(|own| matches!(own, Applied::Call { .. })) {
+        match applied.iter().all(|call| matches!(call, Applied::Call { .. })) {
             true => Ok(()),
             false => {
                 Err(self.error(node, SqlError::new("0A000", format!("cannot use subquery in {context}"))))

@@ -63,9 +63,9 @@ impl Schema {
         if !["stdin", "stdout"].iter().any(|stream| target.ends_with(stream)) {
             let error =
                 SqlError::new("0A000", "COPY with a file or a program on the server is not supported");
-            return Err(at(
-                error.with_hint("COPY FROM STDIN and TO STDOUT; psql's \\copy reads and writes files.")
-            ));
+            return Err(at(error.with_hint(
+                "Use COPY FROM STDIN or COPY TO STDOUT, or psql's \\copy for files of the client.",
+            )));
         }
         if let Some(clause) = copy.where_clause() {
             return Err(unsupported(source, clause.syntax(), "COPY … WHERE"));

@@ -365,15 +365,15 @@ impl Binder<'_> {
 
     fn before_escape(&mut self, pattern: &ast::Expr) -> Result<Typed, StatementError> {
         let node = pattern.syntax();
-        if let ast::Expr::BinExpr(own) = pattern
-            && matches!(own.op(), Some(ast::BinOp::Escape(_)))
+        if let ast::Expr::BinExpr(binary) = pattern
+            && matches!(binary.op(), Some(ast::BinOp::Escape(_)))
         {
-            let inner = self.part(own.lhs(), node)?;
+            let inner = self.part(binary.lhs(), node)?;
             return self.bind(&inner);
         }
         let (symbol, mut operands) = self.part(stronger(pattern), node)?;
         let last = self.part(operands.pop(), node)?;
-        let mut bound = operands.iter().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
+        let mut bound = operands.iter().map(|operand| self.bind(operand)).collect::<Result<Vec<_>, _>>()?;
         bound.push(self.before_escape(&last)?);
         self.operator(&symbol, bound, node)
     }
@@ -409,7 +409,7 @@ impl Binder<'_> {
             // A sequence name stays a literal, because functions of sequences require one.
             let is_sequence = |name: &String| {
                 let plain = name.strip_prefix("public.").unwrap_or(name).replace('"', "");
-                self.schema.catalog().table(&plain).is_ok_and(|own| own.sequence.is_some())
+                self.schema.catalog().table(&plain).is_ok_and(|table| table.sequence.is_some())
             };
             if matches!(&operand, Typed::Literal(name) if is_sequence(name)) {
                 return Ok(operand);
@@ -452,7 +452,8 @@ impl Binder<'_> {
         };
         let value = self.coerce(operand, ty, CastContext::Explicit, node)?;
         // A cast column of the catalogs is described by the type of the cast.
-        let is_described = Self::register_of(&value).is_some_and(|own| self.origins.has_catalog_type(own));
+        let is_described =
+            Self::register_of(&value).is_some_and(|register| self.origins.has_catalog_type(register));
         Ok(Typed::Known(
             match is_described {
                 true => Expression::Cast { cast: Cast::Same, operand: Box::new(value) },
@@ -499,7 +500,9 @@ impl Binder<'_> {
 /// Returns the ESCAPE that a pattern ends with: it stands last in operands of stronger operators.
 fn escape_in(pattern: &ast::Expr) -> Option<ast::BinExpr> {
     match pattern {
-        ast::Expr::BinExpr(own) if matches!(own.op(), Some(ast::BinOp::Escape(_))) => Some(own.clone()),
+        ast::Expr::BinExpr(binary) if matches!(binary.op(), Some(ast::BinOp::Escape(_))) => {
+            Some(binary.clone())
+        }
         other => escape_in(stronger(other)?.1.last()?),
     }
 }

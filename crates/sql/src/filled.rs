@@ -110,10 +110,10 @@ impl Schema {
         node: &SyntaxNode,
     ) -> Result<Filled, StatementError> {
         let QueryTable { persistence, path, names, query, text } = made;
-        if let Some(own) = persistence
-            && !matches!(own, ast::Persistence::Unlogged(_))
+        if let Some(clause) = persistence
+            && !matches!(clause, ast::Persistence::Unlogged(_))
         {
-            return Err(binder.unsupported(own.syntax(), "a temporary table"));
+            return Err(binder.unsupported(clause.syntax(), "a temporary table"));
         }
         let path = binder.part(path.clone(), node)?;
         let name = quoted_path(&made_name(binder, &path)?);

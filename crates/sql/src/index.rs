@@ -135,7 +135,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn column(&self, name: &ast::NameRef) -> Result<usize, StatementError> {
         let column = name.text();
-        let position = self.table.visible().iter().position(|own| own.name == column);
+        let position = self.table.visible().iter().position(|known| known.name == column);
         position.ok_or_else(|| {
             let message = format!("column \"{column}\" does not exist");
             self.binder.error(name.syntax(), SqlError::new("42703", message))
@@ -186,8 +186,8 @@ impl Reader<'_> {
         let condition = self.details.condition.clone();
         let in_some_rows = |condition: String, text: &str| format!("CASE WHEN {condition} THEN {text} END");
         let (column, name) = match &expression {
-            ast::Expr::NameRef(own) => {
-                let (position, name) = (self.column(own)?, own.text());
+            ast::Expr::NameRef(name_ref) => {
+                let (position, name) = (self.column(name_ref)?, name_ref.text());
                 let column = match condition.filter(|_| first && self.unique) {
                     Some(condition) => {
                         let (text, ty) = (quoted(&name), self.table.columns[position].ty);
@@ -224,7 +224,8 @@ impl Reader<'_> {
 
     /// Returns the position of the hidden column with an expression, which is added if the table has none.
     fn hide(&mut self, name: String, text: String, ty: Type) -> usize {
-        let is_meant = |own: &Column| own.hidden && own.default.as_ref() == Some(&text) && own.name == name;
+        let is_meant =
+            |column: &Column| column.hidden && column.default.as_ref() == Some(&text) && column.name == name;
         if let Some(known) = self.table.columns.iter().position(is_meant) {
             return known;
         }
@@ -286,8 +287,9 @@ impl Schema {
         let mut changed = Table::clone(table);
         let new = made_name(&Binder::new(self, source), &new)?;
         changed.indexes[position].name = in_schema_of(&name, new);
-        let own = changed.name.clone();
-        let changed = self.catalog.redefine(&own, changed).map_err(|error| refused(source, node, &error))?;
+        let table_name = changed.name.clone();
+        let changed =
+            self.catalog.redefine(&table_name, changed).map_err(|error| refused(source, node, &error))?;
         let after = Subject::Relation(changed.indexes[position].name.clone());
         self.rename_subject(&Subject::Relation(name), after);
         self.recompile(source, node)?;

@@ -12,7 +12,7 @@ use squawk_syntax::ast::{self, AstNode};
 /// Returns whether a function takes rows as JSON.
 fn takes_rows(name: &str) -> bool {
     matches!(name, "row_to_json" | "to_json" | "to_jsonb")
-        || built_ins_named(name).iter().any(|own| own.arguments.contains(&Kind::AnyAsJson))
+        || built_ins_named(name).iter().any(|built_in| built_in.arguments.contains(&Kind::AnyAsJson))
 }
 
 impl Binder<'_> {
@@ -37,14 +37,15 @@ impl Binder<'_> {
     pub(crate) fn whole_row(&mut self, expression: &ast::Expr) -> Result<Option<Typed>, StatementError> {
         let ast::Expr::NameRef(name) = expression else { return Ok(None) };
         let (node, text) = (expression.syntax(), name.text());
-        let is_absent = |own: &crate::binder::TriggerFrame| own.absent.contains(&text.as_str());
+        let is_absent = |frame: &crate::binder::TriggerFrame| frame.absent.contains(&text.as_str());
         if self.trigger.as_ref().is_some_and(is_absent) {
             return Ok(Some(Typed::Known(Expression::NULL, ScalarType::Json.into())));
         }
         if let Some(record) = self.record_of(expression) {
-            let value =
-                |own: crate::binder::Variable| Typed::Known(Expression::Register(own.register), own.ty);
-            let members = record.into_iter().map(|(name, own)| (name, value(own)));
+            let value = |variable: crate::binder::Variable| {
+                Typed::Known(Expression::Register(variable.register), variable.ty)
+            };
+            let members = record.into_iter().map(|(name, variable)| (name, value(variable)));
             return self.row_as_json(members.collect(), node).map(Some);
         }
         let is_column = self.find_column(None, &text, node)?.is_some();
@@ -52,11 +53,11 @@ impl Binder<'_> {
             return Ok(None);
         }
         let select = node.ancestors().find_map(ast::Select::cast);
-        let from = select.and_then(|own| own.from_clause());
+        let from = select.and_then(|clause| clause.from_clause());
         let tokens = from.iter().flat_map(|from| from.syntax().descendants_with_tokens());
         let is_outer =
             |kind| matches!(kind, SyntaxKind::LEFT_KW | SyntaxKind::RIGHT_KW | SyntaxKind::FULL_KW);
-        if tokens.into_iter().any(|own| is_outer(own.kind())) {
+        if tokens.into_iter().any(|token| is_outer(token.kind())) {
             return Err(self.unsupported(node, "a whole row of an outer join"));
         }
         let columns = self.star(Some(&text), node)?;
@@ -122,8 +123,8 @@ impl Binder<'_> {
             && self.origins.is_vector(register)
         {
             let one = Typed::Known(Expression::Constant(Datum::Int(1)), ScalarType::Integer.into());
-            let own = Typed::Known(subscript, ScalarType::Integer.into());
-            subscript = match self.operator("+", vec![own, one], node)? {
+            let index_value = Typed::Known(subscript, ScalarType::Integer.into());
+            subscript = match self.operator("+", vec![index_value, one], node)? {
                 Typed::Known(next, _) => next,
                 _ => unreachable!("a sum has a type"),
             };
@@ -146,8 +147,9 @@ impl Binder<'_> {
         let node = subscript.syntax();
         let step = self.bind(subscript)?;
         let is_usable = step.known_type().is_none_or(|ty| {
-            ty.scalar()
-                .is_some_and(|own| own.is_text() || matches!(own, ScalarType::Integer | ScalarType::SmallInt))
+            ty.scalar().is_some_and(|scalar| {
+                scalar.is_text() || matches!(scalar, ScalarType::Integer | ScalarType::SmallInt)
+            })
         });
         if !is_usable {
             let message = format!("subscript type {} is not supported", step.shown_type());

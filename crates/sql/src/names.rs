@@ -110,7 +110,7 @@ impl Binder<'_> {
             }
             _ => self.labelled_variable(&base, &name),
         };
-        let is_scope = self.scopes.iter().any(|(own, _)| own.as_deref() == Some(&base));
+        let is_scope = self.scopes.iter().any(|(label, _)| label.as_deref() == Some(&base));
         if variable.is_none() && self.name(&base).is_none() && !is_scope {
             let message = format!("missing FROM-clause entry for table \"{base}\"");
             return Err(self.error(node, SqlError::new("42P01", message)));

@@ -50,7 +50,7 @@ impl Work {
             Self::Operation(kind) => vec![kind],
             Self::Inserts(kinds) => kinds.iter_mut().collect(),
             Self::Repeat(kinds) => kinds.iter_mut().collect(),
-            Self::Triggered(own) => own.kinds().collect(),
+            Self::Triggered(triggered) => triggered.kinds().collect(),
         }
     }
 }
@@ -106,7 +106,7 @@ impl Binder<'_> {
     /// Returns the channel and the payload of a NOTIFY.
     pub(crate) fn notified(&self, notify: &ast::Notify) -> Result<(String, String), StatementError> {
         let channel = self.part(notify.channel_ref(), notify.syntax())?;
-        let payload = notify.literal().map(|own| self.string_of(&own)).transpose()?.flatten();
+        let payload = notify.literal().map(|literal| self.string_of(&literal)).transpose()?.flatten();
         Ok((ast::normalize_name_node(channel.syntax()), payload.unwrap_or_default()))
     }
 
@@ -179,7 +179,7 @@ impl Binder<'_> {
                 let body = vec![Statement::Execute(self.operation(insert, node))];
                 vec![Statement::ForRows { label, operation, body }]
             }
-            Work::Triggered(own) => own.statements(self, node),
+            Work::Triggered(triggered) => triggered.statements(self, node),
             Work::Query(query) => {
                 let target = QueryTarget::Statement { outputs, strict };
                 vec![Statement::Query(self.query(query, target, node))]
@@ -367,12 +367,16 @@ impl Binder<'_> {
 }
 
 /// Returns an operation with outputs.
-fn with_outputs(mut kind: OperationKind, own: Vec<(Register, Expression)>, is_strict: bool) -> OperationKind {
+fn with_outputs(
+    mut kind: OperationKind,
+    values: Vec<(Register, Expression)>,
+    is_strict: bool,
+) -> OperationKind {
     match &mut kind {
-        OperationKind::Select(Select { outputs, strict, .. }) => (*outputs, *strict) = (own, is_strict),
+        OperationKind::Select(Select { outputs, strict, .. }) => (*outputs, *strict) = (values, is_strict),
         OperationKind::Insert { returning, .. }
         | OperationKind::Update { returning, .. }
-        | OperationKind::Delete { returning, .. } => *returning = own,
+        | OperationKind::Delete { returning, .. } => *returning = values,
     }
     kind
 }

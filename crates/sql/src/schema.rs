@@ -116,7 +116,7 @@ impl Schema {
     /// has changed nothing. Versions of procedures may differ.
     pub fn defines_the_same_as(&self, other: &Self) -> bool {
         let routines =
-            |own: &Self| own.procedures.values().map(|one| Arc::clone(&one.source)).collect::<Vec<_>>();
+            |schema: &Self| schema.procedures.values().map(|one| Arc::clone(&one.source)).collect::<Vec<_>>();
         self.catalog == other.catalog
             && self.views == other.views
             && self.namespaces == other.namespaces
@@ -262,8 +262,8 @@ impl Schema {
             ast::Stmt::Insert(_) | ast::Stmt::Update(_) | ast::Stmt::Delete(_) | ast::Stmt::Call(_) => {
                 Ok(Effect::Run(self.script_statement(statement, source)?))
             }
-            ast::Stmt::Do(own) => {
-                let Some(body) = own.body() else { return Err(unsupported(source, node, "this block")) };
+            ast::Stmt::Do(block) => {
+                let Some(body) = block.body() else { return Err(unsupported(source, node, "this block")) };
                 let text = source.text_of(body.syntax());
                 Ok(Effect::Run(Arc::new(self.block(text, source, node)?)))
             }
@@ -512,7 +512,8 @@ impl Schema {
         }
         let user = self.catalog.tables().find_map(|table| Some((table, uses(table, &name)?)));
         if let (Some((table, what)), Some(removed)) = (user, removed) {
-            let types: Vec<String> = removed.inputs().map(|(_, own)| own.ty.to_string()).collect();
+            let types: Vec<String> =
+                removed.inputs().map(|(_, parameter)| parameter.ty.to_string()).collect();
             let function = format!("function {name}({})", types.join(", "));
             let message = format!("cannot drop {function} because other objects depend on it");
             let detail = format!("{what} of table {} depends on {function}", table.name);
@@ -530,7 +531,11 @@ impl Schema {
     /// their texts, because a name without an object may be the name of a system function.
     pub(crate) fn is_mentioned(&self, name: &str) -> bool {
         let short = name.rsplit('.').next().unwrap_or_default().to_lowercase();
-        let texts = self.procedures.values().filter(|own| own.name != name).map(|own| &*own.source);
+        let texts = self
+            .procedures
+            .values()
+            .filter(|procedure| procedure.name != name)
+            .map(|procedure| &*procedure.source);
         let mut texts = texts.chain(self.views.values().map(|view| view.query.as_str()));
         texts.any(|text| text.to_lowercase().contains(&short))
     }
@@ -542,7 +547,8 @@ fn uses(table: &Table, function: &str) -> Option<String> {
     if let Some((name, _)) = table.checks.iter().find(|(_, text)| calls(text)) {
         return Some(format!("constraint {name}"));
     }
-    let fires = |own: &&Trigger| own.function == function || own.condition.as_deref().is_some_and(calls);
+    let fires =
+        |trigger: &&Trigger| trigger.function == function || trigger.condition.as_deref().is_some_and(calls);
     if let Some(trigger) = table.triggers.iter().find(fires) {
         return Some(format!("trigger {}", trigger.name));
     }

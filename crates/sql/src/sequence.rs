@@ -170,8 +170,8 @@ fn change_option(
 /// Checks the changed options of a sequence.
 ///
 /// # Errors
-/// `22023`: they contradict each other. `0A000`: fewer numbers are allowed than before, and the position is
-/// not known here.
+/// `22023`: the options contradict each other. `0A000`: the bounds become narrower, which is not supported
+/// because the last number is not known here.
 fn check_change(
     binder: &Binder<'_>,
     before: &Sequence,
@@ -213,7 +213,7 @@ pub(crate) fn sequence_name(
 }
 
 impl Schema {
-    /// Returns the sequence of ALTER SEQUENCE; `None` if it does not exist and need not.
+    /// Returns the sequence of ALTER SEQUENCE; `None` if it does not exist and IF EXISTS is given.
     fn altered_sequence(
         &self,
         alter: &ast::AlterSequence,
@@ -247,7 +247,7 @@ impl Schema {
         let Some(sequence) = &table.sequence else { return Ok(None) };
         let first = match restart.expr() {
             None => sequence.start,
-            with => number(&binder, with, node)?,
+            given => number(&binder, given, node)?,
         };
         let bound = match first {
             _ if first < sequence.least => Some(format!("less than MINVALUE ({})", sequence.least)),

@@ -82,9 +82,9 @@ impl Binder<'_> {
         if is_allowed {
             return self.coerce(value, ty, CastContext::Assignment, node);
         }
-        let own = value.shown_type();
+        let found = value.shown_type();
         let message = format!(
-            "subscripted assignment to \"{name}\" requires type {} but expression is of type {own}",
+            "subscripted assignment to \"{name}\" requires type {} but expression is of type {found}",
             ty.base()
         );
         let error = SqlError::new("42804", message);
@@ -94,9 +94,9 @@ impl Binder<'_> {
 
 /// Returns the expressions before and behind the colon of a slice.
 fn ends_of_slice(slice: &SyntaxNode) -> [Option<ast::Expr>; 2] {
-    let colons = slice.children_with_tokens().filter_map(|own| own.into_token());
-    let mut colons = colons.filter(|own: &SyntaxToken| own.kind() == SyntaxKind::COLON);
-    let colon = colons.next().map(|own| own.text_range().start());
+    let colons = slice.children_with_tokens().filter_map(|element| element.into_token());
+    let mut colons = colons.filter(|token: &SyntaxToken| token.kind() == SyntaxKind::COLON);
+    let colon = colons.next().map(|token| token.text_range().start());
     let mut ends = [None, None];
     for end in slice.children().filter_map(ast::Expr::cast) {
         let is_behind = colon.is_some_and(|colon| end.syntax().text_range().start() > colon);
