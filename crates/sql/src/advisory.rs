@@ -41,7 +41,8 @@ impl Schema {
         let Some(name) = called_name(&call).filter(|name| self.procedure(name).is_none()) else {
             return Ok(None);
         };
-        let Some((_, action, is_shared, of_transaction)) = FUNCTIONS.iter().find(|own| own.0 == name) else {
+        let Some((_, action, is_shared, of_transaction)) = FUNCTIONS.iter().find(|entry| entry.0 == name)
+        else {
             return Ok(None);
         };
         let mut binder = Binder::new(self, source);

@@ -304,8 +304,8 @@ impl<'a> Binder<'a> {
     /// Returns a parameter of a statement as a value. A parameter without a type gets the type `ty`.
     pub(crate) fn parameter_as(&self, position: usize, ty: Type) -> Typed {
         let mut parameters = self.parameters.borrow_mut();
-        let own = parameters[position].get_or_insert(without_limits(ty));
-        Typed::Known(Expression::Register(Register(position as u32)), *own)
+        let known = parameters[position].get_or_insert(without_limits(ty));
+        Typed::Known(Expression::Register(Register(position as u32)), *known)
     }
 
     /// Adds registers for all columns of a table. Returns the first one.
@@ -345,7 +345,8 @@ impl<'a> Binder<'a> {
 
     /// Returns a variable by the label of its block, or a parameter by the name of the routine.
     pub(crate) fn labelled_variable(&self, label: &str, name: &str) -> Option<Variable> {
-        let scope = self.scopes.iter().rev().find(|(own, _)| own.as_deref() == Some(label))?;
+        let scope =
+            self.scopes.iter().rev().find(|(scope_label, _)| scope_label.as_deref() == Some(label))?;
         match scope.1.get(name) {
             Some(Name::Variable(variable)) => Some(*variable),
             _ => None,

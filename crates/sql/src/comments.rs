@@ -169,9 +169,9 @@ impl Schema {
         column: impl Fn(&str) -> Option<String>,
         renames_constraint: bool,
     ) {
-        let lost = |one: &Table, other: &Table| {
-            let mut lost = constraint_names(one)
-                .filter(|constraint| constraint_names(other).all(|name| name != *constraint));
+        let lost = |first: &Table, second: &Table| {
+            let mut lost = constraint_names(first)
+                .filter(|constraint| constraint_names(second).all(|name| name != *constraint));
             lost.next().map(str::to_owned)
         };
         let renamed = lost(old, new).zip(lost(new, old)).filter(|_| renames_constraint);

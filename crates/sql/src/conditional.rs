@@ -20,8 +20,8 @@ impl Binder<'_> {
     ) -> Result<(T, Vec<Statement>), StatementError> {
         let outer = self.lifted.as_mut().map(std::mem::take);
         let bound = bind(self);
-        let own = std::mem::replace(&mut self.lifted, outer).unwrap_or_default();
-        Ok((bound?, own))
+        let statements = std::mem::replace(&mut self.lifted, outer).unwrap_or_default();
+        Ok((bound?, statements))
     }
 
     fn lift(&mut self, statements: impl IntoIterator<Item = Statement>) {
@@ -46,12 +46,12 @@ impl Binder<'_> {
             true => matches!(operator, ast::BinOp::And(_)),
             false => matches!(operator, ast::BinOp::Or(_)),
         };
-        let (mut operands, mut own) = (Vec::new(), binary.clone());
+        let (mut operands, mut chain) = (Vec::new(), binary.clone());
         loop {
-            operands.push(self.part(own.rhs(), own.syntax())?);
-            match self.part(own.lhs(), own.syntax())? {
+            operands.push(self.part(chain.rhs(), chain.syntax())?);
+            match self.part(chain.lhs(), chain.syntax())? {
                 ast::Expr::BinExpr(left) if left.op().is_some_and(|operator| continues(&operator)) => {
-                    own = left
+                    chain = left
                 }
                 first => {
                     operands.push(first);

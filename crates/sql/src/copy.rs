@@ -127,15 +127,15 @@ fn has_statement_triggers(table: &Table) -> bool {
 /// Returns the words of a list of options, each with whether it is in quotes.
 fn tokens(text: &str) -> Vec<(String, bool)> {
     let mut tokens = Vec::new();
-    let mut rest = text.trim_start();
-    while let Some(first) = rest.chars().next() {
+    let mut unread = text.trim_start();
+    while let Some(first) = unread.chars().next() {
         let mut escaped = false;
         let body = match first {
-            'E' | 'e' if rest[1..].starts_with('\'') => {
+            'E' | 'e' if unread[1..].starts_with('\'') => {
                 escaped = true;
-                &rest[1..]
+                &unread[1..]
             }
-            _ => rest,
+            _ => unread,
         };
         if let Some(inner) = body.strip_prefix('\'') {
             let mut value = String::new();
@@ -161,14 +161,14 @@ fn tokens(text: &str) -> Vec<(String, bool)> {
                 }
             }
             tokens.push((value, true));
-            rest = inner[end..].trim_start();
+            unread = inner[end..].trim_start();
         } else if first.is_alphanumeric() || first == '_' {
-            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
-            tokens.push((rest[..end].to_lowercase(), false));
-            rest = rest[end..].trim_start();
+            let end = unread.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(unread.len());
+            tokens.push((unread[..end].to_lowercase(), false));
+            unread = unread[end..].trim_start();
         } else {
             tokens.push((first.to_string(), false));
-            rest = rest[first.len_utf8()..].trim_start();
+            unread = unread[first.len_utf8()..].trim_start();
         }
     }
     tokens
@@ -219,14 +219,11 @@ impl CopyOptions {
                         return refused(format!("COPY in the encoding {encoding} is not supported"));
                     }
                 }
-                "force_quote" | "force" => {
-                    let rest: Vec<String> = [value(), String::new()].into();
-                    match (word.as_str(), rest[0].as_str()) {
-                        ("force_quote", "*") => force_quote = true,
-                        ("force", "quote") if value() == "*" => force_quote = true,
-                        _ => return refused("FORCE of some columns is not supported".into()),
-                    }
-                }
+                "force_quote" | "force" => match (word.as_str(), value().as_str()) {
+                    ("force_quote", "*") => force_quote = true,
+                    ("force", "quote") if value() == "*" => force_quote = true,
+                    _ => return refused("FORCE of some columns is not supported".into()),
+                },
                 other => return refused(format!("COPY option \"{other}\" is not supported")),
             }
         }

@@ -250,7 +250,7 @@ impl<'a> TableBuilder<'a> {
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let options: Vec<_> = options.into_iter().flat_map(|list| list.sequence_options()).collect();
-        let ty = self.table.columns[position].ty.scalar().filter(|own| own.is_integer());
+        let ty = self.table.columns[position].ty.scalar().filter(|scalar| scalar.is_integer());
         let Some(ty) = ty else {
             let message = "identity column type must be smallint, integer, or bigint";
             return Err(self.binder.error(node, SqlError::new("22023", message)));
@@ -303,9 +303,12 @@ impl<'a> TableBuilder<'a> {
             ast::TableConstraint::CheckConstraint(check) => self.check(check),
             ast::TableConstraint::ForeignKeyConstraint(foreign) => {
                 let deferral = self.deferral(foreign.constraint_options(), foreign.match_type())?;
-                let own = self.binder.part(foreign.from_columns(), node)?;
-                let own = own.syntax().descendants().filter(|own| ast::ColumnNameRef::can_cast(own.kind()));
-                let columns = self.positions(own)?;
+                let columns_node = self.binder.part(foreign.from_columns(), node)?;
+                let columns = columns_node
+                    .syntax()
+                    .descendants()
+                    .filter(|name| ast::ColumnNameRef::can_cast(name.kind()));
+                let columns = self.positions(columns)?;
                 let parent = foreign.to_columns().map(|list| {
                     let names = list.syntax().descendants().filter_map(ast::ColumnNameRef::cast);
                     names.map(|name| ast::normalize_name_node(name.syntax())).collect()
@@ -355,11 +358,11 @@ impl<'a> TableBuilder<'a> {
         let path = self.binder.part(parent.and_then(|name| name.path_ref()), node)?;
         let (mut on_delete, mut on_update) = (ReferenceAction::Refuse, ReferenceAction::Refuse);
         for action in actions {
-            let (target, own) = match action {
-                ast::ReferentialAction::OnDeleteAction(own) => (&mut on_delete, own.ref_action()),
-                ast::ReferentialAction::OnUpdateAction(own) => (&mut on_update, own.ref_action()),
+            let (target, ref_action) = match action {
+                ast::ReferentialAction::OnDeleteAction(clause) => (&mut on_delete, clause.ref_action()),
+                ast::ReferentialAction::OnUpdateAction(clause) => (&mut on_update, clause.ref_action()),
             };
-            *target = match self.binder.part(own, node)? {
+            *target = match self.binder.part(ref_action, node)? {
                 ast::RefAction::Cascade(_) => ReferenceAction::Cascade,
                 ast::RefAction::NoAction(_) | ast::RefAction::Restrict(_) => ReferenceAction::Refuse,
                 ast::RefAction::SetNullColumns(target_columns)
@@ -452,7 +455,7 @@ impl<'a> TableBuilder<'a> {
     pub(crate) fn merge_keys(&mut self) {
         let mut kept: Vec<(Option<String>, Vec<usize>)> = Vec::new();
         for (name, columns) in std::mem::take(&mut self.uniques) {
-            match self.primary.iter_mut().chain(&mut kept).find(|(_, own)| *own == columns) {
+            match self.primary.iter_mut().chain(&mut kept).find(|(_, known)| *known == columns) {
                 Some((known, _)) => *known = known.take().or(name),
                 None => kept.push((name, columns)),
             }

@@ -46,7 +46,7 @@ impl Schema {
         match statement {
             ast::Stmt::CreateExtension(create) => {
                 let node = create.syntax();
-                let name = create.extension().map(|own| ast::normalize_name_node(own.syntax()));
+                let name = create.extension().map(|name_node| ast::normalize_name_node(name_node.syntax()));
                 let name = name.unwrap_or_default();
                 if !is_built_in(&name) {
                     let error = SqlError::new("0A000", format!("extension \"{name}\" is not available"));
@@ -60,7 +60,8 @@ impl Schema {
                 Ok(Some("CREATE EXTENSION"))
             }
             ast::Stmt::DropExtension(drop) => {
-                let names = drop.extension_refs().map(|own| ast::normalize_name_node(own.syntax()));
+                let names =
+                    drop.extension_refs().map(|name_node| ast::normalize_name_node(name_node.syntax()));
                 for name in names {
                     let error = match is_built_in(&name) {
                         true => SqlError::new(

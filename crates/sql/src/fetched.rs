@@ -23,8 +23,10 @@ impl Schema {
         let expression = match &action {
             None | Some(ast::CursorAction::Next(_)) => return Ok((name, Some(1))),
             Some(ast::CursorAction::All(_)) => return Ok((name, None)),
-            Some(ast::CursorAction::Forward(own)) if own.all_token().is_some() => return Ok((name, None)),
-            Some(ast::CursorAction::Forward(own)) => match own.expr() {
+            Some(ast::CursorAction::Forward(forward)) if forward.all_token().is_some() => {
+                return Ok((name, None));
+            }
+            Some(ast::CursorAction::Forward(forward)) => match forward.expr() {
                 None => return Ok((name, Some(1))),
                 Some(count) => count,
             },

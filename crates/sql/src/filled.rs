@@ -61,8 +61,8 @@ impl Schema {
                 }
                 let query = match binder.part(create.query(), node)? {
                     ast::CreateTableAsQuery::SelectVariant(query) => query,
-                    ast::CreateTableAsQuery::Execute(own) => {
-                        return Err(binder.unsupported(own.syntax(), "CREATE TABLE AS EXECUTE"));
+                    ast::CreateTableAsQuery::Execute(execute) => {
+                        return Err(binder.unsupported(execute.syntax(), "CREATE TABLE AS EXECUTE"));
                     }
                 };
                 let list = create.table_arg_list();

@@ -159,7 +159,7 @@ impl Binder<'_> {
         let targets: Vec<(Register, Type)> = if is_record {
             self.record_targets(&first, &bound.items)?
         } else if let Some(fields) = row {
-            fields.iter().map(|(_, own)| (own.register, own.ty)).collect()
+            fields.iter().map(|(_, variable)| (variable.register, variable.ty)).collect()
         } else {
             let mut targets = Vec::new();
             for variable in &variables {
@@ -171,7 +171,7 @@ impl Binder<'_> {
             targets
         };
         let outputs = self.outputs(bound.items, &targets, &select)?;
-        let bind_body = |own: &mut Self| own.bind_loop(repeat.label(), repeat.body(), node);
+        let bind_body = |binder: &mut Self| binder.bind_loop(repeat.label(), repeat.body(), node);
         match self.repeat(bound.work, outputs, &select, bind_body)? {
             Some(statement) => out.push(statement),
             None => return Err(self.unsupported(&select, "a loop over a SELECT without FROM")),

@@ -49,8 +49,8 @@ pub(crate) fn compile_for_client(
     statements.append(&mut body);
     let parameters = binder.parameter_types(node)?;
     let parameter = |ty: &Type| Parameter { name: String::new(), ty: *ty, mode: Mode::In, default: None };
-    let own = parameters.iter().map(parameter).collect();
-    let parts = Parts { id: ProcedureId(u32::MAX), version: 0, name: "", parameters: own, result: None };
+    let inputs = parameters.iter().map(parameter).collect();
+    let parts = Parts { id: ProcedureId(u32::MAX), version: 0, name: "", parameters: inputs, result: None };
     let origins = std::mem::take(&mut binder.origins);
     let refused = binder.refusal();
     let procedure = finish(binder, statements, parts, source, node);

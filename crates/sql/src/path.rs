@@ -266,9 +266,9 @@ fn given_order(
     };
     let open: Vec<_> = wanted.iter().filter(|(column, _)| !is_bound(*column)).collect();
     let backward = open.first().is_some_and(|(_, descending)| *descending);
-    let mut rest = columns[bound..].iter().filter(|column| !is_bound(**column));
+    let mut unbound = columns[bound..].iter().filter(|column| !is_bound(**column));
     for (column, descending) in open {
-        if rest.next() != Some(column) || *descending != backward || table.columns.len() <= *column {
+        if unbound.next() != Some(column) || *descending != backward || table.columns.len() <= *column {
             return None;
         }
     }

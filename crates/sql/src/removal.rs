@@ -109,11 +109,12 @@ impl Schema {
                 }
                 Kind::Namespace => {
                     let prefix = format!("{name}.");
-                    let own = self.catalog.tables().map(|own| own.name.clone());
-                    let mut own: Vec<_> = own.filter(|own| own.starts_with(&prefix)).collect();
-                    let views = self.views.keys().filter(|own| own.starts_with(&prefix));
+                    let dependents = self.catalog.tables().map(|table| table.name.clone());
+                    let mut dependents: Vec<_> =
+                        dependents.filter(|name| name.starts_with(&prefix)).collect();
+                    let views = self.views.keys().filter(|name| name.starts_with(&prefix));
                     let views: Vec<_> = views.cloned().collect();
-                    let is_empty = own.is_empty() && views.is_empty();
+                    let is_empty = dependents.is_empty() && views.is_empty();
                     if !(cascades || is_empty) {
                         let message = format!("cannot drop schema {name} because other objects depend on it");
                         let error = SqlError::new("2BP01", message);
@@ -121,7 +122,7 @@ impl Schema {
                             error.with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
                         return Err(source.error_at(at.text_range().start().into(), error));
                     }
-                    tables.extend(own.drain(..));
+                    tables.extend(dependents.drain(..));
                     views.iter().for_each(|view| {
                         self.views.remove(view);
                     });
@@ -187,7 +188,7 @@ impl Schema {
         }
         for name in names {
             let table = self.catalog.drop_table(&name).map_err(|error| refused(source, node, &error))?;
-            let uses = |procedure: &&Arc<Procedure>| procedure.tables().any(|own| own.id == table.id);
+            let uses = |procedure: &&Arc<Procedure>| procedure.tables().any(|used| used.id == table.id);
             if let Some(user) = self.procedures.values().find(uses) {
                 let message = format!("cannot drop table {name}: function {} depends on it", user.name);
                 return Err(at(SqlError::new("2BP01", message).with_hint("Drop the function first.")));

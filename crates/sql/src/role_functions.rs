@@ -181,14 +181,14 @@ impl Binder<'_> {
         if matches!(arguments.last(), Some(Typed::Null)) {
             return Ok(Some(Typed::Known(Expression::NULL, ScalarType::Boolean.into())));
         }
-        let rest = &arguments[arguments.len() - width..];
-        let asked = self.asked_privileges(&rest[width - 1], kind, node)?;
+        let object_arguments = &arguments[arguments.len() - width..];
+        let asked = self.asked_privileges(&object_arguments[width - 1], kind, node)?;
         let is_any = name == "has_any_column_privilege";
         if width == 3 {
-            return self.has_column_privilege(role, rest, &asked, node).map(Some);
+            return self.has_column_privilege(role, object_arguments, &asked, node).map(Some);
         }
         let schema = self.schema;
-        if let Typed::Literal(object) = &rest[0]
+        if let Typed::Literal(object) = &object_arguments[0]
             && object.parse::<i64>().is_err()
         {
             let Some(subject) = schema.subject_named(kind, object) else {
@@ -207,7 +207,8 @@ impl Binder<'_> {
             };
             return Ok(Some(boolean(schema.has_asked(role, &subject, &asked, is_any))));
         }
-        let number = self.coerce(rest[0].clone(), ScalarType::BigInt.into(), CastContext::Explicit, node)?;
+        let number =
+            self.coerce(object_arguments[0].clone(), ScalarType::BigInt.into(), CastContext::Explicit, node)?;
         let refused = schema.numbered_subjects(kind).into_iter().filter_map(|(oid, subject)| {
             let has = schema.has_asked(role, &subject, &asked, is_any);
             (!has).then(|| (Datum::Int(oid), Expression::boolean(false)))

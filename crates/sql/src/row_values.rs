@@ -43,7 +43,7 @@ impl Binder<'_> {
         }
         let Some(right) = row_of(right) else { return Ok(None) };
         let (left, right) = (self.bind_row(&left)?, self.bind_row(&right)?);
-        self.compare_rows(operator, &left, &right, node).map(|own| Some(boolean(own)))
+        self.compare_rows(operator, &left, &right, node).map(|condition| Some(boolean(condition)))
     }
 
     /// Binds `(a, b) OVERLAPS (c, d)`.
@@ -55,7 +55,7 @@ impl Binder<'_> {
     ) -> Result<Typed, StatementError> {
         let mut ends = Vec::new();
         for (side, row) in [("left", left), ("right", right)] {
-            let row = row_of(row).filter(|own| own.len() == 2).ok_or_else(|| {
+            let row = row_of(row).filter(|values| values.len() == 2).ok_or_else(|| {
                 let message = format!("wrong number of parameters on {side} side of OVERLAPS expression");
                 self.error(node, SqlError::new("42601", message))
             })?;

@@ -240,7 +240,7 @@ fn read_targets(words: &[Word<'_>], into: usize) -> Option<(Into, Range<usize>)>
 /// Returns whether the routine around a statement has a word, and so may read FOUND or ROW_COUNT.
 pub(crate) fn mentions(node: &SyntaxNode, word: &str) -> bool {
     let routine = node.ancestors().last();
-    routine.is_some_and(|own| own.text().to_string().to_ascii_lowercase().contains(word))
+    routine.is_some_and(|body| body.text().to_string().to_ascii_lowercase().contains(word))
 }
 
 #[cfg(test)]

@@ -100,8 +100,8 @@ impl Binder<'_> {
             }
             ast::Type::PathType(path) => {
                 let full = path.path_ref().map(|path| object_name(&path)).unwrap_or_default();
-                if let Some(own) = self.schema.catalog().enumeration(&full) {
-                    return Ok(ScalarType::Enum(own).into());
+                if let Some(enumeration) = self.schema.catalog().enumeration(&full) {
+                    return Ok(ScalarType::Enum(enumeration).into());
                 }
                 let name = path.path_ref().map(|path| last_name(&path)).unwrap_or_default();
                 self.named_type(&name, &numbers, ty.syntax())?

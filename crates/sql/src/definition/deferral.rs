@@ -43,8 +43,8 @@ impl TableBuilder<'_> {
         mut actions: ast::AstChildren<ast::ReferentialAction>,
     ) -> Result<(), StatementError> {
         // RESTRICT is checked at once, unlike NO ACTION, and both are one action here.
-        let restricts = |own: &ast::ReferentialAction| {
-            own.syntax().descendants().any(|part| ast::Restrict::can_cast(part.kind()))
+        let restricts = |action: &ast::ReferentialAction| {
+            action.syntax().descendants().any(|part| ast::Restrict::can_cast(part.kind()))
         };
         if deferral != Deferral::Never
             && let Some(action) = actions.find(restricts)

@@ -76,7 +76,9 @@ impl TableBuilder<'_> {
             let node = expression.syntax();
             let Some(column) = table.column(&name).map(|position| &table.columns[position]) else { continue };
             let uses = kept_text::columns_in(column.default.as_deref().unwrap_or_default());
-            if let Some(used) = table.visible().iter().find(|own| own.generated && uses.contains(&own.name)) {
+            if let Some(used) =
+                table.visible().iter().find(|column| column.generated && uses.contains(&column.name))
+            {
                 let message =
                     format!("cannot use generated column \"{}\" in column generation expression", used.name);
                 let error = SqlError::new("42P17", message)

@@ -44,15 +44,15 @@ impl TableBuilder<'_> {
     /// Returns whether the table has a key of this name.
     fn has_key(&self, name: &str) -> bool {
         let indexes = self.table.indexes.iter().filter(|index| index.is_constraint);
-        let new = self.primary.iter().chain(&self.uniques).filter_map(|(own, _)| own.as_deref());
-        indexes.map(|index| short(&index.name)).chain(new).any(|own| own == name)
+        let new = self.primary.iter().chain(&self.uniques).filter_map(|(name, _)| name.as_deref());
+        indexes.map(|index| short(&index.name)).chain(new).any(|known| known == name)
     }
 
     /// Returns whether the table has a CHECK or a foreign key of this name.
     fn has_condition(&self, name: &str) -> bool {
         let NewTable { checks, foreign_keys, .. } = &self.table;
         let keys = foreign_keys.iter().chain(self.references.iter().map(|(key, ..)| key));
-        checks.iter().map(|(own, _)| own).chain(keys.map(|key| &key.name)).any(|own| own == name)
+        checks.iter().map(|(known, _)| known).chain(keys.map(|key| &key.name)).any(|known| known == name)
     }
 
     /// Returns whether another table of the same schema has a CHECK or a foreign key of this name.
@@ -63,7 +63,7 @@ impl TableBuilder<'_> {
         });
         tables.into_iter().any(|other| {
             let keys = other.foreign_keys.iter().map(|key| &key.name);
-            other.checks.iter().map(|(own, _)| own).chain(keys).any(|own| own == name)
+            other.checks.iter().map(|(known, _)| known).chain(keys).any(|known| known == name)
         })
     }
 
