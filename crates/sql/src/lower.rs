@@ -430,12 +430,11 @@ impl Binder<'_> {
             expression.walk(&mut |part| {
                 let Expression::Register(register) = part else { return };
                 let Some((column, false)) = changed(*register) else { return };
-                let position =
-                    access.columns.iter().position(|known| *known == column).unwrap_or_else(|| {
-                        access.columns.push(column);
-                        access.slots.push(table.layout.slots()[column]);
-                        access.columns.len() - 1
-                    });
+                let position = access.columns.iter().position(|read| *read == column).unwrap_or_else(|| {
+                    access.columns.push(column);
+                    access.slots.push(table.layout.slots()[column]);
+                    access.columns.len() - 1
+                });
                 let old = Expression::Register(Register(access.registers.0 + position as u32));
                 replacements.push((*register, old));
             });

@@ -41,7 +41,7 @@ pub struct Prepared {
 pub struct Analyzed {
     /// The statement.
     pub procedure: Arc<Procedure>,
-    /// How its plan is shown.
+    /// The options for the output of its plan.
     pub options: ExplainOptions,
 }
 
@@ -88,11 +88,11 @@ pub enum Kind {
     Explain(Vec<String>),
     /// EXPLAIN ANALYZE.
     Analyze(Analyzed),
-    /// DECLARE of a cursor.
+    /// DECLARE CURSOR.
     Declare {
         /// Its name.
         name: String,
-        /// Whether it outlives its transaction.
+        /// Whether it outlives its transaction (WITH HOLD).
         holds: bool,
         /// Its query.
         text: String,

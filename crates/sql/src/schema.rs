@@ -39,7 +39,7 @@ pub(crate) enum Member {
     Trigger(Arc<Table>, Trigger),
 }
 
-/// Tables and procedures.
+/// All definitions of a database.
 #[derive(Clone, Debug)]
 pub struct Schema {
     pub(crate) catalog: Catalog,
@@ -112,11 +112,12 @@ impl Schema {
         self.procedures.values()
     }
 
-    /// Returns whether two schemas define the same objects: a statement that makes one of them from the other
-    /// has changed nothing. Versions of procedures may differ.
+    /// Returns whether two schemas define the same objects, so that a statement between them has changed
+    /// nothing. Versions of procedures may differ.
     pub fn defines_the_same_as(&self, other: &Self) -> bool {
-        let routines =
-            |schema: &Self| schema.procedures.values().map(|one| Arc::clone(&one.source)).collect::<Vec<_>>();
+        let routines = |schema: &Self| {
+            schema.procedures.values().map(|routine| Arc::clone(&routine.source)).collect::<Vec<_>>()
+        };
         self.catalog == other.catalog
             && self.views == other.views
             && self.namespaces == other.namespaces

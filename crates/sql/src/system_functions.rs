@@ -268,21 +268,14 @@ impl Binder<'_> {
                     Some(Typed::Literal(name)) => catalog_oid(name),
                     _ => None,
                 };
-                let all =
-                    self.schema.descriptions().into_iter().filter(|description| description.column == 0);
-                let all = all.filter(|description| class.is_none_or(|class| description.class == class));
-                lookup(self, all.map(|description| (description.object, description.text)).collect())?
+                let all = self.schema.descriptions().into_iter().filter(|comment| comment.column == 0);
+                let all = all.filter(|comment| class.is_none_or(|class| comment.class == class));
+                lookup(self, all.map(|comment| (comment.object, comment.text)).collect())?
             }
             "col_description" => {
-                let all = self
-                    .schema
-                    .descriptions()
-                    .into_iter()
-                    .filter(|description| description.class == PG_CLASS);
+                let all = self.schema.descriptions().into_iter().filter(|comment| comment.class == PG_CLASS);
                 let names = all
-                    .map(|description| {
-                        (description.object * MOST_COLUMNS + description.column, description.text)
-                    })
+                    .map(|comment| (comment.object * MOST_COLUMNS + comment.column, comment.text))
                     .collect();
                 let key = self.column_key(number(self)?, arguments[1].clone(), node)?;
                 Typed::Known(looked_up(key, names, Expression::NULL), ScalarType::Text.into())
