@@ -1,8 +1,8 @@
-//! Advisory locks: `SELECT pg_advisory_lock(…)` and its relatives, which the server executes. Migration tools
+//! Advisory locks: `SELECT pg_advisory_lock(…)` and similar calls, which the server executes. Migration tools
 //! take such a lock so that only one of them runs.
 //!
-//! A lock belongs to a connection, and a statement that takes one may wait. So only a statement that does
-//! nothing else takes one: no query, procedure or trigger calls these functions.
+//! A lock belongs to a connection, and taking a lock may block. Only a SELECT of nothing but such a call may
+//! take a lock; other queries, procedures and triggers cannot call these functions.
 
 use crate::ResultColumn;
 use crate::advisory_functions::{AdvisoryAction, AdvisoryCall, FUNCTIONS};
@@ -41,7 +41,8 @@ impl Schema {
         let Some(name) = called_name(&call).filter(|name| self.procedure(name).is_none()) else {
             return Ok(None);
         };
-        let Some((_, action, is_shared, of_transaction)) = FUNCTIONS.iter().find(|own| own.0 == name) else {
+        let Some((_, action, is_shared, of_transaction)) = FUNCTIONS.iter().find(|entry| entry.0 == name)
+        else {
             return Ok(None);
         };
         let mut binder = Binder::new(self, source);

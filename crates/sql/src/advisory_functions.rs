@@ -4,14 +4,14 @@
 
 use crate::evaluated::Arguments;
 
-/// What a function does with a lock.
+/// The effect of a function on a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AdvisoryAction {
-    /// Takes it, and waits for it.
+    /// Waits for the lock, and takes it.
     Lock,
-    /// Takes it if that is possible at once.
+    /// Takes the lock if that needs no wait.
     TryLock,
-    /// Releases it.
+    /// Releases the lock.
     Unlock,
     /// Releases all locks of the connection.
     UnlockAll,
@@ -20,7 +20,7 @@ pub enum AdvisoryAction {
 /// A call of a function for advisory locks.
 #[derive(Clone, Debug)]
 pub struct AdvisoryCall {
-    /// What it does.
+    /// The effect on the lock.
     pub action: AdvisoryAction,
     /// Whether the lock can be shared.
     pub is_shared: bool,

@@ -12,8 +12,8 @@ use procedure::{
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
-/// An aggregate whose arguments have chosen it.
-struct Chosen {
+/// An aggregate, chosen by the types of its arguments.
+struct ChosenAggregate {
     function: AggregateFunction,
     result: Type,
     arguments: Vec<(Expression, Type)>,
@@ -33,8 +33,8 @@ impl Binder<'_> {
         };
         let windows = "aggregate function calls cannot contain window function calls";
         let bind = |binder: &mut Self| {
-            binder.without_windows(WindowScope::Closed("42803", windows), |own| {
-                own.bind_aggregated(name, arguments, call, node)
+            binder.without_windows(WindowScope::Closed("42803", windows), |inner| {
+                inner.bind_aggregated(name, arguments, call, node)
             })
         };
         let bound = self.without_group_keys(|binder| binder.before_groups(node, bind));
@@ -54,9 +54,9 @@ impl Binder<'_> {
         name: &str,
         arguments: Vec<Typed>,
         node: &SyntaxNode,
-    ) -> Result<Chosen, StatementError> {
+    ) -> Result<ChosenAggregate, StatementError> {
         let entries: Vec<&BuiltIn> =
-            built_ins_named(name).iter().copied().filter(|own| own.takes(arguments.len())).collect();
+            built_ins_named(name).iter().copied().filter(|entry| entry.takes(arguments.len())).collect();
         let entry = self.chosen(name, &entries, &arguments, node)?;
         let Form::Aggregate(mut function) = entry.form else {
             return Err(self.no_function(name, &arguments, node));
@@ -64,11 +64,11 @@ impl Binder<'_> {
         let mut values = Vec::new();
         for (argument, kind) in arguments.into_iter().zip(entry.arguments) {
             values.push(match (argument, kind) {
-                // A number keeps its scale, and a CHAR its length, because aggregates take them all.
-                (Typed::Known(value, Type::Scalar(own)), Kind::Of(Type::Scalar(to)))
-                    if own.is_exact() && to.is_exact() || own.base() == *to =>
+                // A number keeps its scale, and a CHAR its length: aggregates accept any scale and length.
+                (Typed::Known(value, Type::Scalar(scalar)), Kind::Of(Type::Scalar(to)))
+                    if scalar.is_exact() && to.is_exact() || scalar.base() == *to =>
                 {
-                    (value, own.into())
+                    (value, scalar.into())
                 }
                 (argument, Kind::Of(ty)) => (self.coerce(argument, *ty, CastContext::Implicit, node)?, *ty),
                 (argument, Kind::AnyAsJson) => {
@@ -78,15 +78,15 @@ impl Binder<'_> {
                 (argument, _) => self.settle(argument, None, node)?,
             });
         }
-        let own = values.first().map_or(ScalarType::BigInt.into(), |(_, ty)| *ty);
+        let argument_type = values.first().map_or(ScalarType::BigInt.into(), |(_, ty)| *ty);
         let result = match entry.result {
-            // The least and the greatest value are values of the column.
-            _ if matches!(function, AggregateFunction::Min | AggregateFunction::Max) => own,
+            // MIN and MAX return a value of the column, so their type is that of the column.
+            _ if matches!(function, AggregateFunction::Min | AggregateFunction::Max) => argument_type,
             Kind::Of(ty) => ty,
-            Kind::AnyElement => values.last().map_or(own, |(_, ty)| *ty),
-            _ => Type::Array(own.element()),
+            Kind::AnyElement => values.last().map_or(argument_type, |(_, ty)| *ty),
+            _ => Type::Array(argument_type.element()),
         };
-        Ok(Chosen { function, result, arguments: values })
+        Ok(ChosenAggregate { function, result, arguments: values })
     }
 
     /// Returns the order of WITHIN GROUP.
@@ -150,7 +150,7 @@ impl Binder<'_> {
         if let Some(sort) = &within {
             bound.push(self.bind(&sort.expression)?);
         }
-        let Chosen { function, result, mut arguments } = self.chosen_aggregate(name, bound, node)?;
+        let ChosenAggregate { function, result, mut arguments } = self.chosen_aggregate(name, bound, node)?;
         self.check_within(name, function, within.is_some(), node)?;
         if within.is_some() {
             // The value of WITHIN GROUP is aggregated, and the arguments are the same for all rows.
@@ -215,5 +215,5 @@ fn is_structured(value: &Typed) -> bool {
 
 /// Returns whether a function is an aggregate.
 pub(crate) fn is_aggregate(name: &str) -> bool {
-    built_ins_named(name).iter().any(|own| matches!(own.form, Form::Aggregate(_)))
+    built_ins_named(name).iter().any(|entry| matches!(entry.form, Form::Aggregate(_)))
 }

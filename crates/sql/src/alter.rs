@@ -36,22 +36,22 @@ enum Origin {
 /// Returns the name that a column of the old table has in the new one; `None` if it is gone.
 fn new_name(name: &str, old: &Table, new: &Table, origins: &[Origin]) -> Option<String> {
     let before = old.column(name)?;
-    let place = origins.iter().position(|origin| origin.old() == Some(before))?;
-    Some(new.columns[place].name.clone())
+    let position = origins.iter().position(|origin| origin.old() == Some(before))?;
+    Some(new.columns[position].name.clone())
 }
 
 impl Origin {
     /// Returns the column of the old table; `None` for a new column.
     fn old(&self) -> Option<usize> {
         match self {
-            Self::Old(own) | Self::Converted(own, _) => Some(*own),
+            Self::Old(position) | Self::Converted(position, _) => Some(*position),
             Self::Added(_) | Self::Hidden => None,
         }
     }
 }
 
-/// A foreign key that is dropped with the key that it references: its table, and its name.
-type Dropped = (String, String);
+/// A foreign key that is dropped with the key that it references: the names of its table and of the key.
+type ForeignKeyName = (String, String);
 
 /// Returns the turn of an action among the actions of a statement, as in PostgreSQL. Actions that drop a part
 /// of the table are first, so that they do not move the columns of new constraints.
@@ -123,8 +123,8 @@ impl Schema {
             if rebuilds {
                 return Err(unsupported(source, node, "RENAME together with other changes"));
             }
-            let own = new.foreign_keys.iter_mut().filter(|key| key.parent == old.name);
-            own.for_each(|key| key.parent.clone_from(&new.name));
+            let self_references = new.foreign_keys.iter_mut().filter(|key| key.parent == old.name);
+            self_references.for_each(|key| key.parent.clone_from(&new.name));
         }
         let mut effects = Vec::new();
         for (user, key) in drops_references {
@@ -136,7 +136,7 @@ impl Schema {
         if !rebuilds {
             let mut changed = Table::clone(&old);
             changed.indexes.retain_mut(|index| {
-                let now = new.indexes.iter().find(|own| own.name == index.name);
+                let now = new.indexes.iter().find(|known| known.name == index.name);
                 now.inspect(|now| index.details.clone_from(&now.details)).is_some()
             });
             (changed.name, changed.columns, changed.checks) = (new.name, new.columns, new.checks);
@@ -185,7 +185,7 @@ impl Schema {
         Ok(Effect::Rebuild(Arc::new(rebuild)))
     }
 
-    /// Adds an index, with the hidden columns that it is of.
+    /// Adds an index, and the hidden columns that it indexes.
     pub(crate) fn add_index(
         &mut self,
         definition: IndexDefinition,
@@ -202,29 +202,29 @@ impl Schema {
         let mut new = NewTable::from(&*table);
         let mut origins: Vec<Origin> = (0..table.columns.len()).map(Origin::Old).collect();
         for column in hidden {
-            let place = new.columns.len() - usize::from(new.hidden_key);
-            new.insert_column(place, column);
-            origins.insert(place, Origin::Added(None));
+            let position = new.columns.len() - usize::from(new.hidden_key);
+            new.insert_column(position, column);
+            origins.insert(position, Origin::Added(None));
         }
         new.indexes.push(index);
         self.replace(&table, new, &origins, &BTreeSet::new(), at)
     }
 
-    /// Drops an index, with the hidden columns that no other index is of.
+    /// Drops an index, and the hidden columns that no other index uses.
     pub(crate) fn remove_index(
         &mut self,
         table: &Arc<Table>,
-        place: usize,
+        position: usize,
         at: At<'_>,
     ) -> Result<Effect, StatementError> {
-        let index = &table.indexes[place];
+        let index = &table.indexes[position];
         if index.columns.iter().all(|column| !table.columns[*column].hidden) {
             let table = self.catalog.drop_index(&index.name);
             return Ok(Effect::Redefine(table.map_err(|error| refused(at.source, at.node, &error))?));
         }
         let mut new = NewTable::from(&**table);
         let mut origins: Vec<Origin> = (0..table.columns.len()).map(Origin::Old).collect();
-        new.indexes.remove(place);
+        new.indexes.remove(position);
         for column in remove_unused(&mut new) {
             origins.remove(column);
         }
@@ -268,7 +268,7 @@ impl Schema {
     ) -> Result<Effect, StatementError> {
         let at = |error| refused(source, node, &error);
         let mut changed = Table::clone(self.catalog.table(user).map_err(at)?);
-        changed.foreign_keys.retain(|own| own.name != key);
+        changed.foreign_keys.retain(|foreign_key| foreign_key.name != key);
         let changed = self.catalog.redefine(user, changed).map_err(at)?;
         Ok(Effect::Redefine(changed))
     }
@@ -286,16 +286,16 @@ impl Schema {
         let old_registers = binder.row_registers(old);
         let new_registers = binder.row_registers(new);
         let mut values = Vec::new();
-        for (place, column) in new.columns.iter().enumerate() {
-            let value = match origins.get(place).cloned().unwrap_or(Origin::Hidden) {
+        for (position, column) in new.columns.iter().enumerate() {
+            let value = match origins.get(position).cloned().unwrap_or(Origin::Hidden) {
                 Origin::Old(own) => Expression::Register(Register(old_registers.0 + own as u32)),
-                Origin::Hidden => binder.bind_default(new, place, node)?,
+                Origin::Hidden => binder.bind_default(new, position, node)?,
                 Origin::Added(default) => binder.bind_default_text(default.as_deref(), column.ty, node)?,
                 Origin::Converted(own, using) => {
                     let (ty, from) = (column.ty, old.columns[own].ty);
                     match using {
                         Some(using) => {
-                            let bound = binder.over_row(old, old_registers, |own| own.bind(&using));
+                            let bound = binder.over_row(old, old_registers, |inner| inner.bind(&using));
                             binder.coerce(bound?, ty, CastContext::Assignment, using.syntax())?
                         }
                         None => {
@@ -322,7 +322,7 @@ impl Schema {
         let (generated, checks) = (rules.generated, rules.conditions);
         let keys = self.foreign_keys();
         let references = keys.iter().flat_map(|keys| keys.references_of(new.id));
-        let references = references.filter(|own| new_keys.contains(&own.name)).cloned().collect();
+        let references = references.filter(|reference| new_keys.contains(&reference.name)).cloned().collect();
         let (old, new) = (Arc::clone(old), Arc::clone(new));
         let registers = binder.registers.len();
         Ok(Rebuild { old, new, registers, values, generated, checks, references })
@@ -338,7 +338,7 @@ impl Alteration<'_> {
         let name = self.builder.binder.part(name, node)?;
         let text = ast::normalize_name_node(name.syntax());
         match self.builder.table.columns.iter().position(|column| column.name == text) {
-            Some(place) => Ok(place),
+            Some(position) => Ok(position),
             None => {
                 let table = &self.builder.table.name;
                 let message = format!("column \"{text}\" of relation \"{table}\" does not exist");
@@ -350,7 +350,7 @@ impl Alteration<'_> {
     fn act(
         &mut self,
         action: &ast::AlterTableAction,
-        drops_references: &mut Vec<Dropped>,
+        drops_references: &mut Vec<ForeignKeyName>,
     ) -> Result<(), StatementError> {
         use ast::AlterTableAction as Action;
         let node = action.syntax();
@@ -361,8 +361,8 @@ impl Alteration<'_> {
                 if drop.if_exists().is_some() && self.column(drop.column_name_ref(), node).is_err() {
                     return Ok(());
                 }
-                let place = self.column(drop.column_name_ref(), node)?;
-                self.drop_column(place, cascades, drops_references, node)
+                let position = self.column(drop.column_name_ref(), node)?;
+                self.drop_column(position, cascades, drops_references, node)
             }
             Action::AlterColumn(alter) => self.alter_column(alter),
             Action::AddConstraint(add) => {
@@ -378,12 +378,12 @@ impl Alteration<'_> {
                 let name = name.path_ref().map(|path| object_name(&path)).unwrap_or_default();
                 self.drop_constraint(&name, (cascades, drop.if_exists().is_some()), drops_references, node)
             }
-            Action::EnableTrigger(own) => self.builder.enable(own.trigger_target(), true, node),
-            Action::DisableTrigger(own) => self.builder.enable(own.trigger_target(), false, node),
+            Action::EnableTrigger(action) => self.builder.enable(action.trigger_target(), true, node),
+            Action::DisableTrigger(action) => self.builder.enable(action.trigger_target(), false, node),
             Action::RenameColumn(rename) => {
-                let place = self.column(rename.column_name_ref(), node)?;
+                let position = self.column(rename.column_name_ref(), node)?;
                 let new = self.builder.binder.part(rename.column_name(), node)?.text();
-                self.rename_column(place, new, node)
+                self.rename_column(position, new, node)
             }
             Action::RenameConstraint(rename) => {
                 let old = rename.constraint_name_ref().and_then(|name| name.path_ref());
@@ -444,29 +444,31 @@ impl Alteration<'_> {
     }
 
     /// Returns the foreign keys that reference columns of the old table: the table of each, and its name.
-    fn users_of(&self, is_meant: impl Fn(&[usize]) -> bool) -> Vec<Dropped> {
+    fn users_of(&self, is_meant: impl Fn(&[usize]) -> bool) -> Vec<ForeignKeyName> {
         let referencing = self.builder.binder.schema.catalog().references_to(&self.old.name);
         let referencing = referencing.filter(|(table, _)| table.id != self.old.id);
         let referencing = referencing.map(|(table, key)| (&table.name, key));
-        // Of the table itself, those that no earlier action has dropped.
-        let own = self.builder.table.foreign_keys.iter().filter(|key| key.parent == self.old.name);
-        let all = referencing.chain(own.map(|key| (&self.old.name, key)));
+        // Foreign keys of the table itself count unless an earlier action has dropped them.
+        let self_references =
+            self.builder.table.foreign_keys.iter().filter(|key| key.parent == self.old.name);
+        let all = referencing.chain(self_references.map(|key| (&self.old.name, key)));
         let meant = all.filter(|(_, key)| is_meant(&key.parent_columns));
         meant.map(|(table, key)| (table.clone(), key.name.clone())).collect()
     }
 
     fn drop_index_of_constraint(
         &mut self,
-        place: usize,
+        position: usize,
         cascades: bool,
-        drops_references: &mut Vec<Dropped>,
+        drops_references: &mut Vec<ForeignKeyName>,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        let index = self.builder.table.indexes[place].clone();
+        let index = self.builder.table.indexes[position].clone();
         // If several keys have the same columns, foreign keys depend on the first key.
         let needed =
-            |columns: &[usize]| self.old.unique_index_of(columns).map(|place| &self.old.indexes[place]);
-        let users = self.users_of(|columns| needed(columns).is_some_and(|own| own.name == index.name));
+            |columns: &[usize]| self.old.unique_index_of(columns).map(|position| &self.old.indexes[position]);
+        let users = self
+            .users_of(|columns| needed(columns).is_some_and(|needed_index| needed_index.name == index.name));
         if let (Some((user, _)), false) = (users.first(), cascades) {
             let message = format!(
                 "cannot drop constraint {} on table {} because a foreign key of table {user} depends on it",
@@ -474,13 +476,17 @@ impl Alteration<'_> {
             );
             return self.error(node, "2BP01", message);
         }
-        let (own, users): (Vec<_>, Vec<_>) = users.into_iter().partition(|(user, _)| *user == self.old.name);
-        self.builder.table.foreign_keys.retain(|key| !own.iter().any(|(_, name)| *name == key.name));
+        let (self_references, users): (Vec<_>, Vec<_>) =
+            users.into_iter().partition(|(user, _)| *user == self.old.name);
+        self.builder
+            .table
+            .foreign_keys
+            .retain(|key| !self_references.iter().any(|(_, name)| *name == key.name));
         drops_references.extend(users);
-        self.builder.table.indexes.remove(place);
+        self.builder.table.indexes.remove(position);
         // Without a primary key, rows get a hidden key.
-        self.rebuilds |= place == 0;
-        if place == 0 {
+        self.rebuilds |= position == 0;
+        if position == 0 {
             self.builder.primary_is_gone = true;
         }
         Ok(())
@@ -490,18 +496,18 @@ impl Alteration<'_> {
         &mut self,
         name: &str,
         (cascades, if_exists): (bool, bool),
-        drops_references: &mut Vec<Dropped>,
+        drops_references: &mut Vec<ForeignKeyName>,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let table = &mut self.builder.table;
-        if let Some(place) = table.checks.iter().position(|(own, _)| own == name) {
-            table.checks.remove(place);
-        } else if let Some(place) = table.foreign_keys.iter().position(|key| key.name == name) {
-            table.foreign_keys.remove(place);
-        } else if let Some(place) =
-            table.indexes.iter().position(|own| own.is_constraint && short(&own.name) == name)
+        if let Some(position) = table.checks.iter().position(|(check_name, _)| check_name == name) {
+            table.checks.remove(position);
+        } else if let Some(position) = table.foreign_keys.iter().position(|key| key.name == name) {
+            table.foreign_keys.remove(position);
+        } else if let Some(position) =
+            table.indexes.iter().position(|index| index.is_constraint && short(&index.name) == name)
         {
-            return self.drop_index_of_constraint(place, cascades, drops_references, node);
+            return self.drop_index_of_constraint(position, cascades, drops_references, node);
         } else if !if_exists {
             let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
             return self.error(node, "42704", message);

@@ -37,10 +37,12 @@ impl Binder<'_> {
         let mut placed: Vec<Option<ast::Expr>> = vec![None; parameters.len()];
         let (mut next, mut is_named) = (0, false);
         for argument in list.into_iter().flat_map(|list| list.args()) {
-            let own = argument.syntax();
-            let (place, expression) = match self.part(argument.func_arg_expr(), own)? {
+            let argument_node = argument.syntax();
+            let (position, expression) = match self.part(argument.func_arg_expr(), argument_node)? {
                 ast::FuncArgExpr::Expr(_) if is_named => {
-                    return Err(self.syntax(own, "positional argument cannot follow named argument"));
+                    return Err(
+                        self.syntax(argument_node, "positional argument cannot follow named argument")
+                    );
                 }
                 ast::FuncArgExpr::Expr(expression) => {
                     next += 1;
@@ -48,20 +50,21 @@ impl Binder<'_> {
                 }
                 ast::FuncArgExpr::NamedArg(named) => {
                     is_named = true;
-                    let name = self.part(named.name(), own)?;
+                    let name = self.part(named.name(), argument_node)?;
                     let name = ast::normalize_name_node(name.syntax());
-                    let Some(place) = parameters.iter().position(|parameter| parameter.name == name) else {
+                    let Some(position) = parameters.iter().position(|parameter| parameter.name == name)
+                    else {
                         let message = format!("{} has no parameter \"{name}\"", procedure.name);
-                        return Err(self.error(own, SqlError::new("42883", message)));
+                        return Err(self.error(argument_node, SqlError::new("42883", message)));
                     };
-                    (place, self.part(named.expr(), own)?)
+                    (position, self.part(named.expr(), argument_node)?)
                 }
             };
-            match placed.get_mut(place) {
+            match placed.get_mut(position) {
                 Some(free @ None) => *free = Some(expression),
                 Some(Some(_)) => {
-                    let message = format!("parameter \"{}\" has two arguments", parameters[place].name);
-                    return Err(self.error(own, SqlError::new("42883", message)));
+                    let message = format!("parameter \"{}\" has two arguments", parameters[position].name);
+                    return Err(self.error(argument_node, SqlError::new("42883", message)));
                 }
                 None => {
                     let message =
@@ -82,7 +85,10 @@ impl Binder<'_> {
     ) -> Result<Vec<Option<Typed>>, StatementError> {
         let inputs: Vec<_> = procedure.inputs().map(|(_, parameter)| parameter).collect();
         let placed = self.placed_arguments(procedure, &inputs, list, node)?;
-        placed.into_iter().map(|argument| argument.map(|own| self.bind(&own)).transpose()).collect()
+        placed
+            .into_iter()
+            .map(|argument| argument.map(|expression| self.bind(&expression)).transpose())
+            .collect()
     }
 
     /// Assigns bound arguments to parameters by position.
@@ -111,7 +117,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Vec<Option<Typed>>, StatementError> {
         let names_outputs = list.iter().flat_map(ast::ArgList::args).count() > procedure.inputs().count()
-            || list.iter().flat_map(ast::ArgList::args).any(|own| own.expr().is_none());
+            || list.iter().flat_map(ast::ArgList::args).any(|item| item.expr().is_none());
         if !names_outputs {
             return self.function_arguments(procedure, list, node);
         }
@@ -119,7 +125,10 @@ impl Binder<'_> {
         let placed = self.placed_arguments(procedure, &all, list, node)?;
         let inputs = placed.into_iter().zip(all).filter(|(_, parameter)| parameter.is_input());
         let inputs: Vec<_> = inputs.map(|(argument, _)| argument).collect();
-        inputs.into_iter().map(|argument| argument.map(|own| self.bind(&own)).transpose()).collect()
+        inputs
+            .into_iter()
+            .map(|argument| argument.map(|expression| self.bind(&expression)).transpose())
+            .collect()
     }
 
     /// Returns the values of the input parameters, with defaults for omitted arguments.

@@ -1,7 +1,8 @@
 //! BETWEEN.
 //!
 //! The grammar reads it as if it bound stronger than every operator before it: `a + b BETWEEN 1 AND 2` as
-//! `a + (b BETWEEN 1 AND 2)`. Here the parts are put together again. (`regrouped` mends an OR behind it.)
+//! `a + (b BETWEEN 1 AND 2)`. This module restores the precedence of
+//! PostgreSQL. (`regrouped` corrects an OR behind it.)
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
@@ -44,7 +45,7 @@ pub(crate) fn stronger(expression: &ast::Expr) -> Option<(String, Vec<ast::Expr>
     }
 }
 
-/// Returns the BETWEEN that an expression is: it stands last in operands of stronger operators.
+/// Returns the BETWEEN of an expression that is one, or that ends with one below stronger operators.
 pub(crate) fn between_in(expression: &ast::Expr) -> Option<ast::BetweenExpr> {
     match expression {
         ast::Expr::BetweenExpr(between) => Some(between.clone()),
@@ -55,7 +56,9 @@ pub(crate) fn between_in(expression: &ast::Expr) -> Option<ast::BetweenExpr> {
 /// Returns whether the ends of a BETWEEN may come in either order.
 pub(crate) fn is_symmetric(between: &ast::BetweenExpr) -> bool {
     let symmetry = between.between_symmetry();
-    symmetry.is_some_and(|own| own.syntax().text().to_string().eq_ignore_ascii_case("symmetric"))
+    symmetry.is_some_and(|symmetry_clause| {
+        symmetry_clause.syntax().text().to_string().eq_ignore_ascii_case("symmetric")
+    })
 }
 
 impl Binder<'_> {
@@ -74,7 +77,7 @@ impl Binder<'_> {
         Ok(end)
     }
 
-    /// Binds what a BETWEEN tests: its target, with the operators before it.
+    /// Binds the value that a BETWEEN tests: its target, with the operators before it.
     pub(crate) fn target_of_between(&mut self, expression: &ast::Expr) -> Result<Typed, StatementError> {
         let node = expression.syntax();
         if let ast::Expr::BetweenExpr(between) = expression {
@@ -83,7 +86,7 @@ impl Binder<'_> {
         }
         let (symbol, mut operands) = self.part(stronger(expression), node)?;
         let last = self.part(operands.pop(), node)?;
-        let mut bound = operands.iter().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
+        let mut bound = operands.iter().map(|operand| self.bind(operand)).collect::<Result<Vec<_>, _>>()?;
         bound.push(self.target_of_between(&last)?);
         match (symbol.as_str(), bound.len()) {
             ("+", 1) => Ok(bound.remove(0)),
@@ -111,7 +114,7 @@ impl Binder<'_> {
         Ok(boolean(if is_negated { Expression::Not(Box::new(inside)) } else { inside }))
     }
 
-    /// Returns whether a value is at least the one, and at most the other.
+    /// Returns the condition that a value is at least `start` and at most `end`.
     fn inside(
         &mut self,
         value: &Typed,
@@ -127,11 +130,11 @@ impl Binder<'_> {
     }
 }
 
-/// Returns whether an expression is that of an operator which binds weaker than BETWEEN.
+/// Returns whether an expression is an operator that binds weaker than BETWEEN.
 fn binds_weaker(expression: &ast::Expr) -> bool {
     use ast::BinOp;
-    let ast::Expr::BinExpr(own) = expression else { return false };
-    own.op().is_some_and(|operator| {
+    let ast::Expr::BinExpr(binary) = expression else { return false };
+    binary.op().is_some_and(|operator| {
         comparison_operator(&operator).is_some()
             || matches!(operator, BinOp::And(_) | BinOp::Or(_) | BinOp::Is(_) | BinOp::IsNot(_))
     })

@@ -91,7 +91,7 @@ pub(crate) struct TriggerFrame {
     pub(crate) returned: Vec<Variable>,
     /// The records without a row: NEW of a DELETE, OLD of an INSERT.
     pub(crate) absent: Vec<&'static str>,
-    /// The register of whether the row is written; `None` if the trigger does not decide that.
+    /// The register that says whether the row is written; `None` if the trigger does not decide this.
     pub(crate) is_written: Option<Register>,
     /// TG_ARGV.
     pub(crate) arguments: Vec<String>,
@@ -118,14 +118,14 @@ pub(crate) struct Binder<'a> {
     pub(crate) source: &'a Source,
     /// Maps offsets inside a routine's body to offsets in the source.
     pub(crate) body: Option<Body<'a>>,
-    /// Whether a name of a column and of a variable is the column, as in the language SQL. In PL/pgSQL it is
-    /// ambiguous.
+    /// Whether a name of both a column and a variable denotes the column, as in the language SQL. In PL/pgSQL
+    /// such a name is ambiguous.
     pub(crate) prefers_columns: bool,
     pub(crate) routine: String,
     pub(crate) registers: Vec<Type>,
     pub(crate) scopes: Vec<(Option<String>, HashMap<String, Name>)>,
     pub(crate) operations: Vec<Operation>,
-    /// The queries of the procedure so far. `queries` is about those that are being bound.
+    /// The queries of the procedure so far. `queries` has those that are being bound.
     pub(crate) procedure_queries: Vec<ProcedureQuery>,
     pub(crate) targets: Vec<Target>,
     pub(crate) next_label: u32,
@@ -151,14 +151,14 @@ pub(crate) struct Binder<'a> {
     pub(crate) parameters: RefCell<Vec<Option<Type>>>,
     /// The queries that are being bound.
     pub(crate) queries: Queries,
-    /// The columns of tables and views of which registers have the values.
+    /// The columns of tables and views whose values registers hold.
     pub(crate) origins: Origins,
     pub(crate) uses_timestamp: bool,
     pub(crate) uses_seed: bool,
     pub(crate) writes: bool,
-    /// The cause for which calls are logged by value, if the analysis does not support a statement.
+    /// The reason why calls are logged by value, if the analysis does not support a statement.
     pub(crate) by_value: Option<ByValueCause>,
-    /// Whether there is a COMMIT or ROLLBACK.
+    /// Whether the routine has a COMMIT or ROLLBACK.
     pub(crate) ends_transactions: bool,
     /// The names of routines that are called.
     pub(crate) callees: BTreeSet<String>,
@@ -168,9 +168,9 @@ pub(crate) struct Binder<'a> {
     pub(crate) needs: Vec<Need>,
     /// The role with whose rights relations are read and written: in a view, that of its owner.
     pub(crate) relations_as: RoleId,
-    /// Whether the routine does something else for each role.
+    /// Whether the effect of the routine depends on the role that calls it.
     pub(crate) follows_role: bool,
-    /// Whether a statement of the routine is not allowed.
+    /// Whether the role may not execute a statement of the routine.
     pub(crate) is_refused: bool,
 }
 
@@ -282,7 +282,7 @@ impl<'a> Binder<'a> {
     /// to which the client has given a type.
     pub(crate) fn declare_parameters(&mut self, used: usize, types: &[Option<Type>]) {
         let count = used.max(types.len());
-        let types = (0..count).map(|place| types.get(place).copied().flatten()).collect();
+        let types = (0..count).map(|position| types.get(position).copied().flatten()).collect();
         *self.parameters.borrow_mut() = types;
         for _ in 0..count {
             self.new_register(ScalarType::Text);
@@ -292,9 +292,9 @@ impl<'a> Binder<'a> {
     /// Returns the types of a statement's parameters, after the whole statement is bound.
     pub(crate) fn parameter_types(&self, node: &SyntaxNode) -> Result<Vec<Type>, StatementError> {
         let parameters = self.parameters.borrow();
-        let known = |(place, ty): (usize, &Option<Type>)| {
+        let known = |(position, ty): (usize, &Option<Type>)| {
             ty.ok_or_else(|| {
-                let message = format!("could not determine data type of parameter ${}", place + 1);
+                let message = format!("could not determine data type of parameter ${}", position + 1);
                 self.error(node, SqlError::new("42P18", message))
             })
         };
@@ -302,10 +302,10 @@ impl<'a> Binder<'a> {
     }
 
     /// Returns a parameter of a statement as a value. A parameter without a type gets the type `ty`.
-    pub(crate) fn parameter_as(&self, place: usize, ty: Type) -> Typed {
+    pub(crate) fn parameter_as(&self, position: usize, ty: Type) -> Typed {
         let mut parameters = self.parameters.borrow_mut();
-        let own = parameters[place].get_or_insert(without_limits(ty));
-        Typed::Known(Expression::Register(Register(place as u32)), *own)
+        let known = parameters[position].get_or_insert(without_limits(ty));
+        Typed::Known(Expression::Register(Register(position as u32)), *known)
     }
 
     /// Adds registers for all columns of a table. Returns the first one.
@@ -345,7 +345,8 @@ impl<'a> Binder<'a> {
 
     /// Returns a variable by the label of its block, or a parameter by the name of the routine.
     pub(crate) fn labelled_variable(&self, label: &str, name: &str) -> Option<Variable> {
-        let scope = self.scopes.iter().rev().find(|(own, _)| own.as_deref() == Some(label))?;
+        let scope =
+            self.scopes.iter().rev().find(|(scope_label, _)| scope_label.as_deref() == Some(label))?;
         match scope.1.get(name) {
             Some(Name::Variable(variable)) => Some(*variable),
             _ => None,
@@ -391,8 +392,8 @@ impl<'a> Binder<'a> {
         QueryId(self.procedure_queries.len() as u32 - 1)
     }
 
-    /// Notes a cause for which calls are logged by value. The first cause stays; a query gives way, because
-    /// a cursor and RETURN QUERY have a query, too.
+    /// Records why calls are logged by value. The first cause stays. Only a query is replaced by a later
+    /// cause, because a cursor and RETURN QUERY have a query, too.
     pub(crate) fn log_by_value(&mut self, cause: ByValueCause) {
         if matches!(self.by_value, None | Some(ByValueCause::Query)) {
             self.by_value = Some(cause);

@@ -14,7 +14,7 @@ use procedure::{
 };
 use squawk_syntax::SyntaxNode;
 
-/// What PostgreSQL advises where no candidate, or more than one, takes the arguments.
+/// PostgreSQL's hint if no candidate, or more than one, takes the arguments.
 pub(crate) const ADD_CASTS: &str = "You might need to add explicit type casts.";
 
 impl Binder<'_> {
@@ -29,7 +29,7 @@ impl Binder<'_> {
             return Ok(Some(construct));
         }
         let entries = built_ins_named(name).iter().copied();
-        let entries: Vec<&BuiltIn> = entries.filter(|own| own.takes(arguments.len())).collect();
+        let entries: Vec<&BuiltIn> = entries.filter(|entry| entry.takes(arguments.len())).collect();
         let Some(first) = entries.first() else { return self.cast_call(name, arguments, node) };
         match first.form {
             Form::Session => return self.session_function(name, &arguments, node).map(Some),
@@ -72,8 +72,8 @@ impl Binder<'_> {
     ) -> Result<&'e BuiltIn, StatementError> {
         let types: Vec<_> = arguments.iter().map(Typed::known_type).collect();
         match resolve(entries, &types) {
-            Resolved::One(place) => Ok(entries[place]),
-            Resolved::None if entries.iter().any(|own| would_nest(own, &types)) => {
+            Resolved::One(position) => Ok(entries[position]),
+            Resolved::None if entries.iter().any(|entry| would_nest(entry, &types)) => {
                 Err(self.unsupported(node, "an array of arrays"))
             }
             Resolved::None => Err(self.no_function(name, arguments, node)),
@@ -110,7 +110,7 @@ impl Binder<'_> {
     /// Returns the error of a call of a function that does not exist.
     pub(crate) fn no_function(&self, name: &str, arguments: &[Typed], node: &SyntaxNode) -> StatementError {
         if is_advisory(name) {
-            return self.unsupported(node, &format!("{name} in anything but SELECT {name}(…)"));
+            return self.unsupported(node, &format!("{name} outside of SELECT {name}(…)"));
         }
         if is_absent(name, arguments.len()) {
             return self.unsupported(node, &format!("function {name}"));
@@ -118,7 +118,7 @@ impl Binder<'_> {
         self.no_function_of(&signature(name, arguments), node)
     }
 
-    /// The same, from the call as it is shown.
+    /// Returns the error of a call that no function takes. `shown` has the types of the arguments.
     pub(crate) fn no_function_of(&self, shown: &str, node: &SyntaxNode) -> StatementError {
         let message = format!("function {shown} does not exist");
         let hint = format!("No function matches the given name and argument types. {ADD_CASTS}");
@@ -142,14 +142,16 @@ impl Binder<'_> {
                 // The result has the type that the operator takes.
                 let ty = self.compared_type(value, other, node)?;
                 let value = match value {
-                    Typed::Known(_, own) if *own == ty => value.clone(),
+                    Typed::Known(_, known) if *known == ty => value.clone(),
                     _ => Typed::Known(self.coerce(value.clone(), ty, CastContext::Implicit, node)?, ty),
                 };
-                let Typed::Known(own, _) = value.clone() else { unreachable!("the value is converted") };
+                let Typed::Known(converted, _) = value.clone() else {
+                    unreachable!("the value is converted")
+                };
                 let (class, operands) = self.comparable(value, other.clone(), node)?;
                 let equal = Expression::Compare { operator: CompareOperator::Equal, class, operands };
                 let branches = vec![(equal, Expression::NULL)];
-                Typed::Known(Expression::Case { branches, otherwise: Box::new(own) }, ty)
+                Typed::Known(Expression::Case { branches, otherwise: Box::new(converted) }, ty)
             }
             ("greatest" | "least", [_, ..]) => {
                 let (items, ty) = self.unify(&name.to_uppercase(), arguments.to_vec(), node)?;
@@ -158,7 +160,7 @@ impl Binder<'_> {
                     if name == "greatest" { Function::Greatest(class) } else { Function::Least(class) };
                 Typed::Known(fold(Expression::Function { function, arguments: items }), ty)
             }
-            // NULL is the record of a trigger that has no such row.
+            // The record of a row that the trigger's event lacks is NULL.
             (
                 "row_to_json",
                 [
@@ -183,7 +185,7 @@ impl Binder<'_> {
         let name = entry.name;
         match entry.form {
             Form::Values(_) => {
-                let kinds = (0..arguments.len()).filter_map(|place| entry.argument(place));
+                let kinds = (0..arguments.len()).filter_map(|position| entry.argument(position));
                 self.call_values(entry, &kinds.collect::<Vec<_>>(), arguments, node)
             }
             Form::Live(function) => {
@@ -202,7 +204,7 @@ impl Binder<'_> {
             }
             Form::Unrepeatable => {
                 let message = format!(
-                    "{name}() has another value at every call, so a call that uses it could not be replayed"
+                    "{name}() has a different value at every call, so recovery could not replay its callers"
                 );
                 let hint = "Use now(), which is logged with the call, or pass the value as an argument.";
                 Err(self.error(node, SqlError::new("0A000", message).with_hint(hint)))
@@ -212,9 +214,9 @@ impl Binder<'_> {
                 Err(self.error(node, SqlError::new("42809", message)))
             }
             Form::Rows(_) | Form::Elements(_) => {
-                Err(self.unsupported(node, &format!("the rows of {name} here")))
+                Err(self.unsupported(node, &format!("the rows of {name} in this context")))
             }
-            _ => Err(self.unsupported(node, &format!("{name} here"))),
+            _ => Err(self.unsupported(node, &format!("{name} in this context"))),
         }
     }
 
@@ -311,8 +313,8 @@ impl Binder<'_> {
         let mut arguments = arguments.into_iter();
         let mut sequence = |binder: &mut Self, privileges| {
             let id = binder.sequence_of(arguments.next().unwrap_or(Typed::Null), node)?;
-            if let Some(own) = binder.schema.catalog().tables().find(|own| own.id == id) {
-                binder.need_object(&own.name, privileges);
+            if let Some(table) = binder.schema.catalog().tables().find(|table| table.id == id) {
+                binder.need_object(&table.name, privileges);
             }
             Ok::<_, StatementError>(id)
         };
@@ -374,7 +376,7 @@ impl Binder<'_> {
 
 /// Returns whether an entry would make an array of arrays of these arguments.
 fn would_nest(entry: &BuiltIn, types: &[Option<Type>]) -> bool {
-    let kinds = types.iter().enumerate().map(|(place, ty)| (entry.argument(place), ty));
+    let kinds = types.iter().enumerate().map(|(position, ty)| (entry.argument(position), ty));
     kinds
         .into_iter()
         .any(|pair| matches!(pair, (Some(Kind::AnyElement | Kind::AnyCompatible), Some(Type::Array(_)))))

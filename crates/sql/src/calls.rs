@@ -43,7 +43,8 @@ impl Binder<'_> {
         }
         let names_some = list.args().any(|argument| argument.expr().is_none());
         if names_some
-            && let Some(function) = self.schema.procedure(&name).filter(|own| own.result.is_some()).cloned()
+            && let Some(function) =
+                self.schema.procedure(&name).filter(|procedure| procedure.result.is_some()).cloned()
         {
             let arguments = self.function_arguments(&function, Some(list), node)?;
             return self.lift_call(&function, arguments, node);
@@ -56,7 +57,8 @@ impl Binder<'_> {
             if is_window_function(&name) {
                 return Err(self.unsupported(within.syntax(), "a hypothetical-set aggregate"));
             }
-            let mut bound = arguments.iter().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
+            let mut bound =
+                arguments.iter().map(|argument| self.bind(argument)).collect::<Result<Vec<_>, _>>()?;
             for sort in self.bind_sort_list(within.order_by_clause())? {
                 bound.push(self.bind(&sort.expression)?);
             }
@@ -107,15 +109,15 @@ impl Binder<'_> {
         let surplus = arguments.len().saturating_sub(procedure.inputs().count());
         let is_untyped = |argument: &ast::Expr| {
             let text = argument.syntax().text().to_string();
-            let place = text.strip_prefix('$').and_then(|own| own.parse::<usize>().ok());
-            let place = place.and_then(|place| place.checked_sub(1));
-            place.filter(|place| self.parameters.borrow().get(*place).is_some_and(Option::is_none))
+            let position = text.strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok());
+            let position = position.and_then(|position| position.checked_sub(1));
+            position.filter(|position| self.parameters.borrow().get(*position).is_some_and(Option::is_none))
         };
-        let places: Option<Vec<usize>> = arguments[..surplus].iter().map(is_untyped).collect();
-        match places {
-            Some(places) if surplus > 0 => {
-                places.into_iter().for_each(|place| {
-                    self.parameter_as(place, ScalarType::Text.into());
+        let positions: Option<Vec<usize>> = arguments[..surplus].iter().map(is_untyped).collect();
+        match positions {
+            Some(positions) if surplus > 0 => {
+                positions.into_iter().for_each(|position| {
+                    self.parameter_as(position, ScalarType::Text.into());
                 });
                 arguments[surplus..].to_vec()
             }
@@ -128,11 +130,12 @@ impl Binder<'_> {
     fn bind_keyword_call(&mut self, call: &ast::CallExpr) -> Result<Option<Typed>, StatementError> {
         let node = call.syntax();
         let (name, arguments): (&str, Vec<ast::Expr>) = if let Some(substring) = call.substring_fn()
-            && let Some(ast::SubstringArgs::SubstringForFrom(own)) = substring.substring_args()
+            && let Some(ast::SubstringArgs::SubstringForFrom(form)) = substring.substring_args()
         {
             // FOR comes before FROM, which may be absent.
-            let arguments = child_expressions(own.syntax());
-            let mut bound = arguments.iter().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
+            let arguments = child_expressions(form.syntax());
+            let mut bound =
+                arguments.iter().map(|argument| self.bind(argument)).collect::<Result<Vec<_>, _>>()?;
             match bound.len() {
                 3 => bound.swap(1, 2),
                 _ => {
@@ -154,7 +157,7 @@ impl Binder<'_> {
             arguments.reverse();
             ("position", arguments)
         } else if let Some(object) = call.json_object_fn()
-            && object.syntax().children().all(|own| ast::Expr::can_cast(own.kind()))
+            && object.syntax().children().all(|child| ast::Expr::can_cast(child.kind()))
         {
             ("json_object", child_expressions(object.syntax()))
         } else if let Some(overlay) = call.overlay_fn() {

@@ -26,13 +26,13 @@ impl Binder<'_> {
     }
 
     fn suggested_name(&self, expression: &ast::Expr) -> Option<Suggested> {
-        let own = |name: &str| Some(Suggested::Own(name.into()));
+        let named = |name: &str| Some(Suggested::Own(name.into()));
         match expression {
             ast::Expr::NameRef(name) => Some(Suggested::Own(name.text())),
             ast::Expr::FieldExpr(field) => Some(Suggested::Own(field.field()?.text())),
             ast::Expr::CallExpr(call) => match call.expr() {
                 Some(callee) => self.suggested_name(&callee),
-                None => own(special_name(call)?),
+                None => named(special_name(call)?),
             },
             ast::Expr::CaseExpr(case) => {
                 match case.else_clause().and_then(|clause| self.suggested_name(&clause.expr()?)) {
@@ -40,12 +40,12 @@ impl Binder<'_> {
                     _ => Some(Suggested::Form("case".into())),
                 }
             }
-            ast::Expr::CastExpr(cast) => match cast.expr().and_then(|own| self.suggested_name(&own)) {
+            ast::Expr::CastExpr(cast) => match cast.expr().and_then(|inner| self.suggested_name(&inner)) {
                 Some(Suggested::Own(name)) => Some(Suggested::Own(name)),
                 _ => Some(Suggested::Form(self.name_of_type(&cast.ty()?))),
             },
-            ast::Expr::ArrayExpr(_) => own("array"),
-            ast::Expr::TupleExpr(_) => own("row"),
+            ast::Expr::ArrayExpr(_) => named("array"),
+            ast::Expr::TupleExpr(_) => named("row"),
             ast::Expr::Collate(collate) => self.suggested_name(&collate.expr()?),
             ast::Expr::IndexExpr(index) => self.suggested_name(&index.base()?),
             ast::Expr::ParenExpr(paren) => match (paren.expr(), paren.select()) {
@@ -54,13 +54,13 @@ impl Binder<'_> {
                     let target = select?.select_clause()?.target_list()?.targets().next()?;
                     Some(Suggested::Own(match target.as_name().and_then(|name| name.name()) {
                         Some(alias) => alias.text(),
-                        // The column of a subquery keeps its name also where it has none.
+                        // A column without a name is `?column?` in a subquery, too.
                         None => self.column_name(&target.expr()?),
                     }))
                 }
             },
             ast::Expr::BinExpr(binary) if matches!(binary.op(), Some(ast::BinOp::AtTimeZone(_))) => {
-                own("timezone")
+                named("timezone")
             }
             _ => None,
         }

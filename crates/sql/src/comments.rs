@@ -41,51 +41,51 @@ fn missing(subject: &Subject) -> SqlError {
 }
 
 fn constraint_names(table: &Table) -> impl Iterator<Item = &str> {
-    let keys = table.indexes.iter().filter(|own| own.is_constraint).map(|own| short(&own.name));
+    let keys = table.indexes.iter().filter(|index| index.is_constraint).map(|index| short(&index.name));
     let checks = table.checks.iter().map(|(name, _)| name.as_str());
-    keys.chain(checks).chain(table.foreign_keys.iter().map(|own| own.name.as_str()))
+    keys.chain(checks).chain(table.foreign_keys.iter().map(|key| key.name.as_str()))
 }
 
-/// Returns what a statement names, whether or not it exists; `None` for a kind without comments.
+/// Returns the object that a statement names, which may not exist; `None` for a kind without comments.
 pub(crate) fn subject_of(object: &ast::CommentObject) -> Option<Subject> {
     use ast::CommentObject as Object;
     let relation = |path: Option<ast::PathRef>| path.as_ref().map(object_name);
     let routine = |path: Option<ast::PathRef>| path.as_ref().map(last_name).map(Subject::Routine);
     match object {
-        Object::ObjectTable(own) => relation(own.table_name_ref()?.path_ref()).map(Subject::Relation),
-        Object::ObjectView(own) => relation(own.view_ref()?.path_ref()).map(Subject::Relation),
-        Object::ObjectIndex(own) => relation(own.index_ref()?.path_ref()).map(Subject::Relation),
-        Object::ObjectSequence(own) => relation(own.sequence_ref()?.path_ref()).map(Subject::Relation),
-        Object::ObjectColumn(own) => {
-            let path = own.name()?.path_ref()?;
+        Object::ObjectTable(target) => relation(target.table_name_ref()?.path_ref()).map(Subject::Relation),
+        Object::ObjectView(target) => relation(target.view_ref()?.path_ref()).map(Subject::Relation),
+        Object::ObjectIndex(target) => relation(target.index_ref()?.path_ref()).map(Subject::Relation),
+        Object::ObjectSequence(target) => relation(target.sequence_ref()?.path_ref()).map(Subject::Relation),
+        Object::ObjectColumn(target) => {
+            let path = target.name()?.path_ref()?;
             Some(Subject::Column(object_name(&path.qualifier()?), last_name(&path)))
         }
-        Object::ObjectConstraint(own) => {
-            let name = last_name(&own.constraint_name_ref()?.path_ref()?);
-            Some(Subject::Constraint(relation(own.table_name_ref()?.path_ref())?, name))
+        Object::ObjectConstraint(target) => {
+            let name = last_name(&target.constraint_name_ref()?.path_ref()?);
+            Some(Subject::Constraint(relation(target.table_name_ref()?.path_ref())?, name))
         }
-        Object::ObjectTrigger(own) => {
-            let name = ast::normalize_name_node(own.trigger_ref()?.syntax());
-            Some(Subject::Trigger(relation(own.relation_name_ref()?.path_ref())?, name))
+        Object::ObjectTrigger(target) => {
+            let name = ast::normalize_name_node(target.trigger_ref()?.syntax());
+            Some(Subject::Trigger(relation(target.relation_name_ref()?.path_ref())?, name))
         }
-        Object::ObjectFunction(own) => routine(own.function_sig()?.function_name_ref()?.path_ref()),
-        Object::ObjectProcedure(own) => routine(own.procedure_sig()?.procedure_name_ref()?.path_ref()),
-        Object::ObjectRoutine(own) => routine(own.routine_sig()?.routine_name_ref()?.path_ref()),
-        Object::ObjectType(own) => relation(own.type_name_ref()?.path_ref()).map(Subject::Type),
-        Object::ObjectSchema(own) => {
-            Some(Subject::Namespace(ast::normalize_name_node(own.schema_ref()?.syntax())))
+        Object::ObjectFunction(target) => routine(target.function_sig()?.function_name_ref()?.path_ref()),
+        Object::ObjectProcedure(target) => routine(target.procedure_sig()?.procedure_name_ref()?.path_ref()),
+        Object::ObjectRoutine(target) => routine(target.routine_sig()?.routine_name_ref()?.path_ref()),
+        Object::ObjectType(target) => relation(target.type_name_ref()?.path_ref()).map(Subject::Type),
+        Object::ObjectSchema(target) => {
+            Some(Subject::Namespace(ast::normalize_name_node(target.schema_ref()?.syntax())))
         }
         _ => None,
     }
 }
 
 impl Schema {
-    /// Returns all comments: what each is about, and its text.
+    /// Returns all comments: the object of each, and its text.
     pub fn comments(&self) -> impl Iterator<Item = (String, &str)> {
         self.comments.iter().map(|(subject, text)| (subject.to_string(), text.as_str()))
     }
 
-    /// Executes COMMENT ON. An empty comment is none.
+    /// Executes COMMENT ON. An empty text removes the comment.
     pub(crate) fn comment_on(
         &mut self,
         comment: &ast::CommentOn,
@@ -95,7 +95,7 @@ impl Schema {
         let binder = Binder::new(self, source);
         let object = binder.part(comment.comment_object(), node)?;
         let extension = object.syntax().descendants().find_map(ast::ExtensionRef::cast);
-        if extension.is_some_and(|own| is_built_in(&ast::normalize_name_node(own.syntax()))) {
+        if extension.is_some_and(|name| is_built_in(&ast::normalize_name_node(name.syntax()))) {
             return Ok(Effect::None);
         }
         let Some(subject) = subject_of(&object) else {
@@ -123,13 +123,13 @@ impl Schema {
                 table(relation).is_some_and(|table| table.column(name).is_some())
                     || self
                         .view(relation)
-                        .is_some_and(|view| self.view_columns(view).iter().any(|(own, _)| own == name))
+                        .is_some_and(|view| self.view_columns(view).iter().any(|(column, _)| column == name))
             }
             Subject::Constraint(owner, name) => {
-                table(owner).is_some_and(|table| constraint_names(table).any(|own| own == name))
+                table(owner).is_some_and(|table| constraint_names(table).any(|constraint| constraint == name))
             }
             Subject::Trigger(owner, name) => {
-                table(owner).is_some_and(|table| table.triggers.iter().any(|own| own.name == *name))
+                table(owner).is_some_and(|table| table.triggers.iter().any(|trigger| trigger.name == *name))
             }
             Subject::Routine(name) => self.procedure(name).is_some(),
             Subject::Namespace(name) => self.has_namespace(name),
@@ -138,11 +138,13 @@ impl Schema {
         }
     }
 
-    /// Forgets the comments, owners and privileges of objects that are gone.
+    /// Removes the comments, owners and privileges of objects that no longer exist.
     pub(crate) fn forget_comments(&mut self) {
-        let gone: Vec<_> = self.rights.subjects().filter(|own| !self.has_subject(own)).cloned().collect();
+        let gone: Vec<_> =
+            self.rights.subjects().filter(|subject| !self.has_subject(subject)).cloned().collect();
         gone.iter().for_each(|subject| self.rights_mut().forget(subject));
-        let gone: Vec<_> = self.comments.keys().filter(|own| !self.has_subject(own)).cloned().collect();
+        let gone: Vec<_> =
+            self.comments.keys().filter(|subject| !self.has_subject(subject)).cloned().collect();
         gone.iter().for_each(|subject| {
             self.comments.remove(subject);
         });
@@ -167,14 +169,15 @@ impl Schema {
         column: impl Fn(&str) -> Option<String>,
         renames_constraint: bool,
     ) {
-        let lost = |one: &Table, other: &Table| {
-            let mut lost =
-                constraint_names(one).filter(|own| constraint_names(other).all(|name| name != *own));
+        let lost = |first: &Table, second: &Table| {
+            let mut lost = constraint_names(first)
+                .filter(|constraint| constraint_names(second).all(|name| name != *constraint));
             lost.next().map(str::to_owned)
         };
         let renamed = lost(old, new).zip(lost(new, old)).filter(|_| renames_constraint);
         let known = self.comments.keys().chain(self.rights.subjects());
-        let subjects: BTreeSet<_> = known.filter(|own| own.owner() == Some(&old.name)).cloned().collect();
+        let subjects: BTreeSet<_> =
+            known.filter(|subject| subject.owner() == Some(&old.name)).cloned().collect();
         for subject in subjects {
             let owner = new.name.clone();
             let moved = match &subject {
@@ -203,7 +206,7 @@ impl Schema {
         }
         self.rename_subject(&Subject::Relation(old.name.clone()), Subject::Relation(new.name.clone()));
         for index in &old.indexes {
-            if let Some(now) = new.indexes.iter().find(|own| own.id == index.id) {
+            if let Some(now) = new.indexes.iter().find(|candidate| candidate.id == index.id) {
                 let names = [&index.name, &now.name].map(|name| Subject::Relation(name.clone()));
                 let [before, after] = names;
                 self.rename_subject(&before, after);

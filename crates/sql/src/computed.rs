@@ -1,6 +1,6 @@
 //! Expressions that every write of a row computes.
 
-/// What every write of a row computes.
+/// The kind of an expression that every write of a row computes.
 #[derive(Clone, Copy)]
 pub(crate) enum Computed {
     GeneratedColumn,
@@ -9,7 +9,7 @@ pub(crate) enum Computed {
 }
 
 impl Computed {
-    /// Returns its name, and the message of one whose value does not follow from the row.
+    /// Returns the name of the kind, and the message for an expression that depends on more than the row.
     pub(crate) fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::GeneratedColumn => {

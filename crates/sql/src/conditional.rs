@@ -1,5 +1,5 @@
-//! Operands that are evaluated only sometimes: of AND, OR, CASE and COALESCE. What they call, and their
-//! subqueries, are statements before the expression, which run only if the operand is evaluated.
+//! Operands that are evaluated only sometimes: of AND, OR, CASE and COALESCE. Their calls and
+//! subqueries become statements before the expression, which run only if the operand is evaluated.
 //!
 //! Not here: the calls of queries (`plan`), which run for every row.
 
@@ -13,15 +13,15 @@ use procedure::{CompareOperator, Expression, Register, Statement};
 use squawk_syntax::ast::{self, AstNode};
 
 impl Binder<'_> {
-    /// Runs a binding, and returns what it has lifted apart.
+    /// Runs a binding. Returns its result, and the statements that it has lifted.
     pub(crate) fn apart<T>(
         &mut self,
         bind: impl FnOnce(&mut Self) -> Result<T, StatementError>,
     ) -> Result<(T, Vec<Statement>), StatementError> {
         let outer = self.lifted.as_mut().map(std::mem::take);
         let bound = bind(self);
-        let own = std::mem::replace(&mut self.lifted, outer).unwrap_or_default();
-        Ok((bound?, own))
+        let statements = std::mem::replace(&mut self.lifted, outer).unwrap_or_default();
+        Ok((bound?, statements))
     }
 
     fn lift(&mut self, statements: impl IntoIterator<Item = Statement>) {
@@ -46,12 +46,12 @@ impl Binder<'_> {
             true => matches!(operator, ast::BinOp::And(_)),
             false => matches!(operator, ast::BinOp::Or(_)),
         };
-        let (mut operands, mut own) = (Vec::new(), binary.clone());
+        let (mut operands, mut chain) = (Vec::new(), binary.clone());
         loop {
-            operands.push(self.part(own.rhs(), own.syntax())?);
-            match self.part(own.lhs(), own.syntax())? {
+            operands.push(self.part(chain.rhs(), chain.syntax())?);
+            match self.part(chain.lhs(), chain.syntax())? {
                 ast::Expr::BinExpr(left) if left.op().is_some_and(|operator| continues(&operator)) => {
-                    own = left
+                    chain = left
                 }
                 first => {
                     operands.push(first);
@@ -143,8 +143,8 @@ impl Binder<'_> {
                 let is_null = |typed: &Typed| match typed {
                     Typed::Known(value, _) => Some(Expression::IsNull(Box::new(value.clone()))),
                     Typed::Literal(_) => Some(Expression::boolean(false)),
-                    Typed::Parameter(place) => {
-                        let value = Expression::Register(Register(*place as u32));
+                    Typed::Parameter(position) => {
+                        let value = Expression::Register(Register(*position as u32));
                         Some(Expression::IsNull(Box::new(value)))
                     }
                     Typed::Null => None,

@@ -13,7 +13,7 @@ use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
 impl Binder<'_> {
-    /// Checks an expression over the rows of a table that is kept as text: `bind` binds it. Returns whether
+    /// Checks an expression over the rows of a table, which is kept as text; `bind` binds it. Returns whether
     /// its value depends on more than the row. `what` is the kind of the expression, for errors.
     pub(crate) fn depends_on_call(
         &self,
@@ -22,7 +22,7 @@ impl Binder<'_> {
         what: &str,
         bind: impl FnOnce(&mut Binder<'_>) -> Result<(), StatementError>,
     ) -> Result<bool, StatementError> {
-        // A separate binder: what the statement depends on besides does not count.
+        // A separate binder, because other dependencies of the statement do not count.
         let mut binder = Binder::new(self.schema, self.source);
         let registers = binder.row_registers(table);
         let ((), applied) = binder.applying(|binder| binder.over_row(table, registers, bind))?;
@@ -44,7 +44,7 @@ impl Binder<'_> {
         let mut calls = false;
         let bind = |binder: &mut Binder<'_>| {
             let ((), applied) = binder.applying(bind)?;
-            calls = applied.iter().any(|own| matches!(own, Applied::Call { .. }));
+            calls = applied.iter().any(|call| matches!(call, Applied::Call { .. }));
             binder.refuse_subqueries(&applied, what, node)
         };
         if self.depends_on_call(table, node, what, bind)? {
@@ -88,8 +88,8 @@ impl Binder<'_> {
         })
     }
 
-    /// Binds an expression of a definition, which is kept as text. Its calls join those of the statement
-    /// around it, if that may have some.
+    /// Binds an expression of a definition, which is kept as text. The statement around it
+    /// takes over its calls, if calls are allowed there.
     pub(crate) fn bind_definition<T>(
         &mut self,
         text: &str,
@@ -114,8 +114,8 @@ impl Binder<'_> {
         bound.map_err(|error| self.error(node, error.error))
     }
 
-    /// Binds the generated columns of a table, over a row in registers; of a row of which a statement sets
-    /// some columns, those whose values follow from them.
+    /// Binds the generated columns of a table, over a row in registers. If the statement sets only the
+    /// columns `set`, binds only the generated columns that read or are one of them.
     pub(crate) fn bind_generated(
         &mut self,
         table: &Table,
@@ -124,27 +124,28 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Vec<(usize, Expression)>, StatementError> {
         let mut generated = Vec::new();
-        for (place, column) in table.columns.iter().enumerate() {
+        for (position, column) in table.columns.iter().enumerate() {
             let Some(text) = column.default.as_deref().filter(|_| column.generated) else { continue };
             let value = self.bind_definition(text, node, |binder, expression| {
                 binder.over_row(table, registers, |binder| {
                     binder.bind_as(expression, column.ty, CastContext::Assignment)
                 })
             })?;
-            let mut follows = set.is_none_or(|set| set.contains(&place));
+            let mut follows = set.is_none_or(|set| set.contains(&position));
             value.walk(&mut |part| {
-                let register = Self::register_of(part).and_then(|own| own.0.checked_sub(registers.0));
-                follows |= register.is_some_and(|own| set.is_some_and(|set| set.contains(&(own as usize))));
+                let register = Self::register_of(part).and_then(|offset| offset.0.checked_sub(registers.0));
+                follows |=
+                    register.is_some_and(|column| set.is_some_and(|set| set.contains(&(column as usize))));
             });
             if follows {
-                generated.push((place, value));
+                generated.push((position, value));
             }
         }
         Ok(generated)
     }
 
     /// Binds the generated columns and the CHECK constraints of a table, over a row in registers. `set` are
-    /// the columns that a statement sets, if it sets some of an existing row.
+    /// the columns that the statement sets in an existing row; `None` for a new row.
     pub(crate) fn bind_rules(
         &mut self,
         table: &Table,
@@ -168,7 +169,7 @@ impl Binder<'_> {
         Ok(RowRules { generated, calls, conditions })
     }
 
-    /// Binds the rules of a table where no function can be called.
+    /// Binds the rules of a table for a statement whose rules cannot call functions.
     pub(crate) fn bind_plain_rules(
         &mut self,
         table: &Table,
@@ -186,12 +187,14 @@ impl Binder<'_> {
     pub(crate) fn refuse_subqueries(
         &self,
         applied: &[Applied],
-        place: &str,
+        context: &str,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        match applied.iter().all(|own| matches!(own, Applied::Call { .. })) {
+        match applied.iter().all(|call| matches!(call, Applied::Call { .. })) {
             true => Ok(()),
-            false => Err(self.error(node, SqlError::new("0A000", format!("cannot use subquery in {place}")))),
+            false => {
+                Err(self.error(node, SqlError::new("0A000", format!("cannot use subquery in {context}"))))
+            }
         }
     }
 }

@@ -14,9 +14,9 @@ const LARGEST_FOLDED: usize = 1 << 20;
 /// Returns whether a function has a NULL, so that it is NULL whatever its further arguments are. As in
 /// PostgreSQL, they are not evaluated then, unless they are constants.
 fn is_null_by_argument(function: Function, arguments: &[Expression]) -> bool {
-    let is_value = |own: &Expression| {
-        matches!(own, Expression::Constant(_) | Expression::Bytes(_) | Expression::Decimal(_))
-            || !own.is_constant()
+    let is_value = |argument: &Expression| {
+        matches!(argument, Expression::Constant(_) | Expression::Bytes(_) | Expression::Decimal(_))
+            || !argument.is_constant()
     };
     !function.is_applied_to_null(arguments.len())
         && arguments.contains(&Expression::NULL)
@@ -64,9 +64,9 @@ impl Binder<'_> {
     ) -> Result<(Expression, Type), StatementError> {
         match typed {
             Typed::Known(expression, ty) => Ok((expression, ty)),
-            Typed::Parameter(place) => {
+            Typed::Parameter(position) => {
                 let ty = other.unwrap_or(ScalarType::Text.into());
-                match self.parameter_as(place, ty) {
+                match self.parameter_as(position, ty) {
                     Typed::Known(expression, ty) => Ok((expression, ty)),
                     _ => unreachable!("a parameter with a type is known"),
                 }
@@ -100,10 +100,10 @@ impl Binder<'_> {
     ) -> Result<Expression, StatementError> {
         match typed {
             Typed::Null => Ok(Expression::NULL),
-            Typed::Parameter(place) => self.coerce(self.parameter_as(place, to), to, context, node),
+            Typed::Parameter(position) => self.coerce(self.parameter_as(position, to), to, context, node),
             Typed::Literal(text) => match (literal_as(text.clone(), to, context), to) {
                 (Ok(value), _) => Ok(value),
-                // A statement of a routine fails when it runs, and may be in a block with handlers.
+                // In a routine the error is raised when the statement runs, because a handler may catch it.
                 (Err(_), Type::Scalar(to)) if matches!(self.body, Some(Body::Plpgsql(_))) => {
                     let operand = Box::new(Expression::text(&text));
                     Ok(Expression::Cast { cast: Cast::FromText(to), operand })
@@ -169,9 +169,9 @@ impl Binder<'_> {
         if let Some(from) = from
             && !is_allowed(from, column.ty)
         {
-            let own = typed.shown_type();
+            let found = typed.shown_type();
             let message = format!(
-                "column \"{}\" is of type {} but expression is of type {own}",
+                "column \"{}\" is of type {} but expression is of type {found}",
                 column.name,
                 column.ty.base()
             );
@@ -208,8 +208,8 @@ impl Binder<'_> {
             };
             let shown = |ty: Type| Typed::Known(Expression::NULL, ty).shown_type();
             common = Some(wider.ok_or_else(|| {
-                let (own, ty) = (common.map(shown).unwrap_or_default(), shown(ty));
-                let message = format!("{construct} types {own} and {ty} cannot be matched");
+                let (first, ty) = (common.map(shown).unwrap_or_default(), shown(ty));
+                let message = format!("{construct} types {first} and {ty} cannot be matched");
                 self.error(node, SqlError::new("42804", message))
             })?);
         }
@@ -251,9 +251,9 @@ fn literal_as(text: String, to: Type, context: CastContext) -> Result<Expression
     let value = match (to, context) {
         // An explicit cast cuts a text that is too long.
         (Type::Array(ScalarType::Varchar(n) | ScalarType::Char(n)), CastContext::Explicit) => {
-            let cut = |own: String| Value::Text(own.chars().take(n as usize).collect());
+            let cut = |text: String| Value::Text(text.chars().take(n as usize).collect());
             let elements = array_elements(&text)?;
-            Value::Array(elements.into_iter().map(|own| own.map_or(Value::Null, cut)).collect())
+            Value::Array(elements.into_iter().map(|element| element.map_or(Value::Null, cut)).collect())
         }
         (Type::Array(_), _) => array_literal(&text)?,
         (Type::Scalar(ScalarType::Varchar(n) | ScalarType::Char(n)), CastContext::Explicit) => {
@@ -273,5 +273,5 @@ fn literal_as(text: String, to: Type, context: CastContext) -> Result<Expression
 /// Reads `{1,2,NULL}` as an array of texts, which are converted to the element type later.
 fn array_literal(text: &str) -> Result<Value, ValueError> {
     let elements = array_elements(text)?;
-    Ok(Value::Array(elements.into_iter().map(|own| own.map_or(Value::Null, Value::Text)).collect()))
+    Ok(Value::Array(elements.into_iter().map(|element| element.map_or(Value::Null, Value::Text)).collect()))
 }

@@ -60,12 +60,12 @@ impl Schema {
         let direction = copy.copy_direction();
         let Some(direction) = direction else { return Err(unsupported(source, node, "this form of COPY")) };
         let target = direction.syntax().text().to_string().to_lowercase();
-        if !["stdin", "stdout"].iter().any(|own| target.ends_with(own)) {
+        if !["stdin", "stdout"].iter().any(|stream| target.ends_with(stream)) {
             let error =
                 SqlError::new("0A000", "COPY with a file or a program on the server is not supported");
-            return Err(at(
-                error.with_hint("COPY FROM STDIN and TO STDOUT; psql's \\copy reads and writes files.")
-            ));
+            return Err(at(error.with_hint(
+                "Use COPY FROM STDIN or COPY TO STDOUT, or psql's \\copy for files of the client.",
+            )));
         }
         if let Some(clause) = copy.where_clause() {
             return Err(unsupported(source, clause.syntax(), "COPY … WHERE"));
@@ -88,14 +88,14 @@ impl Schema {
                 }
                 let names = table.column_ref_list().into_iter().flat_map(|list| list.column_name_refs());
                 let mut columns: Vec<String> =
-                    names.map(|own| quoted(&ast::normalize_name_node(own.syntax()))).collect();
+                    names.map(|name| quoted(&ast::normalize_name_node(name.syntax()))).collect();
                 if columns.is_empty() {
                     let copied = definition.visible().iter().filter(|column| !column.generated);
                     columns = copied.map(|column| quoted(&column.name)).collect();
                 } else if let Some(column) = definition
                     .visible()
                     .iter()
-                    .find(|own| own.generated && columns.contains(&quoted(&own.name)))
+                    .find(|column| column.generated && columns.contains(&quoted(&column.name)))
                 {
                     let message = format!("column \"{}\" is a generated column", column.name);
                     let error = SqlError::new("42P10", message);
@@ -119,55 +119,56 @@ impl Schema {
 
 /// Returns whether an INSERT fires triggers once for the statement: a COPY inserts its rows one by one.
 fn has_statement_triggers(table: &Table) -> bool {
-    let of_statement = |own: &Trigger| !own.for_each_row && own.events.contains(&TriggerEvent::Insert);
-    table.triggers.iter().any(|own| own.enabled && of_statement(own))
+    let of_statement =
+        |trigger: &Trigger| !trigger.for_each_row && trigger.events.contains(&TriggerEvent::Insert);
+    table.triggers.iter().any(|trigger| trigger.enabled && of_statement(trigger))
 }
 
 /// Returns the words of a list of options, each with whether it is in quotes.
 fn tokens(text: &str) -> Vec<(String, bool)> {
     let mut tokens = Vec::new();
-    let mut rest = text.trim_start();
-    while let Some(first) = rest.chars().next() {
+    let mut unread = text.trim_start();
+    while let Some(first) = unread.chars().next() {
         let mut escaped = false;
         let body = match first {
-            'E' | 'e' if rest[1..].starts_with('\'') => {
+            'E' | 'e' if unread[1..].starts_with('\'') => {
                 escaped = true;
-                &rest[1..]
+                &unread[1..]
             }
-            _ => rest,
+            _ => unread,
         };
         if let Some(inner) = body.strip_prefix('\'') {
             let mut value = String::new();
             let mut chars = inner.char_indices().peekable();
             let mut end = inner.len();
-            while let Some((place, own)) = chars.next() {
-                match own {
+            while let Some((position, character)) = chars.next() {
+                match character {
                     '\'' if chars.peek().is_some_and(|(_, next)| *next == '\'') => {
                         value.push('\'');
                         chars.next();
                     }
                     '\'' => {
-                        end = place + 1;
+                        end = position + 1;
                         break;
                     }
                     '\\' if escaped => match chars.next() {
                         Some((_, 't')) => value.push('\t'),
                         Some((_, 'n')) => value.push('\n'),
-                        Some((_, own)) => value.push(own),
+                        Some((_, escaped)) => value.push(escaped),
                         None => {}
                     },
-                    own => value.push(own),
+                    plain => value.push(plain),
                 }
             }
             tokens.push((value, true));
-            rest = inner[end..].trim_start();
+            unread = inner[end..].trim_start();
         } else if first.is_alphanumeric() || first == '_' {
-            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
-            tokens.push((rest[..end].to_lowercase(), false));
-            rest = rest[end..].trim_start();
+            let end = unread.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(unread.len());
+            tokens.push((unread[..end].to_lowercase(), false));
+            unread = unread[end..].trim_start();
         } else {
             tokens.push((first.to_string(), false));
-            rest = rest[first.len_utf8()..].trim_start();
+            unread = unread[first.len_utf8()..].trim_start();
         }
     }
     tokens
@@ -183,8 +184,8 @@ impl CopyOptions {
         let refused = |what: String| Err(SqlError::new("0A000", what));
         while let Some((word, _)) = tokens.next() {
             let mut value = || {
-                while tokens.next_if(|(own, quoted)| !quoted && own == "as").is_some() {}
-                tokens.next().map(|(own, _)| own).unwrap_or_default()
+                while tokens.next_if(|(word, quoted)| !quoted && word == "as").is_some() {}
+                tokens.next().map(|(word, _)| word).unwrap_or_default()
             };
             match word.as_str() {
                 "(" | ")" | "," | "with" => {}
@@ -204,28 +205,25 @@ impl CopyOptions {
                 "quote" => quote = Some(value()),
                 "escape" => escape = Some(value()),
                 "header" | "freeze" => {
-                    let is_value = |(own, _): &(String, bool)| {
-                        matches!(own.as_str(), "true" | "on" | "1" | "match" | "false" | "off" | "0")
+                    let is_value = |(word, _): &(String, bool)| {
+                        matches!(word.as_str(), "true" | "on" | "1" | "match" | "false" | "off" | "0")
                     };
-                    let own = tokens.next_if(is_value).map(|(own, _)| own);
+                    let setting = tokens.next_if(is_value).map(|(setting, _)| setting);
                     if word == "header" {
-                        header = !matches!(own.as_deref(), Some("false" | "off" | "0"));
+                        header = !matches!(setting.as_deref(), Some("false" | "off" | "0"));
                     }
                 }
                 "encoding" => {
-                    let own = value();
-                    if !matches!(own.to_lowercase().as_str(), "utf8" | "utf-8" | "unicode") {
-                        return refused(format!("COPY in the encoding {own} is not supported"));
+                    let encoding = value();
+                    if !matches!(encoding.to_lowercase().as_str(), "utf8" | "utf-8" | "unicode") {
+                        return refused(format!("COPY in the encoding {encoding} is not supported"));
                     }
                 }
-                "force_quote" | "force" => {
-                    let rest: Vec<String> = [value(), String::new()].into();
-                    match (word.as_str(), rest[0].as_str()) {
-                        ("force_quote", "*") => force_quote = true,
-                        ("force", "quote") if value() == "*" => force_quote = true,
-                        _ => return refused("FORCE of some columns is not supported".into()),
-                    }
-                }
+                "force_quote" | "force" => match (word.as_str(), value().as_str()) {
+                    ("force_quote", "*") => force_quote = true,
+                    ("force", "quote") if value() == "*" => force_quote = true,
+                    _ => return refused("FORCE of some columns is not supported".into()),
+                },
                 other => return refused(format!("COPY option \"{other}\" is not supported")),
             }
         }

@@ -32,8 +32,8 @@ impl Binder<'_> {
         let name = ast::normalize_name_node(name.syntax());
         let mut arguments = Vec::new();
         for argument in declaration.args().into_iter().flat_map(|list| list.plpgsql_cursor_args()) {
-            let own = self.part(argument.name(), node)?;
-            let own = ast::normalize_name_node(own.syntax());
+            let argument_name = self.part(argument.name(), node)?;
+            let argument_name = ast::normalize_name_node(argument_name.syntax());
             let ty = match self.part(argument.ty(), node)? {
                 ast::PlpgsqlDeclType::FuncType(ty) => self.bind_function_type(&ty)?,
                 ast::PlpgsqlDeclType::PlpgsqlPercentRowtype(row) => {
@@ -41,7 +41,7 @@ impl Binder<'_> {
                 }
             };
             let register = self.new_register(ty);
-            arguments.push((own, Variable { register, ty, constant: false }));
+            arguments.push((argument_name, Variable { register, ty, constant: false }));
         }
         let register = self.new_register(ScalarType::BigInt);
         out.push(Statement::Assign { target: register, value: Expression::NULL });
@@ -81,25 +81,25 @@ impl Binder<'_> {
         };
         let given: Vec<_> = list.into_iter().flat_map(|list| list.args()).collect();
         if given.len() != variable.arguments.len() {
-            let (own, wanted) = (given.len(), variable.arguments.len());
-            return Err(self.syntax(node, &format!("cursor \"{name}\" has {wanted} arguments, not {own}")));
+            let (count, wanted) = (given.len(), variable.arguments.len());
+            return Err(self.syntax(node, &format!("cursor \"{name}\" has {wanted} arguments, not {count}")));
         }
-        for (place, argument) in given.iter().enumerate() {
-            let (own, expression) = match self.part(argument.func_arg_expr(), node)? {
-                ast::FuncArgExpr::Expr(expression) => (Some(&variable.arguments[place]), expression),
+        for (position, argument) in given.iter().enumerate() {
+            let (declared, expression) = match self.part(argument.func_arg_expr(), node)? {
+                ast::FuncArgExpr::Expr(expression) => (Some(&variable.arguments[position]), expression),
                 ast::FuncArgExpr::NamedArg(named) => {
                     let of = self.part(named.name(), node)?;
                     let of = ast::normalize_name_node(of.syntax());
-                    let own = variable.arguments.iter().find(|(own, _)| *own == of);
-                    (own, self.part(named.expr(), node)?)
+                    let declared = variable.arguments.iter().find(|(declared, _)| *declared == of);
+                    (declared, self.part(named.expr(), node)?)
                 }
             };
-            let (_, own) = *self.part(own, argument.syntax())?;
-            let value = self.bind_as(&expression, own.ty, CastContext::Variable)?;
-            out.push(Statement::Assign { target: own.register, value });
+            let (_, parameter) = *self.part(declared, argument.syntax())?;
+            let value = self.bind_as(&expression, parameter.ty, CastContext::Variable)?;
+            out.push(Statement::Assign { target: parameter.register, value });
         }
         let names =
-            variable.arguments.iter().map(|(own, own_variable)| (own.clone(), Name::Variable(*own_variable)));
+            variable.arguments.iter().map(|(name, variable)| (name.clone(), Name::Variable(*variable)));
         self.scopes.push((Some(name.to_owned()), names.collect::<HashMap<_, _>>()));
         let bound = self.rows_query(&query, None);
         self.scopes.pop();
@@ -146,34 +146,38 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Movement, StatementError> {
         let by = |count: i64| Movement::By(Expression::Constant(Datum::Int(count)));
-        let mut count = |own: Option<ast::Expr>| {
-            let own = self.part(own, node)?;
-            self.bind_as(&own, ScalarType::BigInt, CastContext::Assignment)
+        let mut count = |expression: Option<ast::Expr>| {
+            let expression = self.part(expression, node)?;
+            self.bind_as(&expression, ScalarType::BigInt, CastContext::Assignment)
         };
         Ok(match action {
             None | Some(ast::CursorAction::Next(_)) => by(1),
             Some(ast::CursorAction::Prior(_)) => by(-1),
             Some(ast::CursorAction::First(_)) => Movement::First,
             Some(ast::CursorAction::Last(_)) => Movement::Last,
-            Some(ast::CursorAction::Absolute(own)) => Movement::To(count(own.expr())?),
-            Some(ast::CursorAction::Relative(own)) => Movement::By(count(own.expr())?),
-            Some(ast::CursorAction::Forward(own)) if own.expr().is_none() && own.all_token().is_none() => {
+            Some(ast::CursorAction::Absolute(action)) => Movement::To(count(action.expr())?),
+            Some(ast::CursorAction::Relative(action)) => Movement::By(count(action.expr())?),
+            Some(ast::CursorAction::Forward(action))
+                if action.expr().is_none() && action.all_token().is_none() =>
+            {
                 by(1)
             }
-            Some(ast::CursorAction::Backward(own)) if own.expr().is_none() && own.all_token().is_none() => {
+            Some(ast::CursorAction::Backward(action))
+                if action.expr().is_none() && action.all_token().is_none() =>
+            {
                 by(-1)
             }
-            Some(ast::CursorAction::Forward(own)) if moves && own.all_token().is_none() => {
-                Movement::By(count(own.expr())?)
+            Some(ast::CursorAction::Forward(action)) if moves && action.all_token().is_none() => {
+                Movement::By(count(action.expr())?)
             }
-            Some(ast::CursorAction::Backward(own)) if moves && own.all_token().is_none() => {
-                Movement::Back(count(own.expr())?)
+            Some(ast::CursorAction::Backward(action)) if moves && action.all_token().is_none() => {
+                Movement::Back(count(action.expr())?)
             }
             Some(ast::CursorAction::Backward(_)) if moves => {
                 Movement::To(Expression::Constant(Datum::Int(0)))
             }
             Some(ast::CursorAction::Forward(_) | ast::CursorAction::All(_)) if moves => Movement::BehindAll,
-            Some(ast::CursorAction::Expr(own)) if moves => Movement::By(count(Some(own))?),
+            Some(ast::CursorAction::Expr(offset)) if moves => Movement::By(count(Some(offset))?),
             Some(other) => return Err(self.unsupported(other.syntax(), "FETCH of several rows")),
         })
     }

@@ -1,4 +1,4 @@
-//! SET CONSTRAINTS: which constraints are meant.
+//! SET CONSTRAINTS: finds the named constraints.
 
 use crate::error::StatementError;
 use crate::schema::Schema;
@@ -12,12 +12,12 @@ use squawk_syntax::ast::{self, AstNode};
 pub struct SetConstraints {
     /// The constraints, by table and name; `None`: all.
     pub constraints: Option<Vec<(TableId, String)>>,
-    /// DEFERRED, not IMMEDIATE.
+    /// Whether the statement says DEFERRED, rather than IMMEDIATE.
     pub deferred: bool,
 }
 
 impl Schema {
-    /// Binds SET CONSTRAINTS. All constraints of a name are meant, whichever tables of its schema have them.
+    /// Binds SET CONSTRAINTS. A name denotes the constraints of this name of all tables in its schema.
     pub(crate) fn set_constraints(
         &self,
         set: &ast::SetConstraints,
@@ -31,27 +31,30 @@ impl Schema {
         for name in set.constraint_name_refs() {
             let text = source.text_of(name.syntax());
             let mut parts: Vec<String> = text.split('.').map(|part| folded(part.trim())).collect();
-            let own = parts.pop().unwrap_or_default();
+            let constraint = parts.pop().unwrap_or_default();
             let schema = parts.pop().unwrap_or_else(|| "public".into());
             let error = |code: &str, message: String| {
                 Err(source.error_at(name.syntax().text_range().start().into(), SqlError::new(code, message)))
             };
             let known = self.constraints().into_iter().any(|known| {
-                known.name == own && schema_of(&known.table.name) == schema && known.kind != "f"
+                known.name == constraint && schema_of(&known.table.name) == schema && known.kind != "f"
             });
             let references: Vec<&Reference> = self
                 .foreign_keys()
                 .into_iter()
                 .flat_map(|keys| keys.iter())
-                .filter(|reference| reference.name == own && schema_of(&reference.table.name) == schema)
+                .filter(|reference| {
+                    reference.name == constraint && schema_of(&reference.table.name) == schema
+                })
                 .collect();
             if known || references.iter().any(|reference| reference.deferral == Deferral::Never) {
-                return error("42809", format!("constraint \"{own}\" is not deferrable"));
+                return error("42809", format!("constraint \"{constraint}\" is not deferrable"));
             }
             if references.is_empty() {
-                return error("42704", format!("constraint \"{own}\" does not exist"));
+                return error("42704", format!("constraint \"{constraint}\" does not exist"));
             }
-            constraints.extend(references.iter().map(|own| (own.table.id, own.name.clone())));
+            constraints
+                .extend(references.iter().map(|constraint| (constraint.table.id, constraint.name.clone())));
         }
         Ok(SetConstraints { constraints: Some(constraints), deferred })
     }

@@ -43,7 +43,7 @@ pub(crate) struct TableBuilder<'a> {
     pub(crate) primary_is_gone: bool,
     /// Sequences whose numbers are defaults of columns.
     sequences: Vec<NewTable>,
-    /// Indexes of a table that LIKE names, which no constraint created.
+    /// Indexes that LIKE copies, without those of constraints.
     copied: Vec<NewIndex>,
 }
 
@@ -115,15 +115,15 @@ impl<'a> TableBuilder<'a> {
     fn column(&mut self, column: &ast::Column) -> Result<(), StatementError> {
         let node = column.syntax();
         let name = self.binder.part(column.name(), node)?.text();
-        let place = self.add_column(name, column.ty(), node)?;
+        let position = self.add_column(name, column.ty(), node)?;
         for clause in column.clauses() {
             match clause {
                 ast::ColumnClause::ColumnConstraint(constraint) => {
-                    self.column_constraint(place, &constraint)?;
+                    self.column_constraint(position, &constraint)?;
                 }
                 ast::ColumnClause::Collate(collate) => {
                     let text = collate.syntax().text().to_string();
-                    if !["\"C\"", "\"POSIX\"", "\"default\""].iter().any(|own| text.contains(own)) {
+                    if !["\"C\"", "\"POSIX\"", "\"default\""].iter().any(|name| text.contains(name)) {
                         return Err(self
                             .binder
                             .unsupported(collate.syntax(), "a collation other than \"C\""));
@@ -142,12 +142,12 @@ impl<'a> TableBuilder<'a> {
         ty: Option<ast::Type>,
         node: &SyntaxNode,
     ) -> Result<usize, StatementError> {
-        if self.place(&name).is_some() {
+        if self.position(&name).is_some() {
             let message = format!("column \"{name}\" specified more than once");
             return Err(self.binder.error(node, SqlError::new("42701", message)));
         }
-        let place = self.table.visible_count();
-        check_width(&self.binder, place + 1, node)?;
+        let position = self.table.visible_count();
+        check_width(&self.binder, position + 1, node)?;
         let ty = self.binder.part(ty, node)?;
         let serial = match ty.syntax().text().to_string().to_lowercase().as_str() {
             "smallserial" | "serial2" => Some(ScalarType::SmallInt),
@@ -160,20 +160,21 @@ impl<'a> TableBuilder<'a> {
             None => self.binder.bind_type(&ty)?,
         };
         let column = Column { name, ty, nullable: true, ..Column::default() };
-        self.table.insert_column(place, column);
+        self.table.insert_column(position, column);
         if let Some(ty) = serial {
-            self.count_by(place, sequence_of(ty), None);
+            self.count_by(position, sequence_of(ty), None);
         }
-        Ok(place)
+        Ok(position)
     }
 
-    /// Makes the numbers of a sequence the default of a column. Without a name the sequence gets one.
-    fn count_by(&mut self, place: usize, sequence: Sequence, name: Option<String>) {
-        let column = &self.table.columns[place];
+    /// Makes the numbers of a sequence the default of a column. Without `name`, the sequence gets a generated
+    /// name.
+    fn count_by(&mut self, position: usize, sequence: Sequence, name: Option<String>) {
+        let column = &self.table.columns[position];
         let base = format!("{}_{}_seq", self.table.name, column.name);
         let name = name.unwrap_or_else(|| first_free(base, |name| self.binder.schema.relation_exists(name)));
         let owner = Some((String::new(), column.name.clone()));
-        let column = &mut self.table.columns[place];
+        let column = &mut self.table.columns[position];
         column.default = Some(format!("nextval('{}')", name.replace('\'', "''")));
         column.nullable = false;
         self.sequences.push(sequence_table(name, Sequence { owner, ..sequence }));
@@ -181,36 +182,36 @@ impl<'a> TableBuilder<'a> {
 
     pub(crate) fn column_constraint(
         &mut self,
-        place: usize,
+        position: usize,
         constraint: &ast::ColumnConstraint,
     ) -> Result<(), StatementError> {
         let node = constraint.syntax();
         match constraint {
-            ast::ColumnConstraint::NotNullConstraint(_) => self.table.columns[place].nullable = false,
+            ast::ColumnConstraint::NotNullConstraint(_) => self.table.columns[position].nullable = false,
             ast::ColumnConstraint::NullConstraint(_) => {}
             ast::ColumnConstraint::DefaultConstraint(default) => {
-                self.refuse_second_default(place, "default", node)?;
+                self.refuse_second_default(position, "default", node)?;
                 let expression = self.binder.part(default.expr(), node)?;
-                self.set_default(place, &expression)?;
+                self.set_default(position, &expression)?;
             }
             ast::ColumnConstraint::CheckConstraint(check) => self.check(check)?,
             ast::ColumnConstraint::PrimaryKeyConstraint(key) => {
                 self.refuse_options(key.constraint_options(), None)?;
                 self.refuse_parameters(key.index_parameters())?;
                 let name = constraint_name(key.constraint_name_clause());
-                self.primary_key(name, vec![place], node)?;
+                self.primary_key(name, vec![position], node)?;
             }
             ast::ColumnConstraint::UniqueConstraint(unique) => {
                 self.refuse_options(unique.constraint_options(), None)?;
                 self.refuse_parameters(unique.index_parameters())?;
                 let name = self.unused(constraint_name(unique.constraint_name_clause()), node)?;
-                self.uniques.push((name, vec![place]));
+                self.uniques.push((name, vec![position]));
             }
             ast::ColumnConstraint::ReferencesConstraint(references) => {
                 let deferral = self.deferral(references.constraint_options(), references.match_type())?;
                 let mut key = self.foreign_key(
                     constraint_name(references.constraint_name_clause()),
-                    vec![place],
+                    vec![position],
                     references.table(),
                     references.referential_actions(),
                     node,
@@ -221,11 +222,18 @@ impl<'a> TableBuilder<'a> {
             }
             ast::ColumnConstraint::GeneratedConstraint(generated) => {
                 match self.binder.part(generated.generated_as(), node)? {
-                    ast::GeneratedAs::GeneratedIdentity(own) => {
-                        self.refuse_second_default(place, "identity", node)?;
-                        self.identity(place, own.generated_when(), own.sequence_option_list(), node)?;
+                    ast::GeneratedAs::GeneratedIdentity(identity) => {
+                        self.refuse_second_default(position, "identity", node)?;
+                        self.identity(
+                            position,
+                            identity.generated_when(),
+                            identity.sequence_option_list(),
+                            node,
+                        )?;
                     }
-                    ast::GeneratedAs::GeneratedStored(own) => self.generate(place, &own, node)?,
+                    ast::GeneratedAs::GeneratedStored(generation) => {
+                        self.generate(position, &generation, node)?
+                    }
                 }
             }
             _ => return Err(self.binder.unsupported(node, "this constraint")),
@@ -236,21 +244,21 @@ impl<'a> TableBuilder<'a> {
     /// Makes a column an IDENTITY.
     pub(crate) fn identity(
         &mut self,
-        place: usize,
+        position: usize,
         when: Option<ast::GeneratedWhen>,
         options: Option<ast::SequenceOptionList>,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let options: Vec<_> = options.into_iter().flat_map(|list| list.sequence_options()).collect();
-        let ty = self.table.columns[place].ty.scalar().filter(|own| own.is_integer());
+        let ty = self.table.columns[position].ty.scalar().filter(|scalar| scalar.is_integer());
         let Some(ty) = ty else {
             let message = "identity column type must be smallint, integer, or bigint";
             return Err(self.binder.error(node, SqlError::new("22023", message)));
         };
         let name = sequence_name(&self.binder, &options)?;
         let sequence = sequence_options(&self.binder, options.into_iter(), ty, node)?;
-        self.count_by(place, sequence, name);
-        self.table.columns[place].identity = Some(match when {
+        self.count_by(position, sequence, name);
+        self.table.columns[position].identity = Some(match when {
             Some(ast::GeneratedWhen::GeneratedAlways(_)) => Identity::Always,
             _ => Identity::ByDefault,
         });
@@ -258,13 +266,17 @@ impl<'a> TableBuilder<'a> {
     }
 
     /// Sets the DEFAULT of a column.
-    pub(crate) fn set_default(&mut self, place: usize, expression: &ast::Expr) -> Result<(), StatementError> {
-        let column = self.table.columns[place].clone();
+    pub(crate) fn set_default(
+        &mut self,
+        position: usize,
+        expression: &ast::Expr,
+    ) -> Result<(), StatementError> {
+        let column = self.table.columns[position].clone();
         let bind = |binder: &mut Binder<'_>| generated::bind_for(binder, expression, &column);
         let (_, applied) = self.binder.applying(bind)?;
         self.binder.refuse_subqueries(&applied, "DEFAULT expression", expression.syntax())?;
         let text = self.binder.source.text_of(expression.syntax()).to_owned();
-        self.table.columns[place].default = Some(text);
+        self.table.columns[position].default = Some(text);
         Ok(())
     }
 
@@ -291,12 +303,15 @@ impl<'a> TableBuilder<'a> {
             ast::TableConstraint::CheckConstraint(check) => self.check(check),
             ast::TableConstraint::ForeignKeyConstraint(foreign) => {
                 let deferral = self.deferral(foreign.constraint_options(), foreign.match_type())?;
-                let own = self.binder.part(foreign.from_columns(), node)?;
-                let own = own.syntax().descendants().filter(|own| ast::ColumnNameRef::can_cast(own.kind()));
-                let columns = self.places(own)?;
+                let columns_node = self.binder.part(foreign.from_columns(), node)?;
+                let columns = columns_node
+                    .syntax()
+                    .descendants()
+                    .filter(|name| ast::ColumnNameRef::can_cast(name.kind()));
+                let columns = self.positions(columns)?;
                 let parent = foreign.to_columns().map(|list| {
                     let names = list.syntax().descendants().filter_map(ast::ColumnNameRef::cast);
-                    names.map(|own| ast::normalize_name_node(own.syntax())).collect()
+                    names.map(|name| ast::normalize_name_node(name.syntax())).collect()
                 });
                 let mut key = self.foreign_key(
                     constraint_name(foreign.constraint_name_clause()),
@@ -313,15 +328,15 @@ impl<'a> TableBuilder<'a> {
         }
     }
 
-    /// Refuses what changes the meaning of a key. Parameters of its storage have no effect.
+    /// Refuses options that change the meaning of a key. Storage parameters have no effect.
     fn refuse_parameters(&self, parameters: Option<ast::IndexParameters>) -> Result<(), StatementError> {
         let Some(parameters) = parameters else { return Ok(()) };
         if let Some(include) = parameters.constraint_include_clause() {
             return Err(self.binder.unsupported(include.syntax(), "INCLUDE"));
         }
         match parameters.nulls_distinct_option() {
-            Some(own) if own.syntax().text().to_string().to_lowercase().contains("not") => {
-                Err(self.binder.unsupported(own.syntax(), "NULLS NOT DISTINCT"))
+            Some(option) if option.syntax().text().to_string().to_lowercase().contains("not") => {
+                Err(self.binder.unsupported(option.syntax(), "NULLS NOT DISTINCT"))
             }
             _ => Ok(()),
         }
@@ -343,17 +358,21 @@ impl<'a> TableBuilder<'a> {
         let path = self.binder.part(parent.and_then(|name| name.path_ref()), node)?;
         let (mut on_delete, mut on_update) = (ReferenceAction::Refuse, ReferenceAction::Refuse);
         for action in actions {
-            let (target, own) = match action {
-                ast::ReferentialAction::OnDeleteAction(own) => (&mut on_delete, own.ref_action()),
-                ast::ReferentialAction::OnUpdateAction(own) => (&mut on_update, own.ref_action()),
+            let (target, ref_action) = match action {
+                ast::ReferentialAction::OnDeleteAction(clause) => (&mut on_delete, clause.ref_action()),
+                ast::ReferentialAction::OnUpdateAction(clause) => (&mut on_update, clause.ref_action()),
             };
-            *target = match self.binder.part(own, node)? {
+            *target = match self.binder.part(ref_action, node)? {
                 ast::RefAction::Cascade(_) => ReferenceAction::Cascade,
                 ast::RefAction::NoAction(_) | ast::RefAction::Restrict(_) => ReferenceAction::Refuse,
-                ast::RefAction::SetNullColumns(own) if own.column_ref_list().is_none() => {
+                ast::RefAction::SetNullColumns(target_columns)
+                    if target_columns.column_ref_list().is_none() =>
+                {
                     ReferenceAction::SetNull
                 }
-                ast::RefAction::SetDefaultColumns(own) if own.column_ref_list().is_none() => {
+                ast::RefAction::SetDefaultColumns(target_columns)
+                    if target_columns.column_ref_list().is_none() =>
+                {
                     ReferenceAction::SetDefault
                 }
                 other => {
@@ -374,7 +393,7 @@ impl<'a> TableBuilder<'a> {
         short(&self.table.name)
     }
 
-    fn place(&self, name: &str) -> Option<usize> {
+    fn position(&self, name: &str) -> Option<usize> {
         self.table.columns.iter().position(|column| column.name == name)
     }
 
@@ -385,14 +404,14 @@ impl<'a> TableBuilder<'a> {
     ) -> Result<Vec<usize>, StatementError> {
         let list = parameters.and_then(|parameters| parameters.column_list());
         let list = self.binder.part(list, node)?;
-        self.places(list.column_name_refs().map(|own| own.syntax().clone()))
+        self.positions(list.column_name_refs().map(|name| name.syntax().clone()))
     }
 
-    fn places(&self, names: impl Iterator<Item = SyntaxNode>) -> Result<Vec<usize>, StatementError> {
+    fn positions(&self, names: impl Iterator<Item = SyntaxNode>) -> Result<Vec<usize>, StatementError> {
         names
             .map(|node| {
                 let name = ast::normalize_name_node(&node);
-                self.place(&name).ok_or_else(|| {
+                self.position(&name).ok_or_else(|| {
                     let message = format!("column \"{name}\" named in key does not exist");
                     self.binder.error(&node, SqlError::new("42703", message))
                 })
@@ -436,7 +455,7 @@ impl<'a> TableBuilder<'a> {
     pub(crate) fn merge_keys(&mut self) {
         let mut kept: Vec<(Option<String>, Vec<usize>)> = Vec::new();
         for (name, columns) in std::mem::take(&mut self.uniques) {
-            match self.primary.iter_mut().chain(&mut kept).find(|(_, own)| *own == columns) {
+            match self.primary.iter_mut().chain(&mut kept).find(|(_, known)| *known == columns) {
                 Some((known, _)) => *known = known.take().or(name),
                 None => kept.push((name, columns)),
             }
@@ -456,8 +475,8 @@ impl<'a> TableBuilder<'a> {
                 self.table.indexes.remove(0);
                 self.table.hidden_key = false;
             }
-            let own = self.key_name(primary, format!("{name}_pkey"));
-            self.table.indexes.insert(0, of(own, columns));
+            let index_name = self.key_name(primary, format!("{name}_pkey"));
+            self.table.indexes.insert(0, of(index_name, columns));
         } else if self.table.indexes.is_empty() || self.primary_is_gone {
             let default = Some(ROW_IDENTITY.into());
             let (ty, nullable) = (ScalarType::Uuid.into(), false);
@@ -469,8 +488,8 @@ impl<'a> TableBuilder<'a> {
         }
         for (unique, columns) in std::mem::take(&mut self.uniques) {
             let names: Vec<_> = columns.iter().map(|c| self.table.columns[*c].name.as_str()).collect();
-            let own = self.key_name(unique, format!("{name}_{}_key", names.join("_")));
-            self.table.indexes.push(of(own, columns));
+            let index_name = self.key_name(unique, format!("{name}_{}_key", names.join("_")));
+            self.table.indexes.push(of(index_name, columns));
         }
         self.table.indexes.append(&mut self.copied);
         let table = self.as_table();
@@ -478,7 +497,7 @@ impl<'a> TableBuilder<'a> {
         self.check_generated(&table)?;
         self.look_up_references(&table)?;
         for sequence in &mut self.sequences {
-            let owner = sequence.sequence.as_mut().and_then(|own| own.owner.as_mut());
+            let owner = sequence.sequence.as_mut().and_then(|sequence| sequence.owner.as_mut());
             owner.into_iter().for_each(|(table, _)| table.clone_from(&self.table.name));
         }
         Ok((self.table, self.sequences))
@@ -522,16 +541,16 @@ impl<'a> TableBuilder<'a> {
     }
 
     /// Looks up the tables and columns that new foreign keys reference.
-    fn look_up_references(&mut self, own: &Arc<Table>) -> Result<(), StatementError> {
+    fn look_up_references(&mut self, table: &Arc<Table>) -> Result<(), StatementError> {
         for (mut key, names, at) in std::mem::take(&mut self.references) {
-            let parent = match key.parent == own.name {
-                true => Arc::clone(own),
+            let parent = match key.parent == table.name {
+                true => Arc::clone(table),
                 false => self.binder.table(&key.parent, &at)?,
             };
             key.parent_columns = match names {
                 Some(names) => {
-                    let place = |name: &String| self.binder.column_of(&parent, name, &at);
-                    names.iter().map(place).collect::<Result<_, _>>()?
+                    let position = |name: &String| self.binder.column_of(&parent, name, &at);
+                    names.iter().map(position).collect::<Result<_, _>>()?
                 }
                 None if parent.hidden_key => Vec::new(),
                 None => parent.primary().columns.clone(),
@@ -554,7 +573,7 @@ impl<'a> TableBuilder<'a> {
                 return refused("42830", message);
             }
             for (column, referenced) in key.columns.iter().zip(&key.parent_columns) {
-                let (from, to) = (own.columns[*column].ty, parent.columns[*referenced].ty);
+                let (from, to) = (table.columns[*column].ty, parent.columns[*referenced].ty);
                 let both =
                     |is: fn(ScalarType) -> bool| [from, to].iter().all(|ty| ty.scalar().is_some_and(is));
                 let fits = from == to
@@ -564,7 +583,7 @@ impl<'a> TableBuilder<'a> {
                     let message = format!("foreign key constraint \"{}\" cannot be implemented", key.name);
                     let detail = format!(
                         "Key columns \"{}\" and \"{}\" are of incompatible types: {from} and {to}.",
-                        own.columns[*column].name, parent.columns[*referenced].name
+                        table.columns[*column].name, parent.columns[*referenced].name
                     );
                     let error = SqlError::new("42804", message).with_detail(detail);
                     return Err(self.binder.error(&at, error));

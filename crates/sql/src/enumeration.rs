@@ -1,7 +1,7 @@
 //! CREATE TYPE … AS ENUM, ALTER TYPE, DROP TYPE.
 //!
-//! A changed enumeration is another type of the same columns, so all routines are compiled again; stored
-//! values stay, because labels keep their positions.
+//! A change of an enumeration changes the type of existing columns, so all routines are compiled again.
+//! Stored values stay valid, because labels keep their positions.
 //! Source: PostgreSQL 15, `pg_enum.c` and `typecmds.c`.
 
 use crate::binder::Binder;
@@ -25,7 +25,7 @@ fn text_of(
     source: &Source,
     node: &SyntaxNode,
 ) -> Result<String, StatementError> {
-    let text = literal.as_ref().and_then(|own| own.string_value());
+    let text = literal.as_ref().and_then(|text_literal| text_literal.string_value());
     let Some(text) = text else { return Err(unsupported(source, node, "this kind of label")) };
     if text.len() > LONGEST_LABEL {
         let error = SqlError::new("42602", format!("invalid enum label \"{text}\""));
@@ -43,7 +43,7 @@ impl Schema {
     ) -> Result<Effect, StatementError> {
         let node = create.syntax();
         let at = |error| source.error_at(node.text_range().start().into(), error);
-        let Some(ast::CreateTypeKind::EnumType(own)) = create.kind() else {
+        let Some(ast::CreateTypeKind::EnumType(kind)) = create.kind() else {
             return Err(unsupported(source, node, "a type that is no enumeration"));
         };
         let path = create.type_name().and_then(|name| name.path());
@@ -51,7 +51,7 @@ impl Schema {
         let name = made_name(&Binder::new(self, source), &path)?;
         self.refuse_taken_type(&name, source, node)?;
         let (mut labels, mut known) = (Vec::new(), HashSet::new());
-        for variant in own.variant_list().iter().flat_map(|list| list.variants()) {
+        for variant in kind.variant_list().iter().flat_map(|list| list.variants()) {
             let label = text_of(variant.literal(), source, variant.syntax())?;
             if !known.insert(label.clone()) {
                 let constraint = "pg_enum_typid_label_index";
@@ -69,10 +69,10 @@ impl Schema {
 
     /// Returns the numbers of all enumerations and of the types of their arrays, with their names.
     pub(crate) fn enumeration_names(&self) -> Vec<(i64, Named)> {
-        let names = |own: EnumType| {
-            let (oid, name) = (i64::from(own.definition().oid), &own.definition().name);
+        let names = |enumeration: EnumType| {
+            let (oid, name) = (i64::from(enumeration.definition().oid), &enumeration.definition().name);
             let array = |is_qualified| path_text(name, is_qualified) + "[]";
-            [(oid, Named::of(|own| path_text(name, own))), (oid + 1, Named::of(array))]
+            [(oid, Named::of(|is_qualified| path_text(name, is_qualified))), (oid + 1, Named::of(array))]
         };
         self.catalog().enumerations().flat_map(names).collect()
     }
@@ -83,7 +83,7 @@ impl Schema {
         source: &Source,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        // Each relation has a type of its rows with its name.
+        // Each relation defines a row type of the same name.
         if self.catalog.enumeration(name).is_some() || self.relation_exists(name) {
             let error = SqlError::new("42710", format!("type \"{name}\" already exists"));
             return Err(source.error_at(node.text_range().start().into(), error));
@@ -111,8 +111,8 @@ impl Schema {
         source: &Source,
     ) -> Result<Effect, StatementError> {
         let node = alter.syntax();
-        let own = self.named_enumeration(alter.type_name_ref(), source, node)?;
-        let mut changed = own.definition().clone();
+        let enumeration = self.named_enumeration(alter.type_name_ref(), source, node)?;
+        let mut changed = enumeration.definition().clone();
         let at = |error: SqlError| source.error_at(node.text_range().start().into(), error);
         match alter.action() {
             Some(ast::AlterTypeAction::OwnerTo(_)) => return Ok(Effect::None),
@@ -121,16 +121,16 @@ impl Schema {
                 if add.if_not_exists().is_some() && changed.has(&label) {
                     return Ok(Effect::None);
                 }
-                let place = match add.value_position() {
+                let position = match add.value_position() {
                     None => LabelPlace::Last,
-                    Some(ast::ValuePosition::BeforeValue(own)) => {
-                        LabelPlace::Before(text_of(own.literal(), source, node)?)
+                    Some(ast::ValuePosition::BeforeValue(position)) => {
+                        LabelPlace::Before(text_of(position.literal(), source, node)?)
                     }
-                    Some(ast::ValuePosition::AfterValue(own)) => {
-                        LabelPlace::After(text_of(own.literal(), source, node)?)
+                    Some(ast::ValuePosition::AfterValue(position)) => {
+                        LabelPlace::After(text_of(position.literal(), source, node)?)
                     }
                 };
-                changed.add(label, &place).map_err(|error| at(error.into()))?;
+                changed.add(label, &position).map_err(|error| at(error.into()))?;
             }
             Some(ast::AlterTypeAction::RenameValue(rename)) => {
                 let mut texts = rename.syntax().children().filter_map(ast::Literal::cast);
@@ -149,7 +149,8 @@ impl Schema {
             }
             Some(ast::AlterTypeAction::TypeRenameTo(rename)) => {
                 let path = rename.type_name().and_then(|name| name.path());
-                let new = path.and_then(|path| path.segment()).map(|own| own.text()).unwrap_or_default();
+                let new =
+                    path.and_then(|path| path.segment()).map(|segment| segment.text()).unwrap_or_default();
                 let new = in_schema_of(&changed.name, new);
                 self.refuse_taken_type(&new, source, node)?;
                 let short = changed.short_name();
@@ -163,7 +164,7 @@ impl Schema {
             }
             _ => return Err(unsupported(source, node, "this change of a type")),
         }
-        self.replace_type(own, changed, source, node)
+        self.replace_type(enumeration, changed, source, node)
     }
 
     fn replace_type(
@@ -180,12 +181,12 @@ impl Schema {
 
     /// Returns whether an expression of a table contains a text.
     fn is_written_in_tables(&self, text: &str) -> bool {
-        let holds = |own: &str| own.contains(text);
+        let holds = |expression: &str| expression.contains(text);
         self.catalog.tables().any(|table| {
-            table.checks.iter().any(|(_, own)| holds(own))
-                || table.columns.iter().any(|own| own.default.as_deref().is_some_and(holds))
-                || table.triggers.iter().any(|own| own.condition.as_deref().is_some_and(holds))
-                || table.indexes.iter().any(|own| own.details.condition.as_deref().is_some_and(holds))
+            table.checks.iter().any(|(_, condition)| holds(condition))
+                || table.columns.iter().any(|column| column.default.as_deref().is_some_and(holds))
+                || table.triggers.iter().any(|trigger| trigger.condition.as_deref().is_some_and(holds))
+                || table.indexes.iter().any(|index| index.details.condition.as_deref().is_some_and(holds))
         })
     }
 
@@ -196,11 +197,11 @@ impl Schema {
     ) -> Result<Effect, StatementError> {
         let node = drop.syntax();
         for name in drop.type_name_refs() {
-            let own = match self.named_enumeration(Some(name), source, node) {
+            let enumeration = match self.named_enumeration(Some(name), source, node) {
                 Err(error) if error.error.sqlstate == "42704" && drop.if_exists().is_some() => continue,
-                own => own?,
+                enumeration => enumeration?,
             };
-            let ty = ScalarType::Enum(own);
+            let ty = ScalarType::Enum(enumeration);
             let user = self.catalog.tables().find_map(|table| {
                 let column = table.columns.iter().find(|own| own.ty.element() == ty)?;
                 Some((column.name.as_str(), table.short_name()))
@@ -212,7 +213,7 @@ impl Schema {
                 let error = error.with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
                 return Err(source.error_at(node.text_range().start().into(), error));
             }
-            self.catalog.drop_enumeration(&own.definition().name);
+            self.catalog.drop_enumeration(&enumeration.definition().name);
             self.recompile(source, node)?;
         }
         Ok(Effect::None)

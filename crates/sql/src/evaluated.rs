@@ -1,4 +1,4 @@
-//! Values that a statement gives to what the engine or the server executes.
+//! The arguments of a call, which each execution of a statement evaluates.
 
 use procedure::{Expression, Machine, SqlError};
 

@@ -16,7 +16,7 @@ pub(crate) const STACKED: [&str; 8] =
 
 /// Returns the variable of a handler for an item of GET STACKED DIAGNOSTICS.
 fn stacked(item: &str) -> Option<&'static str> {
-    let place = match item {
+    let position = match item {
         "returned_sqlstate" => 0,
         "message_text" => 1,
         "pg_exception_detail" => 2,
@@ -27,7 +27,7 @@ fn stacked(item: &str) -> Option<&'static str> {
         "constraint_name" => 7,
         _ => return None,
     };
-    STACKED.get(place).copied()
+    STACKED.get(position).copied()
 }
 
 /// Returns whether a RAISE has no parameters, so that it raises the handled error again.
@@ -84,11 +84,11 @@ impl Binder<'_> {
         let node = get.syntax();
         let is_stacked = get.area().is_some_and(|area| area.stacked_token().is_some());
         for item in get.items().into_iter().flat_map(|list| list.plpgsql_diag_items()) {
-            let own = item.syntax();
-            let target = own.children().find_map(ast::PlpgsqlDiagTarget::cast);
-            let target = self.part(target.and_then(|target| target.name()), own)?;
-            let target = self.assignable(&ast::normalize_name_node(target.syntax()), None, own)?;
-            let kind = self.part(item.kind(), own)?;
+            let item_node = item.syntax();
+            let target = item_node.children().find_map(ast::PlpgsqlDiagTarget::cast);
+            let target = self.part(target.and_then(|target| target.name()), item_node)?;
+            let target = self.assignable(&ast::normalize_name_node(target.syntax()), None, item_node)?;
+            let kind = self.part(item.kind(), item_node)?;
             let kind = kind.syntax().text().to_string().to_lowercase();
             let (value, ty) = match (is_stacked, kind.as_str()) {
                 (false, "row_count") => {
@@ -106,9 +106,10 @@ impl Binder<'_> {
                 (true, "pg_exception_context" | "pg_datatype_name") | (false, "pg_context") => {
                     (Expression::text(""), ScalarType::Text)
                 }
-                _ => return Err(self.unsupported(own, &format!("the diagnostics item {kind}"))),
+                _ => return Err(self.unsupported(item_node, &format!("the diagnostics item {kind}"))),
             };
-            let value = self.coerce(Typed::Known(value, ty.into()), target.ty, CastContext::Variable, own)?;
+            let value =
+                self.coerce(Typed::Known(value, ty.into()), target.ty, CastContext::Variable, item_node)?;
             out.push(Statement::Assign { target: target.register, value });
         }
         Ok(())

@@ -163,12 +163,12 @@ impl Binder<'_> {
             }
             ast::LitKind::PositionalParam(token) => {
                 let name = token.text().to_string();
-                let place = name[1..].parse::<usize>().unwrap_or(0).wrapping_sub(1);
-                let parameter = self.parameters.borrow().get(place).copied();
+                let position = name[1..].parse::<usize>().unwrap_or(0).wrapping_sub(1);
+                let parameter = self.parameters.borrow().get(position).copied();
                 match (self.variable(&name), parameter) {
                     (Some(variable), _) => Typed::Known(Expression::Register(variable.register), variable.ty),
-                    (None, Some(Some(ty))) => self.parameter_as(place, ty),
-                    (None, Some(None)) => Typed::Parameter(place),
+                    (None, Some(Some(ty))) => self.parameter_as(position, ty),
+                    (None, Some(None)) => Typed::Parameter(position),
                     (None, None) => {
                         let error = SqlError::new("42P02", format!("there is no parameter {name}"));
                         return Err(self.error(node, error));
@@ -208,7 +208,7 @@ impl Binder<'_> {
             return Ok(Typed::Known(Expression::Constant(Datum::Int(int)), ty.into()));
         }
         let decimal: Decimal = text.parse().map_err(|_| {
-            let message = format!("\"{text}\" is no number of at most 36 digits");
+            let message = format!("\"{text}\" is not a number of at most 36 digits");
             self.error(node, SqlError::new("22003", message))
         })?;
         let digits = decimal.mantissa.unsigned_abs().checked_ilog10().unwrap_or(0) as u8 + 1;
@@ -365,15 +365,15 @@ impl Binder<'_> {
 
     fn before_escape(&mut self, pattern: &ast::Expr) -> Result<Typed, StatementError> {
         let node = pattern.syntax();
-        if let ast::Expr::BinExpr(own) = pattern
-            && matches!(own.op(), Some(ast::BinOp::Escape(_)))
+        if let ast::Expr::BinExpr(binary) = pattern
+            && matches!(binary.op(), Some(ast::BinOp::Escape(_)))
         {
-            let inner = self.part(own.lhs(), node)?;
+            let inner = self.part(binary.lhs(), node)?;
             return self.bind(&inner);
         }
         let (symbol, mut operands) = self.part(stronger(pattern), node)?;
         let last = self.part(operands.pop(), node)?;
-        let mut bound = operands.iter().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
+        let mut bound = operands.iter().map(|operand| self.bind(operand)).collect::<Result<Vec<_>, _>>()?;
         bound.push(self.before_escape(&last)?);
         self.operator(&symbol, bound, node)
     }
@@ -409,7 +409,7 @@ impl Binder<'_> {
             // A sequence name stays a literal, because functions of sequences require one.
             let is_sequence = |name: &String| {
                 let plain = name.strip_prefix("public.").unwrap_or(name).replace('"', "");
-                self.schema.catalog().table(&plain).is_ok_and(|own| own.sequence.is_some())
+                self.schema.catalog().table(&plain).is_ok_and(|table| table.sequence.is_some())
             };
             if matches!(&operand, Typed::Literal(name) if is_sequence(name)) {
                 return Ok(operand);
@@ -456,7 +456,8 @@ impl Binder<'_> {
         };
         let value = self.coerce(operand, ty, CastContext::Explicit, node)?;
         // A cast column of the catalogs is described by the type of the cast.
-        let is_described = Self::register_of(&value).is_some_and(|own| self.origins.has_catalog_type(own));
+        let is_described =
+            Self::register_of(&value).is_some_and(|register| self.origins.has_catalog_type(register));
         Ok(Typed::Known(
             match is_described {
                 true => Expression::Cast { cast: Cast::Same, operand: Box::new(value) },
@@ -503,7 +504,9 @@ impl Binder<'_> {
 /// Returns the ESCAPE that a pattern ends with: it stands last in operands of stronger operators.
 fn escape_in(pattern: &ast::Expr) -> Option<ast::BinExpr> {
     match pattern {
-        ast::Expr::BinExpr(own) if matches!(own.op(), Some(ast::BinOp::Escape(_))) => Some(own.clone()),
+        ast::Expr::BinExpr(binary) if matches!(binary.op(), Some(ast::BinOp::Escape(_))) => {
+            Some(binary.clone())
+        }
         other => escape_in(stronger(other)?.1.last()?),
     }
 }

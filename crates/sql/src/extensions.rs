@@ -1,4 +1,4 @@
-//! CREATE EXTENSION for extensions whose functions are built in, and CREATE DATABASE, of which there is one.
+//! CREATE and DROP EXTENSION of built-in extensions, and the refusal of statements that define databases.
 
 use crate::StatementError;
 use crate::schema::Schema;
@@ -7,20 +7,20 @@ use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
-/// The extensions, of which there are at least the functions that most schemas use.
+/// The built-in extensions. Each has at least the functions that most schemas use.
 const EXTENSIONS: [&str; 3] = ["plpgsql", "pgcrypto", "uuid-ossp"];
 
-/// Refuses statements about databases.
+/// Refuses CREATE, ALTER and DROP DATABASE.
 ///
 /// # Errors
-/// `0A000`.
+/// `0A000`: the statement is one of them; the server has one database.
 pub(crate) fn only_database(statement: &ast::Stmt, source: &Source) -> Result<(), StatementError> {
     use ast::Stmt::{AlterDatabase, CreateDatabase, DropDatabase};
     if !matches!(statement, CreateDatabase(_) | AlterDatabase(_) | DropDatabase(_)) {
         return Ok(());
     }
     let error = SqlError::new("0A000", "the server has one database, \"postgres\"");
-    let error = error.with_hint("Use schemas, or another server.");
+    let error = error.with_hint("Use schemas in this database, or start another server.");
     Err(source.error_at(statement.syntax().text_range().start().into(), error))
 }
 
@@ -34,8 +34,8 @@ impl Schema {
     /// any other statement.
     ///
     /// # Errors
-    /// `0A000`: there is no such extension, or a built-in one would be dropped. `42710`: it exists and is
-    /// always there.
+    /// `0A000`: CREATE of an unknown extension, or DROP of a built-in one. `42704`: DROP of an unknown one.
+    /// `42710`: CREATE of `plpgsql` without IF NOT EXISTS, because it always exists.
     pub(crate) fn extension(
         &self,
         statement: &ast::Stmt,
@@ -46,7 +46,7 @@ impl Schema {
         match statement {
             ast::Stmt::CreateExtension(create) => {
                 let node = create.syntax();
-                let name = create.extension().map(|own| ast::normalize_name_node(own.syntax()));
+                let name = create.extension().map(|name_node| ast::normalize_name_node(name_node.syntax()));
                 let name = name.unwrap_or_default();
                 if !is_built_in(&name) {
                     let error = SqlError::new("0A000", format!("extension \"{name}\" is not available"));
@@ -60,7 +60,8 @@ impl Schema {
                 Ok(Some("CREATE EXTENSION"))
             }
             ast::Stmt::DropExtension(drop) => {
-                let names = drop.extension_refs().map(|own| ast::normalize_name_node(own.syntax()));
+                let names =
+                    drop.extension_refs().map(|name_node| ast::normalize_name_node(name_node.syntax()));
                 for name in names {
                     let error = match is_built_in(&name) {
                         true => SqlError::new(

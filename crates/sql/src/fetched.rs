@@ -9,7 +9,7 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
 impl Schema {
-    /// Returns the cursor of a FETCH, and its number of rows.
+    /// Returns the cursor of a FETCH or MOVE, and the number of rows; `None`: all remaining rows.
     pub(crate) fn fetched(
         &self,
         cursor: Option<ast::CursorRef>,
@@ -23,15 +23,17 @@ impl Schema {
         let expression = match &action {
             None | Some(ast::CursorAction::Next(_)) => return Ok((name, Some(1))),
             Some(ast::CursorAction::All(_)) => return Ok((name, None)),
-            Some(ast::CursorAction::Forward(own)) if own.all_token().is_some() => return Ok((name, None)),
-            Some(ast::CursorAction::Forward(own)) => match own.expr() {
+            Some(ast::CursorAction::Forward(forward)) if forward.all_token().is_some() => {
+                return Ok((name, None));
+            }
+            Some(ast::CursorAction::Forward(forward)) => match forward.expr() {
                 None => return Ok((name, Some(1))),
                 Some(count) => count,
             },
             Some(ast::CursorAction::Expr(count)) => count.clone(),
             Some(_) => {
                 let error = SqlError::new("55000", "cursor can only scan forward");
-                let hint = "Declare the query with the order that you want.";
+                let hint = "Declare the cursor with the ORDER BY that you need.";
                 return Err(binder.error(node, error.with_hint(hint)));
             }
         };

@@ -1,4 +1,4 @@
-//! CREATE TABLE AS and SELECT INTO: the statements that make a table of a query, and fill it.
+//! CREATE TABLE AS and SELECT INTO: the statements that create a table for a query, and fill it.
 
 use crate::binder::Binder;
 use crate::error::StatementError;
@@ -11,7 +11,7 @@ use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
-/// A table that a query makes, as statements. They are executed as one transaction.
+/// The statements that create a table for a query and fill it. They are executed as one transaction.
 #[derive(Clone, Debug)]
 pub struct Filled {
     /// CREATE TABLE.
@@ -20,8 +20,8 @@ pub struct Filled {
     pub insert: Option<String>,
 }
 
-/// What a statement says of the table.
-struct Made {
+/// A table that a statement creates for a query.
+struct QueryTable {
     persistence: Option<ast::Persistence>,
     path: Option<ast::Path>,
     names: Vec<String>,
@@ -38,8 +38,8 @@ impl Schema {
         matches!(first, Some(ast::Stmt::CreateTableAs(_) | ast::Stmt::SelectInto(_)))
     }
 
-    /// Returns what CREATE TABLE AS and SELECT INTO do, with the command tag; `None` for any other statement.
-    /// There is nothing to do if the table exists and may do so.
+    /// Returns the statements of a CREATE TABLE AS or SELECT INTO, with the command tag; `None` for any other
+    /// statement. CREATE TABLE IF NOT EXISTS of an existing table has no statements.
     pub(crate) fn filled(
         &self,
         statement: &ast::Stmt,
@@ -61,8 +61,8 @@ impl Schema {
                 }
                 let query = match binder.part(create.query(), node)? {
                     ast::CreateTableAsQuery::SelectVariant(query) => query,
-                    ast::CreateTableAsQuery::Execute(own) => {
-                        return Err(binder.unsupported(own.syntax(), "CREATE TABLE AS EXECUTE"));
+                    ast::CreateTableAsQuery::Execute(execute) => {
+                        return Err(binder.unsupported(execute.syntax(), "CREATE TABLE AS EXECUTE"));
                     }
                 };
                 let list = create.table_arg_list();
@@ -70,7 +70,7 @@ impl Schema {
                     ast::TableArg::Column(column) => column.name().map(|name| name.text()),
                     _ => None,
                 });
-                let made = Made {
+                let made = QueryTable {
                     persistence: create.persistence(),
                     path,
                     names: names.collect(),
@@ -85,9 +85,9 @@ impl Schema {
                 let text = source.text_of(node).trim_end().trim_end_matches(';');
                 let (whole, clause) = (source.range_of(node), source.range_of(into.syntax()));
                 let (start, end) = (clause.start - whole.start, clause.end - whole.start);
-                // The offsets of what follows stay the same.
+                // Blanks keep the offsets of the text behind them.
                 let text = format!("{}{}{}", &text[..start], " ".repeat(end - start), &text[end..]);
-                let made = Made {
+                let made = QueryTable {
                     persistence: into.persistence(),
                     path: into.table_name().and_then(|name| name.path()),
                     names: Vec::new(),
@@ -106,14 +106,14 @@ impl Schema {
     fn statements_of(
         &self,
         binder: &Binder<'_>,
-        made: &Made,
+        made: &QueryTable,
         node: &SyntaxNode,
     ) -> Result<Filled, StatementError> {
-        let Made { persistence, path, names, query, text } = made;
-        if let Some(own) = persistence
-            && !matches!(own, ast::Persistence::Unlogged(_))
+        let QueryTable { persistence, path, names, query, text } = made;
+        if let Some(clause) = persistence
+            && !matches!(clause, ast::Persistence::Unlogged(_))
         {
-            return Err(binder.unsupported(own.syntax(), "a temporary table"));
+            return Err(binder.unsupported(clause.syntax(), "a temporary table"));
         }
         let path = binder.part(path.clone(), node)?;
         let name = quoted_path(&made_name(binder, &path)?);

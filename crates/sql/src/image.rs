@@ -69,7 +69,7 @@ struct RoutineImage {
     unbound: Option<UnboundImage>,
 }
 
-/// The error of a body that names what does not exist.
+/// The error of a routine whose body names a missing object.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UnboundImage {
@@ -113,14 +113,14 @@ impl Schema {
         let (mut routines, mut triggers) = (Vec::new(), Vec::new());
         for member in ordered {
             match member {
-                Member::Routine(own) => {
-                    let (id, version, source) = (own.id, own.version, Arc::clone(&own.source));
-                    let unbound = self.unbound.get(&own.name).map(UnboundImage::of);
+                Member::Routine(routine) => {
+                    let (id, version, source) = (routine.id, routine.version, Arc::clone(&routine.source));
+                    let unbound = self.unbound.get(&routine.name).map(UnboundImage::of);
                     routines.push(RoutineImage { id, version, source, unbound });
                 }
-                Member::Trigger(table, own) => {
+                Member::Trigger(table, trigger) => {
                     let (table, follows) = (table.name.clone(), routines.len());
-                    triggers.push(TriggerImage { table, name: own.name, follows });
+                    triggers.push(TriggerImage { table, name: trigger.name, follows });
                 }
             }
         }
@@ -130,7 +130,7 @@ impl Schema {
             triggers,
             views: self.views.clone(),
             namespaces: self.namespaces.clone(),
-            comments: self.comments.iter().map(|(own, text)| (own.clone(), text.clone())).collect(),
+            comments: self.comments.iter().map(|(subject, text)| (subject.clone(), text.clone())).collect(),
             history: self.history.clone(),
             rights: self.rights.image(),
         };
@@ -153,8 +153,8 @@ impl Schema {
         let rights = Arc::new(Rights::of_image(rights));
         let mut schema = Self { catalog, views, namespaces, comments, history, rights, ..Self::default() };
         let mut triggers = triggers.into_iter().peekable();
-        for (place, RoutineImage { id, version, source, unbound }) in routines.into_iter().enumerate() {
-            while let Some(trigger) = triggers.next_if(|own| own.follows <= place) {
+        for (position, RoutineImage { id, version, source, unbound }) in routines.into_iter().enumerate() {
+            while let Some(trigger) = triggers.next_if(|image| image.follows <= position) {
                 schema.restore_trigger(&trigger)?;
             }
             let named = schema.history.iter().find(|(_, (known, _))| *known == id);
@@ -175,7 +175,7 @@ impl Schema {
         let TriggerImage { table, name, .. } = image;
         let damaged = || ImageError::Damaged(format!("there is no trigger \"{name}\" of \"{table}\""));
         let of = Arc::clone(self.catalog.table(table).map_err(|_| damaged())?);
-        let trigger = of.triggers.iter().find(|own| own.name == *name).ok_or_else(damaged)?;
+        let trigger = of.triggers.iter().find(|candidate| candidate.name == *name).ok_or_else(damaged)?;
         let refused = |error| ImageError::Refused { name: trigger.function.clone(), error: Box::new(error) };
         let nothing = Source::parse("").map_err(refused)?;
         let compiled = self.compile_trigger(&of, trigger, &nothing, nothing.file.syntax());

@@ -1,8 +1,8 @@
 //! CREATE INDEX and ALTER INDEX.
 //!
-//! An index on an expression is one of a hidden generated column with the expression; if it is partial, the
-//! column is NULL in all other rows. The first column of a unique partial index is hidden, too: NULLs
-//! are never equal.
+//! An index on an expression indexes a hidden generated column that computes the expression. In a partial
+//! index, this column is NULL in the rows that do not satisfy the condition. The first column of a unique
+//! partial index is always such a hidden column: NULLs are never equal, so these rows never conflict.
 
 use crate::binder::Binder;
 use crate::computed::Computed;
@@ -21,20 +21,21 @@ use std::sync::Arc;
 /// An index to create.
 pub(crate) struct IndexDefinition {
     pub(crate) table: Arc<Table>,
-    /// The hidden columns that it is of, behind those that the table has.
+    /// The hidden columns to add to the table, behind the existing columns.
     pub(crate) hidden: Vec<Column>,
     pub(crate) index: NewIndex,
 }
 
-/// Removes the hidden columns that no index is of. Returns their places, each as those before it are gone.
+/// Removes the hidden columns that no index uses. Returns their positions in descending order, which is the
+/// order of the removals.
 pub(crate) fn remove_unused(table: &mut NewTable) -> Vec<usize> {
     let mut removed = Vec::new();
-    for place in (0..table.columns.len()).rev().filter(|place| table.columns[*place].hidden) {
-        if !table.indexes.iter().any(|index| index.columns.contains(&place)) {
-            removed.push(place);
+    for position in (0..table.columns.len()).rev().filter(|position| table.columns[*position].hidden) {
+        if !table.indexes.iter().any(|index| index.columns.contains(&position)) {
+            removed.push(position);
         }
     }
-    removed.iter().for_each(|place| table.remove_column(*place));
+    removed.iter().for_each(|position| table.remove_column(*position));
     removed
 }
 
@@ -43,11 +44,11 @@ pub(crate) fn name_of_expression(text: &str) -> String {
     kept_text::called(text).unwrap_or_else(|| "expr".into())
 }
 
-/// Checks the method of an index. A B+-tree serves what an index of `hash` or `brin` does, so they are taken
-/// as one.
+/// Checks the access method of an index. An index with method `hash` or `brin` becomes a B+-tree, which
+/// serves the same queries.
 ///
 /// # Errors
-/// `42704`: there is no such method. `0A000`: it is of another kind, or it cannot be unique.
+/// `42704`: the method does not exist. `0A000`: it is not supported, or does not support unique indexes.
 fn check_method(binder: &Binder<'_>, create: &ast::CreateIndex) -> Result<(), StatementError> {
     let Some(method) = create.using_method() else { return Ok(()) };
     let node = method.syntax();
@@ -122,7 +123,7 @@ pub(crate) fn index_definition(
     Ok(IndexDefinition { table, hidden, index })
 }
 
-/// CREATE INDEX, as far as it is read.
+/// The parts of a CREATE INDEX that have been read so far.
 struct Reader<'a> {
     binder: Binder<'a>,
     table: Arc<Table>,
@@ -134,8 +135,8 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn column(&self, name: &ast::NameRef) -> Result<usize, StatementError> {
         let column = name.text();
-        let place = self.table.visible().iter().position(|own| own.name == column);
-        place.ok_or_else(|| {
+        let position = self.table.visible().iter().position(|known| known.name == column);
+        position.ok_or_else(|| {
             let message = format!("column \"{column}\" does not exist");
             self.binder.error(name.syntax(), SqlError::new("42703", message))
         })
@@ -164,12 +165,13 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads one of the columns. Returns its place, and its part of the index's name. In rows that the
-    /// condition of a unique index leaves out, the first column is NULL, so no other row is their equal. An
-    /// expression is not evaluated for rows that a condition leaves out.
+    /// Reads a column of the index. Returns its position in the table, and its part of the index's name.
+    ///
+    /// In rows that do not satisfy the condition of a unique index, the first column is NULL, so they equal
+    /// no other row. An expression is evaluated only for rows that satisfy the condition.
     fn item(&mut self, item: &ast::PartitionItem, first: bool) -> Result<(usize, String), StatementError> {
-        // Parentheses around an expression are part of the list. PostgreSQL shows its operators in further
-        // ones.
+        // The first parentheses around an expression belong to the list. PostgreSQL prints a second pair
+        // around operators, which belongs to the expression.
         let mut expression = self.binder.part(item.expr(), item.syntax())?;
         if let ast::Expr::ParenExpr(inner) = &expression {
             expression = self.binder.part(inner.expr(), inner.syntax())?;
@@ -184,14 +186,14 @@ impl Reader<'_> {
         let condition = self.details.condition.clone();
         let in_some_rows = |condition: String, text: &str| format!("CASE WHEN {condition} THEN {text} END");
         let (column, name) = match &expression {
-            ast::Expr::NameRef(own) => {
-                let (place, name) = (self.column(own)?, own.text());
+            ast::Expr::NameRef(name_ref) => {
+                let (position, name) = (self.column(name_ref)?, name_ref.text());
                 let column = match condition.filter(|_| first && self.unique) {
                     Some(condition) => {
-                        let (text, ty) = (quoted(&name), self.table.columns[place].ty);
+                        let (text, ty) = (quoted(&name), self.table.columns[position].ty);
                         self.hide(text.clone(), in_some_rows(condition, &text), ty)
                     }
-                    None => place,
+                    None => position,
                 };
                 (column, name)
             }
@@ -220,9 +222,10 @@ impl Reader<'_> {
         ty.ok_or_else(|| self.binder.unsupported(node, "an index on this expression"))
     }
 
-    /// Returns the place of a hidden column; it is added if the table has none with the expression.
+    /// Returns the position of the hidden column with an expression, which is added if the table has none.
     fn hide(&mut self, name: String, text: String, ty: Type) -> usize {
-        let is_meant = |own: &Column| own.hidden && own.default.as_ref() == Some(&text) && own.name == name;
+        let is_meant =
+            |column: &Column| column.hidden && column.default.as_ref() == Some(&text) && column.name == name;
         if let Some(known) = self.table.columns.iter().position(is_meant) {
             return known;
         }
@@ -243,14 +246,14 @@ impl Reader<'_> {
         end + self.hidden.len() - 1
     }
 
-    /// Reads what stands behind a column.
+    /// Reads the order of a column: ASC or DESC, NULLS FIRST or LAST.
     fn order(&mut self, item: &ast::PartitionItem) -> Result<(), StatementError> {
         let descends = match item.sort_order() {
             None | Some(ast::SortOrder::SortAsc(_)) => false,
             Some(ast::SortOrder::SortDesc(_)) => true,
             Some(other) => return Err(self.binder.unsupported(other.syntax(), "this order of an index")),
         };
-        // PostgreSQL shows what differs from the default: NULLs are the greatest values.
+        // Only a deviation from the default is shown, as in PostgreSQL: NULLs are the greatest values.
         let nulls = match item.nulls_order() {
             Some(ast::NullsOrder::NullsFirst(_)) if !descends => Some("NULLS FIRST"),
             Some(ast::NullsOrder::NullsLast(_)) if descends => Some("NULLS LAST"),
@@ -275,7 +278,7 @@ impl Schema {
         };
         let path = alter.index_ref().and_then(|name| name.path_ref());
         let name = path.map(|path| object_name(&path)).unwrap_or_default();
-        let (table, place) = match self.catalog.index(&name) {
+        let (table, position) = match self.catalog.index(&name) {
             Err(_) if alter.if_exists().is_some() => return Ok(Effect::None),
             found => found.map_err(|error| refused(source, node, &error))?,
         };
@@ -283,10 +286,11 @@ impl Schema {
         let Some(new) = new else { return Err(unsupported(source, node, "this name")) };
         let mut changed = Table::clone(table);
         let new = made_name(&Binder::new(self, source), &new)?;
-        changed.indexes[place].name = in_schema_of(&name, new);
-        let own = changed.name.clone();
-        let changed = self.catalog.redefine(&own, changed).map_err(|error| refused(source, node, &error))?;
-        let after = Subject::Relation(changed.indexes[place].name.clone());
+        changed.indexes[position].name = in_schema_of(&name, new);
+        let table_name = changed.name.clone();
+        let changed =
+            self.catalog.redefine(&table_name, changed).map_err(|error| refused(source, node, &error))?;
+        let after = Subject::Relation(changed.indexes[position].name.clone());
         self.rename_subject(&Subject::Relation(name), after);
         self.recompile(source, node)?;
         Ok(Effect::Redefine(changed))

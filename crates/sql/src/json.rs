@@ -12,11 +12,11 @@ use squawk_syntax::ast::{self, AstNode};
 /// Returns whether a function takes rows as JSON.
 fn takes_rows(name: &str) -> bool {
     matches!(name, "row_to_json" | "to_json" | "to_jsonb")
-        || built_ins_named(name).iter().any(|own| own.arguments.contains(&Kind::AnyAsJson))
+        || built_ins_named(name).iter().any(|built_in| built_in.arguments.contains(&Kind::AnyAsJson))
 }
 
 impl Binder<'_> {
-    /// Binds the arguments of a call. A whole row as an argument is JSON, if the function takes it so.
+    /// Binds the arguments of a call. A whole row becomes JSON if the function takes rows as JSON.
     pub(crate) fn bind_arguments(
         &mut self,
         name: &str,
@@ -37,14 +37,15 @@ impl Binder<'_> {
     pub(crate) fn whole_row(&mut self, expression: &ast::Expr) -> Result<Option<Typed>, StatementError> {
         let ast::Expr::NameRef(name) = expression else { return Ok(None) };
         let (node, text) = (expression.syntax(), name.text());
-        let is_absent = |own: &crate::binder::TriggerFrame| own.absent.contains(&text.as_str());
+        let is_absent = |frame: &crate::binder::TriggerFrame| frame.absent.contains(&text.as_str());
         if self.trigger.as_ref().is_some_and(is_absent) {
             return Ok(Some(Typed::Known(Expression::NULL, ScalarType::Json.into())));
         }
         if let Some(record) = self.record_of(expression) {
-            let value =
-                |own: crate::binder::Variable| Typed::Known(Expression::Register(own.register), own.ty);
-            let members = record.into_iter().map(|(name, own)| (name, value(own)));
+            let value = |variable: crate::binder::Variable| {
+                Typed::Known(Expression::Register(variable.register), variable.ty)
+            };
+            let members = record.into_iter().map(|(name, variable)| (name, value(variable)));
             return self.row_as_json(members.collect(), node).map(Some);
         }
         let is_column = self.find_column(None, &text, node)?.is_some();
@@ -52,11 +53,11 @@ impl Binder<'_> {
             return Ok(None);
         }
         let select = node.ancestors().find_map(ast::Select::cast);
-        let from = select.and_then(|own| own.from_clause());
+        let from = select.and_then(|clause| clause.from_clause());
         let tokens = from.iter().flat_map(|from| from.syntax().descendants_with_tokens());
         let is_outer =
             |kind| matches!(kind, SyntaxKind::LEFT_KW | SyntaxKind::RIGHT_KW | SyntaxKind::FULL_KW);
-        if tokens.into_iter().any(|own| is_outer(own.kind())) {
+        if tokens.into_iter().any(|token| is_outer(token.kind())) {
             return Err(self.unsupported(node, "a whole row of an outer join"));
         }
         let columns = self.star(Some(&text), node)?;
@@ -103,42 +104,42 @@ impl Binder<'_> {
         if matches!(base, ast::Expr::SliceExpr(_)) {
             return Err(self.unsupported(node, "an array of arrays"));
         }
-        let place = self.part(index.index(), node)?;
+        let subscript = self.part(index.index(), node)?;
         let bound = self.bind(&base)?;
         if bound.known_type() == Some(ScalarType::Jsonb.into()) {
-            return self.json_subscript(bound, &place);
+            return self.json_subscript(bound, &subscript);
         }
         if let Typed::Known(Expression::Register(register), _) = &bound
             && self.queries.catalog_names.contains(register)
         {
-            return self.character_of_name(bound, &place);
+            return self.character_of_name(bound, &subscript);
         }
         let Typed::Known(array, Type::Array(element)) = bound else {
             let error = SqlError::new("42804", "only an array has elements");
             return Err(self.error(base.syntax(), error));
         };
-        let mut place = self.bind_as(&place, ScalarType::Integer, CastContext::Assignment)?;
+        let mut subscript = self.bind_as(&subscript, ScalarType::Integer, CastContext::Assignment)?;
         if let Expression::Register(register) = array
             && self.origins.is_vector(register)
         {
             let one = Typed::Known(Expression::Constant(Datum::Int(1)), ScalarType::Integer.into());
-            let own = Typed::Known(place, ScalarType::Integer.into());
-            place = match self.operator("+", vec![own, one], node)? {
+            let index_value = Typed::Known(subscript, ScalarType::Integer.into());
+            subscript = match self.operator("+", vec![index_value, one], node)? {
                 Typed::Known(next, _) => next,
                 _ => unreachable!("a sum has a type"),
             };
         }
-        Ok(Typed::Known(Expression::Element(Box::new([array, place])), element.into()))
+        Ok(Typed::Known(Expression::Element(Box::new([array, subscript])), element.into()))
     }
 
-    /// Binds a character of a name of the catalog. The first one is at 0.
-    fn character_of_name(&mut self, name: Typed, place: &ast::Expr) -> Result<Typed, StatementError> {
-        let node = place.syntax();
+    /// Binds `name[n]` of a catalog name: a character, counted from 0.
+    fn character_of_name(&mut self, name: Typed, subscript: &ast::Expr) -> Result<Typed, StatementError> {
+        let node = subscript.syntax();
         let integer =
             |value| Typed::Known(Expression::Constant(Datum::Int(value)), ScalarType::Integer.into());
-        let place = self.bind(place)?;
-        let place = self.operator("+", vec![place, integer(1)], node)?;
-        self.call_built_in("substr", vec![name, place, integer(1)], node)
+        let subscript = self.bind(subscript)?;
+        let subscript = self.operator("+", vec![subscript, integer(1)], node)?;
+        self.call_built_in("substr", vec![name, subscript, integer(1)], node)
     }
 
     /// Binds `value['key']` and `value[0]` of a JSONB.
@@ -146,8 +147,9 @@ impl Binder<'_> {
         let node = subscript.syntax();
         let step = self.bind(subscript)?;
         let is_usable = step.known_type().is_none_or(|ty| {
-            ty.scalar()
-                .is_some_and(|own| own.is_text() || matches!(own, ScalarType::Integer | ScalarType::SmallInt))
+            ty.scalar().is_some_and(|scalar| {
+                scalar.is_text() || matches!(scalar, ScalarType::Integer | ScalarType::SmallInt)
+            })
         });
         if !is_usable {
             let message = format!("subscript type {} is not supported", step.shown_type());
@@ -160,10 +162,10 @@ impl Binder<'_> {
         self.operator("#>", vec![json, path], node)
     }
 
-    /// Refuses a value of a type that has no comparison for a purpose: JSON has no order.
+    /// Refuses a type that lacks the operators for a purpose, which is `ordering` or `equality`.
     ///
     /// # Errors
-    /// `42883`: the type is JSON.
+    /// `42883`: the type is JSON. `0A000`: DISTINCT of this type is not supported.
     pub(crate) fn check_compared(
         &self,
         ty: Type,
@@ -188,7 +190,7 @@ impl Binder<'_> {
         ))
     }
 
-    /// Refuses a set or partition by a type whose equal values differ.
+    /// Refuses a partition, INTERSECT or EXCEPT by a type whose equal values have several forms.
     pub(crate) fn check_grouped(&self, ty: Type, node: &SyntaxNode) -> Result<(), StatementError> {
         self.check_compared(ty, "equality", node)?;
         match ty.element() {
@@ -201,7 +203,7 @@ impl Binder<'_> {
     }
 }
 
-/// Returns what is compared in place of a value: equal values of its type have one form.
+/// Returns the expression to compare in place of a value: it has one form for all equal values.
 pub(crate) fn compared_form(value: Expression, ty: Type) -> Expression {
     match ty {
         Type::Scalar(ScalarType::Jsonb) => {

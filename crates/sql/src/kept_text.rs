@@ -39,11 +39,11 @@ fn names_in(text: &str) -> Vec<(std::ops::Range<usize>, String)> {
         )
     };
     let names = names.filter(|name| !is_called(name));
-    let place = |name: ast::NameRef| {
+    let position = |name: ast::NameRef| {
         let range = source.range_of(name.syntax());
         (range.start - BEFORE.len()..range.end - BEFORE.len(), name.text())
     };
-    names.map(place).collect()
+    names.map(position).collect()
 }
 
 /// Returns the columns that an expression names, each once.

@@ -30,16 +30,16 @@ pub fn lift(text: &str) -> Option<Lifted> {
     // Whether brackets hold a list of values, and whether the last token takes one.
     let (mut lists, mut takes) = (false, false);
     for token in squawk_lexer::tokenize(text) {
-        let own = &text[offset..offset + token.len as usize];
-        offset += own.len();
+        let token_text = &text[offset..offset + token.len as usize];
+        offset += token_text.len();
         let took = takes;
         match token.kind {
             TokenKind::Whitespace | TokenKind::LineComment | TokenKind::BlockComment { .. } => {
-                lifted.text.push_str(own);
+                lifted.text.push_str(token_text);
                 continue;
             }
             TokenKind::Ident => {
-                let word = own.to_ascii_lowercase();
+                let word = token_text.to_ascii_lowercase();
                 match (has_begun, word.as_str()) {
                     (false, "select" | "insert" | "update" | "delete") => {}
                     (false, "call") => lists = true,
@@ -61,8 +61,8 @@ pub fn lift(text: &str) -> Option<Lifted> {
             _ => false,
         };
         let is_integer = matches!(token.kind, TokenKind::Literal { kind: LiteralKind::Int { .. }, .. })
-            && own.bytes().all(|byte| byte.is_ascii_digit());
-        match own.parse::<i64>() {
+            && token_text.bytes().all(|byte| byte.is_ascii_digit());
+        match token_text.parse::<i64>() {
             Ok(value) if is_integer && took => {
                 let ty = if i32::try_from(value).is_ok() { ScalarType::Integer } else { ScalarType::BigInt };
                 lifted.types.push(Some(ty.into()));
@@ -70,7 +70,7 @@ pub fn lift(text: &str) -> Option<Lifted> {
                 lifted.text.push('$');
                 lifted.text.push_str(&lifted.values.len().to_string());
             }
-            _ => lifted.text.push_str(own),
+            _ => lifted.text.push_str(token_text),
         }
         if lifted.values.len() > MOST {
             return None;
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn lifted(text: &str) -> String {
-        lift(text).map_or_else(|| "-".into(), |own| own.text)
+        lift(text).map_or_else(|| "-".into(), |lifted| lifted.text)
     }
 
     #[test]

@@ -14,7 +14,7 @@ use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
 impl Schema {
-    /// Compiles a LOCK TABLE. Returns the error of a role that may not lock a table, too.
+    /// Compiles a LOCK TABLE. Also returns the error of a role that may not lock a table.
     ///
     /// # Errors
     /// `42P01`: a table does not exist. `0A000`: the mode is not supported.
@@ -24,7 +24,7 @@ impl Schema {
         source: &Source,
     ) -> Result<(Arc<Procedure>, Option<SqlError>), StatementError> {
         let (mut binder, node) = (Binder::new(self, source), lock.syntax());
-        let mode = lock.lock_mode_clause().map(|own| source.text_of(own.syntax()).to_uppercase());
+        let mode = lock.lock_mode_clause().map(|clause| source.text_of(clause.syntax()).to_uppercase());
         let mode = mode.unwrap_or_default();
         let words: Vec<&str> =
             mode.split_whitespace().filter(|word| !matches!(*word, "IN" | "MODE")).collect();
@@ -32,7 +32,7 @@ impl Schema {
             return Err(binder.unsupported(node, "LOCK TABLE in a mode other than ACCESS SHARE"));
         }
         for relation in lock.relation_list().into_iter().flat_map(|list| list.relation_names()) {
-            let path = relation.relation_name_ref().and_then(|own| own.path_ref());
+            let path = relation.relation_name_ref().and_then(|name_ref| name_ref.path_ref());
             let path = binder.part(path, node)?;
             let name = object_name(&path);
             if self.view(&name).is_none() {

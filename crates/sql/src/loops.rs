@@ -25,7 +25,7 @@ impl Binder<'_> {
         Ok((label, body))
     }
 
-    /// Binds WHILE. What its condition calls, and its subqueries, run before each round.
+    /// Binds WHILE. The calls and subqueries of its condition run before each round.
     pub(crate) fn bind_while(&mut self, repeat: &ast::PlpgsqlWhileStmt) -> Result<Statement, StatementError> {
         let node = repeat.syntax();
         let condition = self.single_expression(repeat.cond(), node)?;
@@ -40,10 +40,10 @@ impl Binder<'_> {
         Ok(Statement::While { label, condition: Expression::boolean(true), body: ahead })
     }
 
-    /// Adds a loop over values, which sets FOUND to whether there was a round if the procedure reads FOUND.
+    /// Adds a loop over values. If the procedure reads FOUND, the loop sets it to whether it had a round.
     pub(crate) fn push_loop(&mut self, mut repeat: Statement, node: &SyntaxNode, out: &mut Vec<Statement>) {
         let (Statement::ForRange { body, .. } | Statement::ForEach { body, .. }) = &mut repeat else {
-            unreachable!("it goes over values")
+            unreachable!("the loop is over values")
         };
         if !mentions(node, "found") {
             out.push(repeat);
@@ -117,7 +117,10 @@ impl Binder<'_> {
             return Err(self.error(node, SqlError::new("42804", "FOREACH expression must yield an array")));
         };
         let Some(cast) = variable.ty.scalar().and_then(|ty| Cast::between(element, ty, false)) else {
-            return Err(self.error(node, SqlError::new("42804", "the loop variable has another type")));
+            return Err(self.error(
+                node,
+                SqlError::new("42804", "the type of the loop variable does not match the elements"),
+            ));
         };
         let (label, mut body) = self.bind_loop(repeat.label(), repeat.body(), node)?;
         let register = match cast {
@@ -156,7 +159,7 @@ impl Binder<'_> {
         let targets: Vec<(Register, Type)> = if is_record {
             self.record_targets(&first, &bound.items)?
         } else if let Some(fields) = row {
-            fields.iter().map(|(_, own)| (own.register, own.ty)).collect()
+            fields.iter().map(|(_, variable)| (variable.register, variable.ty)).collect()
         } else {
             let mut targets = Vec::new();
             for variable in &variables {
@@ -168,7 +171,7 @@ impl Binder<'_> {
             targets
         };
         let outputs = self.outputs(bound.items, &targets, &select)?;
-        let bind_body = |own: &mut Self| own.bind_loop(repeat.label(), repeat.body(), node);
+        let bind_body = |binder: &mut Self| binder.bind_loop(repeat.label(), repeat.body(), node);
         match self.repeat(bound.work, outputs, &select, bind_body)? {
             Some(statement) => out.push(statement),
             None => return Err(self.unsupported(&select, "a loop over a SELECT without FROM")),

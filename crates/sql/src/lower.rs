@@ -33,8 +33,8 @@ struct Lowered {
 }
 
 impl Lowered {
-    fn triggered(calls: Vec<Statement>, own: Triggered) -> Self {
-        Self { calls, work: Work::Triggered(Box::new(own)), values: Vec::new() }
+    fn triggered(calls: Vec<Statement>, triggered: Triggered) -> Self {
+        Self { calls, work: Work::Triggered(Box::new(triggered)), values: Vec::new() }
     }
 }
 
@@ -49,7 +49,7 @@ fn computed(plan: &Plan) -> (&[(Register, Expression)], &Plan) {
 /// Replaces registers by their values.
 fn replace(expression: &mut Expression, values: &[(Register, Expression)]) {
     if let Expression::Register(register) = expression {
-        if let Some((_, value)) = values.iter().find(|(own, _)| own == register) {
+        if let Some((_, value)) = values.iter().find(|(target, _)| target == register) {
             *expression = value.clone();
         }
         return;
@@ -58,9 +58,9 @@ fn replace(expression: &mut Expression, values: &[(Register, Expression)]) {
 }
 
 fn replaced(expressions: &[Expression], values: &[(Register, Expression)]) -> Vec<Expression> {
-    let mut own = expressions.to_vec();
-    own.iter_mut().for_each(|expression| replace(expression, values));
-    own
+    let mut replaced = expressions.to_vec();
+    replaced.iter_mut().for_each(|expression| replace(expression, values));
+    replaced
 }
 
 /// Returns whether an expression may have another value each time.
@@ -99,8 +99,8 @@ fn generated_of(
         let mut is_repeatable = true;
         value.walk(&mut |part| {
             let Some(register) = Binder::register_of(part) else { return };
-            let place = register.0.checked_sub(first.0).map(|place| place as usize);
-            if let Some(value) = place.and_then(&value_of) {
+            let position = register.0.checked_sub(first.0).map(|position| position as usize);
+            if let Some(value) = position.and_then(&value_of) {
                 is_repeatable &= self::is_repeatable(&value);
                 row.push((register, value));
             }
@@ -130,7 +130,7 @@ fn is_supported(aggregate: &Aggregate) -> bool {
 }
 
 /// Returns a plan that reads one table as an operation without outputs, and the values that it computes;
-/// `None` if it is no such plan.
+/// `None` for any other plan.
 fn reading(plan: &Plan, columns: &BTreeSet<Register>) -> Option<(Select, Values)> {
     let (mut plan, mut offset, mut limit) = (plan, None, None);
     if let Plan::Limit { input, offset: skipped, limit: most, ties } = plan {
@@ -139,7 +139,8 @@ fn reading(plan: &Plan, columns: &BTreeSet<Register>) -> Option<(Select, Values)
         }
         (plan, offset, limit) = (input, skipped.clone(), most.clone());
     }
-    // Another transaction that writes a row that was read makes this one fail, or waits for it.
+    // FOR UPDATE needs no operation: if another transaction writes a row of the read set, it waits for this
+    // transaction or makes it fail.
     if let Plan::Hold { input, held: HeldRows::Wait, .. } = plan {
         plan = input;
     }
@@ -158,18 +159,18 @@ fn reading(plan: &Plan, columns: &BTreeSet<Register>) -> Option<(Select, Values)
     }
     let (values, mut plan) = computed(plan);
     let mut aggregates = Vec::new();
-    if let Plan::Group { input, keys, aggregates: own, sets, .. } = plan {
-        if !keys.is_empty() || own.is_empty() || !sets.is_empty() || !own.iter().all(is_supported) {
+    if let Plan::Group { input, keys, aggregates: grouped, sets, .. } = plan {
+        if !keys.is_empty() || grouped.is_empty() || !sets.is_empty() || !grouped.iter().all(is_supported) {
             return None;
         }
         // There is one row, in any order.
         order.clear();
-        (plan, aggregates) = (input, own.clone());
+        (plan, aggregates) = (input, grouped.clone());
     }
     let Plan::Scan { access, .. } = plan else { return None };
     for key in &mut order {
-        // The order is that of the values that the rows have.
-        if values.iter().any(|(own, value)| key.value == Expression::Register(*own) && varies(value)) {
+        // A volatile key would be evaluated a second time.
+        if values.iter().any(|(target, value)| key.value == Expression::Register(*target) && varies(value)) {
             return None;
         }
         replace(&mut key.value, values);
@@ -185,7 +186,7 @@ fn access_of(kind: &mut OperationKind) -> Option<(&mut Access, Vec<&mut Expressi
     match kind {
         OperationKind::Select(select) => {
             let Select { access, aggregates, outputs, order, .. } = select;
-            let aggregated = aggregates.iter_mut().flat_map(|own| &mut own.argument);
+            let aggregated = aggregates.iter_mut().flat_map(|aggregate| &mut aggregate.argument);
             let outputs = outputs.iter_mut().map(|(_, value)| value);
             let keys = order.iter_mut().map(|key| &mut key.value);
             Some((access, aggregated.chain(outputs).chain(keys).collect()))
@@ -200,33 +201,33 @@ fn access_of(kind: &mut OperationKind) -> Option<(&mut Access, Vec<&mut Expressi
     }
 }
 
-/// Reads only the columns that expressions use, each in the register behind that of the one before.
+/// Reads only the columns that expressions use, into consecutive registers.
 fn keep_used(access: &mut Access, expressions: &mut [&mut Expression]) {
     let Access { columns, slots, registers, filter, .. } = access;
     let (base, end) = (registers.0, registers.0 + columns.len() as u32);
     let mut used = BTreeSet::new();
-    for expression in expressions.iter_mut().map(|own| &mut **own).chain(&mut *filter) {
+    for expression in expressions.iter_mut().map(|expression| &mut **expression).chain(&mut *filter) {
         expression.visit_registers(&mut |_, register| {
             used.extend((base..end).contains(&register.0).then(|| register.0 - base));
         });
     }
     let used: Vec<u32> = used.into_iter().collect();
-    for expression in expressions.iter_mut().map(|own| &mut **own).chain(&mut *filter) {
+    for expression in expressions.iter_mut().map(|expression| &mut **expression).chain(&mut *filter) {
         expression.visit_registers(&mut |_, register| {
-            if let Ok(place) = used.binary_search(&register.0.wrapping_sub(base)) {
-                register.0 = base + place as u32;
+            if let Ok(position) = used.binary_search(&register.0.wrapping_sub(base)) {
+                register.0 = base + position as u32;
             }
         });
     }
-    *columns = used.iter().map(|place| columns[*place as usize]).collect();
-    *slots = used.iter().map(|place| slots[*place as usize]).collect();
+    *columns = used.iter().map(|position| columns[*position as usize]).collect();
+    *slots = used.iter().map(|position| slots[*position as usize]).collect();
 }
 
 /// Returns the column of a row that an expression is.
 fn column_of(expression: &Expression, access: &Access) -> Option<usize> {
     let Expression::Register(register) = expression else { return None };
-    let place = register.0.checked_sub(access.registers.0)? as usize;
-    access.columns.get(place).copied()
+    let position = register.0.checked_sub(access.registers.0)? as usize;
+    access.columns.get(position).copied()
 }
 
 impl Binder<'_> {
@@ -266,13 +267,13 @@ impl Binder<'_> {
         };
         let Lowered { mut calls, mut work, values } = lowered;
         let mut items = Vec::new();
-        for (place, column) in bound.columns.iter().enumerate() {
+        for (position, column) in bound.columns.iter().enumerate() {
             let mut value = Expression::Register(column.register);
             replace(&mut value, &values);
             replace(&mut value, &replacements);
-            let typed = bound.literals.get(&place).cloned().unwrap_or(Typed::Known(value, column.ty));
-            let own = bound.nodes.get(place).unwrap_or(node);
-            items.push((column.name.clone(), typed, own.clone()));
+            let typed = bound.literals.get(&position).cloned().unwrap_or(Typed::Known(value, column.ty));
+            let item_node = bound.nodes.get(position).unwrap_or(node);
+            items.push((column.name.clone(), typed, item_node.clone()));
         }
         self.finish_operations(&mut work, &mut items);
         if !matches!(work, Work::Triggered(_)) {
@@ -284,7 +285,7 @@ impl Binder<'_> {
         Some(BoundRows { items, work })
     }
 
-    /// Returns the calls that a plan of one row consists of; `None` if it is no such plan.
+    /// Returns the calls of a plan that has one row and does nothing but call; `None` for any other plan.
     fn calls_of(&self, plan: &Plan) -> Option<Vec<Statement>> {
         match plan {
             Plan::One => Some(Vec::new()),
@@ -312,7 +313,7 @@ impl Binder<'_> {
         if conflict.is_some() || table.foreign_keys.iter().any(is_apart) || rules.calls.is_some() {
             return None;
         }
-        let references = self.schema.foreign_keys().map(|own| own.references_of(table.id).to_vec());
+        let references = self.schema.foreign_keys().map(|keys| keys.references_of(table.id).to_vec());
         let kind = |values: Vec<Expression>| OperationKind::Insert {
             table: Arc::clone(table),
             values,
@@ -327,9 +328,9 @@ impl Binder<'_> {
             }
             Some(values)
         };
-        let (own, below) = computed(input);
+        let (computed_values, below) = computed(input);
         if let Some(calls) = self.calls_of(below) {
-            let values = replaced(values, own);
+            let values = replaced(values, computed_values);
             if triggers.is_some() && columns.is_empty() {
                 let write = kind(values.clone());
                 return Some(Lowered::triggered(
@@ -349,7 +350,7 @@ impl Binder<'_> {
             }
             rows => (Vec::new(), rows),
         };
-        if let (Plan::Values { registers: given, rows }, []) = (rows, own) {
+        if let (Plan::Values { registers: given, rows }, []) = (rows, computed_values) {
             let row = |row: &Vec<Expression>| {
                 let of_row: Values = given.iter().copied().zip(row.iter().cloned()).collect();
                 let (window, first) = (self.row_registers(table), *registers);
@@ -370,21 +371,21 @@ impl Binder<'_> {
         Some(Lowered { calls, work, values: Vec::new() })
     }
 
-    /// Returns the rows of an INSERT … SELECT, and the values of the new row. What they use of a row of the
-    /// source is kept in registers of the loop.
+    /// Returns the rows of an INSERT … SELECT, and the values of the new row. Registers of the
+    /// loop keep the source's columns that they use.
     fn lower_source(&mut self, source: &Plan, values: &[Expression]) -> Option<(Select, Vec<Expression>)> {
         let mut used = BTreeSet::new();
         for value in values {
             value.walk(&mut |part| used.extend(Self::register_of(part)));
         }
-        let (mut select, own) = reading(source, &used)?;
+        let (mut select, source_values) = reading(source, &used)?;
         let first = select.access.registers.0;
         let window = first..first + select.access.columns.len() as u32;
         let (mut kept, mut values) = (BTreeMap::new(), values.to_vec());
         for value in &mut values {
             value.visit_registers(&mut |_, register| {
                 let is_read = window.contains(&register.0)
-                    || own.iter().any(|(computed, _)| computed == register)
+                    || source_values.iter().any(|(computed, _)| computed == register)
                     || select.aggregates.iter().any(|aggregate| aggregate.target == *register);
                 if is_read {
                     let ty = self.registers[register.0 as usize];
@@ -393,12 +394,12 @@ impl Binder<'_> {
             });
         }
         select.outputs = kept.into_iter().map(|(from, to)| (to, Expression::Register(from))).collect();
-        select.outputs.iter_mut().for_each(|(_, value)| replace(value, &own));
+        select.outputs.iter_mut().for_each(|(_, value)| replace(value, &source_values));
         Some((select, values))
     }
 
-    /// Returns an UPDATE as an operation. What checks and RETURNING read of the new row without being changed
-    /// is read from the old one; `replacements` takes the registers of RETURNING.
+    /// Returns an UPDATE as an operation. Checks and RETURNING read unchanged columns from the old row;
+    /// `replacements` takes the registers of RETURNING.
     pub(crate) fn lower_update(
         &self,
         update: &Update,
@@ -408,12 +409,12 @@ impl Binder<'_> {
         let Update { input, table, registers, rules, keys, triggers, .. } = update;
         let Plan::Scan { access, .. } = &**input else { return None };
         let (mut assignments, mut access) = (update.assignments.clone(), access.clone());
-        assignments.retain(|(own, _)| rules.generated.iter().all(|(column, _)| own != column));
+        assignments.retain(|(assigned, _)| rules.generated.iter().all(|(column, _)| assigned != column));
         let given =
             |column: usize| assignments.iter().find(|(own, _)| *own == column).map(|(_, own)| own.clone());
         let generated = generated_of(rules, *registers, given)?;
         assignments.extend(generated.iter().cloned());
-        let is_changed = |column: &usize| assignments.iter().any(|(own, _)| own == column);
+        let is_changed = |column: &usize| assignments.iter().any(|(assigned, _)| assigned == column);
         if triggers.is_some()
             || keys.is_some()
             || rules.calls.is_some()
@@ -429,12 +430,12 @@ impl Binder<'_> {
             expression.walk(&mut |part| {
                 let Expression::Register(register) = part else { return };
                 let Some((column, false)) = changed(*register) else { return };
-                let place = access.columns.iter().position(|own| *own == column).unwrap_or_else(|| {
+                let position = access.columns.iter().position(|read| *read == column).unwrap_or_else(|| {
                     access.columns.push(column);
                     access.slots.push(table.layout.slots()[column]);
                     access.columns.len() - 1
                 });
-                let old = Expression::Register(Register(access.registers.0 + place as u32));
+                let old = Expression::Register(Register(access.registers.0 + position as u32));
                 replacements.push((*register, old));
             });
         };
@@ -444,9 +445,9 @@ impl Binder<'_> {
             let (mut reads, mut is_touched) = (false, false);
             check.condition.walk(&mut |part| {
                 if let Expression::Register(register) = part
-                    && let Some((_, own)) = changed(*register)
+                    && let Some((_, touches)) = changed(*register)
                 {
-                    (reads, is_touched) = (true, is_touched || own);
+                    (reads, is_touched) = (true, is_touched || touches);
                 }
             });
             if is_touched || !reads {
@@ -529,7 +530,7 @@ impl Binder<'_> {
         expression.operands_mut().into_iter().for_each(|operand| self.choose(access, operand));
     }
 
-    /// Gives the registers from one on, as far as they are used, numbers without gaps.
+    /// Renumbers the used registers from `first` on, so that their numbers have no gaps.
     fn compact(
         &mut self,
         first: usize,
@@ -551,7 +552,7 @@ impl Binder<'_> {
                 if let Statement::Call { arguments, outputs, .. } = call {
                     arguments
                         .iter_mut()
-                        .for_each(|own| own.visit_registers(&mut |_, register| visit(register)));
+                        .for_each(|argument| argument.visit_registers(&mut |_, register| visit(register)));
                     outputs.iter_mut().for_each(|(target, _)| visit(target));
                 }
             }
@@ -573,14 +574,14 @@ impl Binder<'_> {
             }
         });
         let mut types: Vec<Type> = Vec::new();
-        let mut places: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+        let mut positions: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
         for (start, length) in ranges {
-            places.insert(start, (length, first + types.len() as u32));
+            positions.insert(start, (length, first + types.len() as u32));
             types.extend_from_slice(&self.registers[start as usize..(start + length) as usize]);
         }
         visit_all(&mut |register| {
             if register.0 >= first
-                && let Some((start, (_, to))) = places.range(..=register.0).next_back()
+                && let Some((start, (_, to))) = positions.range(..=register.0).next_back()
             {
                 register.0 = to + (register.0 - start);
             }

@@ -23,11 +23,11 @@ pub(crate) struct Compiled {
 /// Returns the number of parameters of a statement.
 pub(crate) fn parameters_of(node: &SyntaxNode) -> usize {
     let literals = node.descendants().filter_map(ast::Literal::cast);
-    let places = literals.filter_map(|literal| match literal.kind() {
+    let positions = literals.filter_map(|literal| match literal.kind() {
         Some(ast::LitKind::PositionalParam(token)) => token.text()[1..].parse::<u16>().ok(),
         _ => None,
     });
-    places.max().unwrap_or(0).into()
+    positions.max().unwrap_or(0).into()
 }
 
 /// Compiles a query or a statement that writes, whose rows go to the client, as a procedure without a name.
@@ -49,8 +49,8 @@ pub(crate) fn compile_for_client(
     statements.append(&mut body);
     let parameters = binder.parameter_types(node)?;
     let parameter = |ty: &Type| Parameter { name: String::new(), ty: *ty, mode: Mode::In, default: None };
-    let own = parameters.iter().map(parameter).collect();
-    let parts = Parts { id: ProcedureId(u32::MAX), version: 0, name: "", parameters: own, result: None };
+    let inputs = parameters.iter().map(parameter).collect();
+    let parts = Parts { id: ProcedureId(u32::MAX), version: 0, name: "", parameters: inputs, result: None };
     let origins = std::mem::take(&mut binder.origins);
     let refused = binder.refusal();
     let procedure = finish(binder, statements, parts, source, node);

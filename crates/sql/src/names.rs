@@ -110,7 +110,7 @@ impl Binder<'_> {
             }
             _ => self.labelled_variable(&base, &name),
         };
-        let is_scope = self.scopes.iter().any(|(own, _)| own.as_deref() == Some(&base));
+        let is_scope = self.scopes.iter().any(|(label, _)| label.as_deref() == Some(&base));
         if variable.is_none() && self.name(&base).is_none() && !is_scope {
             let message = format!("missing FROM-clause entry for table \"{base}\"");
             return Err(self.error(node, SqlError::new("42P01", message)));
@@ -126,9 +126,9 @@ impl Binder<'_> {
     fn bind_part(&mut self, base: &ast::ParenExpr, name: &str) -> Result<Option<Typed>, StatementError> {
         match base.expr() {
             Some(ast::Expr::CallExpr(call)) if calls_expandarray(&call) => {
-                let place = usize::from(name == "n");
+                let position = usize::from(name == "n");
                 let columns = self.rows_in_list("_pg_expandarray", &call)?;
-                let column = columns.and_then(|columns| columns.get(place).copied());
+                let column = columns.and_then(|columns| columns.get(position).copied());
                 Ok(column.map(|(register, ty)| Typed::Known(Expression::Register(register), ty)))
             }
             Some(ast::Expr::FieldExpr(inner)) => match (inner.base(), inner.field()) {

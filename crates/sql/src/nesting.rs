@@ -114,10 +114,10 @@ fn levels(node: &SyntaxNode) -> usize {
 }
 
 fn continues_chain(node: &SyntaxNode) -> bool {
-    let operator = |node: SyntaxNode| ast::BinExpr::cast(node).and_then(|own| own.op());
-    let Some(own) = operator(node.clone()) else { return false };
+    let operator = |node: SyntaxNode| ast::BinExpr::cast(node).and_then(|binary| binary.op());
+    let Some(kind) = operator(node.clone()) else { return false };
     let above = node.parent().and_then(operator);
-    match own {
+    match kind {
         ast::BinOp::And(_) => matches!(above, Some(ast::BinOp::And(_))),
         ast::BinOp::Or(_) => matches!(above, Some(ast::BinOp::Or(_))),
         _ => false,
@@ -133,7 +133,7 @@ fn is_torn(node: &SyntaxNode) -> bool {
         | SyntaxKind::PAREN_EXPR => 1,
         SyntaxKind::BIN_EXPR => 2,
         SyntaxKind::BETWEEN_EXPR => {
-            return ast::BetweenExpr::cast(node.clone()).is_some_and(|own| own.target().is_none());
+            return ast::BetweenExpr::cast(node.clone()).is_some_and(|between| between.target().is_none());
         }
         _ => return false,
     };

@@ -54,7 +54,7 @@ impl Binder<'_> {
     /// Returns the number of the object that a value names: a text with its name, or its number.
     ///
     /// # Errors
-    /// `is_cast`, and a literal names no object.
+    /// A literal in a cast names no object: the error of `object_number`.
     pub(crate) fn number_of_object(
         &mut self,
         ty: &str,
@@ -86,17 +86,17 @@ impl Binder<'_> {
         Ok(looked_up_text(name, self.schema.object_spellings(ty), otherwise))
     }
 
-    /// Binds an expression with the number of an object as its value; `None`: it is no such expression.
+    /// Binds an expression with the number of an object as its value; `None` for any other expression.
     pub(crate) fn bind_object_number(
         &mut self,
         expression: &ast::Expr,
     ) -> Result<Option<Typed>, StatementError> {
-        let Some(own) = object_expression(expression) else { return Ok(None) };
-        if self.schema.object_names(&own.ty).is_none() {
+        let Some(object) = object_expression(expression) else { return Ok(None) };
+        if self.schema.object_names(&object.ty).is_none() {
             return Ok(None);
         }
-        let operand = self.bind(&own.operand)?;
-        let number = self.number_of_object(&own.ty, operand, own.is_cast, own.operand.syntax())?;
+        let operand = self.bind(&object.operand)?;
+        let number = self.number_of_object(&object.ty, operand, object.is_cast, object.operand.syntax())?;
         Ok(Some(Typed::Known(number, ScalarType::Oid.into())))
     }
 
@@ -130,19 +130,20 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
         if let [Typed::Literal(table), Typed::Literal(column), ..] = arguments {
-            // Functions of sequences take it as a literal.
+            // The result is a literal, because functions of sequences require one.
             let table = table.trim_start_matches("public.").replace('"', "");
-            let is_it = |own: &&Arc<catalog::Table>| {
-                let owner = own.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
-                owner.is_some_and(|(owner, of)| *owner == table && of == column)
+            let is_owned = |relation: &&Arc<catalog::Table>| {
+                let owner = relation.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
+                owner.is_some_and(|(owning, name)| *owning == table && name == column)
             };
-            let own = self.schema.catalog().tables().find(is_it);
-            return Ok(own.map_or(Typed::Null, |own| Typed::Literal(path_text(&own.name, true))));
+            let sequence = self.schema.catalog().tables().find(is_owned);
+            let path = sequence.map(|sequence| path_text(&sequence.name, true));
+            return Ok(path.map_or(Typed::Null, Typed::Literal));
         }
         let text = Type::from(ScalarType::Text);
-        let value = |place: usize| {
-            let own = arguments.get(place).cloned().unwrap_or(Typed::Null);
-            self.coerce(own, text, CastContext::Explicit, node)
+        let value = |position: usize| {
+            let argument = arguments.get(position).cloned().unwrap_or(Typed::Null);
+            self.coerce(argument, text, CastContext::Explicit, node)
         };
         let (table, column) = (value(0)?, value(1)?);
         let is = |value: &Expression, text: &str| {
@@ -151,13 +152,13 @@ impl Binder<'_> {
             Expression::Compare { operator, class, operands }
         };
         let mut branches = Vec::new();
-        for own in self.schema.catalog().tables() {
-            let owner = own.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
+        for relation in self.schema.catalog().tables() {
+            let owner = relation.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
             let Some((of, name)) = owner else { continue };
             let names = [path_text(of, false), path_text(of, true)];
             let is_table = Expression::any(names.iter().map(|name| is(&table, name)).collect());
             let condition = Expression::And(Box::new([is_table, is(&column, name)]));
-            branches.push((condition, Expression::text(&path_text(&own.name, true))));
+            branches.push((condition, Expression::text(&path_text(&relation.name, true))));
         }
         let sequence = match branches.is_empty() {
             true => Expression::NULL,

@@ -38,7 +38,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Adds a query whose columns are converted to types; without types they stay.
+    /// Adds a query whose columns are converted to `types`, if these are given.
     pub(crate) fn rows_query(
         &mut self,
         statement: &ast::Stmt,
@@ -50,8 +50,8 @@ impl Binder<'_> {
             return Err(self.unsupported(node, "this form of query"));
         };
         let columns: Columns = query.columns.iter().map(|column| (column.name.clone(), column.ty)).collect();
-        let own: Vec<Type> = columns.iter().map(|(_, ty)| *ty).collect();
-        let types = types.unwrap_or(&own);
+        let query_types: Vec<Type> = columns.iter().map(|(_, ty)| *ty).collect();
+        let types = types.unwrap_or(&query_types);
         if types.len() != columns.len() {
             let error = SqlError::new("42804", "structure of query does not match function result type");
             let detail = format!("The query has {} columns, not {}.", columns.len(), types.len());
@@ -178,14 +178,14 @@ impl Binder<'_> {
     /// statements of a loop read them.
     pub(crate) fn record_with(&mut self, name: &str, columns: &[(String, Type)]) -> Vec<(Register, Type)> {
         let known = self.fields(name).filter(|fields| {
-            let own = fields.iter().map(|(own, variable)| (own, variable.ty));
-            own.eq(columns.iter().map(|(own, ty)| (own, *ty)))
+            let known = fields.iter().map(|(name, variable)| (name, variable.ty));
+            known.eq(columns.iter().map(|(name, ty)| (name, *ty)))
         });
         let fields = match known {
             Some(fields) => fields.to_vec(),
             None => self.new_fields(columns),
         };
-        let targets = fields.iter().map(|(_, own)| (own.register, own.ty)).collect();
+        let targets = fields.iter().map(|(_, variable)| (variable.register, variable.ty)).collect();
         self.redefine(name, Name::Record(Some(fields)));
         targets
     }
@@ -202,7 +202,7 @@ impl Binder<'_> {
     pub(crate) fn declare_alias(&mut self, alias: &ast::PlpgsqlAliasDecl) -> Result<(), StatementError> {
         let node = alias.syntax();
         let name = self.part(alias.name(), node)?;
-        let own = ast::normalize_name_node(name.syntax());
+        let alias_name = ast::normalize_name_node(name.syntax());
         let text = node.text().to_string();
         let of = text.trim_end_matches(';').split_whitespace().last().unwrap_or_default().to_lowercase();
         let of = of.rsplit('.').next().unwrap_or_default().to_owned();
@@ -210,7 +210,7 @@ impl Binder<'_> {
             let message = format!("variable \"{of}\" does not exist");
             return Err(self.error(node, SqlError::new("42704", message)));
         };
-        self.declare(own, what);
+        self.declare(alias_name, what);
         Ok(())
     }
 
@@ -227,8 +227,8 @@ impl Binder<'_> {
             let name = self.part(target.name(), target.syntax())?;
             let name = ast::normalize_name_node(name.syntax());
             let field = target.field_accessors().next();
-            let field =
-                field.map(|own| own.syntax().text().to_string().trim_start_matches('.').to_lowercase());
+            let field = field
+                .map(|accessor| accessor.syntax().text().to_string().trim_start_matches('.').to_lowercase());
             names.push((name, field, target.syntax().clone()));
         }
         self.variables_of(&names, columns, node)
@@ -243,7 +243,7 @@ impl Binder<'_> {
     ) -> Result<Vec<(Register, Type)>, StatementError> {
         if let [(name, None, _)] = names {
             let of = |fields: &[(String, Variable)]| {
-                fields.iter().map(|(_, own)| (own.register, own.ty)).collect()
+                fields.iter().map(|(_, variable)| (variable.register, variable.ty)).collect()
             };
             match (self.name(name).cloned(), columns) {
                 (Some(Name::Row(fields)), _) => return Ok(of(&fields)),
@@ -256,7 +256,7 @@ impl Binder<'_> {
             }
         }
         let variable = |(name, field, node): &(String, Option<String>, SyntaxNode)| {
-            self.assignable(name, field.as_deref(), node).map(|own| (own.register, own.ty))
+            self.assignable(name, field.as_deref(), node).map(|variable| (variable.register, variable.ty))
         };
         names.iter().map(variable).collect()
     }
@@ -278,7 +278,7 @@ impl Binder<'_> {
         {
             // The record of the loop, which the loop declares as in PostgreSQL.
             let fields = self.new_fields(columns);
-            let targets = fields.iter().map(|(_, own)| (own.register, own.ty)).collect();
+            let targets = fields.iter().map(|(_, variable)| (variable.register, variable.ty)).collect();
             self.declare(name.clone(), Name::Record(Some(fields)));
             return Ok(targets);
         }

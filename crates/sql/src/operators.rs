@@ -63,16 +63,16 @@ impl Binder<'_> {
         operands: &[&Typed],
         node: &SyntaxNode,
     ) -> Result<&'static Operator, StatementError> {
-        let types: Vec<_> = operands.iter().map(|own| own.known_type()).collect();
+        let types: Vec<_> = operands.iter().map(|operand| operand.known_type()).collect();
         let entries: Vec<_> = operators_named(symbol, operands.len()).collect();
         // An operand of unknown type is taken for one of the type of the other operand, if that is possible.
         let supposed = match types[..] {
-            [Some(own), None] | [None, Some(own)] => Some([Some(own), Some(own)]),
+            [Some(ty), None] | [None, Some(ty)] => Some([Some(ty), Some(ty)]),
             _ => None,
         };
-        let place = supposed.and_then(|types| exact(&entries, &types));
-        let (state, what, hint) = match place.map_or_else(|| resolve(&entries, &types), Resolved::One) {
-            Resolved::One(place) => return Ok(entries[place]),
+        let position = supposed.and_then(|types| exact(&entries, &types));
+        let (state, what, hint) = match position.map_or_else(|| resolve(&entries, &types), Resolved::One) {
+            Resolved::One(position) => return Ok(entries[position]),
             Resolved::None if matches!(symbol, "@?" | "@@") => {
                 return Err(self.unsupported(node, "a JSON path"));
             }
@@ -107,7 +107,8 @@ impl Binder<'_> {
                 self.comparison_of(entry, operator, left, right, node)
             }
             OperatorForm::Function(name) => {
-                let function = built_ins_named(name).iter().find(|own| own.arguments == entry.operands);
+                let function =
+                    built_ins_named(name).iter().find(|built_in| built_in.arguments == entry.operands);
                 self.call_values(self.part(function.copied(), node)?, entry.operands, operands, node)
             }
         }
@@ -124,7 +125,7 @@ impl Binder<'_> {
         self.operator(operator.symbol(), vec![left, right], node)
     }
 
-    /// Gives an operand that has no type yet the type that the entry says.
+    /// Gives an operand without a type the type that the entry of the operator has.
     fn settled(&self, typed: Typed, kind: Kind, node: &SyntaxNode) -> Result<Operand, StatementError> {
         match (typed, kind) {
             (Typed::Known(value, ty), _) => Ok(Operand { value, ty: ty.element() }),
@@ -202,12 +203,12 @@ impl Binder<'_> {
             kind => kind,
         };
         match (kind, left.known_type()) {
-            (Kind::Of(ty), Some(own)) if Kind::Of(Type::Scalar(own.element().base())) == Kind::Of(ty) => {
-                Ok(own)
+            (Kind::Of(ty), Some(known)) if Kind::Of(Type::Scalar(known.element().base())) == Kind::Of(ty) => {
+                Ok(known)
             }
             (Kind::Of(ty), _) => Ok(ty),
-            (Kind::AnyArray, Some(own @ Type::Array(_))) => Ok(own),
-            (Kind::AnyArray, None) if let Some(own @ Type::Array(_)) = right.known_type() => Ok(own),
+            (Kind::AnyArray, Some(array @ Type::Array(_))) => Ok(array),
+            (Kind::AnyArray, None) if let Some(array @ Type::Array(_)) = right.known_type() => Ok(array),
             _ => Err(self.unsupported(node, "this comparison of arrays")),
         }
     }
@@ -235,10 +236,10 @@ impl Binder<'_> {
             };
             return Ok((class, Box::new([left.value, right.value])));
         }
-        let converted = |own: Operand| match own.ty.is_integer() && ty.is_integer() {
-            true => Ok(own.value),
+        let converted = |operand: Operand| match operand.ty.is_integer() && ty.is_integer() {
+            true => Ok(operand.value),
             false => {
-                let value = Typed::Known(own.value, own.ty.into());
+                let value = Typed::Known(operand.value, operand.ty.into());
                 self.coerce(value, ty.into(), CastContext::Implicit, node)
             }
         };
@@ -292,9 +293,9 @@ fn compared_kind(entry: &Operator, left: &Typed, right: &Typed) -> Kind {
     match entry.operands[0] {
         Kind::AnyEnum => {
             let common = element_of(entry.operands, &[left.known_type(), right.known_type()]);
-            common.map_or(Kind::AnyEnum, |own| Kind::Of(own.into()))
+            common.map_or(Kind::AnyEnum, |element| Kind::Of(element.into()))
         }
-        // A REAL and a double.
+        // A REAL and a double are compared as doubles.
         first if entry.operands.get(1).is_some_and(|second| *second != first) => {
             Kind::Of(ScalarType::Double.into())
         }
@@ -346,9 +347,9 @@ fn decimal_arithmetic(operator: ArithmeticOperator, left: Operand, right: Operan
         && let result = a.of_result(operator, b)
         && result.precision <= ScalarType::MACHINE_DIGITS
     {
-        let factor = |own: u8| match operator {
+        let factor = |digits: u8| match operator {
             ArithmeticOperator::Multiply => 1,
-            _ => 10i64.pow(u32::from(result.scale - own)),
+            _ => 10i64.pow(u32::from(result.scale - digits)),
         };
         class = NumberClass::Machine { left_factor: factor(a.scale), right_factor: factor(b.scale) };
         ty = ScalarType::Numeric { precision: result.precision, scale: result.scale };

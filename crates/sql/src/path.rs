@@ -30,9 +30,14 @@ pub(crate) struct Candidate {
 pub(crate) type WantedOrder = Vec<(usize, bool)>;
 
 impl Candidate {
-    /// Returns it as an end of a range, with the further values whose columns follow in the index.
+    /// Returns the condition as a bound of a range, with the values of further columns that follow in the
+    /// index.
     fn as_bound(&self, next: &[usize]) -> Bound {
-        let further = self.further.iter().zip(next).take_while(|((own, _), column)| own == *column);
+        let further = self
+            .further
+            .iter()
+            .zip(next)
+            .take_while(|((further_column, _), column)| further_column == *column);
         let further: Vec<Expression> = further.map(|((_, value), _)| value.clone()).collect();
         let is_strict = self.is_strict && further.len() == self.further.len();
         Bound { value: self.value.clone(), further, inclusive: !is_strict }
@@ -60,8 +65,8 @@ impl Binder<'_> {
                 };
                 return self.coerce(value, wide.into(), CastContext::Implicit, node).map(Some);
             }
-            Typed::Parameter(place) => {
-                return self.key_value(self.parameter_as(place, ty.into()), ty.into(), operator, node);
+            Typed::Parameter(position) => {
+                return self.key_value(self.parameter_as(position, ty.into()), ty.into(), operator, node);
             }
             Typed::Literal(_) if ty.is_machine_numeric() => {
                 // No row has a number with more digits than its type.
@@ -111,8 +116,8 @@ impl Binder<'_> {
             ScalarType::Integer => Some(10),
             _ => None,
         };
-        if let (true, Some(own), Some(room)) = (ty.is_machine_numeric(), whole(from), whole(ty)) {
-            let lossless = from.fixed_scale() <= ty.fixed_scale() && own <= room;
+        if let (true, Some(digits), Some(room)) = (ty.is_machine_numeric(), whole(from), whole(ty)) {
+            let lossless = from.fixed_scale() <= ty.fixed_scale() && digits <= room;
             return Ok(Cast::between(from, ty, false).filter(|_| lossless).and_then(exact));
         }
         // A REAL is held as a double.
@@ -163,13 +168,13 @@ pub(crate) fn is_any(expression: &ast::Expr) -> bool {
 
 /// Returns whether an expression is the constant TRUE, which changes no conjunction.
 pub(crate) fn is_true(expression: &ast::Expr) -> bool {
-    matches!(expression, ast::Expr::Literal(own) if matches!(own.kind(), Some(ast::LitKind::True(_))))
+    matches!(expression, ast::Expr::Literal(literal) if matches!(literal.kind(), Some(ast::LitKind::True(_))))
 }
 
 /// Splits a condition into its conjuncts.
 pub(crate) fn split(condition: ast::Expr, conjuncts: &mut Vec<ast::Expr>) {
     match &condition {
-        own if is_true(own) => return,
+        constant if is_true(constant) => return,
         ast::Expr::BinExpr(binary) if matches!(binary.op(), Some(ast::BinOp::And(_))) => {
             if let (Some(left), Some(right)) = (binary.lhs(), binary.rhs()) {
                 split(left, conjuncts);
@@ -261,9 +266,9 @@ fn given_order(
     };
     let open: Vec<_> = wanted.iter().filter(|(column, _)| !is_bound(*column)).collect();
     let backward = open.first().is_some_and(|(_, descending)| *descending);
-    let mut rest = columns[bound..].iter().filter(|column| !is_bound(**column));
+    let mut unbound = columns[bound..].iter().filter(|column| !is_bound(**column));
     for (column, descending) in open {
-        if rest.next() != Some(column) || *descending != backward || table.columns.len() <= *column {
+        if unbound.next() != Some(column) || *descending != backward || table.columns.len() <= *column {
             return None;
         }
     }

@@ -45,8 +45,8 @@ impl Binder<'_> {
         right: Typed,
         node: &SyntaxNode,
     ) -> Result<Expression, StatementError> {
-        let is_null = |binder: &Self, own: &Typed| {
-            let (value, _) = binder.settle(own.clone(), None, node)?;
+        let is_null = |binder: &Self, operand: &Typed| {
+            let (value, _) = binder.settle(operand.clone(), None, node)?;
             Ok::<_, StatementError>(Expression::IsNull(Box::new(value)))
         };
         let (no_left, no_right) = (is_null(self, &left)?, is_null(self, &right)?);
@@ -78,7 +78,7 @@ impl Binder<'_> {
             return Err(self.error(node, error));
         }
         let mut any = Vec::new();
-        let value = |own: Variable| Typed::Known(Expression::Register(own.register), own.ty);
+        let value = |variable: Variable| Typed::Known(Expression::Register(variable.register), variable.ty);
         for ((_, left), (_, right)) in left.into_iter().zip(right) {
             let (class, operands) = self.comparable(value(left), value(right), node)?;
             any.push(Expression::Distinct { class, operands });
@@ -98,17 +98,18 @@ impl Binder<'_> {
         let ast::Expr::CallExpr(call) = right else { return Ok(None) };
         let any = call.any_fn().map(|any| (any.expr(), any.select_variant(), false));
         let any = any.or_else(|| call.some_fn().map(|any| (any.expr(), any.select_variant(), false)));
-        let any = any.or_else(|| call.all_fn().map(|own| (own.expr(), own.select_variant(), true)));
+        let any = any.or_else(|| call.all_fn().map(|all| (all.expr(), all.select_variant(), true)));
         let Some((array, query, is_all)) = any else { return Ok(None) };
         let comparison = comparison_operator(operator);
         match (query, comparison) {
             (None, _) => {
                 let array = self.part(array, node)?;
-                let symbol = comparison.map(|own| own.symbol().to_owned()).or_else(|| symbol_of(operator));
+                let symbol =
+                    comparison.map(|operator| operator.symbol().to_owned()).or_else(|| symbol_of(operator));
                 let symbol = self.part(symbol, node)?;
                 self.bind_any((&symbol, is_all), left, &array, node).map(Some)
             }
-            // The answer of `= ANY` may come from a set.
+            // `<> ALL` is NOT `= ANY`, which may use a hash set.
             (Some(query), Some(CompareOperator::NotEqual)) if is_all => {
                 let any = self.bind_quantified(left, (CompareOperator::Equal, false), &query, node)?;
                 let any = self.bind_condition_of(any, node)?;
@@ -145,7 +146,7 @@ impl Binder<'_> {
         let Typed::Known(array, Type::Array(element)) = array else {
             return Err(self.unsupported(node, "ANY of a value that is not an array"));
         };
-        // What a single element is converted to, all of them are.
+        // The conversion of a register in place of a single element applies to all elements.
         let one = Expression::Register(Register(u32::MAX));
         let compared = self.operator(symbol, vec![value, Typed::Known(one.clone(), element.into())], node)?;
         let (test, [value, converted]) = match compared {
@@ -155,7 +156,8 @@ impl Binder<'_> {
             Typed::Known(Expression::Function { function, arguments }, Type::Scalar(ScalarType::Boolean))
                 if arguments.len() == 2 =>
             {
-                let operands = <[Expression; 2]>::try_from(arguments).expect("there are two");
+                let operands =
+                    <[Expression; 2]>::try_from(arguments).expect("the guard checks the number of arguments");
                 (ElementTest::Function(function), operands)
             }
             Typed::Known(_, Type::Scalar(ScalarType::Boolean)) => {
@@ -167,7 +169,7 @@ impl Binder<'_> {
             }
         };
         let array = match converted {
-            own if own == one => array,
+            operand if operand == one => array,
             Expression::Cast { cast, operand } if *operand == one => {
                 Expression::Function { function: Function::CastElements(cast), arguments: vec![array] }
             }

@@ -41,7 +41,7 @@ pub struct Prepared {
 pub struct Analyzed {
     /// The statement.
     pub procedure: Arc<Procedure>,
-    /// How its plan is shown.
+    /// The options for the output of its plan.
     pub options: ExplainOptions,
 }
 
@@ -88,11 +88,11 @@ pub enum Kind {
     Explain(Vec<String>),
     /// EXPLAIN ANALYZE.
     Analyze(Analyzed),
-    /// DECLARE of a cursor.
+    /// DECLARE CURSOR.
     Declare {
         /// Its name.
         name: String,
-        /// Whether it outlives its transaction.
+        /// Whether it outlives its transaction (WITH HOLD).
         holds: bool,
         /// Its query.
         text: String,
@@ -256,24 +256,24 @@ impl Schema {
                 let tag = if begin.start_token().is_some() { "START TRANSACTION" } else { "BEGIN" };
                 (Kind::Begin(TransactionModes::of_begin(begin)), tag)
             }
-            ast::Stmt::Commit(ast::Commit::CommitTransaction(own)) => {
-                (Kind::Commit { chains: chains(own.chain_clause()) }, "COMMIT")
+            ast::Stmt::Commit(ast::Commit::CommitTransaction(commit)) => {
+                (Kind::Commit { chains: chains(commit.chain_clause()) }, "COMMIT")
             }
-            ast::Stmt::Rollback(ast::Rollback::RollbackTransaction(own)) => {
-                (Kind::Rollback { chains: chains(own.chain_clause()) }, "ROLLBACK")
+            ast::Stmt::Rollback(ast::Rollback::RollbackTransaction(rollback)) => {
+                (Kind::Rollback { chains: chains(rollback.chain_clause()) }, "ROLLBACK")
             }
             ast::Stmt::SavepointCreate(_) => (Kind::Savepoint(last_word(&text())), "SAVEPOINT"),
             ast::Stmt::ReleaseSavepoint(_) => (Kind::Release(last_word(&text())), "RELEASE"),
             ast::Stmt::Rollback(ast::Rollback::RollbackToSavepoint(_)) => {
                 (Kind::RollbackTo(last_word(&text())), "ROLLBACK")
             }
-            ast::Stmt::SetTransaction(own) => {
-                let modes = TransactionModes::of_set(own);
-                let is_session = own.session_characteristics().is_some();
+            ast::Stmt::SetTransaction(set) => {
+                let modes = TransactionModes::of_set(set);
+                let is_session = set.session_characteristics().is_some();
                 (if is_session { Kind::SetTransactions(modes) } else { Kind::SetTransaction(modes) }, "SET")
             }
-            ast::Stmt::SetConstraints(own) => {
-                (Kind::SetConstraints(self.set_constraints(own, source)?), "SET CONSTRAINTS")
+            ast::Stmt::SetConstraints(set) => {
+                (Kind::SetConstraints(self.set_constraints(set, source)?), "SET CONSTRAINTS")
             }
             ast::Stmt::Set(_) | ast::Stmt::SetRole(_) | ast::Stmt::SetSessionAuth(_) => (Kind::Set, "SET"),
             ast::Stmt::Reset(_) | ast::Stmt::ResetRole(_) | ast::Stmt::ResetSessionAuth(_) => {
@@ -291,16 +291,16 @@ impl Schema {
                 let plain = Prepared::plain(Kind::Run(procedure), "LOCK TABLE");
                 return Ok(Prepared { refused: refused.map(Box::new), ..plain });
             }
-            ast::Stmt::Listen(own) => {
-                let channel = Binder::new(self, source).part(own.channel(), node)?;
+            ast::Stmt::Listen(listen) => {
+                let channel = Binder::new(self, source).part(listen.channel(), node)?;
                 (Kind::Listen(ast::normalize_name_node(channel.syntax())), "LISTEN")
             }
-            ast::Stmt::Unlisten(own) => {
-                let channel = own.channel_ref().map(|own| ast::normalize_name_node(own.syntax()));
+            ast::Stmt::Unlisten(unlisten) => {
+                let channel = unlisten.channel_ref().map(|name| ast::normalize_name_node(name.syntax()));
                 (Kind::Unlisten(channel), "UNLISTEN")
             }
-            ast::Stmt::Notify(own) => {
-                let (channel, payload) = Binder::new(self, source).notified(own)?;
+            ast::Stmt::Notify(notify) => {
+                let (channel, payload) = Binder::new(self, source).notified(notify)?;
                 (Kind::Notify { channel, payload }, "NOTIFY")
             }
             ast::Stmt::Vacuum(_) => (Kind::Nothing, "VACUUM"),
@@ -325,42 +325,43 @@ impl Schema {
                 let name = binder.part(execute.prepared_statement_ref(), node)?;
                 let name = ast::normalize_name_node(name.syntax());
                 let list = execute.arg_list().into_iter().flat_map(|list| list.args());
-                let arguments = list.map(|own| source.text_of(own.syntax()).to_owned()).collect();
+                let arguments = list.map(|argument| source.text_of(argument.syntax()).to_owned()).collect();
                 (Kind::Execute { name, arguments }, "EXECUTE")
             }
-            ast::Stmt::Deallocate(own) => {
-                let name = own.prepared_statement_ref();
+            ast::Stmt::Deallocate(deallocate) => {
+                let name = deallocate.prepared_statement_ref();
                 let name = name.map(|name| ast::normalize_name_node(name.syntax()));
                 (
                     Kind::Deallocate(name),
-                    if own.all_token().is_some() { "DEALLOCATE ALL" } else { "DEALLOCATE" },
+                    if deallocate.all_token().is_some() { "DEALLOCATE ALL" } else { "DEALLOCATE" },
                 )
             }
-            ast::Stmt::Declare(own) => {
+            ast::Stmt::Declare(declare) => {
                 let binder = Binder::new(self, source);
-                let name = binder.part(own.cursor(), node)?;
+                let name = binder.part(declare.cursor(), node)?;
                 let name = ast::normalize_name_node(name.syntax());
-                let holds = matches!(own.cursor_hold(), Some(ast::CursorHold::WithHold(_)));
-                let query = binder.part(own.query(), node)?;
+                let holds = matches!(declare.cursor_hold(), Some(ast::CursorHold::WithHold(_)));
+                let query = binder.part(declare.query(), node)?;
                 let text = source.text_of(query.syntax()).to_owned();
                 (Kind::Declare { name, holds, text }, "DECLARE CURSOR")
             }
-            ast::Stmt::Fetch(own) => {
-                let (name, count) = self.fetched(own.cursor_ref(), own.cursor_action(), source, node)?;
+            ast::Stmt::Fetch(fetch) => {
+                let (name, count) = self.fetched(fetch.cursor_ref(), fetch.cursor_action(), source, node)?;
                 (Kind::Fetch { name, count, moves: false }, "FETCH")
             }
-            ast::Stmt::Move(own) => {
-                let (name, count) = self.fetched(own.cursor_ref(), own.cursor_action(), source, node)?;
+            ast::Stmt::Move(movement) => {
+                let (name, count) =
+                    self.fetched(movement.cursor_ref(), movement.cursor_action(), source, node)?;
                 (Kind::Fetch { name, count, moves: true }, "MOVE")
             }
-            ast::Stmt::Close(own) => {
-                let name = own.cursor_ref().map(|name| ast::normalize_name_node(name.syntax()));
+            ast::Stmt::Close(close) => {
+                let name = close.cursor_ref().map(|name| ast::normalize_name_node(name.syntax()));
                 let tag = if name.is_some() { "CLOSE CURSOR" } else { "CLOSE CURSOR ALL" };
                 (Kind::Close(name), tag)
             }
-            ast::Stmt::Do(own) => {
+            ast::Stmt::Do(block) => {
                 let binder = Binder::new(self, source);
-                let body = binder.part(own.body(), node)?;
+                let body = binder.part(block.body(), node)?;
                 let procedure = self.block(source.text_of(body.syntax()), source, node)?;
                 (Kind::Run(Arc::new(procedure)), "DO")
             }
@@ -396,7 +397,8 @@ impl Schema {
         Ok(Prepared::plain(kind, tag))
     }
 
-    /// Returns whether a CALL is of the built-in `reprise_backup`, which a procedure of this name hides.
+    /// Returns whether a CALL is of the built-in `reprise_backup`. A procedure of the same name hides
+    /// the built-in.
     fn is_backup(&self, call: &ast::Call) -> bool {
         let path = call.procedure_name_ref().and_then(|name| name.path_ref());
         path.is_some_and(|path| crate::types::last_name(&path) == BACKUP) && self.procedure(BACKUP).is_none()
@@ -491,7 +493,9 @@ impl Schema {
         let node = select.syntax();
         let Some((call, alias)) = only_call(select) else { return Ok(None) };
         let Some(ast::Expr::NameRef(name)) = call.expr() else { return Ok(None) };
-        let Some(procedure) = self.procedure(&name.text()).filter(|own| own.result.is_some()).cloned() else {
+        let Some(procedure) =
+            self.procedure(&name.text()).filter(|function| function.result.is_some()).cloned()
+        else {
             return Ok(None);
         };
         let is_query = |node: SyntaxNode| ast::SelectVariant::can_cast(node.kind());

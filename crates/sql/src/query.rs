@@ -50,13 +50,13 @@ impl Work {
             Self::Operation(kind) => vec![kind],
             Self::Inserts(kinds) => kinds.iter_mut().collect(),
             Self::Repeat(kinds) => kinds.iter_mut().collect(),
-            Self::Triggered(own) => own.kinds().collect(),
+            Self::Triggered(triggered) => triggered.kinds().collect(),
         }
     }
 }
 
 impl Binder<'_> {
-    /// Binds a plan of its own, apart from what is being bound. Returns it with the number of its slots.
+    /// Binds a plan apart from the queries that are being bound. Returns it with the number of its slots.
     pub(crate) fn bind_plan(
         &mut self,
         bind: impl FnOnce(&mut Self) -> Result<Bound, StatementError>,
@@ -106,11 +106,11 @@ impl Binder<'_> {
     /// Returns the channel and the payload of a NOTIFY.
     pub(crate) fn notified(&self, notify: &ast::Notify) -> Result<(String, String), StatementError> {
         let channel = self.part(notify.channel_ref(), notify.syntax())?;
-        let payload = notify.literal().map(|own| self.string_of(&own)).transpose()?.flatten();
+        let payload = notify.literal().map(|literal| self.string_of(&literal)).transpose()?.flatten();
         Ok((ast::normalize_name_node(channel.syntax()), payload.unwrap_or_default()))
     }
 
-    /// Binds a NOTIFY of a routine: a query without rows for anything that calls `pg_notify`.
+    /// Binds a NOTIFY of a routine as a query that calls `pg_notify`.
     fn bind_notify(&mut self, notify: &ast::Notify) -> Result<Bound, StatementError> {
         let node = notify.syntax();
         let (channel, payload) = self.notified(notify)?;
@@ -179,7 +179,7 @@ impl Binder<'_> {
                 let body = vec![Statement::Execute(self.operation(insert, node))];
                 vec![Statement::ForRows { label, operation, body }]
             }
-            Work::Triggered(own) => own.statements(self, node),
+            Work::Triggered(triggered) => triggered.statements(self, node),
             Work::Query(query) => {
                 let target = QueryTarget::Statement { outputs, strict };
                 vec![Statement::Query(self.query(query, target, node))]
@@ -206,19 +206,19 @@ impl Binder<'_> {
         Ok(self.execute(bound.work, outputs, false, node))
     }
 
-    /// Sets registers of their own to the outputs whose targets a later output reads, as all outputs are
-    /// evaluated before the first target is set. Returns the assignments of the targets.
+    /// Assigns an output to a new register if a later output reads its target, because all outputs are
+    /// evaluated before the first target is set. Returns the assignments of these targets.
     fn assigned_later(&mut self, outputs: &mut [(Register, Expression)]) -> Vec<Statement> {
         let mut later = Vec::new();
-        for place in 0..outputs.len() {
-            let target = outputs[place].0;
+        for position in 0..outputs.len() {
+            let target = outputs[position].0;
             let mut is_read = false;
-            for (_, value) in &outputs[place + 1..] {
+            for (_, value) in &outputs[position + 1..] {
                 value.walk(&mut |part| is_read |= *part == Expression::Register(target));
             }
             if is_read {
-                outputs[place].0 = self.new_register(self.registers[target.0 as usize]);
-                later.push(Statement::Assign { target, value: Expression::Register(outputs[place].0) });
+                outputs[position].0 = self.new_register(self.registers[target.0 as usize]);
+                later.push(Statement::Assign { target, value: Expression::Register(outputs[position].0) });
             }
         }
         later
@@ -265,7 +265,7 @@ impl Binder<'_> {
         self.bind_rows(node, |binder| binder.bind_variant(query))
     }
 
-    /// Binds a statement as operations, or as a query if its plan is none of one table.
+    /// Binds a statement as operations, or as a query if its plan cannot be lowered.
     pub(crate) fn bind_rows(
         &mut self,
         node: &SyntaxNode,
@@ -367,12 +367,16 @@ impl Binder<'_> {
 }
 
 /// Returns an operation with outputs.
-fn with_outputs(mut kind: OperationKind, own: Vec<(Register, Expression)>, is_strict: bool) -> OperationKind {
+fn with_outputs(
+    mut kind: OperationKind,
+    values: Vec<(Register, Expression)>,
+    is_strict: bool,
+) -> OperationKind {
     match &mut kind {
-        OperationKind::Select(Select { outputs, strict, .. }) => (*outputs, *strict) = (own, is_strict),
+        OperationKind::Select(Select { outputs, strict, .. }) => (*outputs, *strict) = (values, is_strict),
         OperationKind::Insert { returning, .. }
         | OperationKind::Update { returning, .. }
-        | OperationKind::Delete { returning, .. } => *returning = own,
+        | OperationKind::Delete { returning, .. } => *returning = values,
     }
     kind
 }

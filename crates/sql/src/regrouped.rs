@@ -1,4 +1,4 @@
-//! Operators that the grammar groups otherwise than PostgreSQL, mended in the text before it is parsed.
+//! Corrects operators that the grammar groups differently from PostgreSQL, in the text before it is parsed.
 //!
 //! * An OR behind a BETWEEN: `a BETWEEN 1 AND 2 OR b IS NULL` is parsed as
 //!   `(a BETWEEN 1 AND (2 OR b)) IS NULL`. With `AND TRUE` before the OR, which changes no result, the
@@ -6,21 +6,20 @@
 //! * A BETWEEN behind a cast: in `a::date BETWEEN b AND c` the BETWEEN loses its operand. The cast is put in
 //!   parentheses.
 //!
-//! `Inserted` leads from the parsed text back to the one that was written, for errors and for texts that are
-//! kept.
+//! `Insertions` maps offsets of the parsed text back to the written text, for errors and for kept texts.
 
 use crate::words::{Word, words_of};
 use squawk_lexer::TokenKind;
 
-/// What was inserted into a text before it was parsed.
+/// The insertions into a text before it is parsed.
 #[derive(Default, Debug)]
-pub(crate) struct Inserted {
-    /// By the offset in the text as it is written.
+pub(crate) struct Insertions {
+    /// The inserted texts, by the offset in the text as it is written.
     parts: Vec<(usize, &'static str)>,
 }
 
-impl Inserted {
-    /// Finds what a text needs, that lies at `base` in its source.
+impl Insertions {
+    /// Finds the insertions that a text needs. `base` is the offset of the text in its source.
     pub(crate) fn find(&mut self, text: &str, base: usize) {
         if !text.as_bytes().windows(7).any(|part| part.eq_ignore_ascii_case(b"between")) {
             return;
@@ -37,7 +36,7 @@ impl Inserted {
         }
     }
 
-    /// Inserts the parts into the source.
+    /// Executes the insertions.
     pub(crate) fn insert_into(&mut self, source: &mut String) {
         self.parts.sort_by_key(|(at, _)| *at);
         for (at, part) in self.parts.iter().rev() {
@@ -62,7 +61,7 @@ impl Inserted {
     }
 }
 
-/// Returns the OR that follows the end of the BETWEEN at a place.
+/// Returns the index of the OR that follows the end of the BETWEEN at an index.
 fn or_behind(words: &[Word<'_>], between: usize) -> Option<usize> {
     let (mut depth, mut cases, mut is_end) = (0, 0, false);
     for (at, word) in words.iter().enumerate().skip(between + 1) {
@@ -84,7 +83,7 @@ fn or_behind(words: &[Word<'_>], between: usize) -> Option<usize> {
     None
 }
 
-/// Returns the first and the last word of a cast by `::` that is the operand of the BETWEEN at a place.
+/// Returns the first and the last word of a cast by `::` that is the operand of the BETWEEN at an index.
 fn cast_before(words: &[Word<'_>], between: usize) -> Option<(usize, usize)> {
     let last = between.checked_sub(1)?;
     let last = if words[last].is("not") { last.checked_sub(1)? } else { last };
@@ -103,7 +102,7 @@ fn cast_before(words: &[Word<'_>], between: usize) -> Option<(usize, usize)> {
     Some((operand_before(words, colon)?, last))
 }
 
-/// Returns the first word of the operand that ends before a place. The grammar reads a cast's operand alike.
+/// Returns the first word of the operand that ends before an index. The grammar reads a cast's operand alike.
 fn operand_before(words: &[Word<'_>], end: usize) -> Option<usize> {
     let last = end.checked_sub(1)?;
     match words[last].kind {
@@ -150,7 +149,7 @@ fn operand_before(words: &[Word<'_>], end: usize) -> Option<usize> {
     }
 }
 
-/// Returns the place of the opening parenthesis or bracket of a closing one.
+/// Returns the index of the opening parenthesis or bracket of a closing one.
 fn opening(words: &[Word<'_>], closing: usize) -> Option<usize> {
     let mut depth = 0;
     for at in (0..=closing).rev() {
@@ -217,7 +216,7 @@ mod tests {
     use super::*;
 
     fn mended(text: &str) -> String {
-        let (mut inserted, mut whole) = (Inserted::default(), text.to_owned());
+        let (mut inserted, mut whole) = (Insertions::default(), text.to_owned());
         inserted.find(text, 0);
         inserted.insert_into(&mut whole);
         for (offset, letter) in whole.char_indices() {

@@ -47,14 +47,14 @@ impl Kind {
 /// Returns the names that a DROP lists.
 fn listed(statement: &ast::Stmt) -> Vec<(String, SyntaxNode)> {
     let paths: Vec<Option<ast::PathRef>> = match statement {
-        ast::Stmt::DropTable(own) => own.table_name_refs().map(|name| name.path_ref()).collect(),
-        ast::Stmt::DropSequence(own) => own.sequence_refs().map(|name| name.path_ref()).collect(),
-        ast::Stmt::DropIndex(own) => own.index_refs().map(|name| name.path_ref()).collect(),
-        ast::Stmt::DropView(own) => own.view_refs().map(|name| name.path_ref()).collect(),
-        ast::Stmt::DropSchema(own) => {
+        ast::Stmt::DropTable(drop) => drop.table_name_refs().map(|name| name.path_ref()).collect(),
+        ast::Stmt::DropSequence(drop) => drop.sequence_refs().map(|name| name.path_ref()).collect(),
+        ast::Stmt::DropIndex(drop) => drop.index_refs().map(|name| name.path_ref()).collect(),
+        ast::Stmt::DropView(drop) => drop.view_refs().map(|name| name.path_ref()).collect(),
+        ast::Stmt::DropSchema(drop) => {
             let named =
                 |name: ast::SchemaRef| (ast::normalize_name_node(name.syntax()), name.syntax().clone());
-            return own.schema_refs().map(named).collect();
+            return drop.schema_refs().map(named).collect();
         }
         _ => Vec::new(),
     };
@@ -75,8 +75,8 @@ impl Schema {
         let mut tables = BTreeSet::new();
         for (name, at) in listed(statement) {
             let exists = match kind {
-                Kind::Table => self.catalog.table(&name).is_ok_and(|own| own.sequence.is_none()),
-                Kind::Sequence => self.catalog.table(&name).is_ok_and(|own| own.sequence.is_some()),
+                Kind::Table => self.catalog.table(&name).is_ok_and(|table| table.sequence.is_none()),
+                Kind::Sequence => self.catalog.table(&name).is_ok_and(|table| table.sequence.is_some()),
                 Kind::Index => self.catalog.index(&name).is_ok(),
                 Kind::View => self.views.contains_key(&name),
                 Kind::Namespace => self.namespaces.contains(&name),
@@ -98,21 +98,23 @@ impl Schema {
                     tables.insert(name);
                 }
                 Kind::Index => {
-                    let (table, place) = self.catalog.index(&name).map_err(|e| refused(source, &at, &e))?;
+                    let (table, position) =
+                        self.catalog.index(&name).map_err(|e| refused(source, &at, &e))?;
                     let table = Arc::clone(table);
-                    self.refuse_needed(&table, place, source, &at)?;
-                    effects.push(self.remove_index(&table, place, At { source, node: &at })?);
+                    self.refuse_needed(&table, position, source, &at)?;
+                    effects.push(self.remove_index(&table, position, At { source, node: &at })?);
                 }
                 Kind::View => {
                     self.views.remove(&name);
                 }
                 Kind::Namespace => {
                     let prefix = format!("{name}.");
-                    let own = self.catalog.tables().map(|own| own.name.clone());
-                    let mut own: Vec<_> = own.filter(|own| own.starts_with(&prefix)).collect();
-                    let views = self.views.keys().filter(|own| own.starts_with(&prefix));
+                    let dependents = self.catalog.tables().map(|table| table.name.clone());
+                    let mut dependents: Vec<_> =
+                        dependents.filter(|name| name.starts_with(&prefix)).collect();
+                    let views = self.views.keys().filter(|name| name.starts_with(&prefix));
                     let views: Vec<_> = views.cloned().collect();
-                    let is_empty = own.is_empty() && views.is_empty();
+                    let is_empty = dependents.is_empty() && views.is_empty();
                     if !(cascades || is_empty) {
                         let message = format!("cannot drop schema {name} because other objects depend on it");
                         let error = SqlError::new("2BP01", message);
@@ -120,7 +122,7 @@ impl Schema {
                             error.with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
                         return Err(source.error_at(at.text_range().start().into(), error));
                     }
-                    tables.extend(own.drain(..));
+                    tables.extend(dependents.drain(..));
                     views.iter().for_each(|view| {
                         self.views.remove(view);
                     });
@@ -145,11 +147,11 @@ impl Schema {
         (source, node): (&Source, &SyntaxNode),
         effects: &mut Vec<Effect>,
     ) -> Result<(), StatementError> {
-        let owned = self.catalog.tables().filter(|own| {
-            let owner = own.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
+        let owned = self.catalog.tables().filter(|table| {
+            let owner = table.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
             owner.is_some_and(|(table, _)| names.contains(table))
         });
-        let owned: Vec<String> = owned.map(|own| own.name.clone()).collect();
+        let owned: Vec<String> = owned.map(|table| table.name.clone()).collect();
         names.extend(owned);
         let at = |error: SqlError| source.error_at(node.text_range().start().into(), error);
         for name in &names {
@@ -167,16 +169,16 @@ impl Schema {
                 }
                 let mut changed =
                     Table::clone(self.catalog.table(&other).map_err(|e| refused(source, node, &e))?);
-                changed.foreign_keys.retain(|own| own.name != key);
+                changed.foreign_keys.retain(|foreign_key| foreign_key.name != key);
                 let changed =
                     self.catalog.redefine(&other, changed).map_err(|e| refused(source, node, &e))?;
                 effects.push(Effect::Redefine(changed));
             }
             let dropped = self.catalog.table(name).map_err(|error| refused(source, node, &error))?;
-            let user = self.catalog.tables().find(|own| {
+            let user = self.catalog.tables().find(|table| {
                 dropped.sequence.is_some()
-                    && !names.contains(&own.name)
-                    && self.draws_from(own, dropped.id, source)
+                    && !names.contains(&table.name)
+                    && self.draws_from(table, dropped.id, source)
             });
             if let Some(user) = user {
                 let message =
@@ -186,7 +188,7 @@ impl Schema {
         }
         for name in names {
             let table = self.catalog.drop_table(&name).map_err(|error| refused(source, node, &error))?;
-            let uses = |procedure: &&Arc<Procedure>| procedure.tables().any(|own| own.id == table.id);
+            let uses = |procedure: &&Arc<Procedure>| procedure.tables().any(|used| used.id == table.id);
             if let Some(user) = self.procedures.values().find(uses) {
                 let message = format!("cannot drop table {name}: function {} depends on it", user.name);
                 return Err(at(SqlError::new("2BP01", message).with_hint("Drop the function first.")));
@@ -201,7 +203,7 @@ impl Schema {
         let columns = (0..table.columns.len()).filter(|column| table.columns[*column].default.is_some());
         columns.into_iter().any(|column| {
             let default = Binder::new(self, source).bind_default(table, column, source.file.syntax());
-            default.is_ok_and(|own| sequences_in(&own).contains(&sequence))
+            default.is_ok_and(|expression| sequences_in(&expression).contains(&sequence))
         })
     }
 
@@ -209,16 +211,16 @@ impl Schema {
     fn refuse_needed(
         &self,
         table: &Table,
-        place: usize,
+        position: usize,
         source: &Source,
         at: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        let index = &table.indexes[place];
+        let index = &table.indexes[position];
         let message = if index.is_constraint {
             let (name, table) = (&index.name, &table.name);
             format!("cannot drop index {name} because constraint {name} on table {table} requires it")
         } else {
-            let is_meant = |columns: &[usize]| table.unique_index_of(columns) == Some(place);
+            let is_meant = |columns: &[usize]| table.unique_index_of(columns) == Some(position);
             let mut users = self.catalog.references_to(&table.name);
             let Some((user, key)) = users.find(|(_, key)| is_meant(&key.parent_columns)) else {
                 return Ok(());
@@ -269,11 +271,11 @@ impl Schema {
             names.insert(user);
         }
         if restarts {
-            let owned = self.catalog.tables().filter(|own| {
-                let owner = own.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
+            let owned = self.catalog.tables().filter(|table| {
+                let owner = table.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
                 owner.is_some_and(|(table, _)| names.contains(table))
             });
-            let owned: Vec<String> = owned.map(|own| own.name.clone()).collect();
+            let owned: Vec<String> = owned.map(|table| table.name.clone()).collect();
             names.extend(owned);
         }
         let mut effects = Vec::new();

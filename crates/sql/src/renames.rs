@@ -1,4 +1,4 @@
-//! What refers to a table and its parts by their names, and follows when they change: owners of sequences,
+//! Updates the references by name to a table and its parts when they are renamed: owners of sequences,
 //! compiled triggers, comments.
 //!
 //! Not here: foreign keys of other tables (`alter`).
@@ -8,7 +8,8 @@ use catalog::Table;
 use std::sync::Arc;
 
 impl Schema {
-    /// Follows the names of a table. `column` returns the new name of a column of it, `None` if that is gone.
+    /// Updates all references to a table by name. `column` returns the new name of a column; `None` if it is
+    /// dropped.
     pub(crate) fn follow_names(
         &mut self,
         old: &Table,
@@ -23,18 +24,22 @@ impl Schema {
 
     /// Updates the owner of sequences whose table or column has a new name.
     fn rename_owner(&mut self, old: &Table, new: &Table, column: impl Fn(&str) -> Option<String>) {
-        let renamed = |own: &Arc<Table>| {
-            let (table, place) = own.sequence.as_ref()?.owner.as_ref()?;
-            let owner = (new.name.clone(), column(place).unwrap_or_else(|| place.clone()));
-            let is_changed = *table == old.name && (table, place) != (&owner.0, &owner.1);
-            is_changed.then(|| (Table::clone(own), owner))
+        let renamed = |sequence_table: &Arc<Table>| {
+            let (table, column_name) = sequence_table.sequence.as_ref()?.owner.as_ref()?;
+            let owner = (new.name.clone(), column(column_name).unwrap_or_else(|| column_name.clone()));
+            let is_changed = *table == old.name && (table, column_name) != (&owner.0, &owner.1);
+            is_changed.then(|| (Table::clone(sequence_table), owner))
         };
         let owned: Vec<_> = self.catalog.tables().filter_map(renamed).collect();
-        for (mut own, owner) in owned {
-            own.sequence.as_mut().into_iter().for_each(|sequence| sequence.owner = Some(owner.clone()));
+        for (mut sequence_table, owner) in owned {
+            sequence_table
+                .sequence
+                .as_mut()
+                .into_iter()
+                .for_each(|sequence| sequence.owner = Some(owner.clone()));
             // The name stays the same, so it cannot be taken.
-            let name = own.name.clone();
-            let _ = self.catalog.redefine(&name, own);
+            let name = sequence_table.name.clone();
+            let _ = self.catalog.redefine(&name, sequence_table);
         }
     }
 }

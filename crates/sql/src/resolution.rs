@@ -5,21 +5,21 @@
 use catalog::{ScalarType, Type};
 use procedure::{BuiltIn, CastContext, Kind, Operator};
 
-/// What may be chosen: an entry of the table of functions or operators.
+/// An entry of the table of functions or operators that may be chosen.
 pub(crate) trait Candidate {
-    /// Returns the type of the argument at a place.
-    fn kind(&self, place: usize) -> Kind;
+    /// Returns the type of the argument at a position.
+    fn kind(&self, position: usize) -> Kind;
 }
 
 impl Candidate for &BuiltIn {
-    fn kind(&self, place: usize) -> Kind {
-        self.argument(place).unwrap_or(Kind::Void)
+    fn kind(&self, position: usize) -> Kind {
+        self.argument(position).unwrap_or(Kind::Void)
     }
 }
 
 impl Candidate for &Operator {
-    fn kind(&self, place: usize) -> Kind {
-        self.operands[place]
+    fn kind(&self, position: usize) -> Kind {
+        self.operands[position]
     }
 }
 
@@ -37,8 +37,8 @@ pub(crate) enum Resolved {
 /// Returns the candidate that takes exactly these types.
 pub(crate) fn exact(candidates: &[impl Candidate], arguments: &[Option<Type>]) -> Option<usize> {
     let is_exact = |candidate: &_| {
-        let is_same = |(place, own): (usize, &Option<Type>)| {
-            own.is_some_and(|own| is_same(Candidate::kind(candidate, place), own))
+        let is_same = |(position, argument): (usize, &Option<Type>)| {
+            argument.is_some_and(|argument| is_same(Candidate::kind(candidate, position), argument))
         };
         arguments.iter().enumerate().all(is_same)
     };
@@ -46,25 +46,25 @@ pub(crate) fn exact(candidates: &[impl Candidate], arguments: &[Option<Type>]) -
 }
 
 /// Chooses among candidates, by the types that they take. An argument of no known type, such as a literal, is
-/// `None`; every candidate takes as many arguments as there are.
+/// `None`; every candidate takes this number of arguments.
 pub(crate) fn resolve(candidates: &[impl Candidate], arguments: &[Option<Type>]) -> Resolved {
-    if let Some(place) = exact(candidates, arguments) {
-        return Resolved::One(place);
+    if let Some(position) = exact(candidates, arguments) {
+        return Resolved::One(position);
     }
     let mut left: Vec<Vec<Kind>> = Vec::new();
-    let mut places: Vec<usize> = Vec::new();
-    for (place, candidate) in candidates.iter().enumerate() {
+    let mut positions: Vec<usize> = Vec::new();
+    for (position, candidate) in candidates.iter().enumerate() {
         let kinds: Vec<Kind> = (0..arguments.len()).map(|at| candidate.kind(at)).collect();
         if takes(&kinds, arguments) {
             left.push(kinds);
-            places.push(place);
+            positions.push(position);
         }
     }
     let mut best: Vec<usize> = (0..left.len()).collect();
     // Each rule keeps the best candidates, unless it keeps none.
-    keep_most(&mut best, |own| count(&left[own], arguments, is_same));
-    keep_most(&mut best, |own| {
-        count(&left[own], arguments, |kind, ty| is_same(kind, ty) || is_preferred_for(kind, ty))
+    keep_most(&mut best, |index| count(&left[index], arguments, is_same));
+    keep_most(&mut best, |index| {
+        count(&left[index], arguments, |kind, ty| is_same(kind, ty) || is_preferred_for(kind, ty))
     });
     if best.len() > 1 {
         keep_by_category(&mut best, &left, arguments);
@@ -74,7 +74,7 @@ pub(crate) fn resolve(candidates: &[impl Candidate], arguments: &[Option<Type>])
     }
     match best[..] {
         [] => Resolved::None,
-        [only] => Resolved::One(places[only]),
+        [only] => Resolved::One(positions[only]),
         _ => Resolved::Several,
     }
 }
@@ -83,24 +83,25 @@ pub(crate) fn resolve(candidates: &[impl Candidate], arguments: &[Option<Type>])
 /// arguments do not agree.
 pub(crate) fn element_of(kinds: &[Kind], arguments: &[Option<Type>]) -> Option<ScalarType> {
     let mut common: Option<ScalarType> = None;
-    for (kind, own) in kinds.iter().zip(arguments) {
-        let own = match (kind, own) {
-            (Kind::AnyElement | Kind::AnyCompatible | Kind::AnyEnum, Some(Type::Scalar(own))) => *own,
-            (Kind::AnyArray | Kind::AnyCompatibleArray, Some(Type::Array(own))) => *own,
+    for (kind, argument) in kinds.iter().zip(arguments) {
+        let argument = match (kind, argument) {
+            (Kind::AnyElement | Kind::AnyCompatible | Kind::AnyEnum, Some(Type::Scalar(scalar))) => *scalar,
+            (Kind::AnyArray | Kind::AnyCompatibleArray, Some(Type::Array(scalar))) => *scalar,
             _ => continue,
         };
         let is_compatible = matches!(kind, Kind::AnyCompatible | Kind::AnyCompatibleArray);
         common = Some(match common {
-            None => own,
-            Some(common) if common == own => own,
-            Some(common) if common.base() == own.base() => own.base(),
-            Some(common) if is_compatible => wider(common, own)?,
+            None => argument,
+            Some(common) if common == argument => argument,
+            Some(common) if common.base() == argument.base() => argument.base(),
+            Some(common) if is_compatible => wider(common, argument)?,
             Some(_) => return None,
         });
     }
     let is_polymorphic = kinds.iter().any(|kind| kind.is_polymorphic());
     // A literal is not cut or rounded to the length or scale of another argument.
-    let is_open = kinds.iter().zip(arguments).any(|(kind, own)| kind.is_polymorphic() && own.is_none());
+    let is_open =
+        kinds.iter().zip(arguments).any(|(kind, argument)| kind.is_polymorphic() && argument.is_none());
     let common = if is_open { common.map(ScalarType::base) } else { common };
     common.or_else(|| is_polymorphic.then_some(ScalarType::Text))
 }
@@ -149,7 +150,7 @@ fn category(kind: Kind) -> Category {
 
 /// Returns whether two types have one category.
 fn have_one_category(a: ScalarType, b: ScalarType) -> bool {
-    // Of the other types, each is a category of its own here, because no cast leads from one to another.
+    // Each of the remaining types counts as a separate category, because no cast converts between them.
     let category = |ty: ScalarType| category(Kind::Of(ty.into()));
     category(a) == category(b) && (category(a) != Category::User || a == b)
 }
@@ -164,8 +165,8 @@ fn is_preferred_kind(kind: Kind) -> bool {
     matches!(kind, Kind::Of(Type::Scalar(ty)) if is_preferred(ty)) || kind == Kind::Oid
 }
 
-fn is_preferred_for(kind: Kind, own: Type) -> bool {
-    is_preferred_kind(kind) && category(kind) == category(Kind::Of(own))
+fn is_preferred_for(kind: Kind, argument: Type) -> bool {
+    is_preferred_kind(kind) && category(kind) == category(Kind::Of(argument))
 }
 
 fn base(ty: Type) -> Type {
@@ -175,20 +176,20 @@ fn base(ty: Type) -> Type {
     }
 }
 
-fn is_same(kind: Kind, own: Type) -> bool {
-    kind == Kind::Of(base(own))
+fn is_same(kind: Kind, argument: Type) -> bool {
+    kind == Kind::Of(base(argument))
 }
 
 /// Returns whether a candidate takes the arguments, after implicit conversions.
 fn takes(kinds: &[Kind], arguments: &[Option<Type>]) -> bool {
     let has_polymorphic = kinds.iter().any(|kind| kind.is_polymorphic());
     let mut pairs = kinds.iter().zip(arguments);
-    pairs.all(|(kind, own)| own.is_none_or(|own| accepts(*kind, own)))
+    pairs.all(|(kind, argument)| argument.is_none_or(|argument| accepts(*kind, argument)))
         && (!has_polymorphic || element_of(kinds, arguments).is_some())
 }
 
-fn accepts(kind: Kind, own: Type) -> bool {
-    match (kind, own) {
+fn accepts(kind: Kind, argument: Type) -> bool {
+    match (kind, argument) {
         (Kind::Of(Type::Scalar(to)), Type::Scalar(from)) => CastContext::Implicit.allows(from, to),
         (Kind::Of(Type::Array(to)), Type::Array(from)) => CastContext::Implicit.allows(from, to),
         (Kind::Of(_), _) => false,
@@ -203,24 +204,24 @@ fn accepts(kind: Kind, own: Type) -> bool {
     }
 }
 
-/// Returns the number of known arguments for which a candidate has a type like that.
+/// Returns the number of known arguments for which `is_good` accepts the type that a candidate takes.
 fn count(kinds: &[Kind], arguments: &[Option<Type>], is_good: impl Fn(Kind, Type) -> bool) -> usize {
     let pairs = kinds.iter().zip(arguments);
-    pairs.filter(|(kind, own)| own.is_some_and(|own| is_good(**kind, own))).count()
+    pairs.filter(|(kind, argument)| argument.is_some_and(|argument| is_good(**kind, argument))).count()
 }
 
 /// Keeps the candidates with the greatest count.
 fn keep_most(left: &mut Vec<usize>, count: impl Fn(usize) -> usize) {
-    let most = left.iter().map(|place| count(*place)).max();
-    left.retain(|place| Some(count(*place)) == most);
+    let most = left.iter().map(|position| count(*position)).max();
+    left.retain(|position| Some(count(*position)) == most);
 }
 
-/// Keeps the candidates that take the unknown arguments as the category on which they agree: strings, if one
-/// of them takes those.
+/// Keeps the candidates that take an unknown argument as a string, if a candidate does. Otherwise keeps those
+/// that take it in the category on which all candidates agree.
 fn keep_by_category(left: &mut Vec<usize>, candidates: &[Vec<Kind>], arguments: &[Option<Type>]) {
     let mut kept = left.clone();
-    for (place, _) in arguments.iter().enumerate().filter(|(_, own)| own.is_none()) {
-        let all: Vec<Kind> = left.iter().map(|own| candidates[*own][place]).collect();
+    for (position, _) in arguments.iter().enumerate().filter(|(_, argument)| argument.is_none()) {
+        let all: Vec<Kind> = left.iter().map(|index| candidates[*index][position]).collect();
         let first = category(all[0]);
         let chosen = if all.iter().any(|kind| category(*kind) == Category::String) {
             Category::String
@@ -230,8 +231,8 @@ fn keep_by_category(left: &mut Vec<usize>, candidates: &[Vec<Kind>], arguments: 
             return;
         };
         let has_preferred = all.iter().any(|kind| category(*kind) == chosen && is_preferred_kind(*kind));
-        kept.retain(|own| {
-            let kind = candidates[*own][place];
+        kept.retain(|index| {
+            let kind = candidates[*index][position];
             category(kind) == chosen && (!has_preferred || is_preferred_kind(kind))
         });
     }
@@ -242,13 +243,14 @@ fn keep_by_category(left: &mut Vec<usize>, candidates: &[Vec<Kind>], arguments: 
 
 /// If all known arguments have one type, keeps the candidates that take the unknown ones as that type, too.
 fn keep_by_known_type(left: &mut Vec<usize>, candidates: &[Vec<Kind>], arguments: &[Option<Type>]) {
-    let mut known = arguments.iter().flatten().map(|own| base(*own));
+    let mut known = arguments.iter().flatten().map(|ty| base(*ty));
     let Some(first) = known.next() else { return };
     if known.any(|other| other != first) || arguments.iter().all(Option::is_some) {
         return;
     }
     let supposed = vec![Some(first); arguments.len()];
-    let kept: Vec<usize> = left.iter().copied().filter(|own| takes(&candidates[*own], &supposed)).collect();
+    let kept: Vec<usize> =
+        left.iter().copied().filter(|index| takes(&candidates[*index], &supposed)).collect();
     if let [only] = kept[..] {
         *left = vec![only];
     }
@@ -260,12 +262,14 @@ mod tests {
     use ScalarType::{Char, Date, Double, Integer, SmallInt, Text, Timestamp, Varchar};
 
     fn resolved(name: &str, arguments: &[Option<ScalarType>]) -> String {
-        let named = procedure::built_ins_named(name).iter().filter(|own| own.takes(arguments.len()));
+        let named =
+            procedure::built_ins_named(name).iter().filter(|built_in| built_in.takes(arguments.len()));
         let named: Vec<&BuiltIn> = named.copied().collect();
-        let types: Vec<_> = arguments.iter().map(|own| own.map(Type::Scalar)).collect();
-        let shown = |own: &BuiltIn| own.arguments.iter().map(Kind::to_string).collect::<Vec<_>>().join(",");
+        let types: Vec<_> = arguments.iter().map(|ty| ty.map(Type::Scalar)).collect();
+        let shown =
+            |built_in: &BuiltIn| built_in.arguments.iter().map(Kind::to_string).collect::<Vec<_>>().join(",");
         match resolve(&named, &types) {
-            Resolved::One(place) => shown(named[place]),
+            Resolved::One(position) => shown(named[position]),
             other => format!("{other:?}"),
         }
     }

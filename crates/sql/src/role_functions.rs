@@ -25,8 +25,8 @@ const FUNCTIONS: [(&str, AclKind); 8] = [
     ("has_type_privilege", AclKind::Type),
 ];
 
-/// A privilege that a function asks for, and whether with the right to grant it.
-type Asked = (Privileges, bool);
+/// A privilege that a function asks for, and whether it asks for the right to grant it.
+type AskedPrivilege = (Privileges, bool);
 
 /// Returns the kind of objects of a function over privileges.
 pub(crate) fn kind_of(function: &str) -> Option<AclKind> {
@@ -62,18 +62,18 @@ impl Schema {
                 },
                 Subject::Routine(name) => routine_oid(self.procedure(name)?),
                 Subject::Namespace(name) => {
-                    self.namespace_names().into_iter().find(|(_, own)| own == name)?.0
+                    self.namespace_names().into_iter().find(|(_, namespace)| namespace == name)?.0
                 }
                 Subject::Type(name) => self.catalog().enumeration(name)?.definition().oid.into(),
                 _ => return None,
             })
         };
-        let wanted = |own: &Subject| match kind {
-            AclKind::Table | AclKind::Sequence | AclKind::Column => matches!(own, Subject::Relation(_)),
-            _ => self.acl_kind(own) == Some(kind),
+        let wanted = |subject: &Subject| match kind {
+            AclKind::Table | AclKind::Sequence | AclKind::Column => matches!(subject, Subject::Relation(_)),
+            _ => self.acl_kind(subject) == Some(kind),
         };
         let all = self.owned_subjects().into_iter().filter(wanted);
-        let mut found: Vec<_> = all.filter_map(|own| Some((number(&own)?, own))).collect();
+        let mut found: Vec<_> = all.filter_map(|object| Some((number(&object)?, object))).collect();
         if kind == AclKind::Database {
             found.push((5, Subject::Database));
         }
@@ -93,13 +93,13 @@ impl Schema {
         };
         let exists = match &subject {
             Subject::Relation(name) => self.relation_exists(name),
-            own => self.has_subject(own),
+            found => self.has_subject(found),
         };
         exists.then_some(subject)
     }
 
     /// Returns whether a role has one of some privileges on an object, or on one of its columns.
-    fn has_asked(&self, role: RoleId, subject: &Subject, asked: &[Asked], any_column: bool) -> bool {
+    fn has_asked(&self, role: RoleId, subject: &Subject, asked: &[AskedPrivilege], any_column: bool) -> bool {
         if self.is_superuser(role) {
             return true;
         }
@@ -109,7 +109,7 @@ impl Schema {
             asked.iter().any(|(privilege, grants)| if *grants { options } else { all } & privilege != 0)
         };
         let Subject::Relation(relation) = subject else { return on(subject) };
-        let mut columns = self.rights.acls.keys().filter(|own| own.owner() == Some(relation));
+        let mut columns = self.rights.acls.keys().filter(|candidate| candidate.owner() == Some(relation));
         on(subject) || any_column && columns.any(on)
     }
 }
@@ -138,7 +138,7 @@ impl Binder<'_> {
         argument: &Typed,
         kind: AclKind,
         node: &SyntaxNode,
-    ) -> Result<Vec<Asked>, StatementError> {
+    ) -> Result<Vec<AskedPrivilege>, StatementError> {
         let Typed::Literal(text) = argument else {
             return Err(self.unsupported(node, "a privilege that is not a literal in this function"));
         };
@@ -149,7 +149,7 @@ impl Binder<'_> {
                 Some(plain) => (plain, true),
                 None => (upper.as_str(), false),
             };
-            let known = privilege_of(plain).filter(|own| own & kind.all() != 0);
+            let known = privilege_of(plain).filter(|privileges| privileges & kind.all() != 0);
             let Some(privilege) = known else {
                 let message = format!("unrecognized privilege type: \"{}\"", word.trim());
                 return Err(self.error(node, SqlError::new("22023", message)));
@@ -181,14 +181,14 @@ impl Binder<'_> {
         if matches!(arguments.last(), Some(Typed::Null)) {
             return Ok(Some(Typed::Known(Expression::NULL, ScalarType::Boolean.into())));
         }
-        let rest = &arguments[arguments.len() - width..];
-        let asked = self.asked_privileges(&rest[width - 1], kind, node)?;
+        let object_arguments = &arguments[arguments.len() - width..];
+        let asked = self.asked_privileges(&object_arguments[width - 1], kind, node)?;
         let is_any = name == "has_any_column_privilege";
         if width == 3 {
-            return self.has_column_privilege(role, rest, &asked, node).map(Some);
+            return self.has_column_privilege(role, object_arguments, &asked, node).map(Some);
         }
         let schema = self.schema;
-        if let Typed::Literal(object) = &rest[0]
+        if let Typed::Literal(object) = &object_arguments[0]
             && object.parse::<i64>().is_err()
         {
             let Some(subject) = schema.subject_named(kind, object) else {
@@ -207,7 +207,8 @@ impl Binder<'_> {
             };
             return Ok(Some(boolean(schema.has_asked(role, &subject, &asked, is_any))));
         }
-        let number = self.coerce(rest[0].clone(), ScalarType::BigInt.into(), CastContext::Explicit, node)?;
+        let number =
+            self.coerce(object_arguments[0].clone(), ScalarType::BigInt.into(), CastContext::Explicit, node)?;
         let refused = schema.numbered_subjects(kind).into_iter().filter_map(|(oid, subject)| {
             let has = schema.has_asked(role, &subject, &asked, is_any);
             (!has).then(|| (Datum::Int(oid), Expression::boolean(false)))
@@ -241,7 +242,7 @@ impl Binder<'_> {
         &mut self,
         role: RoleId,
         arguments: &[Typed],
-        asked: &[Asked],
+        asked: &[AskedPrivilege],
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
         let [Typed::Literal(table), Typed::Literal(column), _] = arguments else {
@@ -321,14 +322,14 @@ impl Binder<'_> {
         arguments: &[Typed],
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
-        let argument = |place: usize| arguments.get(place).cloned().unwrap_or(Typed::Null);
+        let argument = |position: usize| arguments.get(position).cloned().unwrap_or(Typed::Null);
         let kind = self.coerce(argument(0), ScalarType::Text.into(), CastContext::Explicit, node)?;
         let owner = self.coerce(argument(1), ScalarType::BigInt.into(), CastContext::Explicit, node)?;
         let of_owner = |id: RoleId| {
             let branch = |(letter, items): (&str, Vec<String>)| {
                 let operands = Box::new([kind.clone(), Expression::text(letter)]);
                 let (operator, class) = (CompareOperator::Equal, CompareClass::Bytes);
-                let items = items.iter().map(|own| Expression::text(own)).collect();
+                let items = items.iter().map(|item| Expression::text(item)).collect();
                 (Expression::Compare { operator, class, operands }, Expression::Array(items))
             };
             let branches = self.schema.acl_defaults(id).into_iter().map(branch).collect();

@@ -144,7 +144,7 @@ impl Routine {
         Ok(finish(binder, statements, parts, source, &self.node))
     }
 
-    /// Compiles the routine as a call of itself by its name: what its own body calls.
+    /// Compiles the procedure that stands for the routine in its body: a call of the routine by its name.
     pub(crate) fn compile_recursion(
         &self,
         id: ProcedureId,
@@ -157,7 +157,7 @@ impl Routine {
         let parameters = self.bind_signature(&mut binder)?;
         let parts = Parts { id, version, name: &self.name, parameters, result: binder.result };
         let compiled = finish(binder, Vec::new(), parts, source, &self.node);
-        let inputs = compiled.inputs().map(|(place, _)| Register(place as u32)).collect();
+        let inputs = compiled.inputs().map(|(position, _)| Register(position as u32)).collect();
         let outputs = compiled.outputs().map(|(_, register, _)| register).collect();
         let call = Opaque::Recursion { name: self.name.clone(), inputs, outputs };
         let by_value = Some(call.cause());
@@ -177,10 +177,10 @@ impl Routine {
         if text.matches(&name).count() < 2 || self.returns_trigger() {
             return Ok(None);
         }
-        let mut own = schema.clone();
+        let mut recursive = schema.clone();
         let recursion = self.compile_recursion(id, version, schema, source)?;
-        own.procedures.insert(self.name.clone(), Arc::new(recursion));
-        Ok(Some(own))
+        recursive.procedures.insert(self.name.clone(), Arc::new(recursion));
+        Ok(Some(recursive))
     }
 
     /// Compiles a routine whose body could not be bound: a call of it raises the error.
@@ -224,7 +224,7 @@ impl Routine {
     }
 
     fn returns_trigger(&self) -> bool {
-        let ty = self.result.as_ref().and_then(|own| own.func_type());
+        let ty = self.result.as_ref().and_then(|result| result.func_type());
         ty.is_some_and(|ty| ty.syntax().text().to_string().eq_ignore_ascii_case("trigger"))
     }
 
@@ -301,12 +301,12 @@ impl Routine {
             parameters.push(bind_parameter(binder, &parameter)?);
         }
         binder.scopes.push((Some(self.name.clone()), Default::default()));
-        for (place, parameter) in parameters.iter().enumerate() {
+        for (position, parameter) in parameters.iter().enumerate() {
             let register = binder.new_register(parameter.ty);
             let variable = Variable { register, ty: parameter.ty, constant: false };
-            binder.declare(format!("${}", place + 1), Name::Variable(variable));
+            binder.declare(format!("${}", position + 1), Name::Variable(variable));
             if !parameter.name.is_empty() {
-                if parameters[..place].iter().any(|own| own.name == parameter.name) {
+                if parameters[..position].iter().any(|earlier| earlier.name == parameter.name) {
                     let message = format!("parameter name \"{}\" used more than once", parameter.name);
                     return Err(binder.error(&self.node, SqlError::new("42P13", message)));
                 }
@@ -329,7 +329,8 @@ impl Routine {
         check_tree(tree).map_err(|(_, error)| binder.error(&self.node, error))
     }
 
-    /// Returns whether the routine is not called with NULL: its result is NULL then.
+    /// Returns whether the routine is STRICT: if an argument is NULL, the result is NULL, and the body does
+    /// not run.
     fn is_strict(&self) -> bool {
         self.options.iter().flat_map(|list| list.options()).any(|option| {
             matches!(
@@ -356,7 +357,9 @@ impl Routine {
         let outputs: Vec<_> = outputs_of(parameters).collect();
         if !outputs.is_empty() {
             binder.returned = outputs.iter().map(|(register, _)| *register).collect();
-            binder.returns = Some(outputs.into_iter().map(|(_, own)| (own.name.clone(), own.ty)).collect());
+            binder.returns = Some(
+                outputs.into_iter().map(|(_, parameter)| (parameter.name.clone(), parameter.ty)).collect(),
+            );
             return Ok(());
         }
         let path = match ty {
@@ -409,11 +412,11 @@ impl Routine {
             self.bind_rows(binder, &ty, parameters)?;
             return Ok(None);
         }
-        let own = without_limits(binder.bind_function_type(&ty)?);
+        let declared = without_limits(binder.bind_function_type(&ty)?);
         let mut outputs = outputs_of(parameters);
         match (outputs.next(), outputs.next()) {
-            (None, _) => Ok(Some((binder.new_register(own), own))),
-            (Some((register, only)), None) if only.ty == own => Ok(Some((register, own))),
+            (None, _) => Ok(Some((binder.new_register(declared), declared))),
+            (Some((register, only)), None) if only.ty == declared => Ok(Some((register, declared))),
             (Some((_, only)), None) => {
                 let message = format!("function result type must be {} because of OUT parameters", only.ty);
                 Err(binder.error(ty.syntax(), SqlError::new("42P13", message)))
@@ -425,7 +428,7 @@ impl Routine {
         }
     }
 
-    /// Returns the result of a function that has it in OUT parameters: the only one, or one row of several.
+    /// Returns the result of a function with OUT parameters: the only one, or a row of several.
     fn result_of_outputs(
         &self,
         binder: &mut Binder<'_>,
@@ -443,10 +446,13 @@ impl Routine {
             [(register, only)] => Ok(Some((*register, only.ty))),
             _ => {
                 binder.returned = outputs.iter().map(|(register, _)| *register).collect();
-                let columns = outputs.iter().enumerate().map(|(place, (_, own))| {
-                    let name =
-                        if own.name.is_empty() { format!("column{}", place + 1) } else { own.name.clone() };
-                    (name, own.ty)
+                let columns = outputs.iter().enumerate().map(|(position, (_, parameter))| {
+                    let name = if parameter.name.is_empty() {
+                        format!("column{}", position + 1)
+                    } else {
+                        parameter.name.clone()
+                    };
+                    (name, parameter.ty)
                 });
                 binder.returns = Some(columns.collect());
                 binder.row_label = Some(binder.new_label());
@@ -466,8 +472,8 @@ impl Routine {
                     }
                 }
                 // There is one schema, so the path of schemas changes nothing.
-                ast::FuncOption::SetFuncOption(own)
-                    if own.syntax().text().to_string().to_lowercase().contains("search_path") => {}
+                ast::FuncOption::SetFuncOption(option)
+                    if option.syntax().text().to_string().to_lowercase().contains("search_path") => {}
                 ast::FuncOption::SetFuncOption(_)
                 | ast::FuncOption::WindowFuncOption(_)
                 | ast::FuncOption::TransformFuncOption(_) => {
@@ -491,14 +497,15 @@ impl RoutineBody {
 
 /// Returns the OUT and INOUT parameters, with their registers.
 fn outputs_of(parameters: &[Parameter]) -> impl Iterator<Item = (Register, &Parameter)> {
-    let outputs = parameters.iter().enumerate().filter(|(_, own)| own.is_output());
-    outputs.map(|(place, own)| (Register(place as u32), own))
+    let outputs = parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_output());
+    outputs.map(|(position, parameter)| (Register(position as u32), parameter))
 }
 
 /// Returns the statement that ends a strict routine if an argument is NULL.
 fn end_at_null(parameters: &[Parameter]) -> Statement {
-    let inputs = parameters.iter().enumerate().filter(|(_, own)| own.is_input());
-    let is_null = |(place, _)| Expression::IsNull(Box::new(Expression::Register(Register(place as u32))));
+    let inputs = parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_input());
+    let is_null =
+        |(position, _)| Expression::IsNull(Box::new(Expression::Register(Register(position as u32))));
     let condition = Expression::any(inputs.map(is_null).collect());
     Statement::If { condition, then: vec![Statement::Return], otherwise: Vec::new() }
 }
@@ -545,7 +552,7 @@ pub(crate) fn finish(
     source: &Source,
     node: &SyntaxNode,
 ) -> Procedure {
-    // What the declarations of a routine need.
+    // The privileges that the declarations need.
     binder.lifted = None;
     binder.refuse_from(0, &mut body);
     if let Some(found) = binder.found {

@@ -1,8 +1,8 @@
 //! Comparisons of rows: `(a, b) = (1, 2)`, `(a, b) < (c, d)`, `(a, b) IN ((1, 2), (3, 4))`,
 //! `(a, b) = (SELECT …)`.
 //!
-//! As in SQL, rows are compared by their first values that are not equal; the comparison is NULL where a NULL
-//! comes first.
+//! As in SQL, rows are compared by their first values that are not equal; the comparison is NULL if a
+//! NULL precedes them.
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
@@ -43,7 +43,7 @@ impl Binder<'_> {
         }
         let Some(right) = row_of(right) else { return Ok(None) };
         let (left, right) = (self.bind_row(&left)?, self.bind_row(&right)?);
-        self.compare_rows(operator, &left, &right, node).map(|own| Some(boolean(own)))
+        self.compare_rows(operator, &left, &right, node).map(|condition| Some(boolean(condition)))
     }
 
     /// Binds `(a, b) OVERLAPS (c, d)`.
@@ -55,7 +55,7 @@ impl Binder<'_> {
     ) -> Result<Typed, StatementError> {
         let mut ends = Vec::new();
         for (side, row) in [("left", left), ("right", right)] {
-            let row = row_of(row).filter(|own| own.len() == 2).ok_or_else(|| {
+            let row = row_of(row).filter(|values| values.len() == 2).ok_or_else(|| {
                 let message = format!("wrong number of parameters on {side} side of OVERLAPS expression");
                 self.error(node, SqlError::new("42601", message))
             })?;
@@ -86,7 +86,7 @@ impl Binder<'_> {
         Err(self.syntax(node, "unequal number of entries in row expressions"))
     }
 
-    /// Returns the condition that rows compare in a way.
+    /// Returns the condition that a comparison of two rows holds.
     pub(crate) fn compare_rows(
         &self,
         operator: CompareOperator,
@@ -96,12 +96,14 @@ impl Binder<'_> {
     ) -> Result<Expression, StatementError> {
         use CompareOperator as O;
         self.check_lengths(left.len(), right.len(), node)?;
-        let compare = |operator: O, place: usize| {
-            let compared = self.comparison(operator, left[place].clone(), right[place].clone(), node)?;
+        let compare = |operator: O, position: usize| {
+            let compared =
+                self.comparison(operator, left[position].clone(), right[position].clone(), node)?;
             self.bind_condition_of(compared, node)
         };
-        let each =
-            |operator| (0..left.len()).map(|place| compare(operator, place)).collect::<Result<Vec<_>, _>>();
+        let each = |operator| {
+            (0..left.len()).map(|position| compare(operator, position)).collect::<Result<Vec<_>, _>>()
+        };
         let strict = match operator {
             O::Equal => return Ok(Expression::all(each(operator)?)),
             O::NotEqual => return Ok(Expression::any(each(operator)?)),
@@ -112,9 +114,9 @@ impl Binder<'_> {
             return Err(self.error(node, SqlError::new("0A000", "cannot compare rows of zero length")));
         };
         let mut condition = compare(operator, last)?;
-        for place in (0..last).rev() {
-            let behind = Expression::And(Box::new([compare(O::Equal, place)?, condition]));
-            condition = Expression::Or(Box::new([compare(strict, place)?, behind]));
+        for position in (0..last).rev() {
+            let behind = Expression::And(Box::new([compare(O::Equal, position)?, condition]));
+            condition = Expression::Or(Box::new([compare(strict, position)?, behind]));
         }
         Ok(condition)
     }

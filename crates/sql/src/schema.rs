@@ -39,7 +39,7 @@ pub(crate) enum Member {
     Trigger(Arc<Table>, Trigger),
 }
 
-/// Tables and procedures.
+/// All definitions of a database.
 #[derive(Clone, Debug)]
 pub struct Schema {
     pub(crate) catalog: Catalog,
@@ -56,11 +56,11 @@ pub struct Schema {
     pub(crate) comments: BTreeMap<Subject, String>,
     /// Roles, owners and privileges.
     pub(crate) rights: Arc<Rights>,
-    /// The role that makes the next definition.
+    /// The role that executes the next definition.
     pub(crate) maker: RoleId,
     /// The role for which statements are bound.
     pub(crate) acting: RoleId,
-    /// The routines whose bodies name what does not exist (yet), and the errors.
+    /// The routines whose bodies name missing objects, and their errors.
     pub(crate) unbound: BTreeMap<String, StatementError>,
     /// Numbers and last versions of all procedures, including dropped ones, so that neither is used twice.
     pub(crate) history: BTreeMap<String, (ProcedureId, u32)>,
@@ -112,11 +112,12 @@ impl Schema {
         self.procedures.values()
     }
 
-    /// Returns whether two schemas define the same objects: a statement that makes one of them from the other
-    /// has changed nothing. Versions of procedures may differ.
+    /// Returns whether two schemas define the same objects, so that a statement between them has changed
+    /// nothing. Versions of procedures may differ.
     pub fn defines_the_same_as(&self, other: &Self) -> bool {
-        let routines =
-            |own: &Self| own.procedures.values().map(|one| Arc::clone(&one.source)).collect::<Vec<_>>();
+        let routines = |schema: &Self| {
+            schema.procedures.values().map(|routine| Arc::clone(&routine.source)).collect::<Vec<_>>()
+        };
         self.catalog == other.catalog
             && self.views == other.views
             && self.namespaces == other.namespaces
@@ -158,8 +159,8 @@ impl Schema {
         }
     }
 
-    /// Applies a statement, as `apply` does, but accepts a routine whose body names what does not exist. The
-    /// body is bound once that exists; until then a call raises the error.
+    /// Applies a statement, as `apply` does, but accepts a routine whose body names a missing object. The
+    /// body is bound when the object exists; until then a call raises the error.
     ///
     /// # Errors
     /// As `apply`.
@@ -185,7 +186,7 @@ impl Schema {
         }
         let effect = changed.change(&first, &source)?;
         changed.forget_foreign_keys();
-        // A statement that runs has changed no definition.
+        // A statement that only runs changes no definition.
         if !matches!(effect, Effect::Run(_)) {
             changed.adopt_new(self, &first);
             changed.forget_comments();
@@ -262,8 +263,8 @@ impl Schema {
             ast::Stmt::Insert(_) | ast::Stmt::Update(_) | ast::Stmt::Delete(_) | ast::Stmt::Call(_) => {
                 Ok(Effect::Run(self.script_statement(statement, source)?))
             }
-            ast::Stmt::Do(own) => {
-                let Some(body) = own.body() else { return Err(unsupported(source, node, "this block")) };
+            ast::Stmt::Do(block) => {
+                let Some(body) = block.body() else { return Err(unsupported(source, node, "this block")) };
                 let text = source.text_of(body.syntax());
                 Ok(Effect::Run(Arc::new(self.block(text, source, node)?)))
             }
@@ -512,7 +513,8 @@ impl Schema {
         }
         let user = self.catalog.tables().find_map(|table| Some((table, uses(table, &name)?)));
         if let (Some((table, what)), Some(removed)) = (user, removed) {
-            let types: Vec<String> = removed.inputs().map(|(_, own)| own.ty.to_string()).collect();
+            let types: Vec<String> =
+                removed.inputs().map(|(_, parameter)| parameter.ty.to_string()).collect();
             let function = format!("function {name}({})", types.join(", "));
             let message = format!("cannot drop {function} because other objects depend on it");
             let detail = format!("{what} of table {} depends on {function}", table.name);
@@ -530,19 +532,24 @@ impl Schema {
     /// their texts, because a name without an object may be the name of a system function.
     pub(crate) fn is_mentioned(&self, name: &str) -> bool {
         let short = name.rsplit('.').next().unwrap_or_default().to_lowercase();
-        let texts = self.procedures.values().filter(|own| own.name != name).map(|own| &*own.source);
+        let texts = self
+            .procedures
+            .values()
+            .filter(|procedure| procedure.name != name)
+            .map(|procedure| &*procedure.source);
         let mut texts = texts.chain(self.views.values().map(|view| view.query.as_str()));
         texts.any(|text| text.to_lowercase().contains(&short))
     }
 }
 
-/// Returns what of a table's definition calls a function.
+/// Returns the part of a table's definition that calls a function; `None` if no part does.
 fn uses(table: &Table, function: &str) -> Option<String> {
     let calls = |text: &str| kept_text::calls(text, function);
     if let Some((name, _)) = table.checks.iter().find(|(_, text)| calls(text)) {
         return Some(format!("constraint {name}"));
     }
-    let fires = |own: &&Trigger| own.function == function || own.condition.as_deref().is_some_and(calls);
+    let fires =
+        |trigger: &&Trigger| trigger.function == function || trigger.condition.as_deref().is_some_and(calls);
     if let Some(trigger) = table.triggers.iter().find(fires) {
         return Some(format!("trigger {}", trigger.name));
     }

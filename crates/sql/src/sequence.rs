@@ -75,12 +75,12 @@ pub(crate) fn sequence_options(
     let options: Vec<_> = options.collect();
     let mut ty = ty;
     for option in &options {
-        if let ast::SequenceOption::OptionAsType(own) = option {
-            match binder.bind_type(&binder.part(own.ty(), node)?)? {
-                Type::Scalar(own) if own.is_integer() => ty = own,
+        if let ast::SequenceOption::OptionAsType(clause) = option {
+            match binder.bind_type(&binder.part(clause.ty(), node)?)? {
+                Type::Scalar(scalar) if scalar.is_integer() => ty = scalar,
                 _ => {
                     let message = "sequence type must be smallint, integer, or bigint";
-                    return Err(binder.error(own.syntax(), SqlError::new("22023", message)));
+                    return Err(binder.error(clause.syntax(), SqlError::new("22023", message)));
                 }
             }
         }
@@ -89,12 +89,14 @@ pub(crate) fn sequence_options(
     let (mut least, mut greatest, mut start) = (None, None, None);
     for option in options {
         match option {
-            ast::SequenceOption::OptionIncrement(own) => {
-                sequence.increment = number(binder, own.expr(), node)?
+            ast::SequenceOption::OptionIncrement(clause) => {
+                sequence.increment = number(binder, clause.expr(), node)?
             }
-            ast::SequenceOption::OptionMinValue(own) => least = Some(number(binder, own.expr(), node)?),
-            ast::SequenceOption::OptionMaxValue(own) => greatest = Some(number(binder, own.expr(), node)?),
-            ast::SequenceOption::OptionStart(own) => start = Some(number(binder, own.expr(), node)?),
+            ast::SequenceOption::OptionMinValue(clause) => least = Some(number(binder, clause.expr(), node)?),
+            ast::SequenceOption::OptionMaxValue(clause) => {
+                greatest = Some(number(binder, clause.expr(), node)?)
+            }
+            ast::SequenceOption::OptionStart(clause) => start = Some(number(binder, clause.expr(), node)?),
             ast::SequenceOption::OptionCycle(_) => sequence.cycles = true,
             ast::SequenceOption::OptionAsType(_)
             | ast::SequenceOption::OptionCache(_)
@@ -142,10 +144,14 @@ fn change_option(
             let owner = owned.syntax().descendants().find_map(ast::PathRef::cast);
             sequence.owner = owner.map(|path| owning_column(binder, &path)).transpose()?;
         }
-        ast::SequenceOption::OptionIncrement(own) => sequence.increment = number(binder, own.expr(), node)?,
-        ast::SequenceOption::OptionMinValue(own) => sequence.least = number(binder, own.expr(), node)?,
-        ast::SequenceOption::OptionMaxValue(own) => sequence.greatest = number(binder, own.expr(), node)?,
-        ast::SequenceOption::OptionStart(own) => sequence.start = number(binder, own.expr(), node)?,
+        ast::SequenceOption::OptionIncrement(clause) => {
+            sequence.increment = number(binder, clause.expr(), node)?
+        }
+        ast::SequenceOption::OptionMinValue(clause) => sequence.least = number(binder, clause.expr(), node)?,
+        ast::SequenceOption::OptionMaxValue(clause) => {
+            sequence.greatest = number(binder, clause.expr(), node)?
+        }
+        ast::SequenceOption::OptionStart(clause) => sequence.start = number(binder, clause.expr(), node)?,
         ast::SequenceOption::OptionNoMinValue(_) if sequence.increment > 0 => sequence.least = 1,
         ast::SequenceOption::OptionNoMinValue(_) => sequence.least = -bounds.greatest - 1,
         ast::SequenceOption::OptionNoMaxValue(_) if sequence.increment > 0 => {
@@ -154,7 +160,7 @@ fn change_option(
         ast::SequenceOption::OptionNoMaxValue(_) => sequence.greatest = -1,
         ast::SequenceOption::OptionCycle(_) => sequence.cycles = true,
         ast::SequenceOption::OptionNoCycle(_) => sequence.cycles = false,
-        // Ranges of numbers are as long as the demand asks.
+        // CACHE has no effect, because the length of the ranges follows the demand.
         ast::SequenceOption::OptionCache(_) => {}
         other => return Err(binder.unsupported(other.syntax(), "this form of ALTER SEQUENCE")),
     }
@@ -164,8 +170,8 @@ fn change_option(
 /// Checks the changed options of a sequence.
 ///
 /// # Errors
-/// `22023`: they contradict each other. `0A000`: fewer numbers are allowed than before, and the position is
-/// not known here.
+/// `22023`: the options contradict each other. `0A000`: the bounds become narrower, which is not supported
+/// because the last number is not known here.
 fn check_change(
     binder: &Binder<'_>,
     before: &Sequence,
@@ -200,23 +206,23 @@ pub(crate) fn sequence_name(
     options: &[ast::SequenceOption],
 ) -> Result<Option<String>, StatementError> {
     let name = options.iter().find_map(|option| match option {
-        ast::SequenceOption::OptionSequenceName(own) => own.sequence()?.path(),
+        ast::SequenceOption::OptionSequenceName(clause) => clause.sequence()?.path(),
         _ => None,
     });
     name.map(|path| made_name(binder, &path)).transpose()
 }
 
 impl Schema {
-    /// Returns the sequence of ALTER SEQUENCE; `None` if it does not exist and need not.
+    /// Returns the sequence of ALTER SEQUENCE; `None` if it does not exist and IF EXISTS is given.
     fn altered_sequence(
         &self,
         alter: &ast::AlterSequence,
         source: &Source,
     ) -> Result<Option<&Arc<Table>>, StatementError> {
         let binder = Binder::new(self, source);
-        let path = binder.part(alter.sequence_ref().and_then(|own| own.path_ref()), alter.syntax())?;
+        let path = binder.part(alter.sequence_ref().and_then(|name| name.path_ref()), alter.syntax())?;
         let name = object_name(&path);
-        let known = self.catalog.table(&name).ok().filter(|own| own.sequence.is_some());
+        let known = self.catalog.table(&name).ok().filter(|table| table.sequence.is_some());
         if known.is_none() && alter.if_exists().is_none() {
             let message = format!("relation \"{name}\" does not exist");
             return Err(binder.error(path.syntax(), SqlError::new("42P01", message)));
@@ -241,7 +247,7 @@ impl Schema {
         let Some(sequence) = &table.sequence else { return Ok(None) };
         let first = match restart.expr() {
             None => sequence.start,
-            with => number(&binder, with, node)?,
+            given => number(&binder, given, node)?,
         };
         let bound = match first {
             _ if first < sequence.least => Some(format!("less than MINVALUE ({})", sequence.least)),
@@ -255,9 +261,11 @@ impl Schema {
         let name = quoted_path(&table.name).replace('\'', "''");
         let block = format!("DO $restart$ BEGIN PERFORM setval('{name}', {first}, false); END $restart$");
         let block = Source::parse(&block)?;
-        let body = block.file.syntax().descendants().find_map(ast::Do::cast).and_then(|own| own.body());
+        let body =
+            block.file.syntax().descendants().find_map(ast::Do::cast).and_then(|statement| statement.body());
         let body = binder.part(body, node)?;
-        self.block(block.text_of(body.syntax()), &block, body.syntax()).map(|own| Some(Arc::new(own)))
+        self.block(block.text_of(body.syntax()), &block, body.syntax())
+            .map(|procedure| Some(Arc::new(procedure)))
     }
 
     /// Executes ALTER SEQUENCE.
@@ -276,7 +284,7 @@ impl Schema {
         for action in alter.actions() {
             let option = match action {
                 ast::AlterSequenceAction::OwnerTo(_) => continue,
-                ast::AlterSequenceAction::SequenceOption(own) => own,
+                ast::AlterSequenceAction::SequenceOption(option) => option,
                 other => return Err(binder.unsupported(other.syntax(), "this form of ALTER SEQUENCE")),
             };
             let Some(sequence) = &mut changed.sequence else { continue };

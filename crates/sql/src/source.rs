@@ -5,7 +5,7 @@
 
 use crate::StatementError;
 use crate::nesting::{check_text, check_tree};
-use crate::regrouped::Inserted;
+use crate::regrouped::Insertions;
 use crate::words::{Word, words_of};
 use procedure::SqlError;
 use squawk_lexer::TokenKind;
@@ -28,8 +28,8 @@ pub(crate) struct Source {
     pub(crate) file: SourceFile,
     /// The INTO clauses, by the offset of the statement's first word.
     into: HashMap<usize, Into>,
-    /// What the parsed text has and `text` has not.
-    inserted: Inserted,
+    /// The insertions that only the parsed text has.
+    insertions: Insertions,
 }
 
 /// A part of a source, for errors.
@@ -61,8 +61,8 @@ impl Source {
     pub(crate) fn parse(text: &str) -> Result<Self, StatementError> {
         let at = |(offset, error): (usize, SqlError)| {
             let nothing = SourceFile::parse("").tree();
-            let (into, inserted) = (HashMap::new(), Inserted::default());
-            Self { text: text.into(), file: nothing, into, inserted }.error_at(offset, error)
+            let (into, insertions) = (HashMap::new(), Insertions::default());
+            Self { text: text.into(), file: nothing, into, insertions }.error_at(offset, error)
         };
         check_text(text).map_err(at)?;
         let original = SourceFile::parse(text);
@@ -70,8 +70,8 @@ impl Source {
             return Self::parse(&text);
         }
         let mut blanked = text.to_owned();
-        let (mut into, mut inserted) = (HashMap::new(), Inserted::default());
-        inserted.find(text, 0);
+        let (mut into, mut insertions) = (HashMap::new(), Insertions::default());
+        insertions.find(text, 0);
         for literal in original.syntax_node().descendants().filter_map(ast::Literal::cast) {
             let Some(ast::LitKind::DollarQuotedString(token)) = literal.kind() else { continue };
             let Some(tag) = token.text()[1..].find('$').map(|at| at + 2) else { continue };
@@ -85,12 +85,12 @@ impl Source {
                 check_text(&text[start..end]).map_err(|(offset, error)| at((start + offset, error)))?;
             }
             lift_into(&text[start..end], start, &mut into, &mut blanked);
-            inserted.find(&text[start..end], start);
+            insertions.find(&text[start..end], start);
         }
-        inserted.insert_into(&mut blanked);
-        let is_original = into.is_empty() && inserted.is_empty();
+        insertions.insert_into(&mut blanked);
+        let is_original = into.is_empty() && insertions.is_empty();
         let parse = if is_original { original } else { SourceFile::parse(&blanked) };
-        let source = Self { text: text.into(), file: parse.tree(), into, inserted };
+        let source = Self { text: text.into(), file: parse.tree(), into, insertions };
         check_tree(source.file.syntax()).map_err(|(offset, error)| source.error_at(offset, error))?;
         if let Some(error) = parse.errors().first() {
             let error_at = usize::from(error.range().start());
@@ -119,7 +119,7 @@ impl Source {
         (line as u32, before[line_start..].chars().count() as u32 + 1)
     }
 
-    /// Returns where a node of the file is in the text as it is written.
+    /// Returns the range of a node of the file in the text as it is written.
     pub(crate) fn range_of(&self, node: &SyntaxNode) -> Range<usize> {
         let range = node.text_range();
         self.written(range.start().into())..self.written(range.end().into())
@@ -127,7 +127,7 @@ impl Source {
 
     /// Returns the offset in the text as it is written of an offset of the file.
     pub(crate) fn written(&self, offset: usize) -> usize {
-        self.inserted.original(offset)
+        self.insertions.original(offset)
     }
 
     /// Returns the text of a node of the file, as it is written.
@@ -141,8 +141,8 @@ impl Source {
     }
 }
 
-/// Returns a text whose routines have their bodies in dollar quotes, so that a body is as it is written;
-/// `None` if they all have them already. Lines stay; columns may move.
+/// Returns the text with the bodies of its routines in dollar quotes, so that bodies contain no escapes;
+/// `None` if all of them are in dollar quotes already. Lines stay the same; columns may change.
 fn with_dollar_quotes(text: &str, tree: &SyntaxNode) -> Option<String> {
     let is_body = |literal: &ast::Literal| {
         let parent = literal.syntax().parent();
@@ -154,7 +154,7 @@ fn with_dollar_quotes(text: &str, tree: &SyntaxNode) -> Option<String> {
     // From the end, so that earlier offsets stay valid.
     for literal in bodies.collect::<Vec<_>>().into_iter().rev() {
         let Some(body) = literal.decoded_value() else { continue };
-        // A tag whose beginning is not in the body.
+        // The body does not contain the beginning of the tag.
         let mut name = String::from("body");
         while body.text().contains(&format!("${name}")) {
             name.push('_');
@@ -171,7 +171,7 @@ fn is_routine(node: &SyntaxNode) -> bool {
     ast::CreateProcedure::can_cast(node.kind()) || ast::CreateFunction::can_cast(node.kind())
 }
 
-/// Finds the INTO clauses of a PL/pgSQL body that lies at `base` and blanks them.
+/// Finds the INTO clauses of a PL/pgSQL body, and blanks them. `base` is the offset of the body.
 fn lift_into(body: &str, base: usize, found: &mut HashMap<usize, Into>, blanked: &mut String) {
     let words = words_of(body);
     let mut at = 0;
@@ -200,12 +200,12 @@ fn lift_into(body: &str, base: usize, found: &mut HashMap<usize, Into>, blanked:
 
 fn find_into(words: &[Word<'_>]) -> Option<(Into, Range<usize>)> {
     let mut depth = 0;
-    for (place, word) in words.iter().enumerate() {
+    for (position, word) in words.iter().enumerate() {
         match word.kind {
             TokenKind::OpenParen => depth += 1,
             TokenKind::CloseParen => depth -= 1,
-            _ if depth == 0 && word.is("into") && place > 0 && !words[place - 1].is("insert") => {
-                return read_targets(words, place);
+            _ if depth == 0 && word.is("into") && position > 0 && !words[position - 1].is("insert") => {
+                return read_targets(words, position);
             }
             _ => {}
         }
@@ -240,7 +240,7 @@ fn read_targets(words: &[Word<'_>], into: usize) -> Option<(Into, Range<usize>)>
 /// Returns whether the routine around a statement has a word, and so may read FOUND or ROW_COUNT.
 pub(crate) fn mentions(node: &SyntaxNode, word: &str) -> bool {
     let routine = node.ancestors().last();
-    routine.is_some_and(|own| own.text().to_string().to_ascii_lowercase().contains(word))
+    routine.is_some_and(|body| body.text().to_string().to_ascii_lowercase().contains(word))
 }
 
 #[cfg(test)]

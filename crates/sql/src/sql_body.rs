@@ -23,20 +23,20 @@ impl Binder<'_> {
         if count == 0 && (!targets.is_empty() || returns_rows) {
             return Err(self.no_result(node));
         }
-        for (place, statement) in statements.into_iter().enumerate() {
+        for (position, statement) in statements.into_iter().enumerate() {
             self.lifted = Some(Vec::new());
-            let is_last = place + 1 == count;
+            let is_last = position + 1 == count;
             let mut bound = match statement {
                 ast::RoutineBodyStmt::ReturnStmt(end) => self.bind_sql_return(&end, &targets)?,
-                ast::RoutineBodyStmt::Stmt(own) if is_last && returns_rows => {
+                ast::RoutineBodyStmt::Stmt(query_statement) if is_last && returns_rows => {
                     let types: Vec<Type> = self.returns.iter().flatten().map(|(_, ty)| *ty).collect();
-                    let (query, _) = self.rows_query(&own, Some(&types))?;
+                    let (query, _) = self.rows_query(&query_statement, Some(&types))?;
                     let mut bound = Vec::new();
                     self.push_opaque(Opaque::ReturnQuery(query), &mut bound);
                     bound
                 }
-                ast::RoutineBodyStmt::Stmt(own) => {
-                    self.bind_sql_statement(&own, if is_last { &targets } else { &[] })?
+                ast::RoutineBodyStmt::Stmt(inner) => {
+                    self.bind_sql_statement(&inner, if is_last { &targets } else { &[] })?
                 }
             };
             self.refuse_from(0, &mut bound);
@@ -52,8 +52,8 @@ impl Binder<'_> {
             _ if self.is_void => Vec::new(),
             Some(result) => vec![result],
             None => {
-                let outputs = parameters.iter().enumerate().filter(|(_, own)| own.is_output());
-                outputs.map(|(place, own)| (Register(place as u32), own.ty)).collect()
+                let outputs = parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_output());
+                outputs.map(|(position, parameter)| (Register(position as u32), parameter.ty)).collect()
             }
         }
     }

@@ -46,15 +46,15 @@ impl Binder<'_> {
         bound
     }
 
-    /// Binds a statement. An error takes effect before it if it is not allowed.
+    /// Binds a statement. If the role may not execute it, a statement that raises the error precedes it.
     fn bind_statement(
         &mut self,
         statement: &PlpgsqlStmt,
         out: &mut Vec<Statement>,
     ) -> Result<(), StatementError> {
-        let place = out.len();
+        let position = out.len();
         self.bind_allowed(statement, out)?;
-        self.refuse_from(place, out);
+        self.refuse_from(position, out);
         Ok(())
     }
 
@@ -245,7 +245,7 @@ impl Binder<'_> {
         let variable = match (self.name(name), field) {
             (Some(Name::Variable(variable)), None) => Some(*variable),
             (Some(Name::Record(Some(fields)) | Name::Row(fields)), Some(field)) => {
-                fields.iter().find(|(own, _)| own == field).map(|(_, variable)| *variable)
+                fields.iter().find(|(name, _)| name == field).map(|(_, variable)| *variable)
             }
             (_, Some(field)) => self.labelled_variable(name, field),
             _ => None,
@@ -277,7 +277,7 @@ impl Binder<'_> {
             Some(ast::Accessor::FieldAccessor(field)) => {
                 let text = field.syntax().text().to_string();
                 let text = text.trim_start_matches('.').trim();
-                Some(match text.strip_prefix('"').and_then(|own| own.strip_suffix('"')) {
+                Some(match text.strip_prefix('"').and_then(|inner| inner.strip_suffix('"')) {
                     Some(quoted) => quoted.replace("\"\"", "\""),
                     None => text.to_lowercase(),
                 })
@@ -303,20 +303,20 @@ impl Binder<'_> {
             Some(ast::Accessor::IndexAccessor(index)) => {
                 let variable = self.assignable(&name, field.as_deref(), target.syntax())?;
                 let Type::Array(element) = variable.ty else {
-                    let message = format!("\"{name}\" is no array");
+                    let message = format!("\"{name}\" is not an array");
                     return Err(self.error(target.syntax(), SqlError::new("42804", message)));
                 };
-                let place = self.part(index.index(), node)?;
-                let index = self.bind_as(&place, ScalarType::Integer, CastContext::Assignment)?;
+                let position = self.part(index.index(), node)?;
+                let index = self.bind_as(&position, ScalarType::Integer, CastContext::Assignment)?;
                 let value = self.bind_as(&value, element, CastContext::Variable)?;
                 out.push(Statement::AssignElement { array: variable.register, index, value });
             }
             Some(slice @ ast::Accessor::SliceAccessor(_)) => {
                 let variable = self.assignable(&name, field.as_deref(), target.syntax())?;
                 let old = Expression::Register(variable.register);
-                let own = Subscripted { name: &name, old, ty: variable.ty };
+                let subscripted = Subscripted { name: &name, old, ty: variable.ty };
                 let value = self.bind(&value)?;
-                let value = self.bind_subscripted(own, [slice].into_iter(), Some(value), node)?;
+                let value = self.bind_subscripted(subscripted, [slice].into_iter(), Some(value), node)?;
                 out.push(Statement::Assign { target: variable.register, value });
             }
         }
@@ -335,8 +335,8 @@ impl Binder<'_> {
         if let ast::Expr::Literal(literal) = value
             && matches!(literal.kind(), Some(ast::LitKind::Null(_)))
         {
-            let null = |(_, own): &(String, Variable)| Statement::Assign {
-                target: own.register,
+            let null = |(_, variable): &(String, Variable)| Statement::Assign {
+                target: variable.register,
                 value: Expression::NULL,
             };
             out.extend(targets.iter().map(null));
@@ -345,8 +345,8 @@ impl Binder<'_> {
         let Some(values) = self.record_of(value).filter(|values| values.len() == targets.len()) else {
             return Err(self.unsupported(node, "this value of a record"));
         };
-        for ((_, target), (_, own)) in targets.iter().zip(values) {
-            let value = Typed::Known(Expression::Register(own.register), own.ty);
+        for ((_, target), (_, source)) in targets.iter().zip(values) {
+            let value = Typed::Known(Expression::Register(source.register), source.ty);
             let value = self.coerce(value, target.ty, CastContext::Variable, node)?;
             out.push(Statement::Assign { target: target.register, value });
         }
@@ -378,7 +378,7 @@ impl Binder<'_> {
     }
 
     /// Binds the branches behind the first ones. An ELSIF is an IF inside ELSE, so calls that are lifted from
-    /// its condition belong into the ELSE.
+    /// its condition belong in the ELSE.
     fn bind_otherwise(
         &mut self,
         elsifs: &[ast::PlpgsqlElsifClause],
@@ -470,7 +470,7 @@ impl Binder<'_> {
                 let message = format!("there is no label \"{name}\" attached to an enclosing block or loop");
                 Err(self.syntax(node, &message))
             }
-            (None, None) => Err(self.syntax(node, "EXIT and CONTINUE stand inside a loop")),
+            (None, None) => Err(self.syntax(node, "EXIT and CONTINUE must be inside a loop")),
         }
     }
 
@@ -539,7 +539,10 @@ impl Binder<'_> {
         if let [(name, None, _)] = into.targets.as_slice()
             && let Some(Name::Row(fields)) = self.name(name)
         {
-            return Ok(Some((fields.iter().map(|(_, own)| (own.register, own.ty)).collect(), into.strict)));
+            return Ok(Some((
+                fields.iter().map(|(_, variable)| (variable.register, variable.ty)).collect(),
+                into.strict,
+            )));
         }
         let mut targets = Vec::new();
         for (name, field, offset) in &into.targets {

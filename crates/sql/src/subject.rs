@@ -1,11 +1,12 @@
-//! What a comment is about.
+//! The subjects of comments, owners and privileges.
 //!
 //! Not here: COMMENT ON, and how a comment follows its object (`comments`).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a comment is about, by name. The names of the variants are a format, as those of an image are.
+/// An object that may have a comment, an owner and privileges, by name. Images store the names of the
+/// variants, so no variant may be renamed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub(crate) enum Subject {
     /// A table, sequence, view or index.
@@ -27,7 +28,7 @@ pub(crate) enum Subject {
 }
 
 impl Subject {
-    /// Returns the relation that it is a part of.
+    /// Returns the relation of a column, constraint or trigger; `None` for any other object.
     pub(crate) fn owner(&self) -> Option<&String> {
         match self {
             Self::Column(owner, _) | Self::Constraint(owner, _) | Self::Trigger(owner, _) => Some(owner),

@@ -12,7 +12,7 @@ use squawk_syntax::{SyntaxKind, SyntaxToken};
 /// The target of an assignment: a column or variable.
 pub(crate) struct Subscripted<'a> {
     pub(crate) name: &'a str,
-    /// Its value before.
+    /// Its value before the assignment.
     pub(crate) old: Expression,
     pub(crate) ty: Type,
 }
@@ -43,10 +43,10 @@ impl Binder<'_> {
         };
         match accessor {
             ast::Accessor::IndexAccessor(index) => {
-                let place = self.part(index.index(), node)?;
-                let place = self.bind_as(&place, ScalarType::Integer, CastContext::Assignment)?;
+                let position = self.part(index.index(), node)?;
+                let position = self.bind_as(&position, ScalarType::Integer, CastContext::Assignment)?;
                 let value = self.coerce_to_part(target.name, value, element.into(), node)?;
-                let arguments = vec![target.old, place, value];
+                let arguments = vec![target.old, position, value];
                 Ok(Expression::Function { function: Function::WithElement, arguments })
             }
             ast::Accessor::SliceAccessor(slice) => {
@@ -82,9 +82,9 @@ impl Binder<'_> {
         if is_allowed {
             return self.coerce(value, ty, CastContext::Assignment, node);
         }
-        let own = value.shown_type();
+        let found = value.shown_type();
         let message = format!(
-            "subscripted assignment to \"{name}\" requires type {} but expression is of type {own}",
+            "subscripted assignment to \"{name}\" requires type {} but expression is of type {found}",
             ty.base()
         );
         let error = SqlError::new("42804", message);
@@ -94,9 +94,9 @@ impl Binder<'_> {
 
 /// Returns the expressions before and behind the colon of a slice.
 fn ends_of_slice(slice: &SyntaxNode) -> [Option<ast::Expr>; 2] {
-    let colons = slice.children_with_tokens().filter_map(|own| own.into_token());
-    let mut colons = colons.filter(|own: &SyntaxToken| own.kind() == SyntaxKind::COLON);
-    let colon = colons.next().map(|own| own.text_range().start());
+    let colons = slice.children_with_tokens().filter_map(|element| element.into_token());
+    let mut colons = colons.filter(|token: &SyntaxToken| token.kind() == SyntaxKind::COLON);
+    let colon = colons.next().map(|token| token.text_range().start());
     let mut ends = [None, None];
     for end in slice.children().filter_map(ast::Expr::cast) {
         let is_behind = colon.is_some_and(|colon| end.syntax().text_range().start() > colon);

@@ -3,8 +3,8 @@
 use procedure::CompareOperator;
 use squawk_syntax::ast::{self, AstNode};
 
-/// Returns the symbol of an operator that the table may have; without the schema of
-/// `OPERATOR(schema.symbol)`.
+/// Returns the symbol of an operator that the table of operators may have, without the schema of
+/// `OPERATOR(schema.symbol)`; `None` for any other operator.
 pub(crate) fn symbol_of(operator: &ast::BinOp) -> Option<String> {
     use ast::BinOp;
     let symbol = match operator {
@@ -18,9 +18,9 @@ pub(crate) fn symbol_of(operator: &ast::BinOp) -> Option<String> {
         BinOp::NotLike(_) => "!~~",
         BinOp::Ilike(_) => "~~*",
         BinOp::NotIlike(_) => "!~~*",
-        BinOp::CustomOp(own) => return Some(own.syntax().text().to_string()),
-        BinOp::OperatorCall(own) => {
-            let text = own.syntax().text().to_string();
+        BinOp::CustomOp(custom) => return Some(custom.syntax().text().to_string()),
+        BinOp::OperatorCall(qualified) => {
+            let text = qualified.syntax().text().to_string();
             let inner = text.trim_end_matches(')').rsplit('(').next().unwrap_or_default().trim().to_owned();
             return Some(inner.rsplit('.').next().unwrap_or_default().to_owned());
         }

@@ -29,8 +29,8 @@ fn integer(value: i64, ty: ScalarType) -> Typed {
 
 /// Returns an expression for the value of an object by its number.
 fn looked_up(number: Expression, names: Vec<(i64, String)>, otherwise: Expression) -> Expression {
-    let branch = |(own, name): (i64, String)| {
-        let operands = Box::new([number.clone(), Expression::Constant(catalog::Datum::Int(own))]);
+    let branch = |(key, name): (i64, String)| {
+        let operands = Box::new([number.clone(), Expression::Constant(catalog::Datum::Int(key))]);
         let (operator, class) = (CompareOperator::Equal, CompareClass::Int);
         (Expression::Compare { operator, class, operands }, Expression::text(&name))
     };
@@ -47,8 +47,8 @@ pub(crate) fn looked_up_text(
     numbers: Vec<(i64, String)>,
     otherwise: Expression,
 ) -> Expression {
-    let branch = |(number, own): (i64, String)| {
-        let operands = Box::new([name.clone(), Expression::text(&own)]);
+    let branch = |(number, key): (i64, String)| {
+        let operands = Box::new([name.clone(), Expression::text(&key)]);
         let (operator, class) = (CompareOperator::Equal, CompareClass::Bytes);
         let number = Expression::Constant(catalog::Datum::Int(number));
         (Expression::Compare { operator, class, operands }, number)
@@ -80,7 +80,7 @@ impl Binder<'_> {
         })
     }
 
-    /// Returns a value that has the schema before each name where the path does not have `public`.
+    /// Returns a value that is `plain` if the search path has `public`, and `qualified` otherwise.
     pub(crate) fn by_path(&mut self, plain: Expression, qualified: Expression) -> Expression {
         if plain == qualified {
             return plain;
@@ -94,8 +94,8 @@ impl Binder<'_> {
     /// Returns the name of an object by its number.
     fn name_of(&mut self, number: Expression, names: Vec<(i64, Named)>, otherwise: Expression) -> Expression {
         let form = |qualified: bool| {
-            let text = |own: &Named| if qualified { own.qualified.clone() } else { own.plain.clone() };
-            names.iter().map(|(oid, own)| (*oid, text(own))).collect()
+            let text = |named: &Named| if qualified { named.qualified.clone() } else { named.plain.clone() };
+            names.iter().map(|(oid, named)| (*oid, text(named))).collect()
         };
         let plain = looked_up(number.clone(), form(false), otherwise.clone());
         let qualified = looked_up(number, form(true), otherwise);
@@ -182,9 +182,9 @@ impl Binder<'_> {
             operands,
         };
         let most = Expression::Constant(catalog::Datum::Int(MOST_COLUMNS));
-        let place = self.coerce(column, ScalarType::BigInt.into(), CastContext::Explicit, node)?;
+        let position = self.coerce(column, ScalarType::BigInt.into(), CastContext::Explicit, node)?;
         let scaled = of(ArithmeticOperator::Multiply, Box::new([object, most]));
-        Ok(of(ArithmeticOperator::Add, Box::new([scaled, place])))
+        Ok(of(ArithmeticOperator::Add, Box::new([scaled, position])))
     }
 
     /// Binds a function whose value the binder knows, from the session or the catalog.
@@ -268,13 +268,15 @@ impl Binder<'_> {
                     Some(Typed::Literal(name)) => catalog_oid(name),
                     _ => None,
                 };
-                let all = self.schema.descriptions().into_iter().filter(|own| own.column == 0);
-                let all = all.filter(|own| class.is_none_or(|class| own.class == class));
-                lookup(self, all.map(|own| (own.object, own.text)).collect())?
+                let all = self.schema.descriptions().into_iter().filter(|comment| comment.column == 0);
+                let all = all.filter(|comment| class.is_none_or(|class| comment.class == class));
+                lookup(self, all.map(|comment| (comment.object, comment.text)).collect())?
             }
             "col_description" => {
-                let all = self.schema.descriptions().into_iter().filter(|own| own.class == PG_CLASS);
-                let names = all.map(|own| (own.object * MOST_COLUMNS + own.column, own.text)).collect();
+                let all = self.schema.descriptions().into_iter().filter(|comment| comment.class == PG_CLASS);
+                let names = all
+                    .map(|comment| (comment.object * MOST_COLUMNS + comment.column, comment.text))
+                    .collect();
                 let key = self.column_key(number(self)?, arguments[1].clone(), node)?;
                 Typed::Known(looked_up(key, names, Expression::NULL), ScalarType::Text.into())
             }
@@ -293,7 +295,7 @@ impl Binder<'_> {
             }
             "pg_get_constraintdef" => {
                 let all = self.schema.constraints().into_iter();
-                named(self, all.map(|own| (own.oid, own.definition)).collect())?
+                named(self, all.map(|constraint| (constraint.oid, constraint.definition)).collect())?
             }
             "pg_get_indexdef" if arguments.len() == 3 => {
                 // The definition of one column, or of the whole index.
@@ -301,7 +303,8 @@ impl Binder<'_> {
                 let whole = whole.map(|(oid, text)| ((oid, 0), text));
                 let columns = self.schema.index_columns().map(|(key, text)| (key, Named::same(text)));
                 let names = whole.chain(columns);
-                let names = names.map(|((oid, place), text)| (oid * MOST_COLUMNS + place, text)).collect();
+                let names =
+                    names.map(|((oid, position), text)| (oid * MOST_COLUMNS + position, text)).collect();
                 let key = self.column_key(number(self)?, arguments[1].clone(), node)?;
                 Typed::Known(self.name_of(key, names, Expression::NULL), ScalarType::Text.into())
             }
@@ -315,7 +318,7 @@ impl Binder<'_> {
             "pg_get_viewdef" => named(self, self.schema.view_definitions())?,
             "pg_get_function_result" => {
                 let all = self.schema.routine_results().into_iter();
-                named(self, all.filter(|own| !own.1.plain.is_empty()).collect())?
+                named(self, all.filter(|entry| !entry.1.plain.is_empty()).collect())?
             }
             "pg_get_function_arguments" => named(self, self.schema.routine_arguments(true))?,
             "pg_get_function_identity_arguments" => named(self, self.schema.routine_arguments(false))?,
@@ -338,11 +341,12 @@ impl Binder<'_> {
         })
     }
 
-    /// Returns whether the path finds an object: `objects` are those that are not of the system, with whether
-    /// they are in `public`.
+    /// Returns whether the search path finds an object. `objects` has the numbers of all objects outside of
+    /// the system schemas, each with whether it is in `public`.
     fn visible(&mut self, number: Expression, objects: Vec<(i64, bool)>) -> Typed {
         let hidden = |is_hidden: &dyn Fn(bool) -> bool| {
-            let all = objects.iter().filter(|own| is_hidden(own.1)).map(|own| (own.0, String::new()));
+            let all =
+                objects.iter().filter(|object| is_hidden(object.1)).map(|object| (object.0, String::new()));
             let none = Expression::boolean(false);
             let hidden = looked_up(number.clone(), all.collect(), Expression::NULL);
             Expression::Case {
@@ -368,8 +372,8 @@ impl Binder<'_> {
         };
         let names = self.schema.object_names(ty).unwrap_or_default();
         let found = self.schema.object_named(ty, name);
-        let own = found.and_then(|oid| names.into_iter().find(|(own, _)| *own == oid));
-        Ok(match own {
+        let known = found.and_then(|oid| names.into_iter().find(|(known, _)| *known == oid));
+        Ok(match known {
             Some((_, Named { plain, qualified })) => {
                 let value = self.by_path(Expression::text(&plain), Expression::text(&qualified));
                 Typed::Known(value, ScalarType::Text.into())

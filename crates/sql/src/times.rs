@@ -69,23 +69,25 @@ impl Binder<'_> {
         let mut shown = Vec::new();
         let mut is_named = false;
         for (position, argument) in list.args().enumerate() {
-            let own = argument.syntax();
-            let (place, value, prefix) = match self.part(argument.func_arg_expr(), own)? {
+            let argument_node = argument.syntax();
+            let (field_index, value, prefix) = match self.part(argument.func_arg_expr(), argument_node)? {
                 ast::FuncArgExpr::Expr(_) if is_named => {
-                    return Err(self.syntax(own, "positional argument cannot follow named argument"));
+                    return Err(
+                        self.syntax(argument_node, "positional argument cannot follow named argument")
+                    );
                 }
                 ast::FuncArgExpr::Expr(value) => (Some(position), value, String::new()),
                 ast::FuncArgExpr::NamedArg(named) => {
                     is_named = true;
-                    let name = self.part(named.name(), own)?;
+                    let name = self.part(named.name(), argument_node)?;
                     let name = ast::normalize_name_node(name.syntax());
-                    let value = self.part(named.expr(), own)?;
-                    (FIELDS.iter().position(|own| *own == name), value, format!("{name} => "))
+                    let value = self.part(named.expr(), argument_node)?;
+                    (FIELDS.iter().position(|field| *field == name), value, format!("{name} => "))
                 }
             };
             let value = self.bind(&value)?;
             shown.push(format!("{prefix}{}", value.shown_type()));
-            match place.and_then(|place| fields.get_mut(place)) {
+            match field_index.and_then(|field_index| fields.get_mut(field_index)) {
                 Some(field @ None) => *field = Some(value),
                 _ => {
                     let shown = format!("make_interval({})", shown.join(", "));
@@ -94,7 +96,7 @@ impl Binder<'_> {
             }
         }
         let absent = || Typed::Known(Expression::Constant(Datum::Int(0)), ScalarType::Integer.into());
-        let fields = fields.into_iter().map(|own| own.unwrap_or_else(absent)).collect();
+        let fields = fields.into_iter().map(|argument| argument.unwrap_or_else(absent)).collect();
         self.call_built_in("make_interval", fields, node)
     }
 
@@ -128,7 +130,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Expression, StatementError> {
         if !is_time(ty) {
-            return Err(self.error(node, SqlError::new("42883", format!("type {ty} is no timestamp"))));
+            return Err(self.error(node, SqlError::new("42883", format!("type {ty} is not a timestamp"))));
         }
         match ty {
             Type::Scalar(ScalarType::Date) => self.coerce(

@@ -100,8 +100,8 @@ impl Binder<'_> {
             }
             ast::Type::PathType(path) => {
                 let full = path.path_ref().map(|path| object_name(&path)).unwrap_or_default();
-                if let Some(own) = self.schema.catalog().enumeration(&full) {
-                    return Ok(ScalarType::Enum(own).into());
+                if let Some(enumeration) = self.schema.catalog().enumeration(&full) {
+                    return Ok(ScalarType::Enum(enumeration).into());
                 }
                 let name = path.path_ref().map(|path| last_name(&path)).unwrap_or_default();
                 self.named_type(&name, &numbers, ty.syntax())?
@@ -121,7 +121,7 @@ impl Binder<'_> {
         text.trim().parse().map_err(|_| {
             self.error(
                 node,
-                SqlError::new("42601", format!("\"{text}\" is no length or precision of a type")),
+                SqlError::new("42601", format!("\"{text}\" is not a length or precision of a type")),
             )
         })
     }
@@ -209,8 +209,8 @@ impl Binder<'_> {
                 match path.qualifier() {
                     Some(table) => {
                         let table = self.table(&object_name(&table), table.syntax())?;
-                        let place = self.column_of(&table, &column, path.syntax())?;
-                        Ok(table.columns[place].ty)
+                        let position = self.column_of(&table, &column, path.syntax())?;
+                        Ok(table.columns[position].ty)
                     }
                     None => match self.variable(&column) {
                         Some(variable) => Ok(variable.ty),

@@ -1,5 +1,5 @@
-//! Routines whose bodies name what does not exist yet: `pg_dump` writes functions before the tables that they
-//! use, and switches `check_function_bodies` off.
+//! Routines whose bodies name missing objects: `pg_dump` writes functions before the tables that they use,
+//! and switches `check_function_bodies` off.
 //!
 //! Such a routine has its parameters and its result. A call raises the error of its body, and every later
 //! definition tries to bind the body.
@@ -14,13 +14,13 @@ use catalog::ProcedureId;
 use procedure::Procedure;
 use std::sync::Arc;
 
-/// Returns whether an error says that something does not exist: a relation, a column, a type, a function.
-fn names_nothing(error: &StatementError) -> bool {
+/// Returns whether an error is that of a missing relation, column, type or function.
+fn is_missing_object(error: &StatementError) -> bool {
     ["42P01", "42703", "42704", "42883"].contains(&error.error.sqlstate.as_str())
 }
 
 impl Schema {
-    /// Compiles a new routine. A routine whose body names what does not exist is kept as unbound.
+    /// Compiles a new routine. A routine whose body names a missing object is kept as unbound.
     pub(crate) fn compile_or_keep(
         &mut self,
         routine: &Routine,
@@ -33,8 +33,8 @@ impl Schema {
                 self.unbound.remove(&routine.name);
                 Ok(compiled)
             }
-            Err(error) if names_nothing(&error) => {
-                // An error of the parameters or of the result comes again.
+            Err(error) if is_missing_object(&error) => {
+                // This fails if the error is in the parameters or in the result.
                 let kept = routine.compile_unbound(id, version, self, source, &error.error)?;
                 self.unbound.insert(routine.name.clone(), error);
                 Ok(kept)
@@ -43,8 +43,8 @@ impl Schema {
         }
     }
 
-    /// Binds the bodies of unbound routines as far as possible. Returns whether one is bound now; its callers
-    /// have to be compiled again.
+    /// Binds the bodies of unbound routines as far as possible. Returns whether any body has been bound;
+    /// then the callers have to be compiled again.
     pub(crate) fn bind_unbound(&mut self) -> bool {
         let mut is_any_bound = false;
         for name in self.unbound.keys().cloned().collect::<Vec<_>>() {
@@ -59,7 +59,7 @@ impl Schema {
         let mut changed = self.clone();
         changed.unbound.remove(name);
         changed.compile_again((old.id, old.version), &old.source, None).ok()?;
-        // Two routines that call each other: the second one stays as it is.
+        // Of two routines that call each other, the second one stays unbound.
         changed.callees_first().ok()?;
         *self = changed;
         Some(())
@@ -74,7 +74,7 @@ impl Schema {
         self.unbound.iter().find(|(name, _)| is_new(name)).map(|(_, error)| error)
     }
 
-    /// Returns the names of the routines whose bodies name what does not exist.
+    /// Returns the names of the routines whose bodies name missing objects.
     pub fn unbound(&self) -> impl Iterator<Item = &str> {
         self.unbound.keys().map(String::as_str)
     }

@@ -39,7 +39,7 @@ impl Schema {
             .column_list()
             .into_iter()
             .flat_map(|list| list.column_names())
-            .map(|own| own.text())
+            .map(|segment| segment.text())
             .collect();
         let mut all: Vec<&str> = names.iter().map(String::as_str).collect();
         all.extend(columns.iter().skip(names.len()).map(|column| column.name.as_str()));
@@ -47,7 +47,7 @@ impl Schema {
         if names.len() > columns.len() {
             return Err(binder.syntax(node, "CREATE VIEW specifies more column names than columns"));
         }
-        if let Some(twice) = (1..all.len()).find(|place| all[..*place].contains(&all[*place])) {
+        if let Some(twice) = (1..all.len()).find(|position| all[..*position].contains(&all[*position])) {
             let message = format!("column \"{}\" specified more than once", all[twice]);
             return Err(binder.error(node, SqlError::new("42701", message)));
         }
@@ -76,8 +76,8 @@ impl Schema {
             .names
             .iter()
             .cloned()
-            .chain(columns.iter().skip(view.names.len()).map(|own| own.name.clone()));
-        names.zip(columns.iter().map(|own| own.ty)).collect()
+            .chain(columns.iter().skip(view.names.len()).map(|column| column.name.clone()));
+        names.zip(columns.iter().map(|column| column.ty)).collect()
     }
 
     /// Checks that all views can still be bound, after a change that they may depend on.

@@ -16,7 +16,7 @@ use squawk_syntax::ast::{self, AstNode};
 /// The window functions with a name.
 fn window_functions(name: &str) -> Vec<&'static BuiltIn> {
     let entries = built_ins_named(name).iter().copied();
-    entries.filter(|own| matches!(own.form, Form::Window(_))).collect()
+    entries.filter(|entry| matches!(entry.form, Form::Window(_))).collect()
 }
 
 /// Returns whether a function has no meaning outside of a window.
@@ -45,7 +45,8 @@ impl Binder<'_> {
         let is_aggregate = crate::aggregates::is_aggregate(name);
         if !is_aggregate && !is_window_function(name) {
             if built_ins_named(name).is_empty() && self.schema.procedure(name).is_none() {
-                let bound = arguments.iter().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
+                let bound =
+                    arguments.iter().map(|argument| self.bind(argument)).collect::<Result<Vec<_>, _>>()?;
                 return Err(self.no_function(name, &bound, node));
             }
             let message =
@@ -111,9 +112,9 @@ impl Binder<'_> {
         arguments: &[ast::Expr],
         node: &SyntaxNode,
     ) -> Result<(WindowValue, Type), StatementError> {
-        let bound = arguments.iter().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
+        let bound = arguments.iter().map(|argument| self.bind(argument)).collect::<Result<Vec<_>, _>>()?;
         let entries: Vec<_> =
-            window_functions(name).into_iter().filter(|own| own.takes(bound.len())).collect();
+            window_functions(name).into_iter().filter(|function| function.takes(bound.len())).collect();
         let entry = self.chosen(name, &entries, &bound, node)?;
         let Form::Window(function) = entry.form else { return Err(self.no_function(name, &bound, node)) };
         let (arguments, ty) = self.arguments_of_entry(entry, entry.arguments, bound, node)?;
@@ -135,7 +136,7 @@ impl Binder<'_> {
         let WindowScope::Open(windows) = &self.queries.windows else {
             unreachable!("window functions are allowed")
         };
-        match windows.named.iter().find(|(own, _)| *own == name) {
+        match windows.named.iter().find(|(known, _)| *known == name) {
             Some((_, spec)) => Ok(spec.clone()),
             None => {
                 let message = format!("window \"{name}\" does not exist");
@@ -157,7 +158,7 @@ impl Binder<'_> {
             let WindowScope::Open(windows) = &mut self.queries.windows else {
                 unreachable!("window functions are allowed")
             };
-            if windows.named.iter().any(|(own, _)| *own == name) {
+            if windows.named.iter().any(|(known, _)| *known == name) {
                 let message = format!("window \"{name}\" is already defined");
                 return Err(self.error(node, SqlError::new("42P20", message)));
             }
@@ -232,13 +233,13 @@ impl Binder<'_> {
                 between.syntax().children().filter_map(ast::FrameBound::cast).collect()
             }
         };
-        let exclusion = match clause.frame_exclude().and_then(|own| own.frame_exclude_target()) {
+        let exclusion = match clause.frame_exclude().and_then(|exclude| exclude.frame_exclude_target()) {
             None | Some(ast::FrameExcludeTarget::NoOthers(_)) => Exclusion::NoOthers,
             Some(ast::FrameExcludeTarget::CurrentRow(_)) => Exclusion::CurrentRow,
             Some(ast::FrameExcludeTarget::Group(_)) => Exclusion::Group,
             Some(ast::FrameExcludeTarget::Ties(_)) => Exclusion::Ties,
         };
-        if let Some(message) = misplaced(&bounds) {
+        if let Some(message) = invalid_bounds(&bounds) {
             return Err(self.error(node, SqlError::new("42P20", message)));
         }
         if mode == FrameMode::Groups && window.types.is_empty() {
@@ -265,12 +266,12 @@ impl Binder<'_> {
             ast::FrameBound::UnboundedPreceding(_) => FrameBound::UnboundedPreceding,
             ast::FrameBound::CurrentRow(_) => FrameBound::CurrentRow,
             ast::FrameBound::UnboundedFollowing(_) => FrameBound::UnboundedFollowing,
-            ast::FrameBound::ExprPreceding(own) => {
-                let offset = self.part(own.expr(), node)?;
+            ast::FrameBound::ExprPreceding(bound) => {
+                let offset = self.part(bound.expr(), node)?;
                 FrameBound::Preceding(self.bind_frame_offset(&offset, mode, window, true)?)
             }
-            ast::FrameBound::ExprFollowing(own) => {
-                let offset = self.part(own.expr(), node)?;
+            ast::FrameBound::ExprFollowing(bound) => {
+                let offset = self.part(bound.expr(), node)?;
                 FrameBound::Following(self.bind_frame_offset(&offset, mode, window, false)?)
             }
         })
@@ -290,8 +291,9 @@ impl Binder<'_> {
             FrameMode::Range => return self.bind_difference(offset, window, precedes),
         };
         let typed = self.bind_constant(offset, mode)?;
-        let is_assigned =
-            |ty| matches!(ty, Type::Scalar(own) if CastContext::Assignment.allows(own, ScalarType::BigInt));
+        let is_assigned = |ty: Type| {
+            ty.scalar().is_some_and(|scalar| CastContext::Assignment.allows(scalar, ScalarType::BigInt))
+        };
         if typed.known_type().is_some_and(|ty| !is_assigned(ty)) {
             let message = format!("argument of {mode} must be type bigint, not type {}", typed.shown_type());
             return Err(self.error(node, SqlError::new("42804", message)));
@@ -326,11 +328,11 @@ impl Binder<'_> {
         let key = Typed::Known(order.value.clone(), *ty);
         let is_less = precedes != order.descending;
         let (limit, is_negative) = match *ty {
-            Type::Scalar(own) if own.is_timestamp() || own == ScalarType::Date => {
+            Type::Scalar(key_type) if key_type.is_timestamp() || key_type == ScalarType::Date => {
                 self.bind_interval_offset(offset, key.clone(), is_less)?
             }
-            Type::Scalar(own) if own.is_number() => {
-                self.bind_number_offset(offset, order.value.clone(), own, is_less)?
+            Type::Scalar(key_type) if key_type.is_number() => {
+                self.bind_number_offset(offset, order.value.clone(), key_type, is_less)?
             }
             ty => {
                 let message =
@@ -352,10 +354,10 @@ impl Binder<'_> {
         let node = offset.syntax();
         let ty = ScalarType::Interval.into();
         let interval = match self.bind_constant(offset, "RANGE")? {
-            own @ Typed::Known(..) if own.known_type() != Some(ty) => {
+            known @ Typed::Known(..) if known.known_type() != Some(ty) => {
                 return Err(self.unsupported(node, "a RANGE of times by an offset that is not an interval"));
             }
-            own @ Typed::Known(..) => own,
+            known @ Typed::Known(..) => known,
             open => Typed::Known(self.coerce(open, ty, CastContext::Implicit, node)?, ty),
         };
         let zero = Typed::Literal("0".into());
@@ -376,12 +378,12 @@ impl Binder<'_> {
         let typed = self.bind_constant(offset, "RANGE")?;
         // The limit of an integer may be no integer of its type.
         let wide = if ty.is_float() { ScalarType::Double } else { ScalarType::AnyNumeric };
-        let takes = |own: ScalarType| match ty {
-            _ if ty.is_integer() => own.is_integer(),
-            _ => own.is_number() && CastContext::Implicit.allows(own, wide),
+        let takes = |scalar: ScalarType| match ty {
+            _ if ty.is_integer() => scalar.is_integer(),
+            _ => scalar.is_number() && CastContext::Implicit.allows(scalar, wide),
         };
-        if let Some(own) = typed.known_type()
-            && !matches!(own, Type::Scalar(own) if takes(own))
+        if let Some(offset_type) = typed.known_type()
+            && !matches!(offset_type, Type::Scalar(offset_type) if takes(offset_type))
         {
             let message = format!(
                 "RANGE with offset PRECEDING/FOLLOWING is not supported for column type {} and offset \
@@ -413,8 +415,8 @@ impl Binder<'_> {
     }
 }
 
-/// Returns what is wrong with the ends of a frame.
-fn misplaced(bounds: &[ast::FrameBound]) -> Option<&'static str> {
+/// Returns the error message for the bounds of a frame; `None` if they are valid.
+fn invalid_bounds(bounds: &[ast::FrameBound]) -> Option<&'static str> {
     use ast::FrameBound as B;
     Some(match bounds {
         [B::UnboundedFollowing(_)] | [B::UnboundedFollowing(_), _] => {

@@ -1,6 +1,6 @@
 //! The actions of ALTER TABLE on columns.
 
-use super::{Alteration, Dropped, Origin};
+use super::{Alteration, ForeignKeyName, Origin};
 use crate::error::StatementError;
 use crate::index::remove_unused;
 use crate::kept_text;
@@ -14,48 +14,51 @@ impl Alteration<'_> {
     pub(super) fn add_column(&mut self, add: &ast::AddColumn) -> Result<(), StatementError> {
         let node = add.syntax();
         let name = self.builder.binder.part(add.column_name(), node)?.text();
-        if add.if_not_exists().is_some() && self.builder.table.columns.iter().any(|own| own.name == name) {
+        if add.if_not_exists().is_some()
+            && self.builder.table.columns.iter().any(|column| column.name == name)
+        {
             return Ok(());
         }
-        let place = self.builder.add_column(name, add.ty(), node)?;
-        self.origins.insert(place, Origin::Hidden);
+        let position = self.builder.add_column(name, add.ty(), node)?;
+        self.origins.insert(position, Origin::Hidden);
         self.rebuilds = true;
         for constraint in add.constraints() {
             match ast::ColumnConstraint::cast(constraint.syntax().clone()) {
-                Some(constraint) => self.builder.column_constraint(place, &constraint)?,
+                Some(constraint) => self.builder.column_constraint(position, &constraint)?,
                 None => return Err(self.builder.binder.unsupported(node, "this constraint")),
             }
         }
         self.builder.merge_keys();
-        let added = &self.builder.table.columns[place];
-        self.origins[place] = Origin::Added(added.default.clone().filter(|_| !added.generated));
+        let added = &self.builder.table.columns[position];
+        self.origins[position] = Origin::Added(added.default.clone().filter(|_| !added.generated));
         Ok(())
     }
 
     pub(super) fn drop_column(
         &mut self,
-        place: usize,
+        position: usize,
         cascades: bool,
-        drops_references: &mut Vec<Dropped>,
+        drops_references: &mut Vec<ForeignKeyName>,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        let name = self.builder.table.columns[place].name.clone();
-        self.builder.table.foreign_keys.retain(|key| !key.columns.contains(&place));
-        let uses = |own: &NewIndex| {
-            let condition = own.details.condition.as_ref();
-            own.columns.contains(&place)
-                || own.details.included.contains(&place)
+        let name = self.builder.table.columns[position].name.clone();
+        self.builder.table.foreign_keys.retain(|key| !key.columns.contains(&position));
+        let uses = |index: &NewIndex| {
+            let condition = index.details.condition.as_ref();
+            index.columns.contains(&position)
+                || index.details.included.contains(&position)
                 || condition.is_some_and(|text| kept_text::mentions(text, &name))
         };
         while let Some(index) = self.builder.table.indexes.iter().position(uses) {
             self.drop_index_of_constraint(index, cascades, drops_references, node)?;
         }
-        // Indexes on expressions go with a column that they read.
+        // An index on an expression is dropped with a column that the expression reads.
         let columns = &self.builder.table.columns;
-        let reads = |own: &Column| own.default.as_ref().is_some_and(|text| kept_text::mentions(text, &name));
+        let reads =
+            |column: &Column| column.default.as_ref().is_some_and(|text| kept_text::mentions(text, &name));
         let gone: Vec<usize> =
             (0..columns.len()).filter(|own| columns[*own].hidden && reads(&columns[*own])).collect();
-        self.builder.table.indexes.retain(|own| own.columns.iter().all(|column| !gone.contains(column)));
+        self.builder.table.indexes.retain(|index| index.columns.iter().all(|column| !gone.contains(column)));
         for column in remove_unused(&mut self.builder.table) {
             self.origins.remove(column);
         }
@@ -73,11 +76,12 @@ impl Alteration<'_> {
             }
             self.drop_column(user, cascades, drops_references, node)?;
         }
-        let place = self.builder.table.columns.iter().position(|own| own.name == name).unwrap_or(place);
+        let position =
+            self.builder.table.columns.iter().position(|column| column.name == name).unwrap_or(position);
         let table = &mut self.builder.table;
         table.checks.retain(|(_, text)| !kept_text::mentions(text, &name));
-        table.remove_column(place);
-        self.origins.remove(place);
+        table.remove_column(position);
+        self.origins.remove(position);
         self.rebuilds = true;
         Ok(())
     }
@@ -85,49 +89,49 @@ impl Alteration<'_> {
     pub(super) fn alter_column(&mut self, alter: &ast::AlterColumn) -> Result<(), StatementError> {
         use ast::AlterColumnOption as Option_;
         let node = alter.syntax();
-        let place = self.column(alter.column_name_ref(), node)?;
+        let position = self.column(alter.column_name_ref(), node)?;
         let primary = self.builder.table.indexes.first().filter(|_| !self.builder.primary_is_gone);
-        let is_key = primary.is_some_and(|own| own.columns.contains(&place));
+        let is_key = primary.is_some_and(|key| key.columns.contains(&position));
         match self.builder.binder.part(alter.option(), node)? {
             Option_::SetDefault(set) => {
-                self.refuse_generated(place, node)?;
+                self.refuse_generated(position, node)?;
                 let expression = self.builder.binder.part(set.expr(), node)?;
-                self.builder.set_default(place, &expression)
+                self.builder.set_default(position, &expression)
             }
             Option_::DropDefault(_) => {
-                self.refuse_generated(place, node)?;
-                self.builder.table.columns[place].default = None;
+                self.refuse_generated(position, node)?;
+                self.builder.table.columns[position].default = None;
                 Ok(())
             }
-            Option_::DropExpression(drop) => self.drop_expression(place, &drop),
-            Option_::AddGenerated(add) => self.add_identity(place, &add),
+            Option_::DropExpression(drop) => self.drop_expression(position, &drop),
+            Option_::AddGenerated(add) => self.add_identity(position, &add),
             Option_::DropIdentity(_) => {
-                let column = &mut self.builder.table.columns[place];
+                let column = &mut self.builder.table.columns[position];
                 (column.default, column.identity) = (None, None);
                 Ok(())
             }
             Option_::SetNotNull(_) => {
-                self.rebuilds |= self.builder.table.columns[place].nullable;
-                self.builder.table.columns[place].nullable = false;
+                self.rebuilds |= self.builder.table.columns[position].nullable;
+                self.builder.table.columns[position].nullable = false;
                 Ok(())
             }
             Option_::DropNotNull(_) if is_key => {
-                let name = &self.builder.table.columns[place].name;
+                let name = &self.builder.table.columns[position].name;
                 self.error(node, "42P16", format!("column \"{name}\" is in a primary key"))
             }
             Option_::DropNotNull(_) => {
-                self.rebuilds |= !self.builder.table.columns[place].nullable;
-                self.builder.table.columns[place].nullable = true;
+                self.rebuilds |= !self.builder.table.columns[position].nullable;
+                self.builder.table.columns[position].nullable = true;
                 Ok(())
             }
-            Option_::SetType(set) => self.set_type(place, &set),
+            Option_::SetType(set) => self.set_type(position, &set),
             Option_::SetStatistics(_) | Option_::SetStorage(_) | Option_::SetCompression(_) => Ok(()),
             other => Err(self.builder.binder.unsupported(other.syntax(), "this change of a column")),
         }
     }
 
-    fn add_identity(&mut self, place: usize, add: &ast::AddGenerated) -> Result<(), StatementError> {
-        let (node, column) = (add.syntax(), &self.builder.table.columns[place]);
+    fn add_identity(&mut self, position: usize, add: &ast::AddGenerated) -> Result<(), StatementError> {
+        let (node, column) = (add.syntax(), &self.builder.table.columns[position]);
         let subject = format!("column \"{}\" of relation \"{}\"", column.name, self.builder.short_name());
         let is_integer = column.ty.scalar().is_some_and(ScalarType::is_integer);
         if is_integer && column.nullable {
@@ -140,21 +144,21 @@ impl Alteration<'_> {
         if is_integer && column.default.is_some() {
             return self.error(node, "55000", format!("{subject} already has a default value"));
         }
-        self.builder.identity(place, add.generated_when(), add.sequence_option_list(), node)
+        self.builder.identity(position, add.generated_when(), add.sequence_option_list(), node)
     }
 
-    fn set_type(&mut self, place: usize, set: &ast::SetType) -> Result<(), StatementError> {
+    fn set_type(&mut self, position: usize, set: &ast::SetType) -> Result<(), StatementError> {
         let node = set.syntax();
         let ty = self.builder.binder.part(set.ty(), node)?;
         let ty = self.builder.binder.bind_type(&ty)?;
-        let Origin::Old(own) = self.origins[place] else {
+        let Origin::Old(old_position) = self.origins[position] else {
             return Err(self.builder.binder.unsupported(node, "changing a type twice"));
         };
-        if !self.users_of(|columns| columns.contains(&own)).is_empty() || self.is_foreign(place) {
+        if !self.users_of(|columns| columns.contains(&old_position)).is_empty() || self.is_foreign(position) {
             let what = "changing the type of a column of a foreign key";
             return Err(self.builder.binder.unsupported(node, what));
         }
-        let name = &self.builder.table.columns[place].name;
+        let name = &self.builder.table.columns[position].name;
         if let Some(user) = self.generated_from(name) {
             let user = &self.builder.table.columns[user];
             if user.hidden {
@@ -167,15 +171,16 @@ impl Alteration<'_> {
             let error = SqlError::new("0A000", message).with_detail(detail);
             return Err(self.builder.binder.error(node, error));
         }
-        self.builder.table.columns[place].ty = ty;
-        self.origins[place] = Origin::Converted(own, set.using_expr().and_then(|own| own.expr()));
+        self.builder.table.columns[position].ty = ty;
+        self.origins[position] =
+            Origin::Converted(old_position, set.using_expr().and_then(|using| using.expr()));
         self.rebuilds = true;
         Ok(())
     }
 
-    fn drop_expression(&mut self, place: usize, drop: &ast::DropExpression) -> Result<(), StatementError> {
+    fn drop_expression(&mut self, position: usize, drop: &ast::DropExpression) -> Result<(), StatementError> {
         let node = drop.syntax();
-        let (table, column) = (self.builder.short_name(), &self.builder.table.columns[place]);
+        let (table, column) = (self.builder.short_name(), &self.builder.table.columns[position]);
         if !column.generated && drop.if_exists().is_none() {
             let message = format!(
                 "column \"{}\" of relation \"{table}\" is not a stored generated column",
@@ -183,22 +188,22 @@ impl Alteration<'_> {
             );
             return self.error(node, "55000", message);
         }
-        let column = &mut self.builder.table.columns[place];
+        let column = &mut self.builder.table.columns[position];
         if std::mem::take(&mut column.generated) {
             column.default = None;
         }
         Ok(())
     }
 
-    /// Returns a generated column whose values follow from a column.
+    /// Returns the position of a generated column that is computed from a column.
     fn generated_from(&self, name: &str) -> Option<usize> {
         let uses = |text: &String| kept_text::mentions(text, name);
         let mut columns = self.builder.table.columns.iter();
-        columns.position(|own| own.generated && own.default.as_ref().is_some_and(uses))
+        columns.position(|column| column.generated && column.default.as_ref().is_some_and(uses))
     }
 
-    fn refuse_generated(&self, place: usize, node: &SyntaxNode) -> Result<(), StatementError> {
-        let column = &self.builder.table.columns[place];
+    fn refuse_generated(&self, position: usize, node: &SyntaxNode) -> Result<(), StatementError> {
+        let column = &self.builder.table.columns[position];
         if !column.generated {
             return Ok(());
         }
@@ -208,28 +213,28 @@ impl Alteration<'_> {
         Err(self.builder.binder.error(node, SqlError::new("42601", message).with_hint(hint)))
     }
 
-    fn is_foreign(&self, place: usize) -> bool {
-        self.builder.table.foreign_keys.iter().any(|key| key.columns.contains(&place))
+    fn is_foreign(&self, position: usize) -> bool {
+        self.builder.table.foreign_keys.iter().any(|key| key.columns.contains(&position))
     }
 
     pub(super) fn rename_column(
         &mut self,
-        place: usize,
+        position: usize,
         new: String,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        if self.builder.table.columns.iter().any(|own| own.name == new) {
+        if self.builder.table.columns.iter().any(|column| column.name == new) {
             let message =
                 format!("column \"{new}\" of relation \"{}\" already exists", self.builder.table.name);
             return self.error(node, "42701", message);
         }
         let table = &mut self.builder.table;
-        let old = std::mem::replace(&mut table.columns[place].name, new.clone());
-        let conditions = table.triggers.iter_mut().filter_map(|own| own.condition.as_mut());
-        let of_indexes = table.indexes.iter_mut().filter_map(|own| own.details.condition.as_mut());
-        let generated = table.columns.iter_mut().filter(|own| own.generated);
+        let old = std::mem::replace(&mut table.columns[position].name, new.clone());
+        let conditions = table.triggers.iter_mut().filter_map(|trigger| trigger.condition.as_mut());
+        let of_indexes = table.indexes.iter_mut().filter_map(|index| index.details.condition.as_mut());
+        let generated = table.columns.iter_mut().filter(|column| column.generated);
         let generated = generated.flat_map(|own| {
-            // The column of a partial index has the name of the column whose values it has.
+            // The hidden column of a partial index has the name of the column whose values it holds.
             let is_part = own.hidden && own.name == quoted(&old);
             if is_part {
                 own.name = quoted(&new);
@@ -241,7 +246,7 @@ impl Alteration<'_> {
         for text in table.checks.iter_mut().map(|(_, text)| text).chain(conditions) {
             *text = kept_text::renamed(text, &old, &new);
         }
-        for column in table.triggers.iter_mut().flat_map(|own| &mut own.columns) {
+        for column in table.triggers.iter_mut().flat_map(|trigger| &mut trigger.columns) {
             if *column == old {
                 column.clone_from(&new);
             }

@@ -1,4 +1,4 @@
-//! The options of a constraint: when it is checked.
+//! The options of a constraint that say when it is checked.
 
 use super::TableBuilder;
 use crate::error::StatementError;
@@ -43,8 +43,8 @@ impl TableBuilder<'_> {
         mut actions: ast::AstChildren<ast::ReferentialAction>,
     ) -> Result<(), StatementError> {
         // RESTRICT is checked at once, unlike NO ACTION, and both are one action here.
-        let restricts = |own: &ast::ReferentialAction| {
-            own.syntax().descendants().any(|part| ast::Restrict::can_cast(part.kind()))
+        let restricts = |action: &ast::ReferentialAction| {
+            action.syntax().descendants().any(|part| ast::Restrict::can_cast(part.kind()))
         };
         if deferral != Deferral::Never
             && let Some(action) = actions.find(restricts)

@@ -28,17 +28,17 @@ impl TableBuilder<'_> {
     /// Makes a column a generated one. Its expression is checked when all columns are known.
     pub(super) fn generate(
         &mut self,
-        place: usize,
+        position: usize,
         stored: &ast::GeneratedStored,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        self.refuse_second_default(place, "generation expression", node)?;
+        self.refuse_second_default(position, "generation expression", node)?;
         if !matches!(stored.generated_kind(), Some(ast::GeneratedKind::Stored(_))) {
             return Err(self.binder.unsupported(node, "a generated column that is not STORED"));
         }
         let expression = self.binder.part(stored.expr(), node)?;
         let text = kept_text::unqualified(&expression, self.short_name(), self.binder.source);
-        let column = &mut self.table.columns[place];
+        let column = &mut self.table.columns[position];
         (column.default, column.generated) = (Some(text), true);
         self.generated.push((column.name.clone(), expression));
         Ok(())
@@ -47,11 +47,11 @@ impl TableBuilder<'_> {
     /// Refuses a DEFAULT or a generation expression beside another one.
     pub(super) fn refuse_second_default(
         &self,
-        place: usize,
+        position: usize,
         what: &str,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        let column = &self.table.columns[place];
+        let column = &self.table.columns[position];
         let first = match (column.generated, column.identity, &column.default) {
             (true, ..) => "generation expression",
             (_, Some(_), _) => "identity",
@@ -74,9 +74,11 @@ impl TableBuilder<'_> {
     pub(super) fn check_generated(&mut self, table: &Arc<Table>) -> Result<(), StatementError> {
         for (name, expression) in std::mem::take(&mut self.generated) {
             let node = expression.syntax();
-            let Some(column) = table.column(&name).map(|place| &table.columns[place]) else { continue };
+            let Some(column) = table.column(&name).map(|position| &table.columns[position]) else { continue };
             let uses = kept_text::columns_in(column.default.as_deref().unwrap_or_default());
-            if let Some(used) = table.visible().iter().find(|own| own.generated && uses.contains(&own.name)) {
+            if let Some(used) =
+                table.visible().iter().find(|column| column.generated && uses.contains(&column.name))
+            {
                 let message =
                     format!("cannot use generated column \"{}\" in column generation expression", used.name);
                 let error = SqlError::new("42P17", message)

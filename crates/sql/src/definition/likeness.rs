@@ -1,4 +1,4 @@
-//! LIKE in CREATE TABLE: the columns of another table, and what else INCLUDING says.
+//! LIKE in CREATE TABLE: copies the columns of another table, and the properties after INCLUDING.
 //! Source: PostgreSQL 15's documentation, "CREATE TABLE"; `parse_utilcmd.c`, `transformTableLikeClause`.
 //! Differs: comments are not copied.
 
@@ -10,9 +10,9 @@ use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
-/// What is copied besides the columns, their types and NOT NULL.
+/// The properties that LIKE copies besides columns, types and NOT NULL.
 #[derive(Clone, Copy, Default)]
-struct Included {
+struct CopiedProperties {
     constraints: bool,
     defaults: bool,
     generated: bool,
@@ -20,27 +20,27 @@ struct Included {
     indexes: bool,
 }
 
-impl Included {
+impl CopiedProperties {
     fn of(like: &ast::LikeClause) -> Self {
-        let mut own = Self::default();
+        let mut copied = Self::default();
         for option in like.like_options() {
             let text = option.syntax().text().to_string().to_lowercase();
             let mut words = text.split_whitespace();
             let is_included = words.next() == Some("including");
-            let what = words.next().unwrap_or_default();
+            let property = words.next().unwrap_or_default();
             for (name, flag) in [
-                ("constraints", &mut own.constraints),
-                ("defaults", &mut own.defaults),
-                ("generated", &mut own.generated),
-                ("identity", &mut own.identity),
-                ("indexes", &mut own.indexes),
+                ("constraints", &mut copied.constraints),
+                ("defaults", &mut copied.defaults),
+                ("generated", &mut copied.generated),
+                ("identity", &mut copied.identity),
+                ("indexes", &mut copied.indexes),
             ] {
-                if what == "all" || what == name {
+                if property == "all" || property == name {
                     *flag = is_included;
                 }
             }
         }
-        own
+        copied
     }
 }
 
@@ -48,9 +48,9 @@ impl TableBuilder<'_> {
     /// Adds the columns of LIKE.
     pub(super) fn like(&mut self, like: &ast::LikeClause) -> Result<(), StatementError> {
         let node = like.syntax();
-        let path = self.binder.part(like.relation_name_ref().and_then(|own| own.path_ref()), node)?;
+        let path = self.binder.part(like.relation_name_ref().and_then(|name| name.path_ref()), node)?;
         let table = self.binder.table(&object_name(&path), path.syntax())?;
-        let included = Included::of(like);
+        let included = CopiedProperties::of(like);
         let first = self.table.visible_count();
         check_width(&self.binder, first + table.visible().len(), node)?;
         for column in table.visible() {
@@ -69,11 +69,11 @@ impl TableBuilder<'_> {
         &mut self,
         column: &Column,
         table: &Table,
-        included: Included,
+        included: CopiedProperties,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let name = &column.name;
-        if self.place(name).is_some() {
+        if self.position(name).is_some() {
             let message = format!("column \"{name}\" specified more than once");
             return Err(self.binder.error(node, SqlError::new("42701", message)));
         }
@@ -84,23 +84,24 @@ impl TableBuilder<'_> {
         };
         let default = column.default.clone().filter(|_| is_kept);
         let generated = column.generated && is_kept;
-        let place = self.table.visible_count();
-        self.table.insert_column(place, Column { default, generated, identity: None, ..column.clone() });
+        let position = self.table.visible_count();
+        self.table.insert_column(position, Column { default, generated, identity: None, ..column.clone() });
         if let (Some(identity), true) = (column.identity, included.identity) {
             let owner = Some((table.name.clone(), name.clone()));
-            let mut sequences = self.binder.schema.catalog().tables().filter_map(|own| own.sequence.as_ref());
-            let sequence = sequences.find(|own| own.owner == owner).cloned();
+            let mut sequences =
+                self.binder.schema.catalog().tables().filter_map(|table| table.sequence.as_ref());
+            let sequence = sequences.find(|sequence| sequence.owner == owner).cloned();
             let sequence = self.binder.part(sequence, node)?;
-            self.count_by(place, sequence, None);
-            self.table.columns[place].identity = Some(identity);
+            self.count_by(position, sequence, None);
+            self.table.columns[position].identity = Some(identity);
         }
         Ok(())
     }
 
-    /// Copies the indexes. They get names as if they had been defined without.
+    /// Copies the indexes, with generated names.
     fn like_indexes(&mut self, table: &Table, first: usize, node: &SyntaxNode) -> Result<(), StatementError> {
-        for (place, index) in table.indexes.iter().enumerate() {
-            if place == 0 && table.hidden_key {
+        for (position, index) in table.indexes.iter().enumerate() {
+            if position == 0 && table.hidden_key {
                 continue;
             }
             let mut new = NewIndex::from(index);
@@ -111,7 +112,7 @@ impl TableBuilder<'_> {
             }
             new.columns.iter_mut().for_each(|column| *column += first);
             new.details.included.iter_mut().for_each(|column| *column += first);
-            match (place, index.is_constraint) {
+            match (position, index.is_constraint) {
                 (0, _) => self.primary = Some((None, new.columns)),
                 (_, true) => self.uniques.push((None, new.columns)),
                 (_, false) => {
@@ -121,7 +122,7 @@ impl TableBuilder<'_> {
                     let base = in_schema_of(&self.table.name, base);
                     let is_taken = |name: &str| {
                         self.binder.schema.relation_exists(name)
-                            || self.copied.iter().any(|own| own.name == name)
+                            || self.copied.iter().any(|index| index.name == name)
                     };
                     new.name = first_free(base, is_taken);
                     self.copied.push(new);

@@ -18,7 +18,8 @@ impl TableBuilder<'_> {
         if let Some(name) = name.as_deref().filter(|name| self.has_key(name)) {
             return Err(self.already_there(name, node));
         }
-        let is_taken = |name: &str| self.has_key(name) || self.has_condition(name) || self.others_have(name);
+        let is_taken =
+            |name: &str| self.has_key(name) || self.has_condition(name) || self.is_in_another_table(name);
         Ok(self.unused(name, node)?.unwrap_or_else(|| first_free(base.into(), is_taken)))
     }
 
@@ -43,26 +44,26 @@ impl TableBuilder<'_> {
     /// Returns whether the table has a key of this name.
     fn has_key(&self, name: &str) -> bool {
         let indexes = self.table.indexes.iter().filter(|index| index.is_constraint);
-        let new = self.primary.iter().chain(&self.uniques).filter_map(|(own, _)| own.as_deref());
-        indexes.map(|index| short(&index.name)).chain(new).any(|own| own == name)
+        let new = self.primary.iter().chain(&self.uniques).filter_map(|(name, _)| name.as_deref());
+        indexes.map(|index| short(&index.name)).chain(new).any(|known| known == name)
     }
 
     /// Returns whether the table has a CHECK or a foreign key of this name.
     fn has_condition(&self, name: &str) -> bool {
         let NewTable { checks, foreign_keys, .. } = &self.table;
         let keys = foreign_keys.iter().chain(self.references.iter().map(|(key, ..)| key));
-        checks.iter().map(|(own, _)| own).chain(keys.map(|key| &key.name)).any(|own| own == name)
+        checks.iter().map(|(known, _)| known).chain(keys.map(|key| &key.name)).any(|known| known == name)
     }
 
     /// Returns whether another table of the same schema has a CHECK or a foreign key of this name.
-    fn others_have(&self, name: &str) -> bool {
+    fn is_in_another_table(&self, name: &str) -> bool {
         let tables = self.binder.schema.catalog().tables().filter(|other| {
             other.name != self.table.name
                 && in_schema_of(&self.table.name, short(&other.name).into()) == other.name
         });
         tables.into_iter().any(|other| {
             let keys = other.foreign_keys.iter().map(|key| &key.name);
-            other.checks.iter().map(|(own, _)| own).chain(keys).any(|own| own == name)
+            other.checks.iter().map(|(known, _)| known).chain(keys).any(|known| known == name)
         })
     }
 
@@ -79,7 +80,10 @@ impl TableBuilder<'_> {
         };
         first_free(in_schema_of(&table.name, base), |name| {
             let is_own = table.indexes.iter().any(|index| index.name == name);
-            is_own || is_elsewhere(name) || self.has_condition(short(name)) || self.others_have(short(name))
+            is_own
+                || is_elsewhere(name)
+                || self.has_condition(short(name))
+                || self.is_in_another_table(short(name))
         })
     }
 }
