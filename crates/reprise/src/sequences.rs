@@ -267,6 +267,14 @@ impl Taking<'_> {
         }
     }
 
+    /// Moves a sequence to a position.
+    pub(crate) fn advance(&self, sequence: TableId, place: SequencePlace) -> Result<(), SqlError> {
+        let (table, own) = self.definition(sequence)?;
+        let mut state = self.state();
+        state.ranges.remove(&sequence);
+        self.write(&mut state, table, own, |_| Ok(place)).map(|_| ())
+    }
+
     /// Returns the remaining numbers of all ranges to their sequences, so that no number is skipped.
     pub(crate) fn give_back(&self) -> Result<(), SqlError> {
         self.give_back_of(|_| true)

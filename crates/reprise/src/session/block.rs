@@ -194,12 +194,13 @@ impl Session {
     /// ```
     pub fn rollback(&mut self) {
         self.forget_constraint_modes();
-        let block = std::mem::take(&mut self.block);
+        let mut block = std::mem::take(&mut self.block);
         if block.begun {
             self.worker.workspace.rollback_if_running();
             self.worker.after_call();
         }
-        if block.staged.is_some() {
+        if let Some(staged) = &mut block.staged {
+            staged.readmit_others();
             self.worker.refresh();
         }
         self.free_private(&block.retired);

@@ -29,7 +29,7 @@ use crate::definitions::{Version, apply};
 use crate::inner::Inner;
 use crate::sequences::{Source, Taking};
 use crate::worker::serialization_failure;
-use catalog::{Index, Table, TableId, now_us};
+use catalog::{Index, SequencePlace, Table, TableId, now_us};
 use numbers::StagedSequences;
 use procedure::{Conflict, Effect, Procedure, Rebuild};
 use sql::Schema;
@@ -113,8 +113,18 @@ impl Staged {
         Self { base, steps, touched, counters, timestamp_us: now_us(), seed, kept: None }
     }
 
-    /// Lets other transactions begin, because this one has failed.
+    /// Lets other transactions begin, because this one has failed. The sequences of the database go on behind
+    /// the numbers that this transaction has given: a client may have seen them.
     pub(super) fn readmit_others(&mut self) {
+        let Some(Kept(inner)) = &self.kept else { return };
+        let taking = Taking { inner, tables: &self.base.tables };
+        for (sequence, (row, _)) in self.counters.rows() {
+            let place = SequencePlace::of_row(row).filter(|_| self.base.tables.by_id(sequence).is_some());
+            if let Some(place) = place {
+                // Only a log that has failed refuses this; then the database gives no further numbers.
+                let _ = taking.advance(sequence, place);
+            }
+        }
         self.kept = None;
     }
 
@@ -319,8 +329,10 @@ impl Session {
         }
         tables.apply(effect, staged.applying(), self.worker.workspace.worker().guard())?;
         if let Effect::Rebuild(rebuild) = effect {
-            // From here on the transaction counts these sequences itself.
-            for sequence in rebuild.sequences() {
+            // From here on the transaction counts these sequences itself, if no other one can. Otherwise the
+            // table has no rows, so the definition has drawn no numbers.
+            let counts = |own: &TableId| staged.kept.is_some() || staged.counters.has(*own);
+            for sequence in rebuild.sequences().into_iter().filter(counts) {
                 staged.counters.read(tables.store(sequence), self.worker.workspace.worker().guard());
                 staged.touched.private.insert(sequence);
             }
@@ -396,6 +408,7 @@ impl Session {
         let Some(mut staged) = self.block.staged.take() else { return };
         self.block.retired.push(self.worker.workspace.tables().clone());
         let Some(mark) = mark else {
+            staged.readmit_others();
             self.worker.enter_version(Arc::clone(&staged.base));
             let shared = Source::new(Arc::clone(&self.worker.inner), staged.base.tables.clone());
             self.worker.machine.count_by(Arc::new(shared));

@@ -18,13 +18,16 @@ impl Session {
     /// Commits the transaction with its definitions. `retired` are its earlier private tables.
     pub(in crate::session) fn commit_staged(
         &mut self,
-        staged: Box<Staged>,
+        mut staged: Box<Staged>,
         mut retired: Vec<Tables>,
     ) -> Result<Commit, Error> {
         let committed = self.try_commit_staged(&staged);
         match committed {
             Ok(commit) => _ = self.answers(commit),
-            Err(_) => self.definitions_failed(),
+            Err(_) => {
+                self.definitions_failed();
+                staged.readmit_others();
+            }
         }
         retired.push(self.worker.workspace.tables().clone());
         self.worker.refresh();
