@@ -7,6 +7,7 @@ use crate::quoted::{quoted, quoted_path};
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::made_name;
+use catalog::ScalarType;
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -132,11 +133,14 @@ impl Schema {
             return Err(binder.error(node, SqlError::new("42601", "too many column names were specified")));
         }
         let given = names.iter().map(Some).chain(std::iter::repeat(None));
-        let columns = compiled
-            .columns
-            .iter()
-            .zip(given)
-            .map(|(column, given)| format!("{} {}", quoted(given.unwrap_or(&column.name)), column.ty));
+        let columns = compiled.columns.iter().zip(given).map(|(column, given)| {
+            // As in PostgreSQL, an expression has no precision that later values would be rounded to.
+            let ty = match (column.origin, column.ty.element()) {
+                (None, ScalarType::Numeric { .. }) => column.ty.with_element(ScalarType::AnyNumeric),
+                _ => column.ty,
+            };
+            format!("{} {ty}", quoted(given.unwrap_or(&column.name)))
+        });
         let columns: Vec<String> = columns.collect();
         let create = format!("CREATE TABLE {name} ({})", columns.join(", "));
         Ok(Filled { create, insert: Some(format!("INSERT INTO {name} {text}")) })

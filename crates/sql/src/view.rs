@@ -25,6 +25,7 @@ impl Schema {
             (create.persistence().is_some(), "a temporary view"),
             (create.recursive_token().is_some(), "a recursive view"),
             (create.with_check_option().is_some(), "WITH CHECK OPTION"),
+            (create.with_params().is_some(), "an option of a view"),
         ] {
             if present {
                 return Err(unsupported(source, node, what));

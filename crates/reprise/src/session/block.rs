@@ -406,7 +406,12 @@ impl Session {
         self.worker.forget_races();
         self.worker.workspace.stop_waiting();
         match self.block.savepoints.last() {
-            Some(NamedSavepoint { savepoint: Some(last), .. }) => self.worker.workspace.roll_back_to(*last),
+            Some(NamedSavepoint { savepoint: Some(last), definitions, .. }) => {
+                let definitions = definitions.clone();
+                self.worker.workspace.roll_back_to(*last);
+                // The writes that remain are to the tables of that moment.
+                self.roll_back_staged(definitions.as_deref());
+            }
             Some(_) => {}
             None => self.give_up(),
         }

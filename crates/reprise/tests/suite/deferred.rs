@@ -139,6 +139,32 @@ impl Model {
     }
 }
 
+/// A transaction that fails behind a savepoint gives its writes and definitions back together.
+#[test]
+fn what_fails_behind_a_savepoint_and_a_definition_is_undone() {
+    for scheme in Scheme::all() {
+        let (folder, database, mut session) = self::database(Content::Command, scheme);
+        run(&mut session, "CREATE TABLE d (id INT PRIMARY KEY, b TEXT)").unwrap();
+        for fails in ["INSERT INTO c VALUES (8, 9)", "SELECT 1 / (SELECT count(*) FROM c)"] {
+            session.begin().unwrap();
+            run(&mut session, "INSERT INTO d VALUES (3)").unwrap();
+            session.set_savepoint("before").unwrap();
+            run(&mut session, "ALTER TABLE d ADD COLUMN z INT").unwrap();
+            run(&mut session, "UPDATE d SET z = 4").unwrap();
+            let failed = run(&mut session, fails).and_then(|()| session.commit().map(|_| ()));
+            assert!(["23503", "22012"].contains(&failed.unwrap_err().sqlstate()), "{scheme}: {fails}");
+            session.rollback();
+            assert_eq!(ids(&mut session, "d"), Vec::<i64>::new(), "{scheme}");
+            // No lock remains.
+            run(&mut database.session().unwrap(), "INSERT INTO d VALUES (3, 'x')").unwrap();
+            run(&mut session, "DELETE FROM d").unwrap();
+        }
+        let digest = database.digest().unwrap();
+        drop((session, database));
+        assert_eq!(recovered_digest_of(Content::Command, folder.path()), digest);
+    }
+}
+
 #[test]
 fn random_transactions_keep_the_keys() {
     for seed in seeds(24) {

@@ -4,6 +4,7 @@
 //! page is open to this machine, as the SQL port is. A web page of another site could ask for it there under
 //! a name of its own that leads to this machine; so the request must name an address, or `localhost`.
 
+use super::keeper::credentials;
 use crate::Server;
 use axum::extract::{Extension, Request, State};
 use axum::http::header::{
@@ -13,6 +14,7 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use sql::Schema;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -34,6 +36,13 @@ fn names_an_address(headers: &HeaderMap) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
+/// Returns whether a user is a role that is no superuser. While the database recovers nothing is known of
+/// roles, and no client does anything that the page could show.
+fn is_restricted(server: &Server, name: &str) -> bool {
+    let is_plain = |schema: &Schema| schema.role(name).is_some_and(|(id, _)| !schema.is_superuser(id));
+    server.database().is_some_and(|database| database.with_definitions(is_plain))
+}
+
 /// Returns the answer to a client that may not see the page.
 async fn refusal(server: &Server, peer: SocketAddr, headers: &HeaderMap) -> Option<Response> {
     let forbidden = |text: &'static str| Some((StatusCode::FORBIDDEN, text).into_response());
@@ -49,7 +58,11 @@ async fn refusal(server: &Server, peer: SocketAddr, headers: &HeaderMap) -> Opti
     }
     let header = headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok());
     if server.page.keeper.admits(users, header).await {
-        return None;
+        let name = header.and_then(credentials).map(|(name, _)| name).unwrap_or_default();
+        return match is_restricted(server, &name) {
+            true => forbidden("the page shows what every client does, so it is for superusers\n"),
+            false => None,
+        };
     }
     let challenge = HeaderValue::from_static("Basic realm=\"Reprise\", charset=\"UTF-8\"");
     let answer = (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, challenge)], "a password is needed\n");

@@ -42,7 +42,7 @@ impl Default for Keeper {
 }
 
 /// Returns the name and the password of a header `Authorization`.
-fn credentials(header: &str) -> Option<(String, String)> {
+pub(super) fn credentials(header: &str) -> Option<(String, String)> {
     let (scheme, encoded) = header.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;

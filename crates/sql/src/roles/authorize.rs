@@ -225,8 +225,18 @@ impl Schema {
             ast::Stmt::AlterFunction(_) | ast::Stmt::AlterProcedure(_) => {
                 owner(paths().next().map(|path| Subject::Routine(last_name(&path))))
             }
-            ast::Stmt::Truncate(_) => {
-                let names = paths().map(|path| Subject::Relation(object_name(&path)));
+            ast::Stmt::Truncate(truncate) => {
+                let mut names: Vec<String> = paths().map(|path| object_name(&path)).collect();
+                let mut next = 0;
+                while let (Some(ast::DropBehavior::Cascade(_)), Some(name)) =
+                    (truncate.drop_behavior(), names.get(next).cloned())
+                {
+                    let users = self.catalog().references_to(&name).map(|(table, _)| table.name.clone());
+                    let new: Vec<String> = users.filter(|own| !names.contains(own)).collect();
+                    names.extend(new);
+                    next += 1;
+                }
+                let names = names.into_iter().map(Subject::Relation);
                 let known = names.filter_map(|own| self.known(own));
                 known.map(|own| Demand::Privilege(own, TRUNCATE)).collect()
             }
