@@ -457,7 +457,9 @@ impl Catalog {
         };
         let renamed = table.indexes.iter().filter(|own| !before.has_index(&own.name)).map(|own| &own.name);
         let mut names = renamed.chain((table.name != old).then_some(&table.name));
-        if let Some(name) = names.find(|name| is_taken(name)) {
+        let of_two = |own: &&Index| table.indexes.iter().filter(|index| index.name == own.name).count() > 1;
+        let twice = table.indexes.iter().find(of_two).map(|own| &own.name);
+        if let Some(name) = twice.or_else(|| names.find(|name| is_taken(name))) {
             return Err(CatalogError::Duplicate { kind: "relation", name: name.clone() });
         }
         for other in self.tables.values_mut() {
