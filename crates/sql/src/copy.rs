@@ -185,7 +185,7 @@ impl CopyOptions {
         while let Some((word, _)) = tokens.next() {
             let mut value = || {
                 while tokens.next_if(|(word, quoted)| !quoted && word == "as").is_some() {}
-                tokens.next().map(|(word, _)| word).unwrap_or_default()
+                tokens.next().unwrap_or_default().0
             };
             match word.as_str() {
                 "(" | ")" | "," | "with" => {}
@@ -194,8 +194,10 @@ impl CopyOptions {
                     "csv" => format = CopyFormat::Csv,
                     "binary" => format = CopyFormat::Binary,
                     other => {
-                        let message = format!("COPY format \"{other}\" not recognized");
-                        return Err(SqlError::new("22023", message));
+                        return Err(SqlError::new(
+                            "22023",
+                            format!("COPY format \"{other}\" not recognized"),
+                        ));
                     }
                 },
                 "csv" => format = CopyFormat::Csv,

@@ -429,15 +429,8 @@ impl Binder<'_> {
                 if array.select_variant().is_none()
                     && let Type::Array(element) = ty =>
             {
-                let item = |item: ast::Expr| {
-                    if matches!(item, ast::Expr::ArrayExpr(_)) {
-                        return Err(self.unsupported(item.syntax(), "an array of arrays"));
-                    }
-                    let bound = self.bind(&item)?;
-                    self.coerce(bound, element.into(), CastContext::Explicit, item.syntax())
-                };
-                let items = array.exprs().map(item).collect::<Result<_, _>>()?;
-                return Ok(Typed::Known(Expression::Array(items), ty));
+                let items = array.exprs().map(|item| self.cast_element(&item, element));
+                return Ok(Typed::Known(Expression::Array(items.collect::<Result<_, _>>()?), ty));
             }
             (Some(ast::Expr::Literal(literal)), _) if ty.scalar().is_some_and(ScalarType::is_float) => {
                 self.double_literal(&literal)?
@@ -465,6 +458,15 @@ impl Binder<'_> {
             },
             ty,
         ))
+    }
+
+    /// Binds an element of an array that is cast as a whole.
+    fn cast_element(&mut self, item: &ast::Expr, element: ScalarType) -> Result<Expression, StatementError> {
+        if matches!(item, ast::Expr::ArrayExpr(_)) {
+            return Err(self.unsupported(item.syntax(), "an array of arrays"));
+        }
+        let bound = self.bind(item)?;
+        self.coerce(bound, element.into(), CastContext::Explicit, item.syntax())
     }
 
     /// Binds a literal that is cast to a double or REAL. Its number may have more digits than a decimal can

@@ -36,8 +36,8 @@ fn names_an_address(headers: &HeaderMap) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
-/// Returns whether a user is a role that is no superuser. While the database recovers nothing is known of
-/// roles, and no client does anything that the page could show.
+/// Returns whether a user is a role without SUPERUSER. During recovery no role is restricted: the roles are
+/// not loaded yet, and no client runs statements that the page could show.
 fn is_restricted(server: &Server, name: &str) -> bool {
     let is_plain = |schema: &Schema| schema.role(name).is_some_and(|(id, _)| !schema.is_superuser(id));
     server.database().is_some_and(|database| database.with_definitions(is_plain))
@@ -60,7 +60,9 @@ async fn refusal(server: &Server, peer: SocketAddr, headers: &HeaderMap) -> Opti
     if server.page.keeper.admits(users, header).await {
         let name = header.and_then(credentials).map(|(name, _)| name).unwrap_or_default();
         return match is_restricted(server, &name) {
-            true => forbidden("the page shows what every client does, so it is for superusers\n"),
+            true => forbidden(
+                "permission denied: the page shows the statements of all clients; log in as a superuser\n",
+            ),
             false => None,
         };
     }
