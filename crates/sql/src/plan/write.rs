@@ -11,7 +11,7 @@ use crate::roles::need::names_of;
 use crate::subscripts::Subscripted;
 use crate::trigger::WrittenRow;
 use crate::types::{object_name, short};
-use catalog::{Identity, ScalarType, Table, TriggerEvent};
+use catalog::{Column, Identity, ScalarType, Table, TriggerEvent};
 use procedure::query::{ConflictUpdate, Delete, Insert, OnConflict, OutputColumn, Plan, Update};
 use procedure::{Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -26,10 +26,17 @@ fn of_generated(error: SqlError, column: &str) -> SqlError {
     error.with_detail(format!("Column \"{column}\" is a generated column."))
 }
 
-/// Returns the error of an UPDATE that gives a generated column a value.
-fn not_updated(column: &str) -> SqlError {
-    let message = format!("column \"{column}\" can only be updated to DEFAULT");
-    of_generated(SqlError::new("428C9", message), column)
+/// Returns the error of an UPDATE that gives a generated column, or an identity that is always generated, a
+/// value; `None` for any other column.
+fn not_updated(column: &Column) -> Option<SqlError> {
+    let Column { name, generated, identity, .. } = column;
+    let error = SqlError::new("428C9", format!("column \"{name}\" can only be updated to DEFAULT"));
+    let detail = format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS.");
+    match identity {
+        _ if *generated => Some(of_generated(error, name)),
+        Some(Identity::Always) => Some(error.with_detail(detail)),
+        _ => None,
+    }
 }
 
 fn is_default(expression: &ast::Expr) -> bool {
@@ -414,10 +421,10 @@ impl Binder<'_> {
                     return Err(self.error(target_node, SqlError::new("42601", message)));
                 }
                 let definition = &table.columns[place];
+                if let (Some(_), Some(error)) = (&value, not_updated(definition)) {
+                    return Err(self.error(target_node, error));
+                }
                 let value = match value {
-                    Some(_) if definition.generated => {
-                        return Err(self.error(target_node, not_updated(&name)));
-                    }
                     value if is_part => {
                         parts.push(place);
                         let old = match before {
