@@ -275,6 +275,13 @@ impl Table {
         self.name.rsplit('.').next().unwrap_or_default()
     }
 
+    /// Returns the name of one of its indexes or constraints without the table's schema.
+    pub fn short_constraint<'n>(&self, name: &'n str) -> &'n str {
+        let schema = self.name.rsplit_once('.').map(|(schema, _)| schema);
+        let bare = schema.and_then(|schema| name.strip_prefix(schema)?.strip_prefix('.'));
+        bare.unwrap_or(name)
+    }
+
     /// Returns the unique index over a set of columns, in any order, by its index in the table.
     pub fn unique_index_of(&self, columns: &[usize]) -> Option<usize> {
         let is_meant = |index: &Index| {

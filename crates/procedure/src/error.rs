@@ -141,7 +141,7 @@ impl SqlError {
             schema: schema.into(),
             table: table.short_name().into(),
             column: column.into(),
-            constraint: constraint.into(),
+            constraint: table.short_constraint(constraint).into(),
         }));
         self
     }

@@ -47,7 +47,8 @@ impl Violated<'_> {
                 let index = &table.indexes[index];
                 let key: Vec<Datum> = index.columns.iter().map(|column| row[*column]).collect();
                 let key = table.key_text(&index.columns, &key, arena);
-                let message = format!("duplicate key value violates unique constraint \"{}\"", index.name);
+                let name = table.short_constraint(&index.name);
+                let message = format!("duplicate key value violates unique constraint \"{name}\"");
                 SqlError::new("23505", message)
                     .with_constraint(table, &index.name)
                     .with_detail(format!("{key} already exists."))

@@ -104,6 +104,19 @@ INSERT INTO c VALUES (1, 3), (1, 3);
 ";
 
 #[test]
+fn errors_name_a_constraint_without_its_schema() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.batch_execute("CREATE SCHEMA zq; CREATE TABLE zq.y (id INT PRIMARY KEY)").unwrap();
+    client.batch_execute("INSERT INTO zq.y VALUES (1)").unwrap();
+    let error = client.batch_execute("INSERT INTO zq.y VALUES (1)").unwrap_err();
+    let error = error.as_db_error().unwrap();
+    assert_eq!((error.schema(), error.table()), (Some("zq"), Some("y")));
+    assert_eq!(error.constraint(), Some("y_pkey"));
+    assert_eq!(error.message(), "duplicate key value violates unique constraint \"y_pkey\"");
+}
+
+#[test]
 fn errors_name_what_they_are_about() {
     let first = "1, a, 2024-02-29 12:00:00+00, t).";
     for compile in [Compile::Never, Compile::AtOnce] {
