@@ -233,6 +233,19 @@ impl Schema {
         Err(source.error_at(at.text_range().start().into(), SqlError::new("2BP01", message)))
     }
 
+    /// Returns tables with those that reference them, directly or through other tables.
+    pub(crate) fn with_referencing(&self, tables: BTreeSet<String>) -> BTreeSet<String> {
+        let (mut all, mut pending) = (tables.clone(), Vec::from_iter(tables));
+        while let Some(table) = pending.pop() {
+            for (referencing, _) in self.catalog.references_to(&table) {
+                if all.insert(referencing.name.clone()) {
+                    pending.push(referencing.name.clone());
+                }
+            }
+        }
+        all
+    }
+
     /// Executes TRUNCATE: a new empty table replaces each table.
     pub(crate) fn truncate(
         &mut self,
@@ -251,24 +264,21 @@ impl Schema {
             Binder::new(self, source).refuse_sequence(table, path.syntax())?;
             names.insert(name);
         }
-        loop {
-            let referencing = names.iter().flat_map(|name| {
-                let users = self.catalog.references_to(name);
-                users.map(move |(table, _)| (name, table.name.clone()))
-            });
-            let Some((name, user)) = referencing.into_iter().find(|(_, user)| !names.contains(user)) else {
-                break;
-            };
-            if !cascades {
-                let error =
-                    SqlError::new("0A000", "cannot truncate a table referenced in a foreign key constraint")
-                        .with_detail(format!("Table \"{user}\" references \"{name}\"."))
-                        .with_hint(format!(
-                            "Truncate table \"{user}\" at the same time, or use TRUNCATE ... CASCADE."
-                        ));
-                return Err(source.error_at(node.text_range().start().into(), error));
-            }
-            names.insert(user);
+        if cascades {
+            names = self.with_referencing(names);
+        }
+        let referencing = names.iter().flat_map(|name| {
+            let users = self.catalog.references_to(name);
+            users.map(move |(table, _)| (name, table.name.clone()))
+        });
+        if let Some((name, user)) = referencing.into_iter().find(|(_, user)| !names.contains(user)) {
+            let error =
+                SqlError::new("0A000", "cannot truncate a table referenced in a foreign key constraint")
+                    .with_detail(format!("Table \"{user}\" references \"{name}\"."))
+                    .with_hint(format!(
+                        "Truncate table \"{user}\" at the same time, or use TRUNCATE ... CASCADE."
+                    ));
+            return Err(source.error_at(node.text_range().start().into(), error));
         }
         if restarts {
             let owned = self.catalog.tables().filter(|table| {

@@ -226,30 +226,16 @@ impl Schema {
                 owner(paths().next().map(|path| Subject::Routine(last_name(&path))))
             }
             ast::Stmt::Truncate(truncate) => {
-                let named = paths().map(|path| object_name(&path)).collect();
-                let tables = self.truncated_tables(truncate, named).into_iter();
-                let known = tables.filter_map(|table| self.known(Subject::Relation(table)));
+                let mut tables = paths().map(|path| object_name(&path)).collect();
+                if matches!(truncate.drop_behavior(), Some(ast::DropBehavior::Cascade(_))) {
+                    tables = self.with_referencing(tables);
+                }
+                let known = tables.into_iter().filter_map(|table| self.known(Subject::Relation(table)));
                 known.map(|own| Demand::Privilege(own, TRUNCATE)).collect()
             }
             ast::Stmt::CommentOn(comment) => self.demands_of_comment(comment),
             drop => self.demands_of_drop(drop),
         }
-    }
-
-    /// Returns the tables that TRUNCATE empties: the named ones, and with CASCADE those that reference them.
-    fn truncated_tables(&self, truncate: &ast::Truncate, named: Vec<String>) -> Vec<String> {
-        let mut tables = named;
-        if !matches!(truncate.drop_behavior(), Some(ast::DropBehavior::Cascade(_))) {
-            return tables;
-        }
-        let mut position = 0;
-        while let Some(table) = tables.get(position) {
-            let referencing = self.catalog().references_to(table).map(|(referencing, _)| &referencing.name);
-            let new: Vec<String> = referencing.filter(|name| !tables.contains(name)).cloned().collect();
-            tables.extend(new);
-            position += 1;
-        }
-        tables
     }
 
     /// Returns what a role needs for a DROP; nothing for any other statement.
