@@ -3,7 +3,7 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
-use procedure::{CastContext, Expression, Parameter, Procedure, SqlError};
+use procedure::{BuiltIn, CastContext, Expression, Parameter, Procedure, SqlError, built_ins_named};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -15,6 +15,9 @@ impl Binder<'_> {
     ) -> Result<Vec<ast::Expr>, StatementError> {
         let mut plain = Vec::new();
         for argument in list.into_iter().flat_map(|list| list.args()) {
+            if argument.variadic_token().is_some() {
+                return Err(self.unsupported(argument.syntax(), "VARIADIC for this function"));
+            }
             match argument.func_arg_expr() {
                 Some(ast::FuncArgExpr::Expr(expression)) => plain.push(expression),
                 Some(ast::FuncArgExpr::NamedArg(named)) => {
@@ -24,6 +27,36 @@ impl Binder<'_> {
             }
         }
         Ok(plain)
+    }
+
+    /// Binds a call of a built-in function whose last argument is `VARIADIC array`; `None` for any other call.
+    pub(crate) fn bind_variadic_call(
+        &mut self,
+        name: &str,
+        list: &ast::ArgList,
+        node: &SyntaxNode,
+    ) -> Result<Option<Typed>, StatementError> {
+        if !list.args().any(|argument| argument.variadic_token().is_some()) {
+            return Ok(None);
+        }
+        let mut arguments: Vec<ast::Expr> = list.args().filter_map(|argument| argument.expr()).collect();
+        let entries = built_ins_named(name);
+        let is_for_variadic =
+            |entry: &&BuiltIn| entry.is_for_variadic && entry.arguments.len() == arguments.len();
+        let by_array: Vec<&BuiltIn> = entries.iter().copied().filter(is_for_variadic).collect();
+        if !by_array.is_empty() || !entries.iter().any(|entry| entry.is_variadic) {
+            let bound = arguments.iter().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
+            let entry = self.chosen(name, &by_array, &bound, node)?;
+            return self.call_values(entry, entry.arguments, bound, node).map(Some);
+        }
+        match arguments.pop() {
+            Some(ast::Expr::ArrayExpr(array)) if array.select_variant().is_none() => {
+                arguments.extend(array.exprs());
+                let bound = self.bind_arguments(name, &arguments)?;
+                self.built_in(name, bound, node)
+            }
+            _ => Err(self.unsupported(node, "VARIADIC with an array that is not written as ARRAY[…]")),
+        }
     }
 
     /// Returns the arguments of a call in the order of the parameters; `None` for an omitted argument.

@@ -72,17 +72,28 @@ impl Binder<'_> {
     ) -> Result<&'e BuiltIn, StatementError> {
         let types: Vec<_> = arguments.iter().map(Typed::known_type).collect();
         match resolve(entries, &types) {
+            Resolved::One(position) if is_undetermined(entries[position], &types) => {
+                Err(self.undetermined(node))
+            }
             Resolved::One(position) => Ok(entries[position]),
             Resolved::None if entries.iter().any(|entry| would_nest(entry, &types)) => {
                 Err(self.unsupported(node, "an array of arrays"))
             }
             Resolved::None => Err(self.no_function(name, arguments, node)),
+            Resolved::Several if entries.iter().all(|entry| is_undetermined(entry, &types)) => {
+                Err(self.undetermined(node))
+            }
             Resolved::Several => {
                 let message = format!("function {} is not unique", signature(name, arguments));
                 let hint = format!("Could not choose a best candidate function. {ADD_CASTS}");
                 Err(self.error(node, SqlError::new("42725", message).with_hint(hint)))
             }
         }
+    }
+
+    fn undetermined(&self, node: &SyntaxNode) -> StatementError {
+        let message = "could not determine polymorphic type because input has type unknown";
+        self.error(node, SqlError::new("42804", message))
     }
 
     /// Returns a CHAR with the blanks at its end, which its stored form does not have.
@@ -372,6 +383,15 @@ impl Binder<'_> {
             other => self.coerce(other, ScalarType::Text.into(), CastContext::Explicit, node),
         }
     }
+}
+
+/// Returns whether no argument says which type the polymorphic types of an entry stand for.
+fn is_undetermined(entry: &BuiltIn, types: &[Option<Type>]) -> bool {
+    let is_polymorphic = |(position, _): &(usize, &Option<Type>)| {
+        matches!(entry.argument(*position), Some(Kind::AnyElement | Kind::AnyArray | Kind::AnyEnum))
+    };
+    let mut polymorphic = types.iter().enumerate().filter(is_polymorphic).map(|(_, ty)| ty).peekable();
+    polymorphic.peek().is_some() && polymorphic.all(Option::is_none)
 }
 
 /// Returns whether an entry would make an array of arrays of these arguments.

@@ -49,6 +49,9 @@ impl Binder<'_> {
             let arguments = self.function_arguments(&function, Some(list), node)?;
             return self.lift_call(&function, arguments, node);
         }
+        if let Some(bound) = self.bind_variadic_call(&name, &list, node)? {
+            return Ok(bound);
+        }
         let arguments = self.plain_arguments(Some(list))?;
         if name == "grouping" {
             return self.bind_grouping_call(&arguments, node);

@@ -11,23 +11,27 @@ use squawk_syntax::SyntaxNode;
 /// Maximum memory for the evaluation of a constant expression, in bytes.
 const LARGEST_FOLDED: usize = 1 << 20;
 
-/// Returns whether a function has a NULL, so that it is NULL whatever its further arguments are. As in
-/// PostgreSQL, they are not evaluated then, unless they are constants.
-fn is_null_by_argument(function: Function, arguments: &[Expression]) -> bool {
+/// Returns whether a function, an operator or a cast has a NULL, so that it is NULL whatever its further
+/// operands are. As in PostgreSQL, they are not evaluated then, unless they are constants.
+fn is_null_by_argument(expression: &Expression) -> bool {
+    let arguments: &[Expression] = match expression {
+        Expression::Function { function, arguments } if !function.is_applied_to_null(arguments.len()) => {
+            arguments
+        }
+        Expression::Arithmetic { operands, .. } | Expression::Compare { operands, .. } => &operands[..],
+        Expression::Cast { operand, .. } => std::slice::from_ref(operand),
+        _ => return false,
+    };
     let is_value = |argument: &Expression| {
         matches!(argument, Expression::Constant(_) | Expression::Bytes(_) | Expression::Decimal(_))
             || !argument.is_constant()
     };
-    !function.is_applied_to_null(arguments.len())
-        && arguments.contains(&Expression::NULL)
-        && arguments.iter().all(is_value)
+    arguments.contains(&Expression::NULL) && arguments.iter().all(is_value)
 }
 
 /// Replaces a constant expression by its value. It stays if its evaluation fails.
 pub(crate) fn fold(expression: Expression) -> Expression {
-    if let Expression::Function { function, arguments } = &expression
-        && is_null_by_argument(*function, arguments)
-    {
+    if is_null_by_argument(&expression) {
         return Expression::NULL;
     }
     if matches!(expression, Expression::Constant(_) | Expression::Bytes(_) | Expression::Decimal(_))

@@ -175,7 +175,7 @@ impl Binder<'_> {
             "oid" => ScalarType::Oid,
             "varchar" => match numbers.first() {
                 Some(limit) => ScalarType::Varchar(self.characters("varchar", *limit, node)?),
-                None => ScalarType::Text,
+                None => ScalarType::Varchar(u32::MAX),
             },
             // A CHAR without a length limit.
             "bpchar" if numbers.is_empty() => ScalarType::Char(u32::MAX),

@@ -54,14 +54,14 @@ impl Accumulator {
             return Ok(());
         };
         let value = argument.evaluate(machine)?;
-        let takes_null = aggregate.function == AggregateFunction::ArrayAgg || aggregate.function.makes_json();
-        if value.is_null() && !takes_null {
-            return Ok(());
-        }
         let second = match &aggregate.second {
             Some(second) => second.evaluate(machine)?,
             None => Datum::Null,
         };
+        let takes_null = aggregate.function == AggregateFunction::ArrayAgg || aggregate.function.makes_json();
+        if value.is_null() && !takes_null {
+            return Ok(());
+        }
         if aggregate.distinct && !self.is_new([value, second], aggregate, machine) {
             return Ok(());
         }

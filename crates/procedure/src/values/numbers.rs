@@ -69,6 +69,11 @@ fn parse(template: &str) -> Result<Template, SqlError> {
                         rest = quoted.get(end + 1..).unwrap_or_default();
                         continue;
                     }
+                    // As in PostgreSQL, `C` stands for nothing.
+                    'C' | 'c' => {
+                        rest = &rest[1..];
+                        continue;
+                    }
                     'V' | 'v' | 'B' | 'b' => {
                         let message = format!("pattern \"{first}\" of to_char is not supported");
                         return Err(SqlError::new("0A000", message));

@@ -77,8 +77,10 @@ impl Schema {
             ("prorows", FLOAT),
             ("proconfig", TEXTS),
         ];
-        let built_in = |(oid, own): (i64, &BuiltIn)| built_in_row((oid, own));
-        let mut rows: Vec<_> = numbered(FIRST_FUNCTION, built_ins()).map(built_in).collect();
+        // What takes its last arguments one by one is shown by the entry that takes them as an array.
+        let has_array = |own: &BuiltIn| own.is_variadic && matches!(own.arguments.last(), Some(Kind::Of(_)));
+        let shown = numbered(FIRST_FUNCTION, built_ins()).filter(|(_, own)| !has_array(own));
+        let mut rows: Vec<_> = shown.map(built_in_row).collect();
         rows.extend(self.procedures().map(|own| self.routine_row(own)));
         SystemRelation::new(&columns, rows)
     }
@@ -223,7 +225,10 @@ fn built_in_row((oid, own): (i64, &BuiltIn)) -> Vec<Cell> {
         Volatility::Stable => "s",
         Volatility::Volatile => "v",
     };
-    let last = own.arguments.last().copied().filter(|_| own.is_variadic);
+    let further = match own.arguments.last().copied() {
+        Some(Kind::Of(Type::Array(element))) if own.is_for_variadic => Some(Kind::Of(element.into())),
+        last => last.filter(|_| own.is_variadic),
+    };
     vec![
         oid.into(),
         own.name.into(),
@@ -239,7 +244,7 @@ fn built_in_row((oid, own): (i64, &BuiltIn)) -> Vec<Cell> {
         "s".into(),
         (own.arguments.len() as i64).into(),
         0.into(),
-        last.map_or(0, kind_oid).into(),
+        further.map_or(0, kind_oid).into(),
         kind_oid(own.result).into(),
         Cell::Ints(own.arguments.iter().map(|kind| kind_oid(*kind)).collect()),
         Cell::Null,

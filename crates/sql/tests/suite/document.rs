@@ -89,7 +89,7 @@ fn kinds(kinds: &[Kind]) -> String {
 /// Returns the lists of functions, operators and casts.
 fn lists() -> String {
     let mut functions: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for own in built_ins() {
+    for own in built_ins().filter(|own| !own.is_for_variadic) {
         let dots = if own.is_variadic { ", …" } else { "" };
         let result = match own.form {
             Form::Rows(_) | Form::Elements(_) => format!("rows of {}", own.result),

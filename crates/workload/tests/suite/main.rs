@@ -4,6 +4,7 @@
 mod answers;
 mod constraints;
 mod every_recovery;
+mod expressions;
 mod postgresql;
 mod queries;
 mod reservations;

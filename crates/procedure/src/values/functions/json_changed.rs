@@ -34,7 +34,8 @@ pub(super) static CHANGED_JSONS: &[BuiltIn] = &[
         let keys: Vec<_> =
             keys.map(|key| String::from_utf8_lossy(arena.datum_bytes(*key)).into_owned()).collect();
         without(call, &keys)
-    }),
+    })
+    .for_variadic(),
     BuiltIn::of("jsonb_delete_path", &[JSONB, TEXTS], JSONB, delete_path),
     BuiltIn::of("jsonb_insert", &[JSONB, TEXTS, JSONB], JSONB, |call| changed(call, Change::InsertBefore)),
     BuiltIn::of("jsonb_insert", &[JSONB, TEXTS, JSONB, BOOL], JSONB, |call| {

@@ -82,9 +82,9 @@ fn each<'t>(
 fn wanted(call: &Call, flags: &str, group: i64) -> Result<Option<(usize, usize)>, Box<SqlError>> {
     let from = start(call, 2)?;
     let number = at_least(call, 3, "n", 1)?;
-    let (Some(from), text) = (from, call.text(0)) else { return Ok(None) };
+    let text = call.text(0);
     with_regex(call.text(1), flags, |regex| {
-        let (mut count, mut found) = (0, None);
+        let (from, mut count, mut found) = (from?, 0, None);
         each(regex, text, from, |captures| {
             count += 1;
             if count == number {
@@ -157,9 +157,9 @@ fn replace(call: Call) -> Evaluated {
     let from = start(&call, 3)?;
     let number = at_least(&call, 4, "n", 0)?;
     let (replacement, text) = (replacement_of(call.text(2)), call.text(0));
-    let Some(from) = from else { return Ok(call.values[0]) };
     let made = with_regex(call.text(1), flags, |regex| {
         let (mut made, mut behind, mut count, mut failed) = (String::new(), 0, 0, None);
+        let Some(from) = from else { return Ok(text.to_owned()) };
         each(regex, text, from, |captures| {
             count += 1;
             if let Some(whole) = captures.get(0)

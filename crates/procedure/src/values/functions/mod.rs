@@ -24,6 +24,7 @@ mod json_made;
 mod json_paired;
 mod kind;
 mod matched;
+mod pattern_syntax;
 mod patterns;
 mod session;
 mod sizes;
@@ -58,6 +59,9 @@ pub struct BuiltIn {
     pub takes_null: bool,
     /// Whether further arguments of the last type may follow.
     pub is_variadic: bool,
+    /// Whether the last argument is an array of what another entry takes one by one: the entry is for calls
+    /// with VARIADIC.
+    pub is_for_variadic: bool,
     /// Whether the value depends on a setting of the session.
     pub is_stable: bool,
 }
@@ -115,7 +119,16 @@ pub enum Volatility {
 
 impl BuiltIn {
     const fn new(name: &'static str, arguments: &'static [Kind], result: Kind, form: Form) -> Self {
-        Self { name, arguments, result, form, takes_null: false, is_variadic: false, is_stable: false }
+        Self {
+            name,
+            arguments,
+            result,
+            form,
+            takes_null: false,
+            is_variadic: false,
+            is_for_variadic: false,
+            is_stable: false,
+        }
     }
 
     /// Makes an entry for a function of its arguments.
@@ -134,6 +147,10 @@ impl BuiltIn {
 
     const fn variadic(self) -> Self {
         Self { is_variadic: true, ..self }
+    }
+
+    const fn for_variadic(self) -> Self {
+        Self { is_for_variadic: true, ..self }
     }
 
     const fn stable(self) -> Self {
@@ -170,7 +187,8 @@ impl BuiltIn {
 
     /// Returns whether the function may have this number of arguments.
     pub fn takes(&self, count: usize) -> bool {
-        count == self.arguments.len() || self.is_variadic && count > self.arguments.len()
+        let least = self.arguments.len();
+        !self.is_for_variadic && (count == least || self.is_variadic && count > least)
     }
 }
 

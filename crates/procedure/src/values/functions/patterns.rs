@@ -3,6 +3,7 @@
 //! Differs: of several matches at one place, the crate `regex` takes that of the first alternative, not the
 //! longest one.
 
+use super::pattern_syntax::as_regex;
 use super::{BuiltIn, Call, Kind};
 use crate::{Evaluated, SqlError};
 use catalog::Datum;
@@ -126,10 +127,8 @@ fn similar(call: Call, escape: Option<char>) -> Evaluated {
     for c in call.text(0).chars() {
         match c {
             c if is_escaped => {
-                if !c.is_alphanumeric() {
-                    made.push('\\');
-                }
-                made.push(c);
+                // An escaped letter may stand for a class, such as `\d`.
+                made.extend(['\\', c]);
                 is_escaped = false;
             }
             c if Some(c) == escape => is_escaped = true,
@@ -205,7 +204,7 @@ pub(super) fn with_regex<T>(
 }
 
 fn compile(pattern: &str, flags: &str) -> Result<Regex, Box<SqlError>> {
-    let mut builder = RegexBuilder::new(pattern);
+    let mut builder = RegexBuilder::new(&as_regex(pattern));
     // In PostgreSQL the point matches a line break, unless `n` says that it does not.
     builder.size_limit(1 << 20).dot_matches_new_line(true);
     for flag in flags.chars() {
@@ -226,6 +225,10 @@ fn compile(pattern: &str, flags: &str) -> Result<Regex, Box<SqlError>> {
     builder.build().map_err(|error| {
         let reason = error.to_string();
         let reason = reason.lines().last().unwrap_or_default().to_owned();
+        if let Some(what) = reason.strip_prefix("error: ").filter(|reason| reason.ends_with("not supported"))
+        {
+            return SqlError::new("0A000", format!("{what} in a regular expression")).into();
+        }
         SqlError::new("2201B", format!("invalid regular expression: {reason}")).into()
     })
 }
@@ -252,10 +255,9 @@ fn count(call: Call) -> Evaluated {
     refuse_global(flags, "regexp_count")?;
     let text = call.text(0);
     let skipped = usize::try_from(start - 1).unwrap_or(usize::MAX);
-    let Some((from, _)) = text.char_indices().chain([(text.len(), ' ')]).nth(skipped) else {
-        return Ok(Datum::Int(0));
-    };
+    let from = text.char_indices().map(|(offset, _)| offset).chain([text.len()]).nth(skipped);
     let found = |regex: &Regex| {
+        let Some(from) = from else { return 0 };
         let all = std::iter::successors(regex.find_at(text, from), |last| {
             let next = if last.is_empty() { behind(text, last.end()) } else { Some(last.end()) };
             regex.find_at(text, next?)

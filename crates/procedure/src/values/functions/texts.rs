@@ -177,7 +177,10 @@ fn overlay(call: Call) -> Evaluated {
     if from <= 0 {
         return Err(SqlError::new("22011", "negative substring length not allowed").into());
     }
-    let behind = from.checked_add(count).ok_or_else(|| SqlError::new("22003", "integer out of range"))?;
+    let behind = from + count;
+    if i32::try_from(behind).is_err() {
+        return Err(SqlError::new("22003", "integer out of range").into());
+    }
     call.ask(2 * text.len() + by.len())?;
     let made = text[..offset_of(text, from - 1)].to_owned() + by + &text[offset_of(text, behind - 1)..];
     call.made(made)

@@ -104,8 +104,11 @@ fn part(mut call: Call, ty: ScalarType) -> Evaluated {
 }
 
 fn truncated(call: &Call, ty: ScalarType) -> Evaluated {
-    let (field, us) = (field(call, ty)?, call.int(1));
-    Ok(Datum::Int(if is_finite_timestamp(us) { truncate(field, us)? } else { us }))
+    let us = call.int(1);
+    if !is_finite_timestamp(us) {
+        return Ok(Datum::Int(us));
+    }
+    Ok(Datum::Int(truncate(field(call, ty)?, us)?))
 }
 
 fn is_finite(call: Call) -> Evaluated {
@@ -114,7 +117,7 @@ fn is_finite(call: Call) -> Evaluated {
 
 fn to_text(call: Call) -> Evaluated {
     let us = call.int(0);
-    if !is_finite_timestamp(us) {
+    if !is_finite_timestamp(us) || call.text(1).is_empty() {
         return Ok(Datum::Null);
     }
     let text = template::to_text(us, call.text(1))?;

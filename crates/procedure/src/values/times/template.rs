@@ -277,7 +277,7 @@ pub(crate) fn from_text(whole: &str, template: &str) -> Result<Moment, SqlError>
         hour = hour % 12 + if is_afternoon { 12 } else { 0 };
     }
     let range = || SqlError::new("22008", format!("date/time field value out of range: \"{whole}\""));
-    let year = year.unwrap_or(1);
+    let year = year.unwrap_or(0);
     // As in PostgreSQL, the year 0 is 1 BC here.
     let year = if (0..10_000_000).contains(&year) { year } else { return Err(range()) };
     let last = if (1..=12).contains(&month) { Day::in_month(year, month) } else { 0 };
