@@ -21,7 +21,7 @@ pub struct Span {
 /// Its layout is fixed, because compiled code reads and writes datums: a tag of four bytes, and the value
 /// from byte 8 on. Tags are numbered in the order of the kinds, from 0.
 #[repr(C, u32)]
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Datum {
     /// SQL NULL.
     Null,
@@ -38,6 +38,22 @@ pub enum Datum {
     Array(Span),
 }
 
+/// Two data are equal if they are the same in all their bits: a NaN equals itself, and zeros of both signs
+/// differ. What lies in an arena is not compared.
+impl PartialEq for Datum {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        match (*self, *other) {
+            (Self::Null, Self::Null) => true,
+            (Self::Int(own), Self::Int(other)) => own == other,
+            (Self::Double(own), Self::Double(other)) => own.to_bits() == other.to_bits(),
+            (Self::Bytes(own), Self::Bytes(other)) | (Self::Array(own), Self::Array(other)) => own == other,
+            (Self::Wide(own), Self::Wide(other)) => own == other,
+            _ => false,
+        }
+    }
+}
+
 impl Datum {
     /// Returns whether the value has no part in an arena.
     #[inline]
@@ -52,12 +68,12 @@ impl Datum {
 
     /// Returns whether this is SQL NULL.
     pub fn is_null(self) -> bool {
-        self == Self::Null
+        matches!(self, Self::Null)
     }
 
     /// Returns whether this is true; NULL is not.
     pub fn is_true(self) -> bool {
-        self == Self::Int(1)
+        matches!(self, Self::Int(1))
     }
 }
 

@@ -29,7 +29,8 @@ impl Binder<'_> {
         Ok(plain)
     }
 
-    /// Binds a call of a built-in function whose last argument is `VARIADIC array`; `None` for any other call.
+    /// Binds a call of a built-in function whose last argument is `VARIADIC array`; `None` for any other
+    /// call.
     pub(crate) fn bind_variadic_call(
         &mut self,
         name: &str,

@@ -148,8 +148,15 @@ impl Binder<'_> {
         };
         // The conversion of a register in place of a single element applies to all elements.
         let one = Expression::Register(Register(u32::MAX));
+        // A comparison with NULL would be NULL, so the value is another register meanwhile.
+        let stand_in = |ty| Typed::Known(Expression::Register(Register(u32::MAX - 1)), ty);
+        let (value, is_null) = match value {
+            Typed::Null => (stand_in(element.into()), true),
+            Typed::Known(value, ty) if value == Expression::NULL => (stand_in(ty), true),
+            value => (value, false),
+        };
         let compared = self.operator(symbol, vec![value, Typed::Known(one.clone(), element.into())], node)?;
-        let (test, [value, converted]) = match compared {
+        let (test, [mut value, converted]) = match compared {
             Typed::Known(Expression::Compare { operator, class, operands }, _) => {
                 (ElementTest::Compare { operator, class }, *operands)
             }
@@ -175,6 +182,9 @@ impl Binder<'_> {
             }
             _ => return Err(self.unsupported(node, "ANY of elements of another type")),
         };
+        if is_null {
+            value = Expression::NULL;
+        }
         let quantifier = Quantifier { test, is_all };
         Ok(boolean(Expression::Quantified { quantifier, operands: Box::new([value, array]) }))
     }

@@ -55,15 +55,6 @@ struct ReadValue {
 /// A row that is written is read among the last of this many reads.
 const RECENT: usize = 16;
 
-/// Returns whether a row's value is the one that was read: not only equal, as zeros of both signs are.
-#[inline]
-fn is_same(now: Datum, read: Datum) -> bool {
-    match (now, read) {
-        (Datum::Double(now), Datum::Double(read)) => now.to_bits() == read.to_bits(),
-        _ => now == read,
-    }
-}
-
 impl ReadSet {
     pub(crate) fn clear(&mut self) {
         self.rows.clear();
@@ -148,9 +139,9 @@ impl ReadSet {
         let Stays::Values(first, count) = read.stays else { return false };
         let (row, mut arena) = (record.row(), Arena::default());
         let values = &self.values[first as usize..][..count as usize];
-        values.iter().all(|own| {
-            own.is_added_to && sums_may_move || is_same(row.column(own.slot, &mut arena), own.value)
-        })
+        values
+            .iter()
+            .all(|own| own.is_added_to && sums_may_move || row.column(own.slot, &mut arena) == own.value)
     }
 
     /// Says that what was added to values of a record has been read, so that the values must stay.

@@ -23,7 +23,6 @@ fn fire<D: Transaction>(calls: &Plan, machine: &mut Machine, data: &mut D) -> Re
 fn is_same(old: Datum, new: Datum, arena: &Arena) -> bool {
     match (old, new) {
         (Datum::Bytes(old), Datum::Bytes(new)) => arena.bytes(old) == arena.bytes(new),
-        (Datum::Double(old), Datum::Double(new)) => old.to_bits() == new.to_bits(),
         (Datum::Wide(_), Datum::Wide(_)) => {
             let digits = |value| arena.decimal(value, 0).map(|own| (own.mantissa, own.scale));
             digits(old) == digits(new)

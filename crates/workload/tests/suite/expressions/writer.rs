@@ -109,6 +109,7 @@ const LEFT_OUT: &[&str] = &[
     "overlaps",
     "digest",
     "cbrt",
+    "degrees",
     "enum_first",
     "enum_last",
     "enum_range",
@@ -414,77 +415,113 @@ impl<'c> Writer<'c> {
 
     pub(super) fn statement(&mut self) -> String {
         let depth = 1 + self.number(3) as u32;
-        let (first, second) = (self.kind(), self.kind());
         match self.number(20) {
-            0..5 => {
-                let value = self.value(first.name, depth);
+            0..9 => self.values(depth),
+            9 | 10 => self.groups(depth),
+            11..16 => self.combined(depth),
+            _ => self.write(depth),
+        }
+    }
+
+    /// Returns a query of one table with expressions among its outputs and conditions.
+    fn values(&mut self, depth: u32) -> String {
+        let kind = self.kind();
+        match self.number(4) {
+            0 => {
+                let condition = self.value("boolean", depth);
+                format!("SELECT id, {} FROM t WHERE {condition}", self.value(kind.name, 1))
+            }
+            1 => {
+                self.has_row = false;
+                let value = self.value(kind.name, depth);
+                format!("SELECT {value}, pg_typeof({value})")
+            }
+            _ => {
+                let value = self.value(kind.name, depth);
                 format!("SELECT id, {value}, pg_typeof({value}) FROM t")
             }
-            5 | 6 => {
-                let condition = self.value("boolean", depth);
-                format!("SELECT id, {} FROM t WHERE {condition}", self.value(second.name, 1))
-            }
-            7 => format!("SELECT g, {}, {} FROM t GROUP BY g", self.aggregate(1), self.aggregate(1)),
-            8 => {
+        }
+    }
+
+    fn groups(&mut self, depth: u32) -> String {
+        match self.number(4) {
+            0 => {
                 let kind = self.ordered();
                 let value = self.value(kind.name, depth);
                 format!("SELECT {value}, count(*) FROM t GROUP BY 1 ORDER BY 1")
             }
-            9 => {
-                let condition = self.value("boolean", depth);
-                let join = self.of(&["JOIN", "LEFT JOIN"]);
-                format!("SELECT t.id, u.k, u.n FROM t {join} u ON u.t_id = t.id AND {condition}")
+            1 => {
+                let (partition, filter) = (self.of(&["g", "b", "s", "d"]), self.value("boolean", 1));
+                let frame = self.of(&["", " ROWS 2 PRECEDING", " GROUPS CURRENT ROW"]);
+                let window = format!("PARTITION BY {partition} ORDER BY t.id{frame}");
+                format!("SELECT id, {} OVER ({window}) FROM t WHERE {filter}", self.plain_aggregate())
             }
-            10 => {
-                let value = self.value(first.name, depth);
-                let condition = self.value("boolean", 1);
-                format!("UPDATE t SET {0} = {value} WHERE {condition} RETURNING id, {0}", first.column)
-            }
-            11 => {
+            2 => {
                 let kind = self.ordered();
-                let (left, right) = (self.value(kind.name, depth), self.value(kind.name, depth));
+                let value = self.value(kind.name, depth);
+                let condition = self.value("boolean", 1);
+                let end = "ORDER BY v DESC NULLS LAST LIMIT 4";
+                format!("SELECT DISTINCT {value} AS v FROM t WHERE {condition} {end}")
+            }
+            _ => format!("SELECT g, {}, {} FROM t GROUP BY g", self.aggregate(1), self.aggregate(1)),
+        }
+    }
+
+    /// Returns a query with a join, a set operation or a subquery.
+    fn combined(&mut self, depth: u32) -> String {
+        let condition = self.value("boolean", 1);
+        match self.number(4) {
+            0 => {
+                let (join, on) = (self.of(&["JOIN", "LEFT JOIN"]), self.value("boolean", depth));
+                format!("SELECT t.id, u.k, u.n FROM t {join} u ON u.t_id = t.id AND {on}")
+            }
+            1 => {
+                let ty = self.of(&["integer", "numeric", "double precision", "text", "date", "integer[]"]);
+                let (left, right) = (self.value(ty, depth), self.value(ty, depth));
                 let set = self.of(&["UNION", "UNION ALL", "INTERSECT", "EXCEPT", "EXCEPT ALL"]);
                 format!(
                     "SELECT {left}, pg_typeof({left}) FROM t {set} SELECT {right}, pg_typeof({right}) FROM t"
                 )
             }
-            12 => {
+            2 => {
                 let kind = self.ordered();
                 let (value, other) = (self.value(kind.name, 1), self.value(kind.name, 1));
-                let condition = self.value("boolean", 1);
                 let operator = self.of(&["IN", "NOT IN", "= ANY", "<> ALL", "> ALL", "<= ANY"]);
+                let query = format!("SELECT {other} FROM t WHERE {condition}").replace("t.", "o.");
+                let query = query.replace("FROM t ", "FROM t o ");
+                format!("SELECT id FROM t WHERE {value} {operator} ({query})")
+            }
+            _ => {
+                let kind = self.kind();
+                let value = self.value(kind.name, depth);
+                let aggregate = self.of(&["count(*)", "sum(u.n)", "max(u.s)", "array_agg(u.d ORDER BY u.k)"]);
                 format!(
-                    "SELECT id FROM t WHERE {value} {operator} (SELECT {} FROM t o WHERE {})",
-                    other.replace("t.", "o."),
-                    condition.replace("t.", "o.")
+                    "WITH q AS (SELECT id, {value} AS v FROM t WHERE {condition})
+                     SELECT q.*, x.a FROM q JOIN t ON t.id = q.id
+                     LEFT JOIN LATERAL (SELECT {aggregate} AS a FROM u WHERE u.t_id = q.id) x ON true"
                 )
             }
-            13 => {
-                let (partition, filter) = (self.of(&["g", "b", "s", "d"]), self.value("boolean", 1));
-                let frame = self.of(&["", " ROWS 2 PRECEDING", " GROUPS CURRENT ROW"]);
-                let call = self.plain_aggregate();
-                format!(
-                    "SELECT id, {call} OVER (PARTITION BY {partition} ORDER BY t.id{frame}) FROM t WHERE {filter}"
-                )
-            }
-            14 => {
-                let kind = self.ordered();
+        }
+    }
+
+    fn write(&mut self, depth: u32) -> String {
+        let kind = self.kind();
+        match self.number(4) {
+            0 => {
                 let value = self.value(kind.name, depth);
                 let condition = self.value("boolean", 1);
-                format!(
-                    "SELECT DISTINCT {value} AS v FROM t WHERE {condition} ORDER BY v DESC NULLS LAST LIMIT 4"
-                )
+                format!("UPDATE t SET {0} = {value} WHERE {condition} RETURNING id, {0}", kind.column)
             }
-            15 => {
-                let value = self.value(first.name, 1);
+            1 => {
+                let value = self.value(kind.name, 1);
                 let condition = self.value("boolean", depth);
                 format!(
                     "UPDATE t SET {0} = {value} FROM u WHERE u.t_id = t.id AND u.k < 7 AND {condition}
                      RETURNING t.id, t.{0}, u.k",
-                    first.column
+                    kind.column
                 )
             }
-            16 => {
+            2 => {
                 let condition = self.value("boolean", depth);
                 let way = self.of(&[
                     "DELETE FROM t WHERE",
@@ -493,7 +530,7 @@ impl<'c> Writer<'c> {
                 ]);
                 format!("{way} {condition} RETURNING t.id")
             }
-            17 => {
+            _ => {
                 let (s, d) = (self.value("text", depth), self.value("date", 1));
                 let action = self.of(&[
                     "DO NOTHING",
@@ -504,20 +541,6 @@ impl<'c> Writer<'c> {
                     "INSERT INTO u (k, t_id, s, d) SELECT t.id, t.id, {s}, {d} FROM t ORDER BY t.id
                      ON CONFLICT {action} RETURNING *"
                 )
-            }
-            18 => {
-                let value = self.value(first.name, depth);
-                let (condition, aggregate) = (self.value("boolean", 1), self.aggregate(1));
-                format!(
-                    "WITH q AS (SELECT id, {value} AS v FROM t WHERE {condition})
-                     SELECT q.*, x.a FROM q JOIN t ON t.id = q.id
-                     LEFT JOIN LATERAL (SELECT {aggregate} AS a FROM u WHERE u.t_id = q.id) x ON true"
-                )
-            }
-            _ => {
-                self.has_row = false;
-                let value = self.value(first.name, depth);
-                format!("SELECT {value}, pg_typeof({value})")
             }
         }
     }
