@@ -47,7 +47,7 @@ impl ScalarType {
             Self::SmallInt | Self::Integer | Self::BigInt | Self::Oid => Family::Exact,
             Self::Numeric { .. } if self.is_machine_numeric() => Family::Exact,
             Self::Numeric { .. } | Self::AnyNumeric | Self::Real | Self::Double => return None,
-            Self::Json | Self::Jsonb | Self::Enum(_) | Self::Interval => return None,
+            Self::Json | Self::Jsonb | Self::Record | Self::Enum(_) | Self::Interval => return None,
             Self::Boolean => Family::Boolean,
             Self::Char(_) | Self::Varchar(_) | Self::Text => Family::Text,
             Self::Timestamp | Self::Timestamptz | Self::ShortTimestamp { .. } => Family::Timestamp,

@@ -59,6 +59,8 @@ pub enum ScalarType {
     Interval,
     /// Microseconds since midnight, no zone.
     Time,
+    /// A row of any columns, as the text that PostgreSQL shows. No column of a table has this type.
+    Record,
     /// The number of an object of the system catalogs, 0 to 2^32 - 1.
     Oid,
     /// IEEE 754 single, held as the double of the same value.
@@ -249,6 +251,7 @@ impl fmt::Display for ScalarType {
             Self::Uuid => f.write_str("uuid"),
             Self::Json => f.write_str("json"),
             Self::Jsonb => f.write_str("jsonb"),
+            Self::Record => f.write_str("record"),
             Self::Enum(own) => f.write_str(own.definition().short_name()),
             Self::Interval => f.write_str("interval"),
             Self::Time => f.write_str("time without time zone"),

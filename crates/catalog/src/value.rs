@@ -380,6 +380,7 @@ pub fn text_datum(text: &str, ty: ScalarType, arena: &mut Arena) -> Result<Datum
             Ok(arena.push_bytes(text.as_bytes()))
         }
         ScalarType::Jsonb => Ok(arena.push_bytes(Json::read(text)?.text().as_bytes())),
+        ScalarType::Record => Ok(arena.push_bytes(text.as_bytes())),
         ScalarType::Uuid => uuid_of(text).map(|uuid| arena.push_bytes(&uuid)).ok_or_else(syntax),
         ScalarType::SmallInt | ScalarType::Integer | ScalarType::BigInt | ScalarType::Oid => {
             let (least, most) = integer_bounds(ty);

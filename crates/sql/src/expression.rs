@@ -106,7 +106,7 @@ impl Binder<'_> {
                 self.bind(&self.part(inner, node)?)
             }
             ast::Expr::SliceExpr(slice) => self.bind_slice(slice),
-            ast::Expr::TupleExpr(_) => Err(self.unsupported(node, "this kind of expression")),
+            ast::Expr::TupleExpr(_) => self.bind_row_value(expression),
         }
     }
 
@@ -267,6 +267,9 @@ impl Binder<'_> {
             if let Some(rows) = self.bind_row_comparison(operator, &left, &right, node)? {
                 return Ok(rows);
             }
+            if let Some(rows) = self.bind_whole_rows(operator, &left, &right, node)? {
+                return Ok(rows);
+            }
             let [left, right] = self.bind_compared(&left, &right)?;
             return self.comparison(operator, left, right, node);
         }
@@ -299,8 +302,8 @@ impl Binder<'_> {
             }
             BinOp::IsDistinctFrom(_) | BinOp::IsNotDistinctFrom(_) => {
                 let equal = matches!(operator, BinOp::IsNotDistinctFrom(_));
-                if let (Some(left), Some(right)) = (self.record_of(&left), self.record_of(&right)) {
-                    return self.distinct_records(left, right, equal, node);
+                if let (Some(left), Some(right)) = (self.row_fields(&left)?, self.row_fields(&right)?) {
+                    return self.distinct_rows(left, right, equal, node);
                 }
                 let (left, right) = (self.bind(&left)?, self.bind(&right)?);
                 self.distinct(left, right, equal, node)

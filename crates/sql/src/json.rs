@@ -3,9 +3,9 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
+use crate::whole_rows::RowFields;
 use catalog::{Datum, ScalarType, Type};
 use procedure::{CastContext, Expression, Function, Kind, SqlError, built_ins_named};
-use squawk_syntax::SyntaxKind;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -33,36 +33,13 @@ impl Binder<'_> {
         arguments.iter().map(bind).collect()
     }
 
-    /// Returns a whole row as JSON, if an expression is the name of a relation or of a record.
-    pub(crate) fn whole_row(&mut self, expression: &ast::Expr) -> Result<Option<Typed>, StatementError> {
-        let ast::Expr::NameRef(name) = expression else { return Ok(None) };
-        let (node, text) = (expression.syntax(), name.text());
-        let is_absent = |frame: &crate::binder::TriggerFrame| frame.absent.contains(&text.as_str());
-        if self.trigger.as_ref().is_some_and(is_absent) {
-            return Ok(Some(Typed::Known(Expression::NULL, ScalarType::Json.into())));
+    /// Returns a whole row as JSON, if an expression is one.
+    fn whole_row(&mut self, expression: &ast::Expr) -> Result<Option<Typed>, StatementError> {
+        match self.row_fields(expression)? {
+            Some(RowFields::Absent) => Ok(Some(Typed::Known(Expression::NULL, ScalarType::Json.into()))),
+            Some(RowFields::Present(fields)) => self.row_as_json(fields, expression.syntax()).map(Some),
+            None => Ok(None),
         }
-        if let Some(record) = self.record_of(expression) {
-            let value = |variable: crate::binder::Variable| {
-                Typed::Known(Expression::Register(variable.register), variable.ty)
-            };
-            let members = record.into_iter().map(|(name, variable)| (name, value(variable)));
-            return self.row_as_json(members.collect(), node).map(Some);
-        }
-        let is_column = self.find_column(None, &text, node)?.is_some();
-        if is_column || !self.names_relation(&text) {
-            return Ok(None);
-        }
-        let select = node.ancestors().find_map(ast::Select::cast);
-        let from = select.and_then(|clause| clause.from_clause());
-        let tokens = from.iter().flat_map(|from| from.syntax().descendants_with_tokens());
-        let is_outer =
-            |kind| matches!(kind, SyntaxKind::LEFT_KW | SyntaxKind::RIGHT_KW | SyntaxKind::FULL_KW);
-        if tokens.into_iter().any(|token| is_outer(token.kind())) {
-            return Err(self.unsupported(node, "a whole row of an outer join"));
-        }
-        let columns = self.star(Some(&text), node)?;
-        let members = columns.into_iter().map(|(name, value, _)| (name, value)).collect();
-        self.row_as_json(members, node).map(Some)
     }
 
     fn row_as_json(&self, members: Vec<(String, Typed)>, node: &SyntaxNode) -> Result<Typed, StatementError> {
@@ -175,6 +152,9 @@ impl Binder<'_> {
         let has_forms = matches!(ty, Type::Array(ScalarType::Jsonb | ScalarType::Interval));
         if has_forms && purpose == "equality" {
             return Err(self.unsupported(node, &format!("DISTINCT of values of type {ty}")));
+        }
+        if ty.element() == ScalarType::Record {
+            return Err(self.unsupported(node, &format!("an {purpose} of whole rows")));
         }
         if ty.element() != ScalarType::Json {
             return Ok(());

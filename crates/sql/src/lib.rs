@@ -83,6 +83,7 @@ mod trigger;
 mod types;
 mod unbound;
 mod view;
+mod whole_rows;
 mod windows;
 mod words;
 

@@ -4,6 +4,7 @@ use crate::binder::{Binder, Body, Name, Typed};
 use crate::error::StatementError;
 use crate::expression::calls_expandarray;
 use crate::operators::boolean;
+use crate::whole_rows::RowFields;
 use catalog::ScalarType;
 use procedure::{CastContext, Expression, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -43,16 +44,17 @@ impl Binder<'_> {
             }
             (None, Some(Name::Constant(value, ty))) => Ok(Typed::Known(value.clone(), *ty)),
             (None, Some(Name::Cursor(_))) => Err(self.unsupported(node, "a cursor as a value")),
-            (None, Some(Name::Record(_) | Name::Row(_))) => {
-                Err(self.unsupported(node, "a record as a value"))
-            }
+            (None, Some(Name::Record(None))) => Err(self.unassigned(&text, node)),
+            (None, Some(Name::Record(_) | Name::Row(_))) => self.bind_row_value(&expression(name)),
             (None, None) if text == "found" && matches!(self.body, Some(Body::Plpgsql(_))) => {
                 let register = self.found();
                 Ok(boolean(Expression::Register(register)))
             }
-            (None, None) => self
-                .session_value(&node.text().to_string().to_lowercase())
-                .ok_or_else(|| self.undefined(&text, node)),
+            (None, None) => match self.session_value(&node.text().to_string().to_lowercase()) {
+                Some(value) => Ok(value),
+                None if self.names_relation(&text) => self.bind_row_value(&expression(name)),
+                None => Err(self.undefined(&text, node)),
+            },
         }
     }
 
@@ -90,28 +92,36 @@ impl Binder<'_> {
         {
             return self.column_by_path(&schema.text(), &table.text(), &name.text(), node);
         }
+        if field.star_token().is_some() {
+            return self.bind_row_value(&ast::Expr::FieldExpr(field.clone()));
+        }
         let (Some(ast::Expr::NameRef(base)), Some(name)) = (field.base(), field.field()) else {
             return Err(self.unsupported(node, "this kind of reference"));
         };
-        let (base, name) = (base.text(), name.text());
-        if self.names_relation(&base) {
-            return match self.find_column(Some(&base), &name, node)? {
+        self.field_of(&base.text(), &name.text(), node)
+    }
+
+    fn unassigned(&self, record: &str, node: &SyntaxNode) -> StatementError {
+        self.error(node, SqlError::new("55000", format!("record \"{record}\" is not assigned yet")))
+    }
+
+    /// Binds a column of a relation, or a field of a record or row.
+    fn field_of(&mut self, base: &str, name: &str, node: &SyntaxNode) -> Result<Typed, StatementError> {
+        if self.names_relation(base) {
+            return match self.find_column(Some(base), name, node)? {
                 Some(column) => Ok(column),
                 None => Err(self.undefined(&format!("{base}.{name}"), node)),
             };
         }
-        let variable = match self.name(&base) {
+        let variable = match self.name(base) {
             Some(Name::Record(Some(fields)) | Name::Row(fields)) => {
                 fields.iter().find(|(field, _)| *field == name).map(|(_, variable)| *variable)
             }
-            Some(Name::Record(None)) => {
-                let message = format!("record \"{base}\" is not assigned yet");
-                return Err(self.error(node, SqlError::new("55000", message)));
-            }
-            _ => self.labelled_variable(&base, &name),
+            Some(Name::Record(None)) => return Err(self.unassigned(base, node)),
+            _ => self.labelled_variable(base, name),
         };
-        let is_scope = self.scopes.iter().any(|(label, _)| label.as_deref() == Some(&base));
-        if variable.is_none() && self.name(&base).is_none() && !is_scope {
+        let is_scope = self.scopes.iter().any(|(label, _)| label.as_deref() == Some(base));
+        if variable.is_none() && self.name(base).is_none() && !is_scope {
             let message = format!("missing FROM-clause entry for table \"{base}\"");
             return Err(self.error(node, SqlError::new("42P01", message)));
         }
@@ -121,8 +131,8 @@ impl Binder<'_> {
         }
     }
 
-    /// Binds `(…).x`: a field of the result of `_pg_expandarray`, in the list of its call or in an outer
-    /// query.
+    /// Binds `(…).x`: a field of a whole row, or of the result of `_pg_expandarray`, in the list of its call
+    /// or in an outer query.
     fn bind_part(&mut self, base: &ast::ParenExpr, name: &str) -> Result<Option<Typed>, StatementError> {
         match base.expr() {
             Some(ast::Expr::CallExpr(call)) if calls_expandarray(&call) => {
@@ -138,7 +148,22 @@ impl Binder<'_> {
                 }
                 _ => Ok(None),
             },
+            Some(ast::Expr::NameRef(row)) => {
+                let (row, node) = (row.text(), base.syntax());
+                match self.find_column(None, &row, node)? {
+                    Some(_) => Ok(None),
+                    None => self.field_of(&row, name, node).map(Some),
+                }
+            }
+            Some(row @ ast::Expr::TupleExpr(_)) => {
+                let fields = self.row_fields(&row)?.map(RowFields::present).unwrap_or_default();
+                Ok(fields.into_iter().find(|(own, _)| own == name).map(|(_, value)| value))
+            }
             _ => Ok(None),
         }
     }
+}
+
+fn expression(name: &ast::NameRef) -> ast::Expr {
+    ast::Expr::NameRef(name.clone())
 }

@@ -151,29 +151,6 @@ impl Binder<'_> {
         }
     }
 
-    /// Declares a variable with the columns of a table.
-    pub(crate) fn declare_row(
-        &mut self,
-        name: String,
-        row: &ast::PlpgsqlPercentRowtype,
-        out: &mut Vec<Statement>,
-    ) -> Result<(), StatementError> {
-        let node = row.syntax();
-        if row.array_bounds().next().is_some() || row.array_token().is_some() {
-            return Err(self.unsupported(node, "an array of rows"));
-        }
-        let path = self.part(row.path_ref(), node)?;
-        let table = self.table(&crate::types::object_name(&path), node)?;
-        let columns: Columns =
-            table.visible().iter().map(|column| (column.name.clone(), column.ty)).collect();
-        let fields = self.new_fields(&columns);
-        for (_, field) in &fields {
-            out.push(Statement::Assign { target: field.register, value: Expression::NULL });
-        }
-        self.declare(name, Name::Row(fields));
-        Ok(())
-    }
-
     /// Gives a record columns. If it has these columns already, it keeps its variables, because earlier
     /// statements of a loop read them.
     pub(crate) fn record_with(&mut self, name: &str, columns: &[(String, Type)]) -> Vec<(Register, Type)> {
@@ -190,7 +167,7 @@ impl Binder<'_> {
         targets
     }
 
-    fn new_fields(&mut self, columns: &[(String, Type)]) -> Vec<(String, Variable)> {
+    pub(crate) fn new_fields(&mut self, columns: &[(String, Type)]) -> Vec<(String, Variable)> {
         let field = |(name, ty): &(String, Type)| {
             let register = self.new_register(*ty);
             (name.clone(), Variable { register, ty: *ty, constant: false })

@@ -76,6 +76,11 @@ impl Binder<'_> {
             Resolved::None if matches!(symbol, "@?" | "@@") => {
                 return Err(self.unsupported(node, "a JSON path"));
             }
+            Resolved::None
+                if types.iter().all(|ty| ty.is_none_or(|ty| ty.element() == ScalarType::Record)) =>
+            {
+                return Err(self.unsupported(node, "a comparison of whole rows in this place"));
+            }
             Resolved::None => {
                 ("42883", "does not exist", "No operator matches the given name and argument types.")
             }

@@ -14,8 +14,15 @@ use squawk_syntax::ast::{self, AstNode};
 
 impl Binder<'_> {
     pub(crate) fn is_null(&mut self, operand: &ast::Expr, negated: bool) -> Result<Typed, StatementError> {
+        if let Some(fields) = self.row_fields(operand)? {
+            return self.row_is_null(fields, negated, operand.syntax());
+        }
         let bound = self.bind(operand)?;
-        let (expression, _) = self.settle(bound, None, operand.syntax())?;
+        let (expression, ty) = self.settle(bound, None, operand.syntax())?;
+        if ty == ScalarType::Record.into() {
+            // Whether a row is NULL depends on its fields, which its text does not have.
+            return Err(self.unsupported(operand.syntax(), "IS NULL of a row that a subquery returns"));
+        }
         let is_null = Expression::IsNull(Box::new(expression));
         Ok(boolean(if negated { Expression::Not(Box::new(is_null)) } else { is_null }))
     }
@@ -63,28 +70,6 @@ impl Binder<'_> {
         let text = expression.syntax().text().to_string();
         let name = text.trim().trim_end_matches(".*").to_lowercase();
         self.fields(&name).map(<[_]>::to_vec)
-    }
-
-    /// Binds IS [NOT] DISTINCT FROM of two records.
-    pub(crate) fn distinct_records(
-        &mut self,
-        left: Vec<(String, Variable)>,
-        right: Vec<(String, Variable)>,
-        equal: bool,
-        node: &SyntaxNode,
-    ) -> Result<Typed, StatementError> {
-        if left.len() != right.len() {
-            let error = SqlError::new("42601", "unequal number of entries in row expressions");
-            return Err(self.error(node, error));
-        }
-        let mut any = Vec::new();
-        let value = |variable: Variable| Typed::Known(Expression::Register(variable.register), variable.ty);
-        for ((_, left), (_, right)) in left.into_iter().zip(right) {
-            let (class, operands) = self.comparable(value(left), value(right), node)?;
-            any.push(Expression::Distinct { class, operands });
-        }
-        let any = Expression::any(any);
-        Ok(boolean(if equal { Expression::Not(Box::new(any)) } else { any }))
     }
 
     /// Binds an operator whose right operand is ANY or ALL; `None` if it is not.

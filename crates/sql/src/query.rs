@@ -305,7 +305,11 @@ impl Binder<'_> {
                     continue;
                 }
                 Some(ast::Expr::FieldExpr(field)) if field.star_token().is_some() => {
-                    let Some(ast::Expr::NameRef(base)) = field.base() else {
+                    let base = match field.base() {
+                        Some(ast::Expr::ParenExpr(paren)) => paren.expr(),
+                        base => base,
+                    };
+                    let Some(ast::Expr::NameRef(base)) = base else {
                         return Err(self.unsupported(target.syntax(), "this kind of reference"));
                     };
                     items.append(&mut self.star(Some(&base.text()), target.syntax())?);

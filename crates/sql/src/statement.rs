@@ -208,8 +208,18 @@ impl Binder<'_> {
                 self.declare_refcursor(name, out);
                 return Ok(());
             }
-            ast::PlpgsqlDeclType::FuncType(ty) => self.bind_function_type(&ty)?,
-            ast::PlpgsqlDeclType::PlpgsqlPercentRowtype(row) => return self.declare_row(name, &row, out),
+            ast::PlpgsqlDeclType::FuncType(ty) => match self.table_of_type(&ty) {
+                Some(table) => {
+                    self.declare_row(name.clone(), &table, out);
+                    return self.initial_row(&name, variable.init(), node, out);
+                }
+                None => self.bind_function_type(&ty)?,
+            },
+            ast::PlpgsqlDeclType::PlpgsqlPercentRowtype(row) => {
+                let table = self.table_of_row(&row)?;
+                self.declare_row(name.clone(), &table, out);
+                return self.initial_row(&name, variable.init(), node, out);
+            }
         };
         let value = match variable.init() {
             Some(init) => {
@@ -319,36 +329,6 @@ impl Binder<'_> {
                 let value = self.bind_subscripted(subscripted, [slice].into_iter(), Some(value), node)?;
                 out.push(Statement::Assign { target: variable.register, value });
             }
-        }
-        Ok(())
-    }
-
-    /// Binds the assignment of a record, or of NULL, to a record.
-    fn assign_record(
-        &self,
-        name: &str,
-        value: &ast::Expr,
-        out: &mut Vec<Statement>,
-    ) -> Result<(), StatementError> {
-        let targets = self.fields(name).unwrap_or_default();
-        let node = value.syntax();
-        if let ast::Expr::Literal(literal) = value
-            && matches!(literal.kind(), Some(ast::LitKind::Null(_)))
-        {
-            let null = |(_, variable): &(String, Variable)| Statement::Assign {
-                target: variable.register,
-                value: Expression::NULL,
-            };
-            out.extend(targets.iter().map(null));
-            return Ok(());
-        }
-        let Some(values) = self.record_of(value).filter(|values| values.len() == targets.len()) else {
-            return Err(self.unsupported(node, "this value of a record"));
-        };
-        for ((_, target), (_, source)) in targets.iter().zip(values) {
-            let value = Typed::Known(Expression::Register(source.register), source.ty);
-            let value = self.coerce(value, target.ty, CastContext::Variable, node)?;
-            out.push(Statement::Assign { target: target.register, value });
         }
         Ok(())
     }

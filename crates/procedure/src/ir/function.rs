@@ -58,6 +58,8 @@ pub enum Function {
     TotalOfInterval,
     /// A row as JSON: alternating keys and values, which are JSON.
     RowJson,
+    /// A row as text: its values, as the output of their types shows them.
+    RowText,
     /// A cast of the elements of an array.
     CastElements(Cast),
     /// A text as an array of elements of a type.
@@ -95,6 +97,31 @@ fn row_json(members: &[Datum], machine: &mut Machine) -> Evaluated {
     Ok(machine.frame.arena.push_bytes(out.as_bytes()))
 }
 
+/// Returns a row as text, with the quotes that PostgreSQL would write. NULL is left out.
+/// Source: PostgreSQL 15, `record_out`.
+fn row_text(values: &[Datum], machine: &mut Machine) -> Evaluated {
+    let arena = &machine.frame.arena;
+    let is_special = |c: char| matches!(c, '(' | ')' | ',' | '"' | '\\' | ' ' | '\t'..='\r');
+    let mut out = String::from("(");
+    for (position, value) in values.iter().enumerate() {
+        out.push_str(if position > 0 { "," } else { "" });
+        if value.is_null() {
+            continue;
+        }
+        let text = String::from_utf8_lossy(arena.datum_bytes(*value));
+        if text.is_empty() || text.contains(is_special) {
+            out.push('"');
+            out.push_str(&text.replace('\\', "\\\\").replace('"', "\"\""));
+            out.push('"');
+        } else {
+            out.push_str(&text);
+        }
+    }
+    out.push(')');
+    machine.ask_text(out.len())?;
+    Ok(machine.frame.arena.push_bytes(out.as_bytes()))
+}
+
 impl Function {
     /// Returns whether the value depends on the call, and not on the arguments alone.
     pub fn depends_on_call(self) -> bool {
@@ -126,6 +153,7 @@ impl Function {
                 Self::Greatest(_)
                     | Self::Least(_)
                     | Self::RowJson
+                    | Self::RowText
                     | Self::WithElement
                     | Self::WithSlice { .. }
                     | Self::Live(LiveFunction::SetConfig | LiveFunction::Notify)
@@ -185,6 +213,7 @@ impl Function {
                 Ok(machine.frame.arena.push_decimal(Decimal { mantissa: total, scale: 0 }))
             }
             (Self::RowJson, members) => row_json(members, machine),
+            (Self::RowText, values) => row_text(values, machine),
             (Self::CastElements(cast), [Datum::Array(span)]) => {
                 let arena = &mut machine.frame.arena;
                 let elements = arena.elements(*span).to_vec();

@@ -10,7 +10,7 @@ use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{
     Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete, PortalSuspended,
 };
-use reprise::{Column, Datum, Error, Parameters, SqlError, Statement, Type};
+use reprise::{Column, Datum, Error, Parameters, ScalarType, SqlError, Statement, Type};
 use sql::Kind;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -141,6 +141,7 @@ impl Client {
         };
         let codes = message.result_column_format_codes.iter();
         let formats = codes.map(|code| Format::of(*code)).collect::<Result<Vec<_>, _>>()?;
+        refuse_binary_rows(&hold(&statement), &formats)?;
         let portal = Portal {
             statement,
             parameters,
@@ -312,5 +313,20 @@ impl Client {
         self.close_portals();
         self.ready();
         Ok(())
+    }
+}
+
+/// Refuses whole rows in binary format: their values are texts, which do not have the types of the fields.
+fn refuse_binary_rows(named: &NamedStatement, formats: &[Format]) -> Result<(), SqlError> {
+    let columns = named.prepared.as_ref().map(Statement::columns).unwrap_or_default();
+    let is_binary_row = |(index, column): (usize, &Column)| {
+        column.ty.element() == ScalarType::Record && format_at(formats, index) == Format::Binary
+    };
+    match columns.iter().enumerate().any(is_binary_row) {
+        false => Ok(()),
+        true => {
+            let error = SqlError::new("0A000", "a whole row in binary format is not supported");
+            Err(error.with_hint("Select its columns, or cast it to text."))
+        }
     }
 }

@@ -85,7 +85,9 @@ fn scalar_of(message: &mut Message<'_>, ty: ScalarType, arena: &mut Arena) -> Re
         }
         ScalarType::Time => Datum::Int(checked_time(message.long()?)?),
         ScalarType::Date => Datum::Int(checked_date(message.int()?.into())?.into()),
-        ScalarType::Json | ScalarType::Enum(_) => text_datum(utf8_of(message.remaining())?, ty, arena)?,
+        ScalarType::Json | ScalarType::Record | ScalarType::Enum(_) => {
+            text_datum(utf8_of(message.remaining())?, ty, arena)?
+        }
         ScalarType::Jsonb => match message.array()? {
             [JSONB_VERSION] => text_datum(utf8_of(message.remaining())?, ty, arena)?,
             [version] => {

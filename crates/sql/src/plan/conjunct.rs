@@ -123,6 +123,7 @@ impl Binder<'_> {
                 && let (Some(left), Some(right)) = (binary.lhs(), binary.rhs())
                 && !is_any(&right)
                 && (row_of(&left).is_none() || row_of(&right).is_some())
+                && !self.names_row(&left)?
             {
                 if let (Some(left), Some(right)) = (row_of(&left), row_of(&right)) {
                     self.bind_row_conjuncts(operator, &left, &right, part.syntax(), conjuncts)?;

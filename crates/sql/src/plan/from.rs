@@ -232,6 +232,9 @@ impl Binder<'_> {
             return self.add_call(procedure, arguments, applied, references, item);
         }
         let arguments = self.plain_arguments(call.arg_list())?;
+        if let Some(populated) = self.add_populated(&name, &arguments, item)? {
+            return Ok(populated);
+        }
         let arguments = self.without_results(&name, arguments);
         let bind = |binder: &mut Self| arguments.iter().map(|own| binder.bind(own)).collect();
         let ((bound, applied), references) = self.referring(|binder| binder.applying(bind))?;

@@ -1,5 +1,6 @@
-//! The rows of JSON objects in FROM, with the columns that the statement defines:
-//! `json_to_recordset(…) AS r (a INT, b TEXT)`.
+//! The rows of JSON objects in FROM, with the columns that the statement defines, as in
+//! `json_to_recordset(…) AS r (a INT, b TEXT)`, or with those of a table, as in
+//! `json_populate_recordset(NULL::t, …)`.
 //! Source: PostgreSQL 15, `jsonfuncs.c`, `populate_record`.
 
 use super::applied::{Applied, apply_ahead, compute};
@@ -29,25 +30,68 @@ impl Binder<'_> {
         item: &ast::FunctionFromItem,
         list: &ast::ColumnDefList,
     ) -> Result<usize, StatementError> {
+        if !returns_record(call.name) {
+            let message = "a column definition list is only allowed for functions returning \"record\"";
+            return Err(self.error(list.syntax(), SqlError::new("42601", message)));
+        }
+        let mut columns = Vec::new();
+        for column in list.column_defs() {
+            let node = column.syntax();
+            let name = ast::normalize_name_node(self.part(column.name(), node)?.syntax());
+            columns.push((name, self.bind_type(&self.part(column.ty(), node)?)?, node.clone()));
+        }
+        self.add_objects(call, item, columns)
+    }
+
+    /// Binds `json_populate_record(NULL::table, …)` and its relatives; `None` for any other call.
+    pub(super) fn add_populated(
+        &mut self,
+        name: &str,
+        arguments: &[ast::Expr],
+        item: &ast::FunctionFromItem,
+    ) -> Result<Option<usize>, StatementError> {
+        let of_record = match name {
+            "json_populate_record" => "json_to_record",
+            "json_populate_recordset" => "json_to_recordset",
+            "jsonb_populate_record" => "jsonb_to_record",
+            "jsonb_populate_recordset" => "jsonb_to_recordset",
+            _ => return Ok(None),
+        };
+        let node = item.syntax();
+        let Some((table, objects)) = arguments.split_first().and_then(|(base, objects)| {
+            let ast::Expr::CastExpr(cast) = base else { return None };
+            let is_null = |own: ast::Expr| own.syntax().text().to_string().eq_ignore_ascii_case("null");
+            cast.expr().filter(|own| is_null(own.clone()))?;
+            Some((self.table_named_by(&cast.ty()?)?, objects))
+        }) else {
+            return Err(self.unsupported(node, &format!("{name} of a row other than NULL::table")));
+        };
+        let bind = |binder: &mut Self| objects.iter().map(|own| binder.bind(own)).collect();
+        let ((arguments, applied), references) = self.referring(|binder| binder.applying(bind))?;
+        let columns = table.visible().iter().map(|own| (own.name.clone(), own.ty, node.clone())).collect();
+        let call = RecordCall { name: of_record, arguments, applied, references };
+        self.add_objects(call, item, columns).map(Some)
+    }
+
+    fn add_objects(
+        &mut self,
+        call: RecordCall<'_>,
+        item: &ast::FunctionFromItem,
+        defined: Vec<(String, Type, SyntaxNode)>,
+    ) -> Result<usize, StatementError> {
         let node = item.syntax();
         let RecordCall { name, arguments, applied, references } = call;
         let SetFunction { function, arguments, .. } = self.set_function(name, arguments, node)?;
-        let (TableFunction::Json(rows), true) = (function, returns_record(name)) else {
-            let message = "a column definition list is only allowed for functions returning \"record\"";
-            return Err(self.error(list.syntax(), SqlError::new("42601", message)));
-        };
+        let TableFunction::Json(rows) = function else { unreachable!("{name} returns JSON objects") };
         if item.with_ordinality().is_some() {
             return Err(self.unsupported(node, "WITH ORDINALITY of this function"));
         }
         let object = self.new_register(rows.argument());
         let (mut columns, mut registers, mut values) = (Vec::new(), Vec::new(), Vec::new());
-        for column in list.column_defs() {
-            let own = column.syntax();
-            let column_name = ast::normalize_name_node(self.part(column.name(), own)?.syntax());
-            let ty = self.bind_type(&self.part(column.ty(), own)?)?;
+        for (column_name, ty, own) in defined {
             let register = self.new_register(ty);
             let object = Typed::Known(Expression::Register(object), rows.argument().into());
-            values.push((register, self.member(object, &column_name, ty, own)?));
+            values.push((register, self.member(object, &column_name, ty, &own)?));
             registers.push(register);
             columns.push((column_name, ty));
         }

@@ -22,6 +22,7 @@ pub fn type_oids(scalar: ScalarType) -> (u32, u32) {
         ScalarType::Uuid => (2950, 2951),
         ScalarType::Json => (114, 199),
         ScalarType::Jsonb => (3802, 3807),
+        ScalarType::Record => (2249, 2287),
         ScalarType::Interval => (1186, 1187),
         ScalarType::Time => (1083, 1183),
         ScalarType::Oid => (26, 1028),

@@ -75,7 +75,8 @@ fn examples_are_accepted_or_refused_as_the_document_says() {
             Err(error) if error.error.sqlstate == "0A000" && error.line > 0 => "no".to_owned(),
             Err(error) => error.to_string(),
         };
-        if answer != supported {
+        let expected = if supported == "differs" { "yes" } else { supported };
+        if answer != expected {
             wrong.push(format!("{example}: \"{supported}\", but {answer}"));
         }
     }

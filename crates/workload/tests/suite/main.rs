@@ -3,6 +3,7 @@
 
 mod answers;
 mod constraints;
+mod document;
 mod every_recovery;
 mod expressions;
 mod postgresql;
