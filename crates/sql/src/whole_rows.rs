@@ -1,7 +1,7 @@
 //! Whole rows as values: the name of a relation or of a record, or `ROW(…)`.
 //!
-//! A whole row has the type RECORD: its value is the text that PostgreSQL shows. Where the fields matter, as in
-//! comparisons, IS NULL and JSON, the binder takes the fields themselves.
+//! A whole row has the type RECORD: its value is the text that PostgreSQL shows. Where the fields matter, as
+//! in comparisons, IS NULL and JSON, the binder takes the fields themselves.
 
 use crate::binder::{Binder, Name, TriggerFrame, Typed, Variable};
 use crate::error::StatementError;

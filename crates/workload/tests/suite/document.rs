@@ -1,4 +1,5 @@
-//! The examples of `docs/sql.md`: each is valid in PostgreSQL, and those that differ have another answer there.
+//! The examples of `docs/sql.md`: each is valid in PostgreSQL, and those that differ have another answer
+//! there.
 //!
 //! Skipped, with a message, where no PostgreSQL is installed.
 
