@@ -67,7 +67,7 @@ pub use values::statistics::Statistic;
 /// the release's number.
 ///
 /// Raise it with every change after which a call, replayed from its record on the same rows, could write
-/// other values. Such are changes of
+/// other values. Examples are changes of
 /// - a function, a cast, an operator, rounding or a collation;
 /// - the order in which rows are visited;
 /// - the rows that a check admits;

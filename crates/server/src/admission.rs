@@ -59,7 +59,7 @@ pub(crate) struct Stranger {
 }
 
 /// A counted connection of an authenticated client; its drop ends the count.
-pub(crate) struct Admitted(Arc<Admission>);
+pub(crate) struct CountedClient(Arc<Admission>);
 
 impl Admission {
     pub(crate) fn new(max_connections: usize, descriptors: usize) -> Arc<Self> {
@@ -98,24 +98,24 @@ impl Stranger {
     ///
     /// # Errors
     /// The limit of authenticated clients, if it is reached.
-    pub(crate) fn admit(&self) -> Result<Admitted, usize> {
+    pub(crate) fn admit(&self) -> Result<CountedClient, usize> {
         let mut state = hold(&self.admission.state);
         if state.clients >= self.admission.limits.clients {
             return Err(self.admission.limits.clients);
         }
         state.clients += 1;
-        state.strangers.retain(|own| !Arc::ptr_eq(own, &self.must_go));
-        Ok(Admitted(Arc::clone(&self.admission)))
+        state.strangers.retain(|stranger| !Arc::ptr_eq(stranger, &self.must_go));
+        Ok(CountedClient(Arc::clone(&self.admission)))
     }
 }
 
 impl Drop for Stranger {
     fn drop(&mut self) {
-        hold(&self.admission.state).strangers.retain(|own| !Arc::ptr_eq(own, &self.must_go));
+        hold(&self.admission.state).strangers.retain(|stranger| !Arc::ptr_eq(stranger, &self.must_go));
     }
 }
 
-impl Drop for Admitted {
+impl Drop for CountedClient {
     fn drop(&mut self) {
         hold(&self.0.state).clients -= 1;
     }

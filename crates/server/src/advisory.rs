@@ -1,11 +1,11 @@
 //! The advisory locks of all connections.
 //!
-//! A connection holds a lock as often as it has taken it, for itself or for its transaction. A connection
-//! that has to wait looks again whenever a lock is released.
+//! A connection may take a lock several times, and releases it as often. A lock belongs to the connection or
+//! to its transaction. A connection that waits tries again after each release of any lock.
 //! Invariants: 1. a lock that one connection holds exclusively is held by no other one. 2. connections that
 //! wait for each other's advisory locks form no cycle: the wait that would close one is refused.
 //! Held by: `crates/server/tests/suite/advisory.rs`.
-//! Not here: circles of waits that go through a row or key as well, which only a timeout ends.
+//! Not here: cycles of waits that go through a row or key as well, which only a timeout ends.
 
 use crate::hold;
 use reprise::SqlError;
@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// A connection.
+/// The process number of the connection that holds or awaits a lock.
 pub(crate) type Owner = i32;
 
-/// The key of a lock: one number, or two. The two kinds do not meet.
+/// The key of a lock: one number, or two. Keys of the two kinds are never equal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Key {
     One(i64),
@@ -41,8 +41,8 @@ struct Holds {
 
 impl Holds {
     fn any(&self, is_shared: bool) -> bool {
-        let place = usize::from(is_shared);
-        self.by_connection[place] + self.by_transaction[place] > 0
+        let index = usize::from(is_shared);
+        self.by_connection[index] + self.by_transaction[index] > 0
     }
 
     fn is_empty(&self) -> bool {
@@ -53,12 +53,12 @@ impl Holds {
 #[derive(Default)]
 struct State {
     locks: HashMap<Key, HashMap<Owner, Holds>>,
-    /// What each waiting connection waits for.
+    /// The lock that each waiting connection requests.
     waits: HashMap<Owner, (Key, Mode)>,
 }
 
 impl State {
-    /// Returns the connections that keep another one from a lock.
+    /// Returns the connections whose holds conflict with a request.
     fn rivals(&self, owner: Owner, key: Key, mode: Mode) -> impl Iterator<Item = Owner> {
         let holders = self.locks.get(&key).into_iter().flatten();
         let rivals = holders.filter(move |(other, holds)| {
@@ -83,7 +83,7 @@ impl State {
         false
     }
 
-    /// Changes the holds of a connection, and forgets what is empty.
+    /// Changes the holds of a connection, and removes empty entries.
     fn release(&mut self, owner: Owner, mut change: impl FnMut(&mut Holds)) {
         self.locks.retain(|_, holders| {
             if let Some(holds) = holders.get_mut(&owner) {
@@ -104,8 +104,8 @@ pub(crate) struct AdvisoryLocks {
     released: Notify,
 }
 
-/// A lock that a connection holds or waits for.
-pub(crate) struct Shown {
+/// A lock that a connection holds or waits for, as `pg_locks` shows it.
+pub(crate) struct LockEntry {
     pub(crate) key: Key,
     pub(crate) owner: Owner,
     pub(crate) is_shared: bool,
@@ -124,20 +124,20 @@ impl Key {
 
 impl AdvisoryLocks {
     /// Returns the locks that connections hold and wait for.
-    pub(crate) fn shown(&self) -> Vec<Shown> {
+    pub(crate) fn shown(&self) -> Vec<LockEntry> {
         let state = hold(&self.state);
         let mut all = Vec::new();
         for (key, holders) in &state.locks {
             for (owner, holds) in holders {
                 for is_shared in [false, true] {
                     if holds.any(is_shared) {
-                        all.push(Shown { key: *key, owner: *owner, is_shared, is_granted: true });
+                        all.push(LockEntry { key: *key, owner: *owner, is_shared, is_granted: true });
                     }
                 }
             }
         }
         for (owner, (key, mode)) in &state.waits {
-            all.push(Shown { key: *key, owner: *owner, is_shared: mode.is_shared, is_granted: false });
+            all.push(LockEntry { key: *key, owner: *owner, is_shared: mode.is_shared, is_granted: false });
         }
         all
     }
@@ -149,14 +149,14 @@ impl AdvisoryLocks {
 }
 
 /// The advisory locks of a connection; dropped, it releases them.
-pub(crate) struct OwnLocks {
+pub(crate) struct ConnectionLocks {
     all: Arc<AdvisoryLocks>,
     owner: Owner,
-    /// Whether it may hold a lock: most connections never do.
+    /// Whether the connection has ever taken a lock, so that the release of none costs nothing.
     has_any: bool,
 }
 
-impl OwnLocks {
+impl ConnectionLocks {
     pub(crate) fn new(all: Arc<AdvisoryLocks>, owner: i32) -> Self {
         Self { all, owner, has_any: false }
     }
@@ -227,7 +227,7 @@ impl OwnLocks {
     }
 }
 
-impl Drop for OwnLocks {
+impl Drop for ConnectionLocks {
     fn drop(&mut self) {
         self.release_where(|holds| *holds = Holds::default());
     }

@@ -18,21 +18,21 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 /// Time between two rounds of the thread.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Freed memory returns to the system when the allocated bytes have fallen by more than this.
-const MUCH: usize = 16 << 20;
+const RETURN_THRESHOLD: usize = 16 << 20;
 
-/// A value of `Attended::due`: no statement runs.
+/// A value of `ConnectionControl::due`: no statement runs.
 const IDLE: u64 = 0;
-/// A value of `Attended::due`: a statement runs that the thread has not seen yet.
+/// A value of `ConnectionControl::due`: a statement runs that the thread has not seen yet.
 const BEGUN: u64 = 1;
 
-/// The part of a connection that other threads use to cancel its statements.
-pub(crate) struct Attended {
+/// The part of a connection by which other threads watch it, cancel its statements, and end it.
+pub(crate) struct ConnectionControl {
     /// Ends the statement that runs.
     pub(crate) cancel: Cancel,
-    /// What `pg_stat_activity` shows.
+    /// The row of `pg_stat_activity`.
     pub(crate) presence: Presence,
     /// Whether another connection ends this one.
     is_ended: AtomicBool,
@@ -77,9 +77,9 @@ impl Cancel {
 }
 
 /// Marks a statement as running until it is dropped.
-pub(crate) struct Running(Arc<Attended>);
+pub(crate) struct RunningStatement(Arc<ConnectionControl>);
 
-impl Attended {
+impl ConnectionControl {
     pub(crate) fn new(socket: Option<OwnedFd>, presence: Presence) -> Self {
         let (due, interval) = (AtomicU64::new(IDLE), AtomicU64::new(0));
         let (cancel, is_ended) = (Cancel::default(), AtomicBool::new(false));
@@ -89,7 +89,7 @@ impl Attended {
     /// Ends the connection: after its statement, it finds the end of its input.
     pub(crate) fn end(&self) {
         self.is_ended.store(true, Ordering::SeqCst);
-        self.hang_up();
+        self.shut_down_input();
     }
 
     /// Returns whether another connection ends this one.
@@ -98,17 +98,17 @@ impl Attended {
     }
 
     /// Shuts the socket down for reading: the connection finds the end of its input.
-    pub(crate) fn hang_up(&self) {
+    pub(crate) fn shut_down_input(&self) {
         // On failure the connection has ended already.
         let _ = self.socket.as_ref().map(|socket| shutdown(socket, Shutdown::Read));
     }
 
     /// Begins a statement during which the socket is polled at this interval; `None` polls never.
-    pub(crate) fn run(self: &Arc<Self>, interval: Option<Duration>) -> Option<Running> {
+    pub(crate) fn run(self: &Arc<Self>, interval: Option<Duration>) -> Option<RunningStatement> {
         let interval = interval?.as_millis() as u64;
         self.interval.store(interval, Ordering::Relaxed);
         self.due.store(BEGUN, Ordering::Relaxed);
-        Some(Running(Arc::clone(self)))
+        Some(RunningStatement(Arc::clone(self)))
     }
 
     /// Polls the socket if it is due, and cancels the statement if the client has disconnected.
@@ -133,7 +133,7 @@ impl Attended {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningStatement {
     fn drop(&mut self) {
         self.0.due.store(IDLE, Ordering::Relaxed);
     }
@@ -152,21 +152,21 @@ pub(crate) fn begin(server: &Arc<Server>) {
     let server = Arc::downgrade(server);
     let runtime = Handle::current();
     let look = move || {
-        let (mut most, mut freed) = (0, 0);
+        let (mut peak, mut freed) = (0, 0);
         while let Some(server) = Weak::upgrade(&server) {
             server.connections.all().iter().for_each(|attended| attended.look());
-            server.pool.get().inspect(|pool| pool.tidy());
+            server.pool.get().inspect(|pool| pool.collect_garbage());
             drop(server);
             let allocated = memory::process_bytes();
-            most = allocated.max(most);
-            if most - allocated > MUCH {
-                most = allocated;
+            peak = allocated.max(peak);
+            if peak - allocated > RETURN_THRESHOLD {
+                peak = allocated;
                 memory::give_back();
             }
             if std::mem::replace(&mut freed, memory::times_freed()) != memory::times_freed() {
                 wake_all(&runtime);
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
     };
     // Without the thread, a disconnect is noticed only when an answer cannot be sent.

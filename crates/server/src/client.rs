@@ -16,17 +16,17 @@ mod transaction;
 
 use self::script::{begins_or_ends_transaction, stands_alone};
 use self::statement::failed_transaction;
-use crate::advisory::OwnLocks;
-use crate::attendance::Running;
+use crate::advisory::ConnectionLocks;
+use crate::attendance::RunningStatement;
 use crate::copy::CopyIn;
 use crate::link::Output;
-use crate::notifications::{ChannelsMark, OwnChannels};
-use crate::presence::Doing;
+use crate::notifications::{ChannelsMark, ClientChannels};
+use crate::presence::Activity;
 use crate::settings::{Mark, Settings};
-use crate::startup::Registered;
-use crate::surroundings::OwnSession;
+use crate::startup::Registration;
+use crate::surroundings::SessionView;
 use crate::wire::Format;
-use crate::{Server, refused};
+use crate::{Server, error_response};
 use bytes::BytesMut;
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::response::{
@@ -45,11 +45,11 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A statement that took this time in its last execution runs by `block_in_place`, so that the other tasks of
-/// its thread do not wait for it.
+/// A statement whose last execution took this time or longer runs by `block_in_place`, so that the other
+/// tasks of its thread do not wait for it.
 const SHORT: Duration = Duration::from_micros(500);
 
-/// The memory of a portal's rows returns to the system when they have more bytes.
+/// The memory of a portal's rows returns to the system if its buffer has more bytes.
 const LARGE: usize = 4 << 20;
 /// From this many bytes on, a text is planned by `block_in_place`.
 const LONG: usize = 64 << 10;
@@ -61,13 +61,13 @@ struct NamedStatement {
     /// The OIDs that the client has given to the first parameters; 0 for none.
     given: Arc<[u32]>,
     /// The time of the last execution; `None` before the first.
-    took: Option<Duration>,
+    last_duration: Option<Duration>,
 }
 
 impl NamedStatement {
-    /// Returns a statement whose parameters have the types that it decides itself.
+    /// Returns a statement whose client has given no types of parameters.
     fn new(prepared: Option<Statement>) -> Self {
-        Self { prepared, given: Arc::default(), took: None }
+        Self { prepared, given: Arc::default(), last_duration: None }
     }
 }
 
@@ -77,14 +77,14 @@ struct Portal {
     parameters: Parameters,
     formats: Vec<Format>,
     /// The remaining rows, as messages, and the command tag; `None` unless it has run with a limit of rows.
-    left: Option<(BytesMut, String)>,
+    kept: Option<(BytesMut, String)>,
     /// Whether it was declared as a cursor.
     is_cursor: bool,
     /// Whether the cursor outlives its transaction (WITH HOLD).
     holds: bool,
-    /// The number of savepoints at the declaration of a cursor; `None` after the end of its transaction, and
-    /// for all other portals.
-    is_new: Option<usize>,
+    /// The number of savepoints when the cursor was declared; `None` after the end of its transaction, and
+    /// for portals that are no cursors.
+    declared_at: Option<usize>,
 }
 
 /// The part of a savepoint that the session does not hold.
@@ -96,7 +96,7 @@ struct Savepoint {
 
 impl Drop for Portal {
     fn drop(&mut self) {
-        if let Some((rows, _)) = self.left.take_if(|(rows, _)| rows.capacity() > LARGE) {
+        if let Some((rows, _)) = self.kept.take_if(|(rows, _)| rows.capacity() > LARGE) {
             drop(rows);
             memory::give_back();
         }
@@ -104,8 +104,8 @@ impl Drop for Portal {
 }
 
 /// The outcome of a statement.
-enum Ran {
-    /// The statement is complete; this is its command tag.
+enum Outcome {
+    /// The command tag of a complete statement.
     Complete(String),
     /// The text held no statement.
     Empty,
@@ -115,8 +115,8 @@ enum Ran {
 
 /// The protocol by which a statement was sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    Simply,
+enum Protocol {
+    Simple,
     Extended,
 }
 
@@ -139,7 +139,7 @@ impl Drop for OpenTransaction {
 /// The state of a connection.
 pub(crate) struct Client {
     server: Arc<Server>,
-    registered: Registered,
+    registered: Registration,
     output: Output,
     /// When the current statement began.
     begun: Instant,
@@ -156,50 +156,51 @@ pub(crate) struct Client {
     /// The last numbers of sequences, for `currval`.
     numbers: CurrentNumbers,
     settings: Settings,
-    /// What its statements see of it.
-    own: Arc<OwnSession>,
-    /// `Settings::changes` when the settings were lent to statements, and when the client was told of them.
+    /// The part of the connection that its statements read.
+    view: Arc<SessionView>,
+    /// `Settings::changes` when the settings were lent to statements.
     lent: u64,
-    told: u64,
-    /// The settings of which the client was told, with the values.
+    /// `Settings::changes` when changed settings were last reported to the client.
+    last_report: u64,
+    /// The settings that were reported to the client, with their values.
     reported: HashMap<&'static str, String>,
     savepoints: Vec<Savepoint>,
     /// Whether the open transaction ends with SYNC, or at the end of a query of several statements.
     is_implicit: bool,
-    /// An EXECUTE that waits for the next message: the portal, and the most rows.
+    /// An EXECUTE that waits for the next message: the portal, and its limit of rows (0 for none).
     delayed: Option<(String, usize)>,
     /// Buffers for the values of the current parameters.
     scratch: Arena,
-    copying: Option<(CopyIn, Asked)>,
-    advisory: OwnLocks,
-    channels: OwnChannels,
-    /// What must be durable before the last answer of the session is shown.
+    copying: Option<(CopyIn, Protocol)>,
+    advisory: ConnectionLocks,
+    channels: ClientChannels,
+    /// The point of the log that must be durable before the last answer of the session is sent.
     answered: CommitPoint,
 }
 
 impl Client {
     pub(crate) fn new(
         server: Arc<Server>,
-        registered: Registered,
+        registered: Registration,
         output: Output,
         user: &str,
         role: u32,
-        asked: Vec<(String, String)>,
+        requested: Vec<(String, String)>,
     ) -> Self {
         let bytes = server.pool().database().statement_bytes();
         let mut settings = Settings::new(user, &server.options, bytes);
         settings.logged_in(&server, role);
         let mut refused = Vec::new();
-        for (name, value) in asked {
+        for (name, value) in requested {
             // A setting that the server does not support is a warning, not an error, so that the client can
             // connect.
             let refusal = settings.begin_with(&name.to_lowercase(), &value).err();
             refused.extend(refusal.map(|content| Notice { severity: Severity::Warning, content }));
         }
-        let own = OwnSession::new(&server, registered.asking.clone());
-        let told = settings.changes();
-        let advisory = OwnLocks::new(Arc::clone(server.advisory()), registered.pid());
-        let channels = OwnChannels::new(&server.channels);
+        let view = SessionView::new(&server, registered.asking.clone());
+        let last_report = settings.changes();
+        let advisory = ConnectionLocks::new(Arc::clone(server.advisory()), registered.pid());
+        let channels = ClientChannels::new(&server.channels);
         let mut client = Self {
             server,
             registered,
@@ -213,9 +214,9 @@ impl Client {
             portals: HashMap::new(),
             numbers: CurrentNumbers::default(),
             settings,
-            own,
+            view,
             lent: 0,
-            told,
+            last_report,
             reported: HashMap::new(),
             savepoints: Vec::new(),
             is_implicit: false,
@@ -227,29 +228,29 @@ impl Client {
             answered: CommitPoint::of_all(CommitOrder(0)),
         };
         client.notices(&refused);
-        client.name_application();
+        client.show_application_name();
         let reported = client.settings.reported();
         client.reported = reported.map(|(name, value)| (name, value.to_owned())).collect();
         client
     }
 
-    /// Says how the client calls itself.
-    fn name_application(&self) {
+    /// Copies `application_name` into `pg_stat_activity`.
+    fn show_application_name(&self) {
         let name = self.settings.show("application_name").unwrap_or_default();
-        self.registered.attended.presence.calls_itself(&name);
+        self.registered.attended.presence.set_application_name(&name);
     }
 
     /// Lends the settings to the next statement.
     fn lend(&mut self) {
         if self.lent != self.settings.changes() {
             self.lent = self.settings.changes();
-            self.own.lend(&self.settings);
+            self.view.lend(&self.settings);
         }
     }
 
     /// Takes over the settings that a statement has changed, if it succeeded.
     fn take_settings(&mut self, has_failed: bool) {
-        let Some(changed) = self.own.take_changed() else { return };
+        let Some(changed) = self.view.take_changed() else { return };
         // The next statement sees the settings of the client again.
         self.lent = 0;
         if let Some(changed) = changed.filter(|_| !has_failed) {
@@ -257,12 +258,12 @@ impl Client {
         }
     }
 
-    /// Tells the client of settings that have changed, before it is ready for the next query.
-    fn tell_settings(&mut self) {
-        if std::mem::replace(&mut self.told, self.settings.changes()) == self.settings.changes() {
+    /// Reports changed settings to the client (ParameterStatus), before READY FOR QUERY.
+    fn report_settings(&mut self) {
+        if std::mem::replace(&mut self.last_report, self.settings.changes()) == self.settings.changes() {
             return;
         }
-        self.name_application();
+        self.show_application_name();
         for (name, value) in self.settings.reported() {
             let known = self.reported.get(name).is_some_and(|known| known == value);
             if !known {
@@ -295,13 +296,13 @@ impl Client {
     }
 
     fn ready(&mut self) {
-        let (status, doing) = match self.transaction_state() {
-            TransactionState::None => (TransactionStatus::Idle, Doing::Nothing),
-            TransactionState::Open => (TransactionStatus::Transaction, Doing::Transaction),
-            TransactionState::Failed => (TransactionStatus::Error, Doing::FailedTransaction),
+        let (status, activity) = match self.transaction_state() {
+            TransactionState::None => (TransactionStatus::Idle, Activity::Nothing),
+            TransactionState::Open => (TransactionStatus::Transaction, Activity::Transaction),
+            TransactionState::Failed => (TransactionStatus::Error, Activity::FailedTransaction),
         };
-        self.registered.attended.presence.is(doing);
-        self.tell_settings();
+        self.registered.attended.presence.set_activity(activity);
+        self.report_settings();
         self.put_arrivals();
         self.output.put(Message::ReadyForQuery(ReadyForQuery::new(status)));
     }
@@ -313,7 +314,7 @@ impl Client {
             Some(session) => session,
             None => {
                 let mut session = self.server.pool().take()?;
-                session.client_is(Some(Arc::clone(&self.own) as _));
+                session.client_is(Some(Arc::clone(&self.view) as _));
                 session.cancelled_by(self.registered.attended.cancel.flag());
                 session
             }
@@ -327,12 +328,12 @@ impl Client {
         session.act_as(self.settings.identity().role());
         let was_open = session.transaction_state() != TransactionState::None;
         self.lend();
-        self.own.begins(was_open);
+        self.view.begins(was_open);
         session.swap_current_numbers(&mut self.numbers);
         // A statement that begins while definitions change waits for them.
         let result = match self.server.pool().database().changes_definitions() {
-            true => tokio::task::block_in_place(|| contained(|| act(&mut session))),
-            false => contained(|| act(&mut session)),
+            true => tokio::task::block_in_place(|| catch_panic(|| act(&mut session))),
+            false => catch_panic(|| act(&mut session)),
         };
         // A session that has panicked is dropped, which rolls its transaction back.
         let result = result.inspect_err(|_| {
@@ -369,7 +370,7 @@ impl Client {
         }
     }
 
-    /// Begins a message with a statement: earlier cancel requests do not concern it.
+    /// Begins a message with a statement. Drops earlier cancel requests.
     pub(crate) fn begin_message(&mut self) {
         self.registered.attended.cancel.lower();
     }
@@ -386,7 +387,7 @@ impl Client {
     }
 
     /// Marks a statement as running until the result is dropped: if its client disconnects, it is cancelled.
-    fn run_attended(&self) -> Option<Running> {
+    fn run_attended(&self) -> Option<RunningStatement> {
         self.registered.attended.run(self.settings.limits().check_interval)
     }
 
@@ -420,7 +421,7 @@ impl Client {
         self.renew_deadline();
         let has_failed = self.transaction_state() == TransactionState::Failed;
         let plan = |client: &mut Self| client.with_session(act);
-        // Other tasks wait for the thread.
+        // A long planning would delay the other tasks of the thread.
         let planned =
             if text.len() >= LONG { tokio::task::block_in_place(|| plan(self)) } else { plan(self) };
         planned.map_err(|error| match error.sqlstate() {
@@ -432,7 +433,7 @@ impl Client {
 
     /// Sends an error. An open transaction has failed; an implicit one is rolled back.
     fn fail(&mut self, error: &Error, text: &str) {
-        self.fail_with(refused(error, text), error);
+        self.fail_with(error_response(error, text), error);
     }
 
     fn fail_with(&mut self, response: ErrorResponse, error: &Error) {
@@ -453,7 +454,7 @@ impl Client {
     pub(crate) async fn query(&mut self, text: &str) -> io::Result<()> {
         self.portals.remove("");
         self.begin_message();
-        self.registered.attended.presence.begins(text);
+        self.registered.attended.presence.begin_statement(text);
         if let Err((error, text)) = self.statements_of(text).await {
             self.fail(&error, &text);
         }
@@ -518,16 +519,16 @@ impl Client {
         }
         let mut statement = NamedStatement::new(prepared);
         self.describe_rows(statement.prepared.as_ref());
-        let ran = self.run(&mut statement, &values, &[], None, Asked::Simply).await?;
+        let ran = self.run(&mut statement, &values, &[], None, Protocol::Simple).await?;
         self.complete(ran);
         Ok(())
     }
 
-    fn complete(&self, ran: Ran) {
+    fn complete(&self, ran: Outcome) {
         match ran {
-            Ran::Complete(tag) => self.completed(tag),
-            Ran::Empty => self.output.put(Message::EmptyQueryResponse(EmptyQueryResponse::new())),
-            Ran::Copying => {}
+            Outcome::Complete(tag) => self.completed(tag),
+            Outcome::Empty => self.output.put(Message::EmptyQueryResponse(EmptyQueryResponse::new())),
+            Outcome::Copying => {}
         }
     }
 
@@ -538,7 +539,7 @@ impl Client {
 }
 
 /// Runs a function, and turns a panic into an error of the current statement.
-fn contained<T>(act: impl FnOnce() -> T) -> Result<T, Error> {
+fn catch_panic<T>(act: impl FnOnce() -> T) -> Result<T, Error> {
     std::panic::catch_unwind(AssertUnwindSafe(act)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
@@ -565,12 +566,12 @@ mod tests {
 
     #[test]
     fn a_panic_is_an_error_of_its_statement() {
-        let Err(error) = contained(|| -> u32 { panic!("a row is {}", "gone") }) else {
+        let Err(error) = catch_panic(|| -> u32 { panic!("a row is {}", "gone") }) else {
             unreachable!("it has panicked")
         };
         assert_eq!(error.sqlstate(), "XX000");
         assert!(error.to_string().contains("a row is gone"), "{error}");
         assert!(error.hint().is_some_and(|hint| hint.contains("rolled back")));
-        assert!(contained(|| 1).is_ok_and(|one| one == 1));
+        assert!(catch_panic(|| 1).is_ok_and(|one| one == 1));
     }
 }

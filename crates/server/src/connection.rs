@@ -4,16 +4,16 @@
 
 use crate::Server;
 use crate::client::Client;
-use crate::link::{Link, Received};
-use crate::startup::Greeted;
+use crate::link::{Link, LinkEvent};
+use crate::startup::ClientConnection;
 use pgwire::messages::PgWireFrontendMessage as Message;
 use reprise::{SqlError, TransactionState};
 use std::io;
 use std::sync::Arc;
 
 /// Serves an authenticated client until it disconnects or the server stops.
-pub(crate) async fn run(greeted: Greeted, server: Arc<Server>) -> io::Result<()> {
-    let Greeted { mut link, registered, user, role, settings, admitted: _admitted } = greeted;
+pub(crate) async fn run(established: ClientConnection, server: Arc<Server>) -> io::Result<()> {
+    let ClientConnection { mut link, registered, user, role, settings, admitted: _admitted } = established;
     link.output.answers_of(&server);
     let attended = Arc::clone(&registered.attended);
     let mut client = Client::new(Arc::clone(&server), registered, link.output.clone(), &user, role, settings);
@@ -21,25 +21,25 @@ pub(crate) async fn run(greeted: Greeted, server: Arc<Server>) -> io::Result<()>
     if let Err(error) = &result
         && error.kind() == io::ErrorKind::InvalidData
     {
-        link.output.farewell(&SqlError::new("08P01", format!("protocol violation: {error}"))).await;
+        link.output.send_last_error(&SqlError::new("08P01", format!("protocol violation: {error}"))).await;
     }
     if result.is_ok() && (server.is_stopping() || attended.is_ended()) {
         let message = "terminating connection due to administrator command";
-        // `farewell` waits until the answers before it are durable.
-        link.output.farewell(&SqlError::new("57P01", message)).await;
+        // `send_last_error` waits until the answers before it are durable.
+        link.output.send_last_error(&SqlError::new("57P01", message)).await;
     }
     result
 }
 
-/// Reads the next message. Meanwhile the client is told of notifications. `None`: the client has
+/// Reads the next message, and sends notifications while it waits. `None`: the client has
 /// disconnected, left a transaction idle for too long, or the server stops.
 async fn next(link: &mut Link, client: &mut Client) -> io::Result<Option<Message>> {
     let limit = client.idle_limit().filter(|_| client.transaction_state() != TransactionState::None);
     let Some(limit) = limit else {
         loop {
             match link.next_or(client.arrival()).await? {
-                Received::Message(message) => return Ok(message),
-                Received::Other => client.put_arrivals(),
+                LinkEvent::Message(message) => return Ok(message),
+                LinkEvent::Other => client.put_arrivals(),
             }
         }
     };
@@ -47,9 +47,9 @@ async fn next(link: &mut Link, client: &mut Client) -> io::Result<Option<Message
         return message;
     }
     let message = "terminating connection due to idle-in-transaction timeout";
-    // Before the message is sent, because other transactions wait for this one while the client may not read.
+    // Before the error is sent: the client may not read it, and other transactions wait for this one.
     client.roll_back();
-    link.output.farewell(&SqlError::new("25P03", message)).await;
+    link.output.send_last_error(&SqlError::new("25P03", message)).await;
     Ok(None)
 }
 
@@ -78,7 +78,7 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
             }
             continue;
         }
-        let went_well = match message {
+        let succeeded = match message {
             Message::Terminate(_) => return Ok(()),
             Message::Sync(_) => {
                 skips = false;
@@ -117,7 +117,7 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
             Message::CopyData(_) | Message::CopyDone(_) | Message::CopyFail(_) => true,
             _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "unexpected message")),
         };
-        skips |= !went_well;
+        skips |= !succeeded;
     }
     Ok(())
 }

@@ -38,7 +38,7 @@ pub(crate) enum Row {
     None,
 }
 
-fn bad(message: impl Into<String>) -> Error {
+fn malformed(message: impl Into<String>) -> Error {
     SqlError::new("22P04", message.into()).into()
 }
 
@@ -86,10 +86,10 @@ impl CopyIn {
         let Some(fields) = fields else { return Ok(Row::None) };
         let types = self.insert.parameters();
         if fields.len() > types.len() {
-            return Err(bad("extra data after last expected column"));
+            return Err(malformed("extra data after last expected column"));
         }
         if fields.len() < types.len() {
-            return Err(bad("missing data for a column"));
+            return Err(malformed("missing data for a column"));
         }
         let (mut values, mut arena) = (Parameters::new(&self.insert), Arena::default());
         for (field, ty) in fields.into_iter().zip(types) {
@@ -163,7 +163,7 @@ impl CopyIn {
             if line[offset.min(line.len())..].starts_with(b"\\.") {
                 // The end-of-data mark, which may follow a row on its line.
                 if offset + 2 < line.len() {
-                    return Err(bad("end-of-copy marker corrupt"));
+                    return Err(malformed("end-of-copy marker corrupt"));
                 }
                 self.is_over = true;
                 line.truncate(offset);
@@ -207,7 +207,7 @@ impl CopyIn {
                     was_quoted = true;
                 }
                 Some(byte) if quoted || byte != self.options.delimiter => field.push(byte),
-                None if quoted => return Err(bad("unterminated CSV quoted field")),
+                None if quoted => return Err(malformed("unterminated CSV quoted field")),
                 end => {
                     let is_null = !was_quoted && field == self.options.null.as_bytes();
                     let bytes = std::mem::take(&mut field);
@@ -226,7 +226,9 @@ impl CopyIn {
     fn skip_to_end(&mut self) -> Result<Row, Error> {
         let skipped = self.input.split();
         match self.options.format {
-            CopyFormat::Binary if !skipped.is_empty() => Err(bad("received copy data after EOF marker")),
+            CopyFormat::Binary if !skipped.is_empty() => {
+                Err(malformed("received copy data after EOF marker"))
+            }
             _ => Ok(Row::None),
         }
     }
@@ -236,23 +238,27 @@ impl CopyIn {
         if !self.is_begun {
             let header = SIGNATURE.len() + 8;
             if self.input.len() < header {
-                return if is_end { Err(bad("COPY file signature not recognized")) } else { Ok(Row::None) };
+                return if is_end {
+                    Err(malformed("COPY file signature not recognized"))
+                } else {
+                    Ok(Row::None)
+                };
             }
             if !self.input.starts_with(SIGNATURE) {
-                return Err(bad("COPY file signature not recognized"));
+                return Err(malformed("COPY file signature not recognized"));
             }
             let extension = number(&self.input[header - 4..header]);
             let Ok(extension) = usize::try_from(extension) else {
-                return Err(bad("invalid COPY file header"));
+                return Err(malformed("invalid COPY file header"));
             };
             if self.input.len() < header + extension {
-                return if is_end { Err(bad("invalid COPY file header")) } else { Ok(Row::None) };
+                return if is_end { Err(malformed("invalid COPY file header")) } else { Ok(Row::None) };
             }
             drop(self.input.split_to(header + extension));
             self.is_begun = true;
         }
         let types = self.insert.parameters();
-        let short = || if is_end { Err(bad("unexpected EOF in COPY data")) } else { Ok(Row::None) };
+        let short = || if is_end { Err(malformed("unexpected EOF in COPY data")) } else { Ok(Row::None) };
         // As in PostgreSQL, the data may end between two rows without the trailer.
         let Some(count) = self.input.get(..2) else { return Ok(Row::None) };
         let count = i16::from_be_bytes([count[0], count[1]]);
@@ -263,7 +269,7 @@ impl CopyIn {
         }
         if usize::try_from(count) != Ok(types.len()) {
             let message = format!("row field count is {count}, expected {}", types.len());
-            return Err(bad(message));
+            return Err(malformed(message));
         }
         let (mut offset, mut values, mut arena) = (2, Parameters::new(&self.insert), Arena::default());
         for ty in types {
@@ -274,7 +280,7 @@ impl CopyIn {
                 values.push(Datum::Null, &arena);
                 continue;
             }
-            let Ok(length) = usize::try_from(length) else { return Err(bad("invalid field size")) };
+            let Ok(length) = usize::try_from(length) else { return Err(malformed("invalid field size")) };
             let Some(bytes) = self.input.get(offset..offset + length) else { return short() };
             let value = datum_of(bytes, *ty, Format::Binary, &mut arena)?;
             values.push(value, &arena);

@@ -99,7 +99,7 @@ async fn accept(listener: TcpListener, router: Router) -> io::Result<()> {
 
 async fn metrics(State(server): State<Arc<Server>>) -> impl IntoResponse {
     let database = server.database();
-    let text = server.metrics.as_ref().map(|own| own.render(server.connected(), database));
+    let text = server.metrics.as_ref().map(|metrics| metrics.render(server.connected(), database));
     ([(CONTENT_TYPE, "text/plain; version=0.0.4")], text.unwrap_or_default())
 }
 

@@ -56,7 +56,7 @@ pub(crate) const VERSION: &str = "15.0 (Reprise)";
 /// The default of `Options::startup_timeout`.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time between two checks of a stopping server whether clients are still connected.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const STOP_POLL: Duration = Duration::from_millis(5);
 
 /// Settings of a server.
 #[derive(Clone, Default)]
@@ -129,7 +129,7 @@ impl Server {
     /// Returns a server whose database is not open yet. Until `open`, clients get the error 57P03 with the
     /// progress of the recovery.
     pub fn new(options: Options, progress: Arc<Progress>) -> Arc<Self> {
-        let metrics = options.with_metrics.then(|| Metrics::new().expect("the bounds of times are some"));
+        let metrics = options.with_metrics.then(|| Metrics::new().expect("the list of bounds is not empty"));
         Arc::new(Self {
             metrics,
             pool: OnceLock::new(),
@@ -190,17 +190,17 @@ impl Server {
 
     /// Stops the server. Cancels running statements, acknowledges committed transactions once they are
     /// durable, and sends each client the error 57P01 before its connection closes. Returns whether all
-    /// connections of authenticated clients have closed within `patience`.
-    pub async fn stop(&self, patience: Duration) -> bool {
+    /// connections of authenticated clients have closed within `timeout`.
+    pub async fn stop(&self, timeout: Duration) -> bool {
         self.is_stopping.store(true, Ordering::SeqCst);
         let begun = Instant::now();
         while self.admission.clients() > 0 {
-            if begun.elapsed() >= patience {
+            if begun.elapsed() >= timeout {
                 return false;
             }
             // Repeated, because a connection may have begun after the last call.
             self.connections.end_all();
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(STOP_POLL).await;
         }
         true
     }
@@ -246,18 +246,19 @@ impl Server {
 async fn answer(connection: Connection, server: &Arc<Server>) -> io::Result<()> {
     let stranger = server.admission.meet();
     let timeout = server.options.startup_timeout.unwrap_or(STARTUP_TIMEOUT);
-    let greeted = tokio::select! {
-        greeted = tokio::time::timeout(timeout, startup::greet(connection, server, &stranger)) => greeted,
+    let handshake = startup::establish(connection, server, &stranger);
+    let established = tokio::select! {
+        established = tokio::time::timeout(timeout, handshake) => established,
         () = stranger.must_go() => {
             // A debug message only, because any client can cause many of them.
             tracing::debug!("disconnects the oldest unauthenticated client: there are too many");
             return Ok(());
         }
     };
-    let greeted = greeted.map_err(io::Error::other)??;
+    let established = established.map_err(io::Error::other)??;
     drop(stranger);
-    match greeted {
-        Some(greeted) => connection::run(greeted, Arc::clone(server)).await,
+    match established {
+        Some(established) => connection::run(established, Arc::clone(server)).await,
         None => Ok(()),
     }
 }
@@ -270,18 +271,18 @@ fn info(severity: &str, error: &SqlError) -> ErrorInfo {
     info
 }
 
-/// Locks a mutex, also after a panic of an earlier holder: the panic ends only that connection.
+/// Locks a mutex, also if an earlier holder has panicked: a panic ends only the holder's connection.
 pub(crate) fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns an error that ends the connection, for its client.
+/// Returns the message of an error that ends the connection.
 pub(crate) fn fatal(error: &SqlError) -> ErrorInfo {
     info("FATAL", error)
 }
 
-/// Returns a message for the client of a statement that goes on.
-pub(crate) fn told(notice: &Notice) -> NoticeResponse {
+/// Returns the message of a notice.
+pub(crate) fn notice_response(notice: &Notice) -> NoticeResponse {
     let severity = match notice.severity {
         Severity::Debug => "DEBUG",
         Severity::Log => "LOG",
@@ -292,8 +293,9 @@ pub(crate) fn told(notice: &Notice) -> NoticeResponse {
     NoticeResponse::from(info(severity, &notice.content))
 }
 
-/// Returns an error for the client. `text` is the query that it sent, in which an error may have a position.
-pub(crate) fn refused(error: &reprise::Error, text: &str) -> ErrorResponse {
+/// Returns the message of an error of a statement. `text` is the client's query, in which the error may have
+/// a position.
+pub(crate) fn error_response(error: &reprise::Error, text: &str) -> ErrorResponse {
     let mut response = ErrorResponse::from(error_info(error, text));
     if let Some(object) = error.object() {
         let names = [&object.schema, &object.table, &object.column, &object.constraint];

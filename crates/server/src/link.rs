@@ -38,11 +38,11 @@ const LOW: usize = 64 << 10;
 const LONG: usize = 1 << 20;
 /// Time between two checks whether a client reads its rows.
 const TICK: Duration = Duration::from_millis(20);
-/// A client that reads nothing for this time is disconnected if statements wait for a session, or the server
+/// A client that reads nothing for this time is disconnected if statements wait for a session or the server
 /// stops.
 const STALLED: Duration = Duration::from_secs(1);
-/// The longest time of sending the last message.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// The longest time for sending the last message.
+const LAST_ERROR_TIMEOUT: Duration = Duration::from_secs(5);
 /// The memory of a longer answer returns to the system.
 const LARGE: usize = 4 << 20;
 /// The memory that a longer message took returns to the system.
@@ -60,21 +60,21 @@ struct Shared {
     socket: tokio::sync::Mutex<WriteHalf<MaybeTls>>,
     /// The server of the connection; unset until the client is authenticated.
     server: OnceLock<Arc<Server>>,
-    shown: Mutex<Shown>,
-    /// Whether bytes are being sent. If a send was given up, this stays true: the client has a part of a
-    /// message, and receives nothing more.
+    shown: Mutex<Acknowledgements>,
+    /// Whether bytes are being sent. Stays true after an incomplete send: the client has a part of a message,
+    /// so nothing more can be sent.
     is_sending: AtomicBool,
     /// Bytes that the socket has taken.
     taken: AtomicU64,
 }
 
-/// The transactions and statements that the buffered output shows.
+/// What the buffered output acknowledges: commit points, and statements.
 #[derive(Default)]
-struct Shown {
-    /// The points that must be durable first: at most one for all logs, and one for each worker whose log
-    /// counts alone.
+struct Acknowledgements {
+    /// The points that must be durable before the output is sent: at most one of all logs, and one of each
+    /// worker whose log counts alone.
     commits: Vec<CommitPoint>,
-    /// The tags and begins of statements that are acknowledged with these bytes.
+    /// The tags and begins of the acknowledged statements.
     completed: Vec<(String, Instant)>,
 }
 
@@ -175,7 +175,7 @@ impl Output {
     pub(crate) fn begin_row(bytes: &mut BytesMut, columns: usize) -> usize {
         let start = bytes.len();
         if start > LOW && bytes.capacity() < HIGH {
-            // Grown at once, because each step of growing would leave a smaller buffer behind.
+            // One large step: each smaller step would leave a freed buffer of its size to the allocator.
             bytes.reserve(HIGH);
         }
         bytes.put_u8(b'D');
@@ -205,8 +205,8 @@ impl Output {
         if let Some(error) = &failed {
             // The client must not see transactions that are lost.
             self.lock().clear();
-            let told = fatal(&SqlError::new(error.sqlstate(), error.to_string()));
-            self.put(PgWireBackendMessage::ErrorResponse(ErrorResponse::from(told)));
+            let response = fatal(&SqlError::new(error.sqlstate(), error.to_string()));
+            self.put(PgWireBackendMessage::ErrorResponse(ErrorResponse::from(response)));
         }
         self.send().await?;
         failed.map_or(Ok(()), |error| Err(io::Error::other(error)))
@@ -265,18 +265,17 @@ impl Output {
         self.0.server.get().map(|server| server.pool().database().memory())
     }
 
-    /// Returns whether statements wait for a session, or the server stops: a client that does not read its
-    /// rows then blocks them.
-    fn is_in_the_way(&self) -> bool {
+    /// Returns whether a client that does not read its rows blocks statements that wait for a session, or the
+    /// stop of the server.
+    fn blocks_statements(&self) -> bool {
         self.0.server.get().is_some_and(|server| server.pool().is_short() || server.is_stopping())
     }
 
-    /// Sends the output from a thread that runs a statement. A client that reads nothing while other
-    /// statements wait for a session is given up: it has a part of a message, and cannot find the begin of
-    /// another one.
+    /// Sends the output from a thread that runs a statement. Disconnects a client that reads nothing while
+    /// other statements wait for a session: it has a part of a message, so no error can follow.
     ///
     /// # Errors
-    /// As `flush`; `TimedOut`: the client was given up.
+    /// As `flush`; `TimedOut`: the client read nothing for `STALLED`.
     pub(crate) fn relieve(&self) -> io::Result<()> {
         let flush = async {
             let mut flush = pin!(self.flush());
@@ -293,7 +292,7 @@ impl Output {
                 // A wait for the disk does not count against the client.
                 if now != taken || !self.0.is_sending.load(Ordering::Relaxed) {
                     (taken, since) = (now, Instant::now());
-                } else if since.elapsed() >= STALLED && self.is_in_the_way() {
+                } else if since.elapsed() >= STALLED && self.blocks_statements() {
                     let cause = "it does not read its rows while other statements wait for a session";
                     return Err(io::Error::new(io::ErrorKind::TimedOut, cause));
                 }
@@ -302,11 +301,11 @@ impl Output {
         tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(flush))
     }
 
-    /// Sends the error that ends the connection. Gives up after `FAREWELL`.
-    pub(crate) async fn farewell(&self, error: &SqlError) {
+    /// Sends the error that ends the connection. Gives up after `LAST_ERROR_TIMEOUT`.
+    pub(crate) async fn send_last_error(&self, error: &SqlError) {
         self.put(PgWireBackendMessage::ErrorResponse(ErrorResponse::from(fatal(error))));
         // The connection ends in any case.
-        let _ = tokio::time::timeout(FAREWELL, self.flush()).await;
+        let _ = tokio::time::timeout(LAST_ERROR_TIMEOUT, self.flush()).await;
     }
 
     fn is_stopping(&self) -> bool {
@@ -314,11 +313,11 @@ impl Output {
     }
 }
 
-/// What a connection has waited for.
-pub(crate) enum Received {
+/// The event that has ended the wait of a connection.
+pub(crate) enum LinkEvent {
     /// A message; `None`: the client has disconnected, or the server stops.
     Message(Option<PgWireFrontendMessage>),
-    /// Something else.
+    /// The other future has ended.
     Other,
 }
 
@@ -330,7 +329,7 @@ impl Link {
         Self { socket, decoder, is_secure, was_long: false, output }
     }
 
-    /// Returns whether bytes were received that are no message yet.
+    /// Returns whether bytes of an incomplete message have arrived.
     pub(crate) fn has_input(&self) -> bool {
         !self.decoder.input.is_empty()
     }
@@ -347,10 +346,10 @@ impl Link {
     }
 
     /// Skips a long message if there is no memory for it. Returns an empty message of the same kind in its
-    /// stead, and keeps the error for `take_refusal`.
+    /// place, and keeps the error for `take_refusal`.
     async fn skip_long(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
         let length = self.decoder.input.len();
-        // A message needs its length twice: in the buffer, and decoded.
+        // A message needs twice its bytes: in the buffer, and decoded.
         if length < LONG || self.output.account().is_none_or(|account| account.has_room(2 * length)) {
             return Ok(None);
         }
@@ -379,16 +378,16 @@ impl Link {
     /// As `next_or`.
     pub(crate) async fn next(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
         match self.next_or(std::future::pending()).await? {
-            Received::Message(message) => Ok(message),
-            Received::Other => unreachable!("it is pending for ever"),
+            LinkEvent::Message(message) => Ok(message),
+            LinkEvent::Other => unreachable!("the other future never ends"),
         }
     }
 
-    /// Reads the next message, or waits for something else. Sends the output before it waits.
+    /// Reads the next message, or waits for another future. Sends the output before it waits.
     ///
     /// # Errors
     /// The connection is broken, the message is malformed or too long, or the log has failed.
-    pub(crate) async fn next_or(&mut self, other: impl Future<Output = ()>) -> io::Result<Received> {
+    pub(crate) async fn next_or(&mut self, other: impl Future<Output = ()>) -> io::Result<LinkEvent> {
         if std::mem::take(&mut self.was_long) {
             // The previous message was executed, so its memory is free.
             memory::give_back();
@@ -396,27 +395,27 @@ impl Link {
         let mut other = pin!(other);
         loop {
             if self.output.is_stopping() {
-                return Ok(Received::Message(None));
+                return Ok(LinkEvent::Message(None));
             }
             let length = self.decoder.input.len();
             if let Some(message) = self.decoder.next_message()? {
                 self.was_long = length > HEAVY;
-                return Ok(Received::Message(Some(message)));
+                return Ok(LinkEvent::Message(Some(message)));
             }
             self.output.flush().await?;
             if let Some(refused) = self.skip_long().await? {
-                return Ok(Received::Message(Some(refused)));
+                return Ok(LinkEvent::Message(Some(refused)));
             }
             self.decoder.input.reserve(READ);
-            // Neither branch loses anything when it is dropped.
+            // Both futures may be dropped: `read_buf` takes bytes only when it ends.
             let read = tokio::select! {
                 biased;
                 read = self.socket.read_buf(&mut self.decoder.input) => read,
-                () = &mut other => return Ok(Received::Other),
+                () = &mut other => return Ok(LinkEvent::Other),
             };
-            // A stopping server shuts the input down (`Attended::hang_up`), which TLS reports as an error.
+            // A stopping server shuts the input down (`shut_down_input`), which TLS reports as an error.
             if self.output.is_stopping() || read? == 0 {
-                return Ok(Received::Message(None));
+                return Ok(LinkEvent::Message(None));
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Where clients connect: an address, or a Unix domain socket that has the name of PostgreSQL's, so that
-//! `psql -h FOLDER` finds it.
+//! Listeners for clients: at an address, or at a Unix domain socket, whose name is that of PostgreSQL's, so
+//! that `psql -h FOLDER` finds it.
 //!
 //! After a crash: a socket file on which no process listens is left behind; the next server replaces it.
 //! Held by: `sockets` in `crates/server/tests/suite`.

@@ -34,10 +34,10 @@ impl Login {
     /// Returns the login of an authenticated user.
     ///
     /// # Errors
-    /// `28000`: the role has no LOGIN. `53300`: it has as many connections as it may have.
+    /// `28000`: the role has no LOGIN. `53300`: the role has reached its CONNECTION LIMIT.
     pub(crate) fn of(server: &Server, user: &str) -> Result<Self, SqlError> {
         let connections = server.connections.all();
-        let count = connections.iter().filter(|own| own.presence.user() == user).count();
+        let count = connections.iter().filter(|connection| connection.presence.user() == user).count();
         server.pool().database().with_definitions(|schema| {
             let Some((role, known)) = schema.role(user) else {
                 return Ok(Self { role: Schema::first_superuser(), is_superuser: true });

@@ -50,15 +50,15 @@ impl Counts {
     pub(crate) fn since(&self, before: &Self) -> Self {
         let mut since = self.clone();
         since.errors = since.errors.saturating_sub(before.errors);
-        for (own, before) in since.times.iter_mut().flatten().zip(before.times.iter().flatten()) {
-            *own = own.saturating_sub(*before);
+        for (count, before) in since.times.iter_mut().flatten().zip(before.times.iter().flatten()) {
+            *count = count.saturating_sub(*before);
         }
         since
     }
 
     /// Returns the numbers of statements of all kinds, by the bucket of their time.
     pub(crate) fn times_of_all(&self) -> [u64; SECONDS.len() + 1] {
-        std::array::from_fn(|bucket| self.times.iter().map(|own| own[bucket]).sum())
+        std::array::from_fn(|bucket| self.times.iter().map(|times| times[bucket]).sum())
     }
 }
 
@@ -250,7 +250,7 @@ mod tests {
         };
         assert_eq!(quantile(&times(&[]), 0.5), None);
         let is_near = |times: &[u64; SECONDS.len() + 1], part, expected: f64| {
-            quantile(times, part).is_some_and(|own: f64| (own - expected).abs() < 1e-9)
+            quantile(times, part).is_some_and(|value: f64| (value - expected).abs() < 1e-9)
         };
         assert!(is_near(&times(&[(0, 4)]), 0.5, 12.5e-6));
         let two = times(&[(0, 98), (5, 2)]);

@@ -1,14 +1,14 @@
-//! LISTEN and NOTIFY: which connections listen to which channels, and what has arrived for them.
+//! LISTEN and NOTIFY: which connections listen to which channels, and the notifications in their mailboxes.
 //!
 //! Example:
 //! 1. A listens to a channel: once its transaction has committed, its mailbox stands under the channel.
-//! 2. B notifies the channel in a transaction: B keeps that until COMMIT.
-//! 3. B commits, and puts what it has kept into the mailbox of A, with the point of the log that must be
+//! 2. B notifies the channel in a transaction: B keeps the notification until COMMIT.
+//! 3. B commits, and puts the notification into the mailbox of A, with the point of the log that must be
 //!    durable before A's client sees it.
-//! 4. A waits for its client, or comes to the end of its transaction: it sends what has arrived.
+//! 4. A waits for its client, or comes to the end of its transaction: it sends its mailbox to the client.
 //!
-//! Invariants: 1. all listeners are told of transactions in one order. 2. a client is told of nothing that a
-//! crash takes back, and of nothing while its transaction is open.
+//! Invariants: 1. all listeners receive the notifications of transactions in one order. 2. a client receives
+//! a notification only once its transaction is durable, and never while a transaction of its own is open.
 //! After a crash: no client listens, and notifications that were not sent are lost, as on PostgreSQL.
 //! Held by: `crates/server/tests/suite/notifications.rs`.
 
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
-/// From this many bytes on in all mailboxes, a transaction that notifies is refused.
+/// NOTIFY is refused while all mailboxes together hold this many bytes.
 const MOST_BYTES: usize = 64 << 20;
 
 /// A notification on its way to a client.
@@ -27,22 +27,22 @@ pub(crate) struct Arrival {
     /// The process number of the connection that has made it.
     pub(crate) from: i32,
     pub(crate) notification: Arc<Notification>,
-    /// What must be durable before the client sees it.
+    /// The point of the log that must be durable before the client receives it.
     pub(crate) commit: CommitPoint,
 }
 
-/// What has arrived for a connection.
+/// The notifications that a connection has not sent to its client yet.
 #[derive(Default)]
 pub(crate) struct Mailbox {
     arrivals: Mutex<Vec<Arrival>>,
-    has_mail: Notify,
+    arrived: Notify,
 }
 
 impl Mailbox {
-    /// Waits until something has arrived.
+    /// Waits until the mailbox holds a notification.
     pub(crate) async fn arrival(&self) {
         while hold(&self.arrivals).is_empty() {
-            self.has_mail.notified().await;
+            self.arrived.notified().await;
         }
     }
 }
@@ -59,7 +59,7 @@ impl Channels {
     pub(crate) fn listen(&self, channel: &str, mailbox: &Arc<Mailbox>) {
         let mut all = hold(&self.listeners);
         let listeners = all.entry(channel.to_owned()).or_default();
-        if !listeners.iter().any(|own| Arc::ptr_eq(own, mailbox)) {
+        if !listeners.iter().any(|listener| Arc::ptr_eq(listener, mailbox)) {
             listeners.push(Arc::clone(mailbox));
         }
     }
@@ -69,7 +69,7 @@ impl Channels {
         let mut all = hold(&self.listeners);
         for (name, listeners) in all.iter_mut() {
             if channel.is_none_or(|channel| channel == name) {
-                listeners.retain(|own| !Arc::ptr_eq(own, mailbox));
+                listeners.retain(|listener| !Arc::ptr_eq(listener, mailbox));
             }
         }
         all.retain(|_, listeners| !listeners.is_empty());
@@ -78,7 +78,7 @@ impl Channels {
     /// Checks that there is room for further notifications.
     ///
     /// # Errors
-    /// `54000`: clients that listen have not taken what waits for them.
+    /// `54000`: the mailboxes of the listeners are full.
     pub(crate) fn check_room(&self) -> Result<(), SqlError> {
         match self.bytes.load(Ordering::Relaxed) >= MOST_BYTES {
             true => Err(SqlError::new("54000", "too many notifications in the NOTIFY queue")),
@@ -88,7 +88,7 @@ impl Channels {
 
     /// Delivers the notifications of a committed transaction.
     pub(crate) fn deliver(&self, from: i32, notifications: Vec<Notification>, commit: CommitPoint) {
-        // The mutex is held for all of them, so that all listeners see transactions in one order.
+        // One lock for all notifications, so that all listeners receive transactions in one order.
         let all = hold(&self.listeners);
         for notification in notifications {
             let Some(listeners) = all.get(&notification.channel) else { continue };
@@ -97,15 +97,15 @@ impl Channels {
                 self.bytes.fetch_add(notification.bytes(), Ordering::Relaxed);
                 let notification = Arc::clone(&notification);
                 hold(&mailbox.arrivals).push(Arrival { from, notification, commit });
-                mailbox.has_mail.notify_one();
+                mailbox.arrived.notify_one();
             }
         }
     }
 
-    /// Takes what has arrived.
+    /// Empties a mailbox. Returns its notifications.
     pub(crate) fn take(&self, mailbox: &Mailbox) -> Vec<Arrival> {
         let arrivals = std::mem::take(&mut *hold(&mailbox.arrivals));
-        let bytes = arrivals.iter().map(|own| own.notification.bytes()).sum();
+        let bytes = arrivals.iter().map(|arrival| arrival.notification.bytes()).sum();
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         arrivals
     }
@@ -120,36 +120,36 @@ pub(crate) enum Change {
 }
 
 /// The channels of a client.
-pub(crate) struct OwnChannels {
+pub(crate) struct ClientChannels {
     all: Arc<Channels>,
     mailbox: Arc<Mailbox>,
     has_listened: bool,
-    /// What the open transaction changes.
+    /// The changes that the open transaction applies at its commit.
     changes: Vec<Change>,
-    /// What it tells.
-    told: Notifications,
+    /// The notifications that the open transaction delivers at its commit.
+    notifications: Notifications,
 }
 
-/// A moment of a transaction.
+/// The numbers of changes and notifications of the open transaction at a savepoint.
 #[derive(Clone, Copy)]
 pub(crate) struct ChannelsMark {
     changes: usize,
-    told: usize,
+    notifications: usize,
 }
 
-impl OwnChannels {
+impl ClientChannels {
     pub(crate) fn new(all: &Arc<Channels>) -> Self {
-        let (changes, told) = (Vec::new(), Notifications::default());
-        Self { all: Arc::clone(all), mailbox: Arc::default(), has_listened: false, changes, told }
+        let (changes, notifications) = (Vec::new(), Notifications::default());
+        Self { all: Arc::clone(all), mailbox: Arc::default(), has_listened: false, changes, notifications }
     }
 
     pub(crate) fn mark(&self) -> ChannelsMark {
-        ChannelsMark { changes: self.changes.len(), told: self.told.len() }
+        ChannelsMark { changes: self.changes.len(), notifications: self.notifications.len() }
     }
 
     pub(crate) fn go_back_to(&mut self, mark: ChannelsMark) {
         self.changes.truncate(mark.changes);
-        self.told.truncate(mark.told);
+        self.notifications.truncate(mark.notifications);
     }
 
     pub(crate) fn mailbox(&self) -> Arc<Mailbox> {
@@ -160,7 +160,7 @@ impl OwnChannels {
         self.has_listened
     }
 
-    /// Takes what has arrived.
+    /// Empties the mailbox. Returns its notifications.
     pub(crate) fn arrivals(&self) -> Vec<Arrival> {
         self.all.take(&self.mailbox)
     }
@@ -170,18 +170,20 @@ impl OwnChannels {
         if at_once { self.apply(&change) } else { self.changes.push(change) }
     }
 
-    /// Keeps what the transaction tells.
-    pub(crate) fn tell(&mut self, told: Vec<Notification>) -> Result<(), SqlError> {
-        told.iter().try_for_each(|own| self.told.notify(&own.channel, &own.payload))
+    /// Keeps notifications until the transaction commits.
+    pub(crate) fn keep(&mut self, notifications: Vec<Notification>) -> Result<(), SqlError> {
+        notifications.iter().try_for_each(|notification| {
+            self.notifications.notify(&notification.channel, &notification.payload)
+        })
     }
 
-    /// The transaction has ended. Returns what it tells, if it has committed: then its changes count.
+    /// Ends the transaction. If it has committed, applies its changes and returns its notifications.
     pub(crate) fn transaction_ended(&mut self, has_committed: bool) -> Option<Vec<Notification>> {
-        let (changes, told) = (std::mem::take(&mut self.changes), self.told.take());
+        let (changes, notifications) = (std::mem::take(&mut self.changes), self.notifications.take());
         if has_committed {
             changes.iter().for_each(|change| self.apply(change));
         }
-        has_committed.then_some(told)
+        has_committed.then_some(notifications)
     }
 
     fn apply(&mut self, change: &Change) {
@@ -198,7 +200,7 @@ impl OwnChannels {
     }
 }
 
-impl Drop for OwnChannels {
+impl Drop for ClientChannels {
     fn drop(&mut self) {
         self.apply(&Change::Unlisten(None));
         self.all.take(&self.mailbox);

@@ -15,14 +15,15 @@ use tokio::sync::Notify;
 
 /// Sessions that only single statements may take.
 const FOR_STATEMENTS: usize = 8;
-/// The longest wait of a client's message for a session.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest wait of a thread for a session, after its message has found one free.
-const PATIENCE_OF_THREAD: Duration = Duration::from_secs(1);
+/// The longest wait of a task for a session.
+const TASK_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest wait of a thread for a session, after its task has found a free one.
+const THREAD_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between two checks of a thread that waits for a session.
-const TICK: Duration = Duration::from_millis(20);
-/// Time between two checks of a task that waits for a session: a session outside of the pool may end, too.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+const THREAD_POLL: Duration = Duration::from_millis(20);
+/// Time between two checks of a task that waits for a session: no task is woken when a session outside of the
+/// pool ends.
+const TASK_POLL: Duration = Duration::from_millis(500);
 /// Most idle sessions of the pool.
 const MOST_IDLE: usize = 32;
 
@@ -61,13 +62,13 @@ impl Pool {
         &self.database
     }
 
-    /// Waits until a session is free, but at most for `PATIENCE`. Blocks no thread, unlike `take`.
+    /// Waits until a session is free, at most for `TASK_TIMEOUT`. Blocks no thread, unlike `take`.
     pub(crate) async fn free(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TASK_TIMEOUT;
         while !self.is_free() && Instant::now() < until {
             // The loop checks again after a wake-up and after the timeout.
-            let _ = tokio::time::timeout(LOOK_AGAIN, self.freed.notified()).await;
+            let _ = tokio::time::timeout(TASK_POLL, self.freed.notified()).await;
         }
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
@@ -77,10 +78,10 @@ impl Pool {
         self.database.sessions() < self.database.most_sessions() || !hold(&self.idle).is_empty()
     }
 
-    /// Takes a session for a statement. Waits on this thread while all are in use, for at most a second.
+    /// Takes a session for a statement. Blocks the thread while all are in use, for at most `THREAD_TIMEOUT`.
     ///
     /// # Errors
-    /// `53300`: no session was returned meanwhile.
+    /// `53300`: no session was returned in this time.
     pub(crate) fn take(&self) -> Result<Box<Session>, Error> {
         let idle = hold(&self.idle).pop();
         match idle.map_or_else(|| self.new_session(), Ok) {
@@ -106,11 +107,12 @@ impl Pool {
     }
 
     fn wait(&self) -> Result<Box<Session>, Error> {
-        let until = Instant::now() + PATIENCE_OF_THREAD;
+        let until = Instant::now() + THREAD_TIMEOUT;
         loop {
             let mut idle = hold(&self.idle);
             if idle.is_empty() {
-                idle = self.returned.wait_timeout(idle, TICK).unwrap_or_else(PoisonError::into_inner).0;
+                idle =
+                    self.returned.wait_timeout(idle, THREAD_POLL).unwrap_or_else(PoisonError::into_inner).0;
             }
             let taken = idle.pop();
             drop(idle);
@@ -150,8 +152,8 @@ impl Pool {
         }
     }
 
-    /// Wakes a waiting statement. The session must be in `idle` before this call: then a statement that
-    /// counts itself as waiting either sees the session, or is seen here.
+    /// Wakes a waiting statement. The caller has put the session into `idle`: so a statement that counts
+    /// itself as waiting either finds the session, or is counted here.
     fn notify_free(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             self.returned.notify_one();
@@ -176,9 +178,9 @@ impl Pool {
     }
 
     /// Makes idle sessions free the deleted and overwritten rows of their last transactions.
-    pub(crate) fn tidy(&self) {
-        let tidied: Vec<_> = hold(&self.idle).extract_if(.., |session| session.has_garbage()).collect();
-        for mut session in tidied {
+    pub(crate) fn collect_garbage(&self) {
+        let sessions: Vec<_> = hold(&self.idle).extract_if(.., |session| session.has_garbage()).collect();
+        for mut session in sessions {
             session.collect_garbage();
             hold(&self.idle).insert(0, session);
             self.notify_free();

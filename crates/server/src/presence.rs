@@ -10,14 +10,14 @@ use std::sync::Mutex;
 /// The longest text of a statement that is kept, in bytes; PostgreSQL's `track_activity_query_size`.
 const LONGEST: usize = 1024;
 
-/// The position in `pg_stat_activity` of the first column that only some roles see.
+/// Index in `pg_stat_activity` of the first column that is hidden from roles without the privilege.
 const FIRST_HIDDEN: usize = 7;
-/// The position of the statement.
+/// Index of the statement in `pg_stat_activity`.
 const QUERY: usize = 20;
 
-/// What a connection is doing.
+/// The activity of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Doing {
+pub(crate) enum Activity {
     Nothing,
     Statement,
     /// A transaction is open, and no statement runs.
@@ -25,40 +25,40 @@ pub(crate) enum Doing {
     FailedTransaction,
 }
 
-/// What a statement waits for.
+/// The lock that a statement waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Waiting {
+pub(crate) enum WaitCause {
     /// A row or key that another transaction holds.
     Row,
     /// An advisory lock.
     Advisory,
 }
 
-struct Now {
+struct State {
     application: String,
-    doing: Doing,
-    waiting: Option<Waiting>,
+    activity: Activity,
+    wait_cause: Option<WaitCause>,
     query: String,
     query_start: Option<i64>,
     transaction_start: Option<i64>,
     changed: i64,
 }
 
-impl Now {
+impl State {
     /// Returns the name of the state in `pg_stat_activity`.
     fn state(&self) -> &'static str {
-        match self.doing {
-            Doing::Nothing => "idle",
-            Doing::Statement => "active",
-            Doing::Transaction => "idle in transaction",
-            Doing::FailedTransaction => "idle in transaction (aborted)",
+        match self.activity {
+            Activity::Nothing => "idle",
+            Activity::Statement => "active",
+            Activity::Transaction => "idle in transaction",
+            Activity::FailedTransaction => "idle in transaction (aborted)",
         }
     }
 }
 
 /// A connection as the server's page shows it.
 #[derive(Serialize)]
-pub(crate) struct Seen {
+pub(crate) struct PageSession {
     pid: i32,
     user: String,
     /// The client's address; `None` at a Unix domain socket.
@@ -81,16 +81,16 @@ pub(crate) struct Presence {
     user: String,
     client: Option<SocketAddr>,
     started: i64,
-    now: Mutex<Now>,
+    now: Mutex<State>,
 }
 
 impl Presence {
     pub(crate) fn new(pid: i32, user: String, client: Option<SocketAddr>) -> Self {
         let started = now_us();
-        let now = Now {
+        let now = State {
             application: String::new(),
-            doing: Doing::Nothing,
-            waiting: None,
+            activity: Activity::Nothing,
+            wait_cause: None,
             query: String::new(),
             query_start: None,
             transaction_start: None,
@@ -103,8 +103,8 @@ impl Presence {
         &self.user
     }
 
-    /// Notes that a statement begins.
-    pub(crate) fn begins(&self, text: &str) {
+    /// Sets the text and the begin of a statement.
+    pub(crate) fn begin_statement(&self, text: &str) {
         let (mut now, at) = (hold(&self.now), now_us());
         let mut end = text.len().min(LONGEST);
         while !text.is_char_boundary(end) {
@@ -114,42 +114,42 @@ impl Presence {
         now.query.push_str(&text[..end]);
         now.query_start = Some(at);
         now.changed = at;
-        now.doing = Doing::Statement;
+        now.activity = Activity::Statement;
         now.transaction_start.get_or_insert(at);
     }
 
-    /// Notes what the connection does after its statements.
-    pub(crate) fn is(&self, doing: Doing) {
+    /// Sets the activity of the connection after its statements.
+    pub(crate) fn set_activity(&self, activity: Activity) {
         let mut now = hold(&self.now);
-        now.doing = doing;
+        now.activity = activity;
         now.changed = now_us();
-        if doing == Doing::Nothing {
+        if activity == Activity::Nothing {
             now.transaction_start = None;
         }
     }
 
-    /// Notes what the statement waits for; `None`: it goes on.
-    pub(crate) fn waits(&self, waiting: Option<Waiting>) {
-        hold(&self.now).waiting = waiting;
+    /// Sets the lock that the statement waits for; `None`: it runs.
+    pub(crate) fn set_wait(&self, wait_cause: Option<WaitCause>) {
+        hold(&self.now).wait_cause = wait_cause;
     }
 
-    pub(crate) fn calls_itself(&self, application: &str) {
+    pub(crate) fn set_application_name(&self, application: &str) {
         application.clone_into(&mut hold(&self.now).application);
     }
 
     /// Returns the connection for the server's page.
-    pub(crate) fn seen(&self) -> Seen {
+    pub(crate) fn on_page(&self) -> PageSession {
         let now = hold(&self.now);
-        let waiting = now.waiting.filter(|_| now.doing == Doing::Statement);
-        Seen {
+        let wait_cause = now.wait_cause.filter(|_| now.activity == Activity::Statement);
+        PageSession {
             pid: self.pid,
             user: self.user.clone(),
-            client: self.client.map(|own| own.ip().to_canonical().to_string()),
+            client: self.client.map(|address| address.ip().to_canonical().to_string()),
             application: now.application.clone(),
             state: now.state(),
-            waits_for: waiting.map(|waiting| match waiting {
-                Waiting::Row => "row",
-                Waiting::Advisory => "advisory",
+            waits_for: wait_cause.map(|wait_cause| match wait_cause {
+                WaitCause::Row => "row",
+                WaitCause::Advisory => "advisory",
             }),
             query: now.query.clone(),
             started_ms: unix_ms(self.started),
@@ -158,13 +158,14 @@ impl Presence {
         }
     }
 
-    /// Returns the row of `pg_stat_activity` for a connection of a role; without what it does unless `shows`.
-    pub(crate) fn row(&self, database: i64, role: u32, shows: bool) -> Vec<LiveValue> {
+    /// Returns the row of `pg_stat_activity` for a connection of a role. Unless `is_visible`, columns from
+    /// `FIRST_HIDDEN` on are hidden.
+    pub(crate) fn row(&self, database: i64, role: u32, is_visible: bool) -> Vec<LiveValue> {
         let now = hold(&self.now);
-        let (kind, event) = match (now.doing, now.waiting) {
-            (Doing::Statement, Some(Waiting::Row)) => (Some("Lock"), Some("tuple")),
-            (Doing::Statement, Some(Waiting::Advisory)) => (Some("Lock"), Some("advisory")),
-            (Doing::Statement, None) => (None, None),
+        let (kind, event) = match (now.activity, now.wait_cause) {
+            (Activity::Statement, Some(WaitCause::Row)) => (Some("Lock"), Some("tuple")),
+            (Activity::Statement, Some(WaitCause::Advisory)) => (Some("Lock"), Some("advisory")),
+            (Activity::Statement, None) => (None, None),
             _ => (Some("Client"), Some("ClientRead")),
         };
         let null = || LiveValue::Null;
@@ -176,10 +177,10 @@ impl Presence {
             i64::from(role).into(),
             self.user.as_str().into(),
             now.application.as_str().into(),
-            self.client.map(|own| own.ip().to_canonical().to_string()).into(),
+            self.client.map(|address| address.ip().to_canonical().to_string()).into(),
             null(),
             // PostgreSQL has -1 for a client of a Unix domain socket.
-            self.client.map_or(-1, |own| i64::from(own.port())).into(),
+            self.client.map_or(-1, |address| i64::from(address.port())).into(),
             self.started.into(),
             now.transaction_start.into(),
             now.query_start.into(),
@@ -193,9 +194,9 @@ impl Presence {
             now.query.as_str().into(),
             "client backend".into(),
         ];
-        if !shows {
-            for (place, cell) in row.iter_mut().enumerate().skip(FIRST_HIDDEN) {
-                *cell = if place == QUERY { "<insufficient privilege>".into() } else { null() };
+        if !is_visible {
+            for (index, cell) in row.iter_mut().enumerate().skip(FIRST_HIDDEN) {
+                *cell = if index == QUERY { "<insufficient privilege>".into() } else { null() };
             }
         }
         row

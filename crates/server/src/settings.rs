@@ -1,7 +1,7 @@
 //! SET and SHOW: the settings of a connection. Most settings have no effect and are only stored. A value that
 //! would change answers in an unsupported way is refused.
 //!
-//! Not here: what PostgreSQL's settings are (`known`), what statements ask (`surroundings`).
+//! Not here: the list of PostgreSQL's settings (`known`), the settings that statements read (`surroundings`).
 
 mod identity;
 mod known;
@@ -25,14 +25,23 @@ pub(crate) struct Settings {
     values: Values,
     /// The values at the begin of the connection, which RESET restores.
     initial: Values,
-    /// The values before the first change in the open transaction, and the names in its SET LOCAL.
-    before: Option<(Values, Vec<String>)>,
+    /// The changes of the open transaction; `None` before the first.
+    transaction: Option<TransactionChanges>,
     /// The settings that each statement needs, decoded.
     limits: Limits,
     /// Counts the changes.
     changes: u64,
     /// The roles of the database.
     roles: KnownRoles,
+}
+
+/// The changes of settings by the open transaction.
+#[derive(Clone, Debug)]
+struct TransactionChanges {
+    /// The values before the first change.
+    before: Values,
+    /// The names in SET LOCAL.
+    local: Vec<String>,
 }
 
 /// The settings at a savepoint.
@@ -56,15 +65,15 @@ pub(crate) struct Limits {
     pub(crate) bytes: Option<usize>,
     /// The longest idle time of an open transaction.
     pub(crate) idle: Option<Duration>,
-    /// The access mode of transactions that name none.
+    /// The default access mode of transactions (`default_transaction_read_only`).
     access: Access,
     /// Whether commits are acknowledged before they are durable.
     acknowledges_early: bool,
-    /// Whether a new routine is refused whose body names what does not exist.
+    /// Whether CREATE refuses a routine whose body names a missing object (`check_function_bodies`).
     checks_bodies: bool,
 }
 
-/// The settings of which a client is told when they change, in the spelling of the protocol.
+/// The settings whose changes are reported to the client (ParameterStatus), in the spelling of the protocol.
 const REPORTED: [&str; 13] = [
     "application_name",
     "client_encoding",
@@ -81,7 +90,8 @@ const REPORTED: [&str; 13] = [
     "TimeZone",
 ];
 
-/// The settings of which only some values have their meaning here: the values, and a hint for any other one.
+/// The settings of which only some values are supported: these values, and the hint when another one is
+/// refused.
 const FIXED: [(&str, &[&str], &str); 9] = [
     ("client_encoding", &["utf8", "utf-8", "unicode"], "The only encoding is UTF8."),
     ("timezone", &["utc", "gmt", "etc/utc", "z", "etc/gmt", "+00", "0"], "The only time zone is UTC."),
@@ -98,10 +108,10 @@ const FIXED: [(&str, &[&str], &str); 9] = [
     ),
 ];
 
-/// The setting of whether bodies of routines are checked.
+/// The name of the setting that checks bodies of routines.
 const CHECK_BODIES: &str = "check_function_bodies";
 
-/// The setting of the least severity of notices.
+/// The name of the setting of the least severity of notices.
 const LEAST_SEVERITY: &str = "client_min_messages";
 
 impl Default for Settings {
@@ -109,7 +119,7 @@ impl Default for Settings {
         let mut settings = Self {
             initial: Values::default(),
             values: Values::default(),
-            before: None,
+            transaction: None,
             limits: Limits::default(),
             changes: 0,
             roles: KnownRoles::default(),
@@ -136,7 +146,7 @@ fn unrecognized(name: &str) -> SqlError {
     SqlError::new("42704", format!("unrecognized configuration parameter \"{name}\""))
 }
 
-/// Returns whether a path of schemas finds the names of `public`, or none.
+/// Returns whether a `search_path` holds no schema but `public` and the system schemas.
 fn is_public(path: &str) -> bool {
     let known = ["", "$user", "public", "pg_catalog", "pg_temp"];
     path.split(',').all(|name| known.contains(&name.trim().trim_matches(['"', '\'']))) || path == "default"
@@ -176,7 +186,7 @@ impl Settings {
         self.limits
     }
 
-    /// Returns a number that is another one after each change.
+    /// Returns a number that each change raises.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
@@ -199,7 +209,7 @@ impl Settings {
                 .values
                 .get("work_mem")
                 .and_then(|text| memory_of(text, 1 << 10))
-                .map(|own| own as usize),
+                .map(|bytes| bytes as usize),
             idle: self.duration("idle_in_transaction_session_timeout"),
             access: self.access_of("default_transaction_read_only"),
             acknowledges_early: self.values.get("synchronous_commit").is_some_and(|value| value == "off"),
@@ -224,12 +234,12 @@ impl Settings {
         self.limits.acknowledges_early
     }
 
-    /// Returns whether a new routine is refused whose body names what does not exist.
+    /// Returns whether CREATE refuses a routine whose body names a missing object.
     pub(crate) fn checks_bodies(&self) -> bool {
         self.limits.checks_bodies
     }
 
-    /// Returns the access mode of transactions that name none.
+    /// Returns the default access mode of transactions.
     pub(crate) fn access(&self) -> Access {
         self.limits.access
     }
@@ -249,22 +259,22 @@ impl Settings {
 
     /// Returns the settings for a savepoint that is set now.
     pub(crate) fn mark(&self) -> Mark {
-        let local = self.before.as_ref().map_or(0, |(_, local)| local.len());
+        let local = self.transaction.as_ref().map_or(0, |changes| changes.local.len());
         Mark { values: self.values.clone(), local }
     }
 
     /// Restores the settings of a savepoint.
     pub(crate) fn go_back_to(&mut self, mark: &Mark) {
         self.values = mark.values.clone();
-        if let Some((_, local)) = &mut self.before {
-            local.truncate(mark.local);
+        if let Some(changes) = &mut self.transaction {
+            changes.local.truncate(mark.local);
         }
         self.read_limits();
     }
 
     /// Ends the open transaction. Restores the settings of SET LOCAL, and all settings after a rollback.
     pub(crate) fn transaction_ended(&mut self, committed: bool) {
-        let Some((before, local)) = self.before.take() else { return };
+        let Some(TransactionChanges { before, local }) = self.transaction.take() else { return };
         if !committed {
             self.values = before;
             self.read_limits();
@@ -298,15 +308,20 @@ impl Settings {
         self.values.get(name).cloned().ok_or_else(|| unrecognized(name))
     }
 
+    /// Keeps the values before the first change in a transaction.
+    fn begin_change(&mut self, in_transaction: bool) {
+        if in_transaction && self.transaction.is_none() {
+            self.transaction = Some(TransactionChanges { before: self.values.clone(), local: Vec::new() });
+        }
+    }
+
     /// Executes the text of a SET, RESET or DISCARD. Returns false for a SET LOCAL outside of a transaction,
     /// which has no effect.
     ///
     /// # Errors
     /// As `set`.
     pub(crate) fn change(&mut self, statement: &str, in_transaction: bool) -> Result<bool, SqlError> {
-        if in_transaction && self.before.is_none() {
-            self.before = Some((self.values.clone(), Vec::new()));
-        }
+        self.begin_change(in_transaction);
         let text = statement.trim().trim_end_matches(';').trim();
         let mut words = text.split_whitespace();
         let verb = words.next().unwrap_or_default().to_lowercase();
@@ -341,9 +356,9 @@ impl Settings {
         }
         let words: Vec<&str> = lower.split_whitespace().collect();
         if let ["session", "authorization", ..] | ["authorization", ..] = words.as_slice() {
-            let user = body.get(lower_end(body, "authorization")..).unwrap_or_default().trim();
-            if is_local && let Some((_, local)) = &mut self.before {
-                local.push("session_authorization".into());
+            let user = body.get(end_of_word(body, "authorization")..).unwrap_or_default().trim();
+            if is_local && let Some(changes) = &mut self.transaction {
+                changes.local.push("session_authorization".into());
             }
             return self.set("session authorization", user).map(|()| true);
         }
@@ -356,8 +371,8 @@ impl Settings {
         };
         let name = name.to_lowercase();
         if is_local {
-            match &mut self.before {
-                Some((_, local)) => local.push(name.clone()),
+            match &mut self.transaction {
+                Some(changes) => changes.local.push(name.clone()),
                 None => return Ok(false),
             }
         }
@@ -399,22 +414,22 @@ impl Settings {
             }
             _ => {}
         }
-        let own = known(name);
+        let setting = known(name);
         let is_special = self.initial.contains_key(name);
-        match own {
-            Some(own) => own.check_changeable(is_starting)?,
+        match setting {
+            Some(setting) => setting.check_changeable(is_starting)?,
             None if name == "is_superuser" => {
                 return Err(SqlError::new("55P02", format!("parameter \"{name}\" cannot be changed")));
             }
             None if !is_special && !is_custom(name) => return Err(unrecognized(name)),
             None => {}
         }
-        let value = match (self.initial.get(name), own) {
+        let value = match (self.initial.get(name), setting) {
             // Every transaction is serializable.
             _ if matches!(name, "transaction_isolation" | "default_transaction_isolation") => return Ok(()),
             (Some(initial), _) if is_default => initial.clone(),
             (None, _) if is_default => {
-                // As in PostgreSQL, a setting that a client has invented stays, without a value.
+                // As in PostgreSQL, a custom setting stays, with an empty value.
                 if !self.values.contains_key(name) {
                     return Ok(());
                 }
@@ -422,7 +437,7 @@ impl Settings {
             }
             _ if name == "datestyle" => style_of(value),
             _ if name == LEAST_SEVERITY && severity_of(value).is_some() => value.to_lowercase(),
-            (_, Some(own)) => own.stored(value)?,
+            (_, Some(setting)) => setting.stored(value)?,
             (_, None) => value.into(),
         };
         self.values.insert(name.into(), value);
@@ -439,8 +454,8 @@ impl Settings {
         if is_default {
             return Ok(());
         }
-        if let Some((_, values, hint)) = FIXED.iter().find(|(own, ..)| *own == name)
-            && !values.iter().any(|own| own.eq_ignore_ascii_case(value))
+        if let Some((_, values, hint)) = FIXED.iter().find(|(fixed, ..)| *fixed == name)
+            && !values.iter().any(|accepted| accepted.eq_ignore_ascii_case(value))
         {
             return refused(hint);
         }
@@ -467,37 +482,34 @@ impl Settings {
         in_transaction: bool,
     ) -> Result<String, SqlError> {
         let name = name.to_lowercase();
-        if in_transaction && self.before.is_none() {
-            self.before = Some((self.values.clone(), Vec::new()));
-        }
+        self.begin_change(in_transaction);
         self.set(&name, value.unwrap_or("default"))?;
-        if let Some((_, local)) = self.before.as_mut().filter(|_| is_local) {
-            local.push(name.clone());
+        if let Some(changes) = self.transaction.as_mut().filter(|_| is_local) {
+            changes.local.push(name.clone());
         }
         Ok(self.values.get(&name).cloned().unwrap_or_default())
     }
 
-    /// Returns whether the path of schemas does not have `public`.
+    /// Returns whether `search_path` lacks `public`.
     pub(crate) fn hides_public(&self) -> bool {
         let path = self.values.get("search_path").map(String::as_str).unwrap_or_default();
         !path.split(',').any(|name| name.trim().trim_matches(['"', '\'']) == "public")
     }
 
-    /// Returns the settings of which a client is told, with their values.
+    /// Returns the settings that are reported to the client, with their values.
     pub(crate) fn reported(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let of = |name: &'static str| Some((name, self.values.get(&name.to_lowercase())?.as_str()));
         REPORTED.into_iter().filter_map(of)
     }
 }
 
-/// Returns where a word ends in a text, whatever the case of its letters.
-fn lower_end(text: &str, word: &str) -> usize {
-    text.to_ascii_lowercase().find(word).map_or(text.len(), |at| at + word.len())
+/// Returns the offset of the end of a word in a text, without regard to case.
+fn end_of_word(text: &str, word: &str) -> usize {
+    text.to_ascii_lowercase().find(word).map_or(text.len(), |offset| offset + word.len())
 }
 
-/// Returns the stored form of a style of dates. The order of day and month is that of the input, which has
-/// the
-/// year first here.
+/// Returns the stored form of a style of dates. The order of day and month has no effect: the year comes
+/// first in all dates.
 fn style_of(style: &str) -> String {
     let order = if style.to_lowercase().contains("dmy") { "DMY" } else { "MDY" };
     format!("ISO, {order}")

@@ -1,7 +1,7 @@
 //! The begin of a connection: TLS, authentication, the server's parameters; and cancel requests.
 
-use crate::admission::{Admitted, Stranger};
-use crate::attendance::Attended;
+use crate::admission::{CountedClient, Stranger};
+use crate::attendance::ConnectionControl;
 use crate::hold;
 use crate::link::Link;
 use crate::listener::{Connection, Peer};
@@ -9,7 +9,7 @@ use crate::login::{Login, password_of};
 use crate::presence::Presence;
 use crate::shape::{is_encryption_request, is_sasl_initial};
 use crate::tls::Tls;
-use crate::{Server, fatal, told};
+use crate::{Server, fatal, notice_response};
 use bytes::BytesMut;
 use pgwire::api::auth::sasl::scram::ScramServerAuth;
 use pgwire::messages::PgWireBackendMessage as Message;
@@ -45,12 +45,12 @@ const GUESSES_COUNT: Duration = Duration::from_secs(10);
 /// The connections that a cancel request can name. The key is a random number that clients take for a process
 /// id. With the secret, an attacker must guess 63 bits.
 #[derive(Default)]
-pub(crate) struct Connections(Mutex<HashMap<i32, Cancellable>>);
+pub(crate) struct Connections(Mutex<HashMap<i32, CancelTarget>>);
 
-struct Cancellable {
+struct CancelTarget {
     secret: i32,
-    attended: Arc<Attended>,
-    /// The number of counted wrong keys, and the time of the first.
+    attended: Arc<ConnectionControl>,
+    /// The number of wrong keys in the current period, and the begin of the period.
     guesses: (u32, Instant),
 }
 
@@ -74,7 +74,7 @@ impl Connections {
     }
 
     /// Returns a connection.
-    pub(crate) fn attended(&self, pid: i32) -> Option<Arc<Attended>> {
+    pub(crate) fn attended(&self, pid: i32) -> Option<Arc<ConnectionControl>> {
         hold(&self.0).get(&pid).map(|connection| Arc::clone(&connection.attended))
     }
 
@@ -82,29 +82,29 @@ impl Connections {
     pub(crate) fn end_all(&self) {
         for connection in hold(&self.0).values() {
             connection.attended.cancel.raise();
-            connection.attended.hang_up();
+            connection.attended.shut_down_input();
         }
     }
 
     /// Returns all connections.
-    pub(crate) fn all(&self) -> Vec<Arc<Attended>> {
+    pub(crate) fn all(&self) -> Vec<Arc<ConnectionControl>> {
         hold(&self.0).values().map(|connection| Arc::clone(&connection.attended)).collect()
     }
 }
 
-/// A connection that a cancel request can name, until this is dropped.
-pub(crate) struct Registered {
+/// The entry of a connection in `Connections`; its drop removes the entry.
+pub(crate) struct Registration {
     pid: i32,
-    pub(crate) asking: Asking,
+    pub(crate) asking: ConnectionInfo,
     secret: i32,
     server: Arc<Server>,
     /// Cancels the connection's statements.
-    pub(crate) attended: Arc<Attended>,
+    pub(crate) attended: Arc<ConnectionControl>,
 }
 
-/// Who asks: the connection and its addresses.
+/// The number, the user and the addresses of a connection.
 #[derive(Clone, Default)]
-pub(crate) struct Asking {
+pub(crate) struct ConnectionInfo {
     pub(crate) pid: i32,
     pub(crate) user: String,
     /// The client's address; `None` at a Unix domain socket.
@@ -113,7 +113,7 @@ pub(crate) struct Asking {
     pub(crate) server: Option<SocketAddr>,
 }
 
-impl Registered {
+impl Registration {
     /// # Errors
     /// The operating system has no randomness.
     fn new(server: &Arc<Server>, peer: Peer, user: &str) -> io::Result<Self> {
@@ -126,12 +126,12 @@ impl Registered {
                 break pid;
             }
         };
-        let Peer { descriptor, client, server: own } = peer;
+        let Peer { descriptor, client, server: server_address } = peer;
         let presence = Presence::new(pid, user.into(), client);
-        let attended = Arc::new(Attended::new(descriptor, presence));
-        let asking = Asking { pid, user: user.into(), client, server: own };
+        let attended = Arc::new(ConnectionControl::new(descriptor, presence));
+        let asking = ConnectionInfo { pid, user: user.into(), client, server: server_address };
         let guesses = (0, Instant::now());
-        all.insert(pid, Cancellable { secret, attended: Arc::clone(&attended), guesses });
+        all.insert(pid, CancelTarget { secret, attended: Arc::clone(&attended), guesses });
         Ok(Self { pid, secret, server: Arc::clone(server), attended, asking })
     }
 
@@ -140,22 +140,22 @@ impl Registered {
     }
 }
 
-impl Drop for Registered {
+impl Drop for Registration {
     fn drop(&mut self) {
         hold(&self.server.connections.0).remove(&self.pid);
     }
 }
 
 /// A connection of an authenticated client.
-pub(crate) struct Greeted {
+pub(crate) struct ClientConnection {
     pub(crate) link: Link,
-    pub(crate) registered: Registered,
+    pub(crate) registered: Registration,
     pub(crate) user: String,
     /// The number of the role as which the user acts.
     pub(crate) role: u32,
     /// Settings in the startup message.
     pub(crate) settings: Vec<(String, String)>,
-    pub(crate) admitted: Admitted,
+    pub(crate) admitted: CountedClient,
 }
 
 fn protocol_violation(message: &str) -> io::Error {
@@ -167,14 +167,13 @@ fn protocol_violation(message: &str) -> io::Error {
 ///
 /// # Errors
 /// The connection is broken, or the client was refused.
-pub(crate) async fn greet(
+pub(crate) async fn establish(
     connection: Connection,
     server: &Arc<Server>,
     stranger: &Stranger,
-) -> io::Result<Option<Greeted>> {
+) -> io::Result<Option<ClientConnection>> {
     let (is_of_this_machine, peer) = (connection.is_of_this_machine(), connection.peer());
-    let Some(mut link) = linked(connection, server).await? else { return Ok(None) };
-    let is_secure = link.is_secure;
+    let Some(mut link) = open_link(connection, server).await? else { return Ok(None) };
     match link.next().await? {
         Some(PgWireFrontendMessage::CancelRequest(request)) => {
             let SecretKey::I32(secret) = request.secret_key else { return Ok(None) };
@@ -183,12 +182,11 @@ pub(crate) async fn greet(
         }
         Some(PgWireFrontendMessage::Startup(startup)) => {
             link.started(LARGEST_UNKNOWN);
-            if server.options.requires_tls && !is_secure && !is_of_this_machine {
+            if server.options.requires_tls && !link.is_secure && !is_of_this_machine {
                 let message = "connections from other machines must be encrypted with TLS";
                 return refuse(&link, "28000", message).await;
             }
-            let greeted = welcome(link, startup, (is_secure, peer), (server, stranger)).await?;
-            Ok(Some(greeted))
+            Ok(Some(begin_session(link, startup, peer, server, stranger).await?))
         }
         Some(_) => Err(protocol_violation("expected a startup message")),
         None => Ok(None),
@@ -196,7 +194,7 @@ pub(crate) async fn greet(
 }
 
 /// Negotiates TLS. `None`: the client has asked for TLS without a request, and the server has no certificate.
-async fn linked(connection: Connection, server: &Server) -> io::Result<Option<Link>> {
+async fn open_link(connection: Connection, server: &Server) -> io::Result<Option<Link>> {
     let stream = match connection {
         Connection::Tcp(stream, _) => stream,
         Connection::Unix(mut stream) => {
@@ -239,20 +237,22 @@ async fn refuse_with<T>(link: &Link, error: &SqlError) -> io::Result<T> {
 }
 
 /// Authenticates a client. Returns the role as which it acts.
-async fn logged_in(link: &mut Link, server: &Server, user: &str, is_secure: bool) -> io::Result<Login> {
-    authenticate(link, user, is_secure, server).await?;
+async fn log_in(link: &mut Link, server: &Server, user: &str) -> io::Result<Login> {
+    authenticate(link, user, server).await?;
     match Login::of(server, user) {
         Ok(login) => Ok(login),
         Err(error) => refuse_with(link, &error).await,
     }
 }
 
-async fn welcome(
+/// Authenticates a client, and sends the parameters of the server.
+async fn begin_session(
     mut link: Link,
     startup: Startup,
-    (is_secure, peer): (bool, Peer),
-    (server, stranger): (&Arc<Server>, &Stranger),
-) -> io::Result<Greeted> {
+    peer: Peer,
+    server: &Arc<Server>,
+    stranger: &Stranger,
+) -> io::Result<ClientConnection> {
     if startup.protocol_number_major != 3 {
         let message = format!(
             "unsupported frontend protocol {}.{}: server supports 3.0",
@@ -267,7 +267,7 @@ async fn welcome(
         link.output.put(Message::NegotiateProtocolVersion(NegotiateProtocolVersion::new(0, unknown)));
     }
     let user = parameters.remove("user").unwrap_or_default();
-    // There is one database, whatever name a client gives.
+    // There is one database. The name that the client gives is ignored.
     parameters.remove("database");
     if user.is_empty() {
         return refuse(&link, "28000", "no PostgreSQL user name specified in startup packet").await;
@@ -279,17 +279,34 @@ async fn welcome(
     if let Some(limit) = server.is_full() {
         return refuse(&link, "53300", &too_many(limit)).await;
     }
-    let Login { role, is_superuser } = logged_in(&mut link, server, &user, is_secure).await?;
+    let Login { role, is_superuser } = log_in(&mut link, server, &user).await?;
     let admitted = match stranger.admit() {
         Ok(admitted) => admitted,
         Err(limit) => return refuse(&link, "53300", &too_many(limit)).await,
     };
     link.started(LARGEST);
     link.output.put(Message::Authentication(Authentication::Ok));
-    let registered = Registered::new(server, peer, &user)?;
-    let application = parameters.get("application_name").cloned().unwrap_or_default();
+    let registered = Registration::new(server, peer, &user)?;
+    let application = parameters.get("application_name").map(String::as_str).unwrap_or_default();
+    put_parameters(&link, application, &user, is_superuser);
+    let key = SecretKey::I32(registered.secret);
+    link.output.put(Message::BackendKeyData(BackendKeyData::new(registered.pid(), key)));
+    if let Some(notice) = &server.options.notice {
+        let content = SqlError::new("00000", notice);
+        link.output
+            .put(Message::NoticeResponse(notice_response(&Notice { severity: Severity::Notice, content })));
+    }
+    link.output.put(Message::ReadyForQuery(ReadyForQuery::new(TransactionStatus::Idle)));
+    let options = options_of(&parameters.remove("options").unwrap_or_default());
+    // Later settings win, so parameters of the startup message follow the options.
+    let settings = options.into_iter().chain(parameters).filter(|(name, _)| name != "replication").collect();
+    Ok(ClientConnection { link, registered, user, role, settings, admitted })
+}
+
+/// Sends the settings that are reported at the begin of a connection.
+fn put_parameters(link: &Link, application: &str, user: &str, is_superuser: bool) {
     for (name, value) in [
-        ("application_name", application.as_str()),
+        ("application_name", application),
         ("client_encoding", "UTF8"),
         ("DateStyle", "ISO, MDY"),
         ("default_transaction_read_only", "off"),
@@ -299,23 +316,12 @@ async fn welcome(
         ("is_superuser", if is_superuser { "on" } else { "off" }),
         ("server_encoding", "UTF8"),
         ("server_version", crate::VERSION),
-        ("session_authorization", user.as_str()),
+        ("session_authorization", user),
         ("standard_conforming_strings", "on"),
         ("TimeZone", "UTC"),
     ] {
         link.output.put(Message::ParameterStatus(ParameterStatus::new(name.into(), value.into())));
     }
-    let key = SecretKey::I32(registered.secret);
-    link.output.put(Message::BackendKeyData(BackendKeyData::new(registered.pid(), key)));
-    if let Some(notice) = &server.options.notice {
-        let content = SqlError::new("00000", notice);
-        link.output.put(Message::NoticeResponse(told(&Notice { severity: Severity::Notice, content })));
-    }
-    link.output.put(Message::ReadyForQuery(ReadyForQuery::new(TransactionStatus::Idle)));
-    let options = options_of(&parameters.remove("options").unwrap_or_default());
-    // Later settings win, so parameters of the startup message follow the options.
-    let settings = options.into_iter().chain(parameters).filter(|(name, _)| name != "replication").collect();
-    Ok(Greeted { link, registered, user, role, settings, admitted })
 }
 
 /// Returns the settings in the options of a startup message, in the form of PGOPTIONS: `-c name=value` or
@@ -347,11 +353,13 @@ fn options_of(options: &str) -> Vec<(String, String)> {
 ///
 /// # Errors
 /// The client was refused, or the connection is broken.
-async fn authenticate(link: &mut Link, user: &str, is_secure: bool, server: &Server) -> io::Result<()> {
+async fn authenticate(link: &mut Link, user: &str, server: &Server) -> io::Result<()> {
     let Some(users) = &server.options.users else { return Ok(()) };
     let mut scram = ScramServerAuth::new();
     let mut mechanisms = vec!["SCRAM-SHA-256".to_owned()];
-    if is_secure && let Some(tls) = &server.options.tls {
+    if link.is_secure
+        && let Some(tls) = &server.options.tls
+    {
         scram
             .configure_certificate(tls.certificate())
             .map_err(|error| protocol_violation(&error.to_string()))?;

@@ -1,12 +1,12 @@
-//! What a statement of a client asks about its session and the server: settings, sessions, locks.
+//! The functions and catalogs of statements that read the session and the server: settings, sessions, locks.
 //!
-//! A client lends its settings to the statement that runs, and takes them back if the statement has changed
-//! them (`set_config`). Sessions are seen as they are at the moment of the question.
+//! A client copies its settings for the statement that runs, and takes the copy over if the statement has
+//! changed it (`set_config`). Sessions and locks are read when the statement asks for them.
 //! Held by: `crates/server/tests/suite/moment.rs`.
 
 use crate::login::role_of_user;
 use crate::settings::{Identity, Settings};
-use crate::startup::Asking;
+use crate::startup::ConnectionInfo;
 use crate::{Server, hold};
 use procedure::{LiveFunction, LiveRelation, LiveValue, Surroundings};
 use reprise::SqlError;
@@ -17,32 +17,31 @@ use std::sync::{Arc, Mutex, Weak};
 /// The number of the database in `pg_database`.
 const DATABASE: i64 = 5;
 
-/// The last number that a transaction was given. Numbers follow the clock, so none is given again after a
-/// restart.
+/// The last number of a transaction. Numbers follow the clock, so no number repeats after a restart.
 static LAST_TRANSACTION: AtomicI64 = AtomicI64::new(0);
 
-/// What a client lends to its statement.
+/// The settings of a client, copied for its statement.
 #[derive(Default)]
-struct Lent {
+struct StatementSettings {
     settings: Settings,
     in_transaction: bool,
-    /// The number of the transaction; `None` until it is asked for.
+    /// The number of the transaction; `None` until a statement reads it.
     transaction: Option<i64>,
-    /// Whether a change lasts longer than the statement.
-    keeps: bool,
+    /// Whether a change outlives the statement.
+    outlives: bool,
 }
 
 /// The client's session, as its statements see it.
-pub(crate) struct OwnSession {
+pub(crate) struct SessionView {
     server: Weak<Server>,
-    asking: Asking,
-    lent: Mutex<Lent>,
+    asking: ConnectionInfo,
+    lent: Mutex<StatementSettings>,
     /// Whether a statement has changed the settings.
     has_changed: AtomicBool,
 }
 
-impl OwnSession {
-    pub(crate) fn new(server: &Arc<Server>, asking: Asking) -> Arc<Self> {
+impl SessionView {
+    pub(crate) fn new(server: &Arc<Server>, asking: ConnectionInfo) -> Arc<Self> {
         let (server, lent) = (Arc::downgrade(server), Mutex::default());
         Arc::new(Self { server, asking, lent, has_changed: AtomicBool::new(false) })
     }
@@ -52,7 +51,7 @@ impl OwnSession {
         hold(&self.lent).settings = settings.clone();
     }
 
-    /// Begins a statement of a transaction of several statements, or of its own.
+    /// Begins a statement, which may belong to a transaction of several statements.
     pub(crate) fn begins(&self, in_transaction: bool) {
         let mut lent = hold(&self.lent);
         if !(in_transaction && lent.in_transaction) {
@@ -61,22 +60,22 @@ impl OwnSession {
         lent.in_transaction = in_transaction;
     }
 
-    /// Returns the settings that a statement has changed: `Some(None)` if only for itself.
+    /// Returns the settings that a statement has changed; `Some(None)` if the changes end with the statement.
     pub(crate) fn take_changed(&self) -> Option<Option<Settings>> {
-        // Only this connection's statements set it, so a relaxed load sees them.
+        // Only this connection's statements set the flag, so a relaxed load suffices.
         if !self.has_changed.load(Ordering::Relaxed) {
             return None;
         }
         self.has_changed.store(false, Ordering::Relaxed);
         let mut lent = hold(&self.lent);
-        Some(std::mem::take(&mut lent.keeps).then(|| lent.settings.clone()))
+        Some(std::mem::take(&mut lent.outlives).then(|| lent.settings.clone()))
     }
 
     fn setting(&self, arguments: &[LiveValue]) -> Result<LiveValue, SqlError> {
-        let [LiveValue::Text(name), rest @ ..] = arguments else { return Ok(LiveValue::Null) };
+        let [LiveValue::Text(name), optional @ ..] = arguments else { return Ok(LiveValue::Null) };
         match hold(&self.lent).settings.show(&name.to_lowercase()) {
             Ok(value) => Ok(value.into()),
-            Err(_) if matches!(rest, [LiveValue::Int(1)]) => Ok(LiveValue::Null),
+            Err(_) if matches!(optional, [LiveValue::Int(1)]) => Ok(LiveValue::Null),
             Err(_) => Err(SqlError::new("42704", format!("unrecognized configuration parameter \"{name}\""))),
         }
     }
@@ -90,7 +89,7 @@ impl OwnSession {
         let (is_local, in_transaction) = (*is_local == LiveValue::Int(1), lent.in_transaction);
         let value = lent.settings.set_config(name, value, is_local, in_transaction)?;
         // Outside of a transaction, a local change ends with the statement.
-        lent.keeps |= in_transaction || !is_local;
+        lent.outlives |= in_transaction || !is_local;
         self.has_changed.store(true, Ordering::Relaxed);
         Ok(value.into())
     }
@@ -103,8 +102,7 @@ impl OwnSession {
         })
     }
 
-    /// Cancels the statement of a session of the same user, or ends the session. Returns whether there is
-    /// one.
+    /// Cancels the statement of a session, or ends the session. Returns whether the session exists.
     fn signal(&self, arguments: &[LiveValue], ends: bool) -> Result<LiveValue, SqlError> {
         let [LiveValue::Int(pid), ..] = arguments else { return Ok(LiveValue::Null) };
         let Some(server) = self.server.upgrade() else { return Ok(false.into()) };
@@ -123,18 +121,18 @@ impl OwnSession {
         Ok(true.into())
     }
 
-    /// Checks that the asking role may cancel or end what another user does.
+    /// Checks that the acting role may cancel a statement, or end a session, of another user.
     ///
     /// # Errors
-    /// `42501`: it may not.
+    /// `42501`: the role may not.
     fn check_signal(&self, schema: &Schema, asker: Identity, user: &str, ends: bool) -> Result<(), SqlError> {
         // A user without a role may signal its own sessions.
         let has_role = schema.role(&self.asking.user).is_some() || asker != Identity::default();
         let (role, other) = (asker.role(), role_of_user(schema, user));
         let refused = |message: String| Err(SqlError::new("42501", message));
         if has_role && schema.is_superuser(other) && !schema.is_superuser(role) {
-            let what = if ends { "terminate superuser process" } else { "cancel superuser query" };
-            return refused(format!("must be a superuser to {what}"));
+            let action = if ends { "terminate superuser process" } else { "cancel superuser query" };
+            return refused(format!("must be a superuser to {action}"));
         }
         if has_role
             && (schema.has_privileges_of(role, other) || schema.has_predefined(role, "pg_signal_backend"))
@@ -152,18 +150,18 @@ impl OwnSession {
     fn activity(&self, server: &Server) -> Vec<Vec<LiveValue>> {
         let (all, role) = (server.connections.all(), hold(&self.lent).settings.identity().role());
         server.pool().database().with_definitions(|schema| {
-            let row = |own: &Arc<crate::attendance::Attended>| {
-                let of = role_of_user(schema, own.presence.user());
-                let shows =
-                    schema.has_privileges_of(role, of) || schema.has_predefined(role, "pg_read_all_stats");
-                own.presence.row(DATABASE, of, shows)
+            let row = |connection: &Arc<crate::attendance::ConnectionControl>| {
+                let user_role = role_of_user(schema, connection.presence.user());
+                let is_visible = schema.has_privileges_of(role, user_role)
+                    || schema.has_predefined(role, "pg_read_all_stats");
+                connection.presence.row(DATABASE, user_role, is_visible)
             };
             all.iter().map(row).collect()
         })
     }
 
     fn locks(&self, server: &Server) -> Vec<Vec<LiveValue>> {
-        let row = |lock: crate::advisory::Shown| {
+        let row = |lock: crate::advisory::LockEntry| {
             let null = || LiveValue::Null;
             let mode = if lock.is_shared { "ShareLock" } else { "ExclusiveLock" };
             let (class, object, kind) = lock.key.parts();
@@ -190,15 +188,15 @@ impl OwnSession {
     }
 }
 
-impl Surroundings for OwnSession {
+impl Surroundings for SessionView {
     fn rows(&self, relation: LiveRelation) -> Option<Vec<Vec<LiveValue>>> {
         match relation {
             LiveRelation::Settings => Some(hold(&self.lent).settings.rows()),
             LiveRelation::Activity => {
-                Some(self.server.upgrade().map(|own| self.activity(&own)).unwrap_or_default())
+                Some(self.server.upgrade().map(|server| self.activity(&server)).unwrap_or_default())
             }
             LiveRelation::Locks => {
-                Some(self.server.upgrade().map(|own| self.locks(&own)).unwrap_or_default())
+                Some(self.server.upgrade().map(|server| self.locks(&server)).unwrap_or_default())
             }
             _ => None,
         }
@@ -214,7 +212,7 @@ impl Surroundings for OwnSession {
             LiveFunction::SessionUser => {
                 let session = hold(&self.lent).settings.identity().session();
                 let name = |schema: &Schema| schema.role_name(session).to_owned();
-                self.server.upgrade().map(|own| own.pool().database().with_definitions(name)).into()
+                self.server.upgrade().map(|server| server.pool().database().with_definitions(name)).into()
             }
             LiveFunction::Notify => {
                 let server = self.server.upgrade()?;
@@ -223,15 +221,15 @@ impl Surroundings for OwnSession {
             LiveFunction::HidesPublic => hold(&self.lent).settings.hides_public().into(),
             LiveFunction::BackendPid => i64::from(asking.pid).into(),
             LiveFunction::CurrentTransaction => self.transaction().into(),
-            LiveFunction::StartTime => self.server.upgrade().map(|own| own.started_us).into(),
+            LiveFunction::StartTime => self.server.upgrade().map(|server| server.started_us).into(),
             LiveFunction::ClientAddress => {
-                asking.client.map(|own| own.ip().to_canonical().to_string()).into()
+                asking.client.map(|address| address.ip().to_canonical().to_string()).into()
             }
-            LiveFunction::ClientPort => asking.client.map(|own| i64::from(own.port())).into(),
+            LiveFunction::ClientPort => asking.client.map(|address| i64::from(address.port())).into(),
             LiveFunction::ServerAddress => {
-                asking.server.map(|own| own.ip().to_canonical().to_string()).into()
+                asking.server.map(|address| address.ip().to_canonical().to_string()).into()
             }
-            LiveFunction::ServerPort => asking.server.map(|own| i64::from(own.port())).into(),
+            LiveFunction::ServerPort => asking.server.map(|address| i64::from(address.port())).into(),
             _ => return None,
         }))
     }

@@ -51,12 +51,12 @@ pub(crate) fn described(ty: Type) -> (u32, i16, i32) {
     }
 }
 
-/// Types that clients name although no column has them, and the types that stand for them: NAME and TEXT,
-/// with their arrays.
+/// OIDs that no column has although clients send them, and the OIDs by which they are read: NAME as TEXT, and
+/// their arrays.
 const STAND_INS: [(u32, u32); 2] = [(19, 25), (1003, 1009)];
 
-/// Returns whether the statement decides the type of a parameter with this OID: none, unknown, or void, which
-/// the JDBC driver sends for OUT parameters.
+/// Returns whether the statement decides the type of a parameter with this OID: 0, `unknown`, or `void`,
+/// which the JDBC driver sends for OUT parameters.
 fn is_undecided(oid: u32) -> bool {
     matches!(oid, 0 | 705 | 2278)
 }
@@ -113,7 +113,7 @@ pub(crate) fn put_value(value: Datum, ty: Type, arena: &Arena, format: Format, o
 /// Writes an array of integers as `int2vector` and `oidvector` are shown: with blanks between them.
 pub(crate) fn put_vector(value: Datum, arena: &Arena, out: &mut BytesMut) {
     let Datum::Array(span) = value else { return out.put_i32(-1) };
-    let numbers = arena.elements(span).iter().map(|own| match own {
+    let numbers = arena.elements(span).iter().map(|element| match element {
         Datum::Int(number) => number.to_string(),
         _ => String::new(),
     });
@@ -169,7 +169,7 @@ pub(crate) fn put_text(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut
         }
         Datum::Int(value) => match scalar {
             ScalarType::Boolean => out.put_u8(if value == 0 { b'f' } else { b't' }),
-            ScalarType::Enum(own) => out.put_slice(own.definition().label(value).as_bytes()),
+            ScalarType::Enum(enumeration) => out.put_slice(enumeration.definition().label(value).as_bytes()),
             ScalarType::Date => {
                 out.put_slice(format_date(i32::try_from(value).unwrap_or(i32::MAX)).as_bytes());
             }
@@ -276,7 +276,7 @@ fn put_binary(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
             ScalarType::Integer | ScalarType::Date => out.put_i32(value as i32),
             ScalarType::Oid => out.put_u32(value as u32),
             ScalarType::Boolean => out.put_u8(u8::from(value != 0)),
-            ScalarType::Enum(own) => out.put_slice(own.definition().label(value).as_bytes()),
+            ScalarType::Enum(enumeration) => out.put_slice(enumeration.definition().label(value).as_bytes()),
             ScalarType::Numeric { scale, .. } => put_numeric(Decimal { mantissa: value.into(), scale }, out),
             _ => out.put_i64(value),
         },

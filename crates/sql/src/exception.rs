@@ -59,8 +59,8 @@ impl Binder<'_> {
                 states.iter_mut().for_each(|states| states.push(state.clone()));
             }
             self.scopes.push((None, HashMap::new()));
-            let mut told = [Register(0); 8];
-            for (register, name) in told.iter_mut().zip(STACKED) {
+            let mut diagnostics = [Register(0); 8];
+            for (register, name) in diagnostics.iter_mut().zip(STACKED) {
                 *register = self.new_register(ScalarType::Text);
                 let ty = ScalarType::Text.into();
                 self.declare(
@@ -70,7 +70,7 @@ impl Binder<'_> {
             }
             let body = self.bind_inner(handler.body(), handler.syntax());
             self.scopes.pop();
-            handlers.push(Handler { states, told, body: body? });
+            handlers.push(Handler { states, diagnostics, body: body? });
         }
         Ok(handlers)
     }

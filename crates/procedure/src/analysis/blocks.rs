@@ -1,4 +1,5 @@
-//! Finds the ways in which each block may be cut, and the reads of constant tables that its keys follow from.
+//! Finds the ways in which each block may be cut into partitions, and the reads of constant tables whose
+//! results determine its keys.
 //! Paper: PACMAN §4.3.1.
 
 use super::need::Need;
@@ -105,11 +106,11 @@ impl Analysis {
     /// Returns the slices of all blocks with the parts of their programs that they need, by block.
     pub(super) fn needed<'a>(&'a self, resolvers: &[Resolver<'a>]) -> Vec<Needed<'a>> {
         let mut needed = Vec::new();
-        for (block, own) in self.global.blocks.iter().enumerate() {
-            for slice in &own.slices {
+        for (index, block) in self.global.blocks.iter().enumerate() {
+            for slice in &block.slices {
                 let need = self.need_of(slice);
                 let rounds = rounds(&self.programs[slice.program], &resolvers[slice.program], &need);
-                needed.push(Needed { block, slice, need, rounds });
+                needed.push(Needed { block: index, slice, need, rounds });
             }
         }
         needed
@@ -132,12 +133,12 @@ impl Analysis {
         resolvers: &[Resolver<'a>],
         values: Values,
     ) -> Vec<SliceColumns<'a>> {
-        let own = needed.iter().filter(|own| own.block == block);
-        let columns = |own: &Needed<'a>| {
-            let program = own.slice.program;
-            own.columns(&self.programs[program], &resolvers[program], values)
+        let of_block = needed.iter().filter(|needed| needed.block == block);
+        let columns = |needed: &Needed<'a>| {
+            let program = needed.slice.program;
+            needed.columns(&self.programs[program], &resolvers[program], values)
         };
-        own.map(columns).collect()
+        of_block.map(columns).collect()
     }
 
     /// Returns the columns that determine the partitions of a block.
@@ -168,8 +169,8 @@ impl Analysis {
         BlockPositions { whole, received, in_rounds, keys, keys_are_received }
     }
 
-    /// Returns the reads of constant tables, by program, that should become slices: the keys of a block
-    /// follow from their results, so the block can be cut only if it receives them.
+    /// Returns the reads of constant tables, by program, that should become slices: their results determine
+    /// the keys of a block, which can be cut only if it receives them.
     pub(super) fn key_reads(&self) -> BTreeSet<(usize, OperationId)> {
         let resolvers: Vec<Resolver<'_>> = self.programs.iter().map(Resolver::new).collect();
         let needed = self.needed(&resolvers);
@@ -181,12 +182,12 @@ impl Analysis {
             }
             let columns = self.columns_of(block, &needed, &resolvers, Values::Constant);
             let keys = key_columns(&columns, &self.written_by_value);
-            let own = needed.iter().filter(|own| own.block == block);
-            for (own, columns) in own.zip(&columns) {
+            let of_block = needed.iter().filter(|needed| needed.block == block);
+            for (needed, columns) in of_block.zip(&columns) {
                 let values = columns.keys(&keys).into_iter().flatten();
-                let sources = values.flat_map(|own| own.value.after().clone());
-                let is_read = |id: &OperationId| own.need.executed.contains(id);
-                reads.extend(sources.filter(is_read).map(|id| (own.slice.program, id)));
+                let sources = values.flat_map(|partition| partition.value.after().clone());
+                let is_read = |id: &OperationId| needed.need.executed.contains(id);
+                reads.extend(sources.filter(is_read).map(|id| (needed.slice.program, id)));
             }
         }
         reads

@@ -12,35 +12,39 @@ use crate::{Operation, OperationId};
 use petgraph::unionfind::UnionFind;
 
 impl LocalGraph {
-    /// Returns the finest chopping of the program at index `place`, as slices.
-    pub(super) fn chopped(programs: &[Program], place: usize, free: &dyn Fn(OperationId) -> bool) -> Self {
-        let program = &programs[place];
+    /// Returns the finest chopping of a program, as slices.
+    pub(super) fn chopped(
+        programs: &[Program],
+        program_index: usize,
+        free: &dyn Fn(OperationId) -> bool,
+    ) -> Self {
+        let program = &programs[program_index];
         let ids: Vec<OperationId> =
             program.operation_ids().filter(|id| program.whole || program.is_sliced(*id, free)).collect();
         let operation = |id: &OperationId| &program.operations[id.0 as usize];
-        let conflicts = |own: &Operation, transaction: &Program| {
+        let conflicts = |operation: &Operation, transaction: &Program| {
             program.whole
                 || transaction.whole
-                || transaction.operations.iter().any(|other| own.is_data_dependent(other))
+                || transaction.operations.iter().any(|other| operation.is_data_dependent(other))
         };
         // Nodes: the other transactions, then the operations of this one.
         let mut connected = UnionFind::<usize>::new(programs.len() + ids.len());
         for (first, transaction) in programs.iter().enumerate() {
             for (second, other) in programs.iter().enumerate() {
-                if transaction.operations.iter().any(|own| conflicts(own, other)) {
+                if transaction.operations.iter().any(|operation| conflicts(operation, other)) {
                     connected.union(first, second);
                 }
             }
-            for (own, id) in ids.iter().enumerate() {
+            for (index, id) in ids.iter().enumerate() {
                 if conflicts(operation(id), transaction) {
-                    connected.union(first, programs.len() + own);
+                    connected.union(first, programs.len() + index);
                 }
             }
         }
         let piece = |id: &OperationId| {
-            let own = ids.iter().position(|own| own == id).expect("it is one of them");
-            connected.find(programs.len() + own)
+            let index = ids.iter().position(|known| known == id).expect("the operation is sliced");
+            connected.find(programs.len() + index)
         };
-        Self::assembled(program, place, free, &ids, |a, b| piece(a) == piece(b))
+        Self::assembled(program, program_index, free, &ids, |a, b| piece(a) == piece(b))
     }
 }

@@ -22,7 +22,7 @@ use catalog::Datum;
 /// Replaces all draws of a program, before its registers are split into webs. Returns false, and leaves the
 /// program unchanged, if a draw cannot be replaced.
 pub(super) fn replace_draws(program: &mut Program) -> bool {
-    let mut replacing = Replacing {
+    let mut replacing = DrawReplacer {
         operations: program.operations.clone(),
         words: Register(program.registers as u32),
         registers: program.registers as u32 + 1,
@@ -41,7 +41,7 @@ pub(super) fn replace_draws(program: &mut Program) -> bool {
     true
 }
 
-struct Replacing {
+struct DrawReplacer {
     operations: Vec<Operation>,
     /// The register of the number of random words drawn so far.
     words: Register,
@@ -59,7 +59,7 @@ fn draws(expression: &Expression) -> bool {
     found
 }
 
-impl Replacing {
+impl DrawReplacer {
     fn list(&mut self, statements: &mut Vec<Step>) {
         let mut replaced = Vec::with_capacity(statements.len());
         for mut statement in std::mem::take(statements) {
@@ -98,13 +98,13 @@ impl Replacing {
     /// Replaces the draws of an operation. An INSERT evaluates its values once, in order; any other
     /// expression may be evaluated for each row.
     fn operation(&mut self, id: OperationId, before: &mut Vec<Step>) {
-        let place = id.0 as usize;
-        let mut operation = self.operations[place].clone();
+        let index = id.0 as usize;
+        let mut operation = self.operations[index].clone();
         if let OperationKind::Insert { values, .. } = &mut operation.kind {
             values.iter_mut().for_each(|value| self.expression(value, before));
         }
         operation.visit_expressions(&mut |expression| self.is_possible &= !draws(expression));
-        self.operations[place] = operation;
+        self.operations[index] = operation;
     }
 
     /// Replaces the draws of an expression that is evaluated once.
@@ -122,8 +122,8 @@ impl Replacing {
             Expression::And(_) | Expression::Or(_) | Expression::Case { .. } | Expression::Coalesce(_) => 1,
             _ => usize::MAX,
         };
-        for (place, operand) in expression.operands_mut().into_iter().enumerate() {
-            if place < always {
+        for (index, operand) in expression.operands_mut().into_iter().enumerate() {
+            if index < always {
                 self.expression(operand, before);
             } else {
                 self.is_possible &= !draws(operand);

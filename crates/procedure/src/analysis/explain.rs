@@ -10,8 +10,8 @@ use std::fmt;
 
 /// Describes an operation in words.
 pub fn describe(operation: &Operation) -> String {
-    let columns = |table: &Table, places: &[usize]| {
-        places.iter().map(|place| table.columns[*place].name.as_str()).collect::<Vec<_>>().join(", ")
+    let columns = |table: &Table, positions: &[usize]| {
+        positions.iter().map(|position| table.columns[*position].name.as_str()).collect::<Vec<_>>().join(", ")
     };
     let way = |access: &Access| {
         let table = &access.table;
@@ -43,8 +43,8 @@ pub fn describe(operation: &Operation) -> String {
 }
 
 impl Granule {
-    /// Returns the granule in words: which keys of which index, when they are known, and whether they are
-    /// written. Slices are numbered from 1, as in the text of an [`Analysis`].
+    /// Returns the granule in words: the keys of an index, the slices after which they are known, and whether
+    /// they are written. Slices are numbered from 1, as in the text of an [`Analysis`].
     pub fn describe(&self, graph: &LocalGraph) -> String {
         let mut text = self.keys();
         if let Known::After(slices) = self.known(graph) {
@@ -54,7 +54,7 @@ impl Granule {
         if self.writes { format!("{text}, written") } else { text }
     }
 
-    /// Returns in words which keys of which index it covers.
+    /// Returns in words the keys of an index that it covers.
     fn keys(&self) -> String {
         let index = &self.table.indexes[self.index].name;
         let names: Vec<&str> = self.columns().iter().map(|c| self.table.columns[*c].name.as_str()).collect();
@@ -82,21 +82,21 @@ impl fmt::Display for Reservation {
 }
 
 impl Reservations {
-    /// Returns in words what a call reserves, each once.
+    /// Returns the reservations of a call in words, each once.
     pub fn describe(&self) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
         let in_words = self.once().map(Reservation::to_string);
-        let of_rounds = self.of_rounds().map(|own| format!("in each round of a loop, {own}"));
-        for own in in_words.chain(of_rounds) {
-            if !words.contains(&own) {
-                words.push(own);
+        let of_rounds = self.of_rounds().map(|text| format!("in each round of a loop, {text}"));
+        for text in in_words.chain(of_rounds) {
+            if !words.contains(&text) {
+                words.push(text);
             }
         }
         words
     }
 }
 
-/// The number of operations of a procedure that replay keeps.
+/// The operations of a procedure that replay keeps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReplaySummary {
     /// The procedure.
@@ -149,7 +149,9 @@ impl ReplaySummary {
             kept: kept(program),
             kept_with_witnesses: Program::new(procedure, Witnessed::NEWEST)
                 .map_or(0, |witnessed| kept(&witnessed)),
-            witnesses: witnesses.map(|(own, registers)| (describe(own), registers.len())).collect(),
+            witnesses: witnesses
+                .map(|(operation, registers)| (describe(operation), registers.len()))
+                .collect(),
         }
     }
 }
@@ -182,9 +184,11 @@ impl Analysis {
         let name = &self.programs[slice.program].name;
         // A block may hold several slices of a procedure's local graph, merged.
         let local = &self.local[slice.program].slices;
-        let numbers =
-            local.iter().enumerate().filter(|(_, own)| slice.operations.contains(&own.operations[0]));
-        let numbers: Vec<String> = numbers.map(|(place, _)| (place + 1).to_string()).collect();
+        let numbers = local
+            .iter()
+            .enumerate()
+            .filter(|(_, local_slice)| slice.operations.contains(&local_slice.operations[0]));
+        let numbers: Vec<String> = numbers.map(|(index, _)| (index + 1).to_string()).collect();
         format!("{name}.{}", numbers.join("+"))
     }
 
@@ -202,9 +206,9 @@ impl Analysis {
     }
 
     /// Names the nodes that must run directly before a node.
-    fn before(edges: &std::collections::BTreeSet<(usize, usize)>, place: usize) -> String {
+    fn before(edges: &std::collections::BTreeSet<(usize, usize)>, node: usize) -> String {
         let before: Vec<String> =
-            edges.iter().filter(|(_, to)| *to == place).map(|(from, _)| (from + 1).to_string()).collect();
+            edges.iter().filter(|(_, to)| *to == node).map(|(from, _)| (from + 1).to_string()).collect();
         if before.is_empty() { String::new() } else { format!(" after {}", before.join(", ")) }
     }
 }
@@ -220,20 +224,21 @@ impl fmt::Display for Analysis {
             for (id, operation) in program.operation_ids().zip(&program.operations) {
                 writeln!(f, "  operation {}: {}", id.0 + 1, describe(operation))?;
                 let footprint = self.footprint(number, id);
-                let mut granules: Vec<String> = footprint.iter().map(|own| own.describe(local)).collect();
+                let mut granules: Vec<String> =
+                    footprint.iter().map(|granule| granule.describe(local)).collect();
                 granules.dedup();
-                granules.iter().try_for_each(|own| writeln!(f, "    {own}"))?;
+                granules.iter().try_for_each(|granule| writeln!(f, "    {granule}"))?;
             }
-            for (place, slice) in local.slices.iter().enumerate() {
-                let before = Self::before(&local.edges, place);
-                writeln!(f, "  slice {}: operations {}{before}", place + 1, list(&slice.operations))?;
+            for (index, slice) in local.slices.iter().enumerate() {
+                let before = Self::before(&local.edges, index);
+                writeln!(f, "  slice {}: operations {}{before}", index + 1, list(&slice.operations))?;
             }
         }
         writeln!(f, "global graph")?;
-        for (place, block) in self.global.blocks.iter().enumerate() {
+        for (index, block) in self.global.blocks.iter().enumerate() {
             let slices: Vec<String> = block.slices.iter().map(|slice| self.slice_name(slice)).collect();
-            let before = Self::before(&self.global.edges, place);
-            writeln!(f, "  block {}: {}{before}", place + 1, slices.join(", "))?;
+            let before = Self::before(&self.global.edges, index);
+            writeln!(f, "  block {}: {}{before}", index + 1, slices.join(", "))?;
         }
         Ok(())
     }

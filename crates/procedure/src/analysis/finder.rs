@@ -14,19 +14,19 @@ use std::collections::BTreeSet;
 pub(super) struct Finder<'p> {
     program: &'p Program,
     resolver: Resolver<'p>,
-    /// The operations whose reservations are wanted.
+    /// Selects the operations whose reservations are collected.
     runs: &'p dyn Fn(OperationId) -> bool,
-    /// What is known outside of all loops.
+    /// The values that are known outside of all loops.
     given: Given<'p>,
     /// The loops around a step whose values are known, as indexes in `loops`.
     around: Vec<usize>,
     once: Vec<Reservation>,
     loops: Vec<ReservedLoop>,
-    /// What is known in a round of the loop around a step that is in no other loop.
+    /// The values that are known in a round of the loop around a step, if that loop is in no other one.
     in_rounds: Option<InRounds<'p>>,
 }
 
-/// What is known in a round of a loop.
+/// The values that are known in a round of a loop.
 struct InRounds<'p> {
     variable: Register,
     resolver: Resolver<'p>,
@@ -59,7 +59,7 @@ fn add_once_a_round(steps: &[Step], operations: &mut BTreeSet<OperationId>) {
 }
 
 /// The reservations of a program.
-pub(super) struct Found {
+pub(super) struct FoundReservations {
     /// Those outside of all loops.
     pub(super) once: Vec<Reservation>,
     pub(super) loops: Vec<ReservedLoop>,
@@ -73,7 +73,7 @@ impl<'p> Finder<'p> {
         steps: &[Step],
         runs: &'p dyn Fn(OperationId) -> bool,
         given: Given<'p>,
-    ) -> Found {
+    ) -> FoundReservations {
         let mut finder = Self {
             program,
             resolver: Resolver::of_round(program, given.variable),
@@ -85,7 +85,7 @@ impl<'p> Finder<'p> {
             in_rounds: None,
         };
         finder.add_steps(steps, given.variable.is_some());
-        Found { once: finder.once, loops: finder.loops }
+        FoundReservations { once: finder.once, loops: finder.loops }
     }
 
     fn add_steps(&mut self, steps: &[Step], is_in_loop: bool) {
@@ -96,7 +96,7 @@ impl<'p> Finder<'p> {
             let values = self.values_of(step);
             let is_known = values.is_some();
             if let Some(values) = values {
-                // The body of a loop that runs once: each of its rounds takes the next recorded results.
+                // The loop runs once, so each of its rounds takes the next recorded results.
                 if let (LoopValues::Range(rounds), Step::ForRange { body, .. }, false) =
                     (&values, step, is_in_loop)
                 {
@@ -123,7 +123,7 @@ impl<'p> Finder<'p> {
     }
 
     /// Returns the values of the variable of a loop; `None` if they are not known before the call runs, or if
-    /// something else sets the variable, too.
+    /// another step sets the variable, too.
     fn values_of(&self, step: &Step) -> Option<LoopValues> {
         let values = match step {
             Step::ForEach { variable, array, .. } => {
@@ -144,19 +144,19 @@ impl<'p> Finder<'p> {
         };
         let given =
             |variable: Option<Register>| Given { variable: variable.or(self.given.variable), ..self.given };
-        let in_loop = |own: &usize| {
-            let variable = self.loops[*own].values.variable();
+        let in_loop = |loop_index: &usize| {
+            let variable = self.loops[*loop_index].values.variable();
             let each = reserved(&self.resolver, given(Some(variable)));
-            let in_rounds = self.in_rounds.as_ref().filter(|own| own.variable == variable);
+            let in_rounds = self.in_rounds.as_ref().filter(|rounds| rounds.variable == variable);
             let with_results = in_rounds.map_or_else(
                 || each.clone(),
-                |own| {
+                |rounds| {
                     let results = |id: OperationId, register: Register| {
                         let recorded = self.program.witnesses.get(&id);
                         let is_recorded = recorded.is_some_and(|(_, all)| all.contains(&register));
-                        is_recorded && own.received.contains(&id) || (self.given.results)(id, register)
+                        is_recorded && rounds.received.contains(&id) || (self.given.results)(id, register)
                     };
-                    reserved(&own.resolver, Given { results: &results, ..given(Some(variable)) })
+                    reserved(&rounds.resolver, Given { results: &results, ..given(Some(variable)) })
                 },
             );
             (each, with_results)
@@ -165,20 +165,20 @@ impl<'p> Finder<'p> {
         let length = |reservation: &Reservation| reservation.granule.prefix.len();
         for (index, wide) in reserved(&self.resolver, given(None)).into_iter().enumerate() {
             let of_loops = self.around.iter().zip(&in_loops);
-            match of_loops.max_by_key(|(_, (_, own))| length(&own[index])) {
-                Some((own, (each, with_results))) if length(&with_results[index]) > length(&wide) => {
+            match of_loops.max_by_key(|(_, (_, reservations))| length(&reservations[index])) {
+                Some((loop_index, (each, with_results))) if length(&with_results[index]) > length(&wide) => {
                     let after = with_results[index].granule.prefix.iter().flat_map(|value| value.after());
-                    let in_rounds = self.in_rounds.iter().flat_map(|own| &own.received);
+                    let in_rounds = self.in_rounds.iter().flat_map(|rounds| &rounds.received);
                     let in_rounds: BTreeSet<_> = in_rounds.copied().collect();
                     let received = after.filter(|id| in_rounds.contains(id));
                     let received =
                         received.filter_map(|id| self.program.witnesses.get(id)).map(KeyWitness::of);
                     let received: Vec<KeyWitness> = received.collect();
-                    let own = &mut self.loops[*own];
-                    own.received.extend(received);
-                    own.each.push(each[index].clone());
-                    own.with_results.push(with_results[index].clone());
-                    own.widened.push(wide);
+                    let reserved_loop = &mut self.loops[*loop_index];
+                    reserved_loop.received.extend(received);
+                    reserved_loop.each.push(each[index].clone());
+                    reserved_loop.with_results.push(with_results[index].clone());
+                    reserved_loop.widened.push(wide);
                 }
                 _ => self.once.push(wide),
             }

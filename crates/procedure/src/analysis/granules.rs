@@ -1,5 +1,5 @@
 //! Granules: the rows that an operation may touch, as a table, an index, and values of the index' first
-//! columns. Not in the papers, which take key spaces for granted (PACMAN §4.3.1).
+//! columns. Not in the papers, which assume that key spaces are known (PACMAN §4.3.1).
 //!
 //! An operation gives a column's value as an expression of the column's type: with an INT column and a BIGINT
 //! parameter, `id = k` converts `k`. A canonical value is the operand of the conversions that keep the value,
@@ -130,11 +130,11 @@ impl Granule {
 /// Returns the columns that granules of an index have values of, in order: for a unique index its columns,
 /// because they identify a row; for another index also those of the primary key.
 pub fn granule_columns(table: &Table, index: usize) -> Vec<usize> {
-    let own = &table.indexes[index];
-    if index == 0 || own.unique { own.columns.clone() } else { table.key_columns(own) }
+    let keyed = &table.indexes[index];
+    if index == 0 || keyed.unique { keyed.columns.clone() } else { table.key_columns(keyed) }
 }
 
-/// Returns the columns of these whose values have canonical forms, up to the first that has none.
+/// Returns the first of these columns, up to the first one whose type has no canonical form.
 pub fn key_columns(table: &Table, index: usize) -> Vec<usize> {
     let mut columns = granule_columns(table, index);
     let end = columns.iter().position(|column| table.columns[*column].ty.family().is_none());
@@ -185,7 +185,7 @@ impl CanonicalValue {
     pub(super) fn uses(&self, registers: &BTreeSet<Register>) -> bool {
         let mut found = false;
         self.value.walk(&mut |part| {
-            found |= matches!(part, Expression::Register(own) if registers.contains(own));
+            found |= matches!(part, Expression::Register(register) if registers.contains(register));
         });
         found
     }
@@ -212,13 +212,13 @@ type Bound = BTreeMap<usize, CanonicalValue>;
 /// The granules of an operation.
 #[derive(Clone, Debug, Default)]
 pub struct Footprint {
-    /// The rows that it finds, as they are before it.
+    /// The rows that it finds, before it.
     pub before: Vec<Granule>,
-    /// The rows as it leaves them: of an insert, and of an update that moves keys.
+    /// The rows after it: those of an insert, and of an update that moves keys.
     pub after: Vec<Granule>,
     /// The rows that an inserted row references.
     pub references: Vec<Granule>,
-    /// The columns that have one value in all rows that it finds and leaves, in a prefix or not.
+    /// The columns that have one value in all rows before and after it, in a prefix or not.
     pub(super) columns: Bound,
 }
 
@@ -253,7 +253,7 @@ impl Footprint {
             OperationKind::Insert { table, values, references, .. } => {
                 let values = values.iter().enumerate();
                 let bound: Bound = values.filter_map(|(column, value)| bind(table, column, value)).collect();
-                let references = references.iter().map(|own| referenced(own, &bound)).collect();
+                let references = references.iter().map(|reference| referenced(reference, &bound)).collect();
                 let after = written(table, &bound);
                 Self { after, references, columns: bound, ..Self::default() }
             }

@@ -77,10 +77,10 @@ fn contracted<T: Clone + Ord>(
         waiting.retain(|node| *node != next);
         order.push(next);
     }
-    let place =
-        |node: NodeIndex| order.iter().position(|other| *other == node).expect("every node has a place");
+    let index_of =
+        |node: NodeIndex| order.iter().position(|other| *other == node).expect("the order has every node");
     let edges = dag.edge_indices().filter_map(|edge| dag.edge_endpoints(edge));
-    let edges = edges.map(|(from, to)| (place(from), place(to))).collect();
+    let edges = edges.map(|(from, to)| (index_of(from), index_of(to))).collect();
     (order.iter().map(|node| dag[*node].clone()).collect(), edges)
 }
 
@@ -110,20 +110,20 @@ impl LocalGraph {
     /// dependency between slices, and merges slices that depend on each other. Operations that are `free`
     /// belong to no slice: each slice that needs their results executes them. Witnesses belong to no slice
     /// either: the call's record has their results.
-    pub fn of(program: &Program, place: usize, free: &dyn Fn(OperationId) -> bool) -> Self {
+    pub fn of(program: &Program, index: usize, free: &dyn Fn(OperationId) -> bool) -> Self {
         let operation = |id: &OperationId| &program.operations[id.0 as usize];
         let data_dependent =
             |a: &OperationId, b: &OperationId| program.whole || operation(a).is_data_dependent(operation(b));
         let ids: Vec<OperationId> =
             program.operation_ids().filter(|id| program.whole || program.is_sliced(*id, free)).collect();
-        Self::assembled(program, place, free, &ids, data_dependent)
+        Self::assembled(program, index, free, &ids, data_dependent)
     }
 
     /// Makes slices of operations that belong together, with an edge for every flow dependency between them.
     /// Slices that depend on each other become one.
     pub(super) fn assembled(
         program: &Program,
-        place: usize,
+        index: usize,
         free: &dyn Fn(OperationId) -> bool,
         ids: &[OperationId],
         together: impl Fn(&OperationId, &OperationId) -> bool,
@@ -142,7 +142,7 @@ impl LocalGraph {
         let slices = merged.into_iter().map(|groups| {
             let mut operations = groups.concat();
             operations.sort();
-            Slice { program: place, operations }
+            Slice { program: index, operations }
         });
         Self { slices: slices.collect(), edges }
     }
@@ -185,8 +185,8 @@ impl GlobalGraph {
         let blocks = merged.into_iter().map(|groups| {
             let mut slices: Vec<Slice> = Vec::new();
             for slice in groups.concat() {
-                match slices.iter_mut().find(|own| own.program == slice.program) {
-                    Some(own) => own.operations.extend(slice.operations),
+                match slices.iter_mut().find(|known| known.program == slice.program) {
+                    Some(known) => known.operations.extend(slice.operations),
                     None => slices.push(slice),
                 }
             }

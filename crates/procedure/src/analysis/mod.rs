@@ -85,9 +85,10 @@ impl Analysis {
     /// Analyses procedures. It leaves out those that only read, because their calls are not logged, and those
     /// whose calls are logged by value.
     pub fn of<'p>(procedures: impl IntoIterator<Item = &'p Procedure>) -> Self {
-        let writing = procedures.into_iter().filter(|own| !own.read_only);
-        let programs =
-            writing.flat_map(|own| Program::new(own, Witnessed::Nothing)).map(|own| own.replay_form());
+        let writing = procedures.into_iter().filter(|procedure| !procedure.read_only);
+        let programs = writing
+            .flat_map(|procedure| Program::new(procedure, Witnessed::Nothing))
+            .map(|program| program.replay_form());
         let programs = programs.collect();
         Self::with(programs, BTreeMap::new(), None, Decomposition::Slices)
     }
@@ -106,7 +107,8 @@ impl Analysis {
             .collect();
         let mut modified: BTreeSet<TableId> = facts.written_by_value.keys().copied().collect();
         let operations = programs.iter().flat_map(|program| &program.operations);
-        modified.extend(operations.filter(|operation| operation.writes()).map(|own| own.table().id));
+        modified
+            .extend(operations.filter(|operation| operation.writes()).map(|operation| operation.table().id));
         let mut analysis = Self::with(programs, facts.written_by_value, Some(modified), decomposition);
         if decomposition == Decomposition::Slices {
             analysis.slice_key_reads();
@@ -165,16 +167,16 @@ impl Analysis {
     /// Returns the granules of an operation of a program. Their values may follow from results of operations
     /// in other slices.
     pub fn footprint(&self, program: usize, id: OperationId) -> Footprint {
-        let own = &self.programs[program];
+        let analysed = &self.programs[program];
         let slice_of = |id: OperationId| {
             let slices = &self.local[program].slices;
             slices.iter().position(|slice| slice.operations.contains(&id))
         };
-        let results = |source: OperationId, register: Register| match own.witnesses.get(&source) {
+        let results = |source: OperationId, register: Register| match analysed.witnesses.get(&source) {
             Some((_, recorded)) => recorded.contains(&register),
             None => slice_of(source).is_some() && slice_of(source) != slice_of(id),
         };
         let given = Given { variable: None, results: &results };
-        Footprint::of(&Resolver::new(own), &own.operations[id.0 as usize], given)
+        Footprint::of(&Resolver::new(analysed), &analysed.operations[id.0 as usize], given)
     }
 }

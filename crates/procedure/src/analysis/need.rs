@@ -50,7 +50,7 @@ struct Slicer<'p> {
 
 /// The kept statements that follow a statement.
 #[derive(Clone, Default)]
-struct Behind {
+struct FollowingStatements {
     /// The surrounding blocks and loops in which a kept statement follows: before the end of the block, or of
     /// the loop's round.
     kept: BTreeSet<Label>,
@@ -101,7 +101,8 @@ impl Need {
         let mut slicer =
             Slicer { operations, witnesses, expand, trims, need, loops: BTreeSet::new(), grown: true };
         while std::mem::take(&mut slicer.grown) {
-            slicer.need.body = slicer.list(&program.body, &mut Behind::default(), &mut Vec::new());
+            slicer.need.body =
+                slicer.list(&program.body, &mut FollowingStatements::default(), &mut Vec::new());
         }
         slicer.need
     }
@@ -148,7 +149,12 @@ impl Slicer<'_> {
     }
 
     /// Returns the kept statements of a list, which it visits from the last to the first.
-    fn list(&mut self, statements: &[Step], behind: &mut Behind, around: &mut Vec<Label>) -> Vec<Step> {
+    fn list(
+        &mut self,
+        statements: &[Step],
+        behind: &mut FollowingStatements,
+        around: &mut Vec<Label>,
+    ) -> Vec<Step> {
         let mut kept = Vec::new();
         for statement in statements.iter().rev() {
             if let Some(statement) = self.statement(statement.clone(), behind, around) {
@@ -163,7 +169,7 @@ impl Slicer<'_> {
     fn statement(
         &mut self,
         mut statement: Step,
-        behind: &mut Behind,
+        behind: &mut FollowingStatements,
         around: &mut Vec<Label>,
     ) -> Option<Step> {
         let keep = match &mut statement {
@@ -217,7 +223,7 @@ impl Slicer<'_> {
         label: Label,
         body: &[Step],
         sets_needed: bool,
-        behind: &mut Behind,
+        behind: &mut FollowingStatements,
         around: &mut Vec<Label>,
     ) -> Vec<Step> {
         if sets_needed {
@@ -242,11 +248,11 @@ impl Slicer<'_> {
 }
 
 /// Returns whether a statement only ends a loop or its round, with or without a condition.
-fn is_jump_of(own: Label, statement: &Step) -> bool {
+fn is_jump_of(loop_label: Label, statement: &Step) -> bool {
     match statement {
-        Step::Exit(label) | Step::Continue(label) => *label == own,
+        Step::Exit(label) | Step::Continue(label) => *label == loop_label,
         Step::If { then, otherwise, .. } => {
-            then.iter().chain(otherwise).all(|statement| is_jump_of(own, statement))
+            then.iter().chain(otherwise).all(|statement| is_jump_of(loop_label, statement))
         }
         _ => false,
     }

@@ -59,9 +59,9 @@ impl<'a> SliceColumns<'a> {
 
     /// Returns the key of each operation: the values that it binds the given columns of its table to.
     pub(super) fn keys(&self, columns: &BTreeMap<TableId, Vec<usize>>) -> Vec<Vec<PartitionValue>> {
-        let key = |own: &OperationColumns<'_>| {
-            let columns = columns.get(&own.operation.table().id)?;
-            Some(columns.iter().map(|column| own.value_of(*column)).collect())
+        let key = |touched: &OperationColumns<'_>| {
+            let columns = columns.get(&touched.operation.table().id)?;
+            Some(columns.iter().map(|column| touched.value_of(*column)).collect())
         };
         self.operations.iter().filter_map(key).collect()
     }
@@ -115,13 +115,13 @@ fn common_columns(
     by_value: &BTreeMap<TableId, Arc<Table>>,
 ) -> BTreeMap<TableId, BTreeSet<usize>> {
     let mut tables: BTreeMap<TableId, BTreeSet<usize>> = BTreeMap::new();
-    for own in slices.iter().flat_map(|slice| &slice.operations) {
-        let table = own.operation.table();
-        let columns = tables.entry(table.id).or_insert_with(|| own.bound.keys().copied().collect());
+    for touched in slices.iter().flat_map(|slice| &slice.operations) {
+        let table = touched.operation.table();
+        let columns = tables.entry(table.id).or_insert_with(|| touched.bound.keys().copied().collect());
         let is_by_value = by_value.contains_key(&table.id);
         columns.retain(|column| {
-            own.bound.contains_key(column)
-                && keeps_keys_apart(own.operation, *column)
+            touched.bound.contains_key(column)
+                && keeps_keys_apart(touched.operation, *column)
                 && (!is_by_value || in_all_unique(table, *column))
         });
     }
@@ -153,7 +153,7 @@ fn keeps_keys_apart(operation: &Operation, column: usize) -> bool {
 /// Returns the primary key and all unique indexes.
 fn unique_indexes(table: &Table) -> impl Iterator<Item = &Index> {
     let indexes = table.indexes.iter().enumerate();
-    indexes.filter(|(place, index)| *place == 0 || index.unique).map(|(_, index)| index)
+    indexes.filter(|(position, index)| *position == 0 || index.unique).map(|(_, index)| index)
 }
 
 /// Returns whether all unique indexes of a table contain a column.
@@ -187,8 +187,9 @@ fn extend(
 
 /// Returns whether a slice binds the chosen columns of all its operations to one canonical value.
 fn agrees(slice: &SliceColumns<'_>, chosen: &BTreeMap<TableId, usize>) -> bool {
-    let value_of =
-        |own: &OperationColumns<'_>| Some(own.bound[chosen.get(&own.operation.table().id)?].clone());
+    let value_of = |touched: &OperationColumns<'_>| {
+        Some(touched.bound[chosen.get(&touched.operation.table().id)?].clone())
+    };
     let mut values = slice.operations.iter().filter_map(value_of);
     let first = values.next();
     values.all(|value| Some(value) == first)

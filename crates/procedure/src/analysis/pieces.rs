@@ -58,16 +58,21 @@ struct Partition {
 }
 
 impl Partition {
-    fn of(program: &Program, resolver: &Resolver<'_>, own: &Needed<'_>, positions: &BlockPositions) -> Self {
+    fn of(
+        program: &Program,
+        resolver: &Resolver<'_>,
+        needed: &Needed<'_>,
+        positions: &BlockPositions,
+    ) -> Self {
         let values = |positions: &[Position], values: Values| -> Vec<PartitionValue> {
             if positions.is_empty() {
                 return Vec::new();
             }
-            let columns = own.columns(program, resolver, values);
+            let columns = needed.columns(program, resolver, values);
             positions.iter().map(|position| columns.value_of(position)).collect()
         };
         let of_keys = if positions.keys_are_received { Values::Received } else { Values::Recorded };
-        let columns: SliceColumns<'_> = own.columns(program, resolver, of_keys);
+        let columns: SliceColumns<'_> = needed.columns(program, resolver, of_keys);
         Self {
             whole: values(&positions.whole, Values::Recorded),
             received: values(&positions.received, Values::Received),
@@ -79,7 +84,7 @@ impl Partition {
     /// Returns the operations whose results the values use.
     fn sources(&self) -> BTreeSet<OperationId> {
         let lists = self.keys.iter().chain([&self.whole, &self.received, &self.in_rounds]);
-        lists.flatten().flat_map(|own| own.value.after().iter().copied()).collect()
+        lists.flatten().flat_map(|partition| partition.value.after().iter().copied()).collect()
     }
 }
 
@@ -128,7 +133,7 @@ impl KeyWitness {
         recorded == rounds as usize * self.registers.len()
     }
 
-    /// Copies the values that a round receives into registers, if every round receives some.
+    /// Copies the values of a round into registers, if the record has values of this round.
     pub fn load_round(&self, values: &WitnessValues, round: u32, machine: &mut Machine) {
         let start = values.start(self.index) + round as usize * self.registers.len();
         if start + self.registers.len() <= values.end(self.index) {
@@ -214,10 +219,11 @@ impl Pieces {
             (0..global.blocks.len()).map(|block| analysis.positions(block, &needed, &resolvers)).collect();
         let (mut sent, mut pieces) = (Vec::new(), Vec::new());
         for (index, program) in programs.iter().enumerate() {
-            let own: Vec<&Needed<'_>> = needed.iter().filter(|own| own.slice.program == index).collect();
-            sent.push(sent_registers(program, &own));
+            let of_program: Vec<&Needed<'_>> =
+                needed.iter().filter(|needed| needed.slice.program == index).collect();
+            sent.push(sent_registers(program, &of_program));
             let make = |current: &&Needed<'_>| {
-                let further = own.iter().filter(|other| other.block != current.block);
+                let further = of_program.iter().filter(|other| other.block != current.block);
                 let wanted = further.flat_map(|other| other.need.sources.iter().copied());
                 let is_sent = |id: &OperationId| !program.witnesses.contains_key(id);
                 let wanted: BTreeSet<OperationId> = wanted.filter(is_sent).collect();
@@ -225,7 +231,7 @@ impl Pieces {
                 let partition = Partition::of(program, resolver, current, &positions[current.block]);
                 Arc::new(piece(program, resolver, current, &wanted, partition))
             };
-            pieces.push(own.iter().map(make).collect());
+            pieces.push(of_program.iter().map(make).collect());
         }
         let before_block = |block: usize| {
             let edges = global.edges.iter().filter(|(_, to)| *to == block);
@@ -252,23 +258,24 @@ impl Pieces {
             let columns_of = |positions: &[Position]| -> Vec<usize> {
                 positions.iter().map(|position| position.column_of(*id)).collect()
             };
-            let place = match analysis.global.blocks.iter().position(|block| block.tables.contains(id)) {
+            let value_block = match analysis.global.blocks.iter().position(|block| block.tables.contains(id))
+            {
                 Some(block) => {
-                    let own = &positions[block];
+                    let columns = &positions[block];
                     ValueBlock {
                         block,
-                        columns: columns_of(&own.whole),
-                        received_columns: columns_of(&own.received),
-                        round_columns: columns_of(&own.in_rounds),
-                        key_columns: own.keys.get(id).cloned().unwrap_or_default(),
+                        columns: columns_of(&columns.whole),
+                        received_columns: columns_of(&columns.received),
+                        round_columns: columns_of(&columns.in_rounds),
+                        key_columns: columns.keys.get(id).cloned().unwrap_or_default(),
                     }
                 }
                 None => {
                     let all = 0..table.columns.len();
-                    let tells = |column: &usize| {
+                    let is_partitioning = |column: &usize| {
                         in_all_unique(table, *column) && table.columns[*column].ty.family().is_some()
                     };
-                    let columns: Vec<usize> = all.filter(tells).collect();
+                    let columns: Vec<usize> = all.filter(is_partitioning).collect();
                     self.before.push(Vec::new());
                     self.cuts.push(Cuts { whole: !columns.is_empty(), ..Cuts::default() });
                     ValueBlock {
@@ -280,7 +287,7 @@ impl Pieces {
                     }
                 }
             };
-            self.by_value.insert(*id, place);
+            self.by_value.insert(*id, value_block);
         }
     }
 
@@ -315,8 +322,9 @@ fn sent_registers(program: &Program, needed: &[&Needed<'_>]) -> Vec<Vec<Register
         }
         let mut sent = Vec::new();
         program.operations[id.0 as usize].clone().visit_registers(&mut |role, register| {
-            let wanted =
-                |own: &&Needed<'_>| own.need.sources.contains(&id) && own.need.registers.contains(register);
+            let wanted = |slice: &&Needed<'_>| {
+                slice.need.sources.contains(&id) && slice.need.registers.contains(register)
+            };
             if role == Role::Define && needed.iter().any(wanted) && !sent.contains(register) {
                 sent.push(*register);
             }
@@ -346,7 +354,8 @@ fn piece(
     let with = |wanted: Part| program.operation_ids().filter(|id| parts[id.0 as usize] == wanted).collect();
     let runs = |id: OperationId| parts[id.0 as usize] != Part::Receive;
     let whole = Lookups::of(&need.body, program, &runs);
-    let round = rounds.as_ref().map(|own| Lookups::of_round(&own.body, program, &runs)).unwrap_or_default();
+    let round =
+        rounds.as_ref().map(|rounds| Lookups::of_round(&rounds.body, program, &runs)).unwrap_or_default();
     Piece {
         block: *block,
         inputs: program

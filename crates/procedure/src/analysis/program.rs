@@ -209,7 +209,7 @@ impl Program {
         let mut program = Self {
             procedure: procedure.id,
             name: procedure.name.clone(),
-            inputs: procedure.inputs().map(|(place, _)| Some(Register(place as u32))).collect(),
+            inputs: procedure.inputs().map(|(position, _)| Some(Register(position as u32))).collect(),
             registers: inliner.registers as usize,
             unset: BTreeSet::new(),
             whole: false,
@@ -231,12 +231,12 @@ impl Program {
         recorded: &[Vec<Register>],
     ) -> BTreeMap<OperationId, (usize, Vec<Register>)> {
         let witnesses = recorded.iter().enumerate().filter(|(_, registers)| !registers.is_empty());
-        let placed = witnesses.enumerate().map(|(place, (own, registers))| {
-            let own = OperationId(own as u32);
-            let id = self.origins.iter().position(|origin| *origin == Some(own));
+        let placed = witnesses.enumerate().map(|(position, (index, registers))| {
+            let original = OperationId(index as u32);
+            let id = self.origins.iter().position(|origin| *origin == Some(original));
             let id = OperationId(id.expect("every operation of a procedure is in its program") as u32);
-            let (from, to) = (&procedure.operations[own.0 as usize], &self.operations[id.0 as usize]);
-            (id, (place, originals(registers, from, to)))
+            let (from, to) = (&procedure.operations[original.0 as usize], &self.operations[id.0 as usize]);
+            (id, (position, originals(registers, from, to)))
         });
         placed.collect()
     }
@@ -293,8 +293,8 @@ struct Webs<'p> {
     registers: Vec<Register>,
     united: UnionFind<Occurrence>,
     jumps: Jumps,
-    /// The loops and blocks around a statement. A loop over rows has its FOUND, which is set however the loop
-    /// ends.
+    /// The loops and blocks around a statement. A loop over rows has its FOUND, which every end of the loop
+    /// sets.
     around: Vec<(Label, Option<Register>)>,
 }
 
@@ -328,8 +328,8 @@ impl Webs<'_> {
         let windows: Vec<Register> = windows.into_iter().collect();
         let window = |register: Register| {
             // In their old order, so that the registers of a window stay adjacent.
-            let place = windows.binary_search(&register).expect("only windows keep their numbers");
-            Register((numbers.len() + place) as u32)
+            let index = windows.binary_search(&register).expect("only windows keep their numbers");
+            Register((numbers.len() + index) as u32)
         };
         let mut rename = |_: Role, register: &mut Register| {
             *register = if (register.0 as usize) < old_registers {
@@ -532,6 +532,6 @@ pub(super) fn definitions(operation: &Operation) -> Vec<Register> {
 pub(super) fn originals(registers: &[Register], of: &Operation, other: &Operation) -> Vec<Register> {
     let (from, to) = (definitions(of), definitions(other));
     // If a register is defined twice, its last value counts.
-    let place = |register: &Register| from.iter().rposition(|defined| defined == register);
-    registers.iter().map(|register| to[place(register).expect("it is defined there")]).collect()
+    let position = |register: &Register| from.iter().rposition(|defined| defined == register);
+    registers.iter().map(|register| to[position(register).expect("both forms define the register")]).collect()
 }

@@ -1,18 +1,18 @@
-//! Reservations: what a call may touch, as far as its record tells. A dependency graph orders calls by them
-//! before any of the calls has run.
-//! Paper: DistDGCC §2.1 (contention resolution comes before execution), which takes for granted that the keys
-//! of a transaction are known.
+//! Reservations: the granules that a call may touch, from its record alone. A dependency graph orders calls
+//! by them before any of the calls has run.
+//! Paper: DistDGCC §2.1 (contention resolution comes before execution), which assumes that the keys of a
+//! transaction are known.
 //!
 //! A reservation is a granule of an operation of the run-time form, checks and outputs included. Its values
 //! follow from the arguments and from the variable of one loop around the operation; where a key follows from
-//! a read, the granule ends before it, and covers more. Conditions are taken for true. So a call reserves all
+//! a read, the granule ends before it, and covers more. Conditions count as true. So a call reserves all
 //! that it may touch, and usually more.
 //!
 //! A replay has the reservations of pieces instead ([`PieceReservations`]). There keys follow from witness
 //! values, too, and from the variable of a round.
 //!
-//! Most columns of most tables never change once their row is there. A call that reads only such columns may
-//! run beside a call that updates the row. So the reservations of procedures are found together.
+//! Most columns never change after their row was inserted. A call that reads only such columns may run beside
+//! a call that updates the row. The reservations of procedures are therefore found together.
 //!
 //! Invariant: every row that a call reads or writes, and every key that it looks for in vain, lies in one of
 //! its reservations. Held by: `every_touched_row_is_reserved`.
@@ -20,7 +20,7 @@
 
 use super::Analysis;
 use super::blocks::Needed;
-use super::finder::{Finder, Found};
+use super::finder::{Finder, FoundReservations};
 use super::pieces::{KeyWitness, Piece, Pieces};
 use super::program::Program;
 use super::reserved::{Reservation, ReservedKey, ReservedLoop, Updated, add_columns, shorten};
@@ -33,7 +33,7 @@ use std::sync::Arc;
 /// A loop of more rounds reserves what its operations may touch in any round.
 const MOST_ROUNDS: u32 = 1 << 12;
 
-/// What the calls of a procedure may touch.
+/// The reservations of the calls of a procedure.
 #[derive(Clone, Debug)]
 pub struct Reservations {
     /// The register of each parameter that takes a value; `None` if nothing uses it.
@@ -53,12 +53,12 @@ impl Reservations {
         let of = |procedure| Program::new(procedure, Witnessed::Nothing).map(|program| Self::of(&program));
         let mut all: Vec<_> = procedures.map(of).collect();
         let mut updated = Updated::default();
-        all.iter().flatten().for_each(|own: &Self| updated.add_all(&own.updated));
-        all.iter_mut().flatten().for_each(|own| own.narrow(&updated));
+        all.iter().flatten().for_each(|reservations: &Self| updated.add_all(&reservations.updated));
+        all.iter_mut().flatten().for_each(|reservations| reservations.narrow(&updated));
         all
     }
 
-    /// Returns what calls of the procedure may update.
+    /// Returns the columns that calls of the procedure may update.
     pub fn updated(&self) -> &Updated {
         &self.updated
     }
@@ -74,8 +74,8 @@ impl Reservations {
         runs: &dyn Fn(OperationId) -> bool,
         given: Given<'_>,
     ) -> Self {
-        let Found { once, mut loops } = Finder::find(program, steps, runs, given);
-        loops.retain(|own| !own.each.is_empty());
+        let FoundReservations { once, mut loops } = Finder::find(program, steps, runs, given);
+        loops.retain(|reserved| !reserved.each.is_empty());
         let mut updated = Updated::default();
         updated.add(&program.operations);
         Self { inputs: program.inputs.clone(), registers: program.registers, once, loops, updated }
@@ -83,16 +83,15 @@ impl Reservations {
 
     fn shorten(&mut self, longest: &impl Fn(TableId, usize) -> Option<usize>) {
         shorten(&mut self.once, longest);
-        self.loops.iter_mut().for_each(|own| own.shorten(longest, &mut self.once));
-        self.loops.retain(|own| !own.each.is_empty());
+        self.loops.iter_mut().for_each(|reserved| reserved.shorten(longest, &mut self.once));
+        self.loops.retain(|reserved| !reserved.each.is_empty());
     }
 
     fn narrow(&mut self, updated: &Updated) {
-        let of_loops = self
-            .loops
-            .iter_mut()
-            .flat_map(|own| own.each.iter_mut().chain(&mut own.widened).chain(&mut own.with_results));
-        self.once.iter_mut().chain(of_loops).for_each(|own| own.narrow(updated));
+        let of_loops = self.loops.iter_mut().flat_map(|reserved| {
+            reserved.each.iter_mut().chain(&mut reserved.widened).chain(&mut reserved.with_results)
+        });
+        self.once.iter_mut().chain(of_loops).for_each(|reservation| reservation.narrow(updated));
     }
 
     /// Puts the arguments of a call of the procedure into the registers of a machine, from its record.
@@ -128,50 +127,50 @@ impl Reservations {
             }
         };
         reserve(&self.once, machine);
-        for own in &self.loops {
-            let count = own.values.count(machine);
+        for reserved in &self.loops {
+            let count = reserved.values.count(machine);
             if count > MOST_ROUNDS {
-                reserve(&own.widened, machine);
+                reserve(&reserved.widened, machine);
                 continue;
             }
-            let has_results = own.has_results(count, witnesses);
+            let has_results = reserved.has_results(count, witnesses);
             for round in 0..count {
-                let value = own.values.value(round, machine);
-                machine.set(own.values.variable(), value);
+                let value = reserved.values.value(round, machine);
+                machine.set(reserved.values.variable(), value);
                 if let Some(values) = witnesses.filter(|_| has_results) {
-                    own.received.iter().for_each(|witness| witness.load_round(values, round, machine));
+                    reserved.received.iter().for_each(|witness| witness.load_round(values, round, machine));
                 }
-                reserve(if has_results { &own.with_results } else { &own.each }, machine);
+                reserve(if has_results { &reserved.with_results } else { &reserved.each }, machine);
             }
         }
     }
 
-    /// Returns what a call reserves once.
+    /// Returns the reservations of a call outside of loops.
     pub(super) fn once(&self) -> impl Iterator<Item = &Reservation> {
         self.once.iter()
     }
 
-    /// Returns what a call reserves in each round of a loop.
+    /// Returns the reservations of a call in each round of a loop.
     pub(super) fn of_rounds(&self) -> impl Iterator<Item = &Reservation> {
-        self.loops.iter().flat_map(|own| &own.each)
+        self.loops.iter().flat_map(|reserved| &reserved.each)
     }
 
-    /// Returns what a call reserves that has no loop of very many rounds.
+    /// Returns the reservations of a call whose loops have at most `MOST_ROUNDS` rounds.
     pub fn iter_usual(&self) -> impl Iterator<Item = &Reservation> {
         self.once().chain(self.of_rounds())
     }
 
-    /// Returns everything that a call may reserve.
+    /// Returns all reservations that a call may have.
     pub fn iter(&self) -> impl Iterator<Item = &Reservation> {
-        let of_loops = self.loops.iter().flat_map(|own| {
-            let with_results = own.with_results.iter().filter(|_| !own.received.is_empty());
-            own.each.iter().chain(&own.widened).chain(with_results)
+        let of_loops = self.loops.iter().flat_map(|reserved| {
+            let with_results = reserved.with_results.iter().filter(|_| !reserved.received.is_empty());
+            reserved.each.iter().chain(&reserved.widened).chain(with_results)
         });
         self.once.iter().chain(of_loops)
     }
 }
 
-/// What the pieces of a replay may touch.
+/// The reservations of the pieces of a replay.
 #[derive(Clone, Debug)]
 pub struct PieceReservations {
     /// By program and piece, in the order of `Pieces::pieces`.
@@ -180,21 +179,21 @@ pub struct PieceReservations {
     pub witnesses: Vec<Vec<KeyWitness>>,
 }
 
-/// What a unit of a piece may touch: the whole piece, or one of its rounds where it has rounds. The
+/// The reservations of a unit of a piece: the whole piece, or one of its rounds if it has rounds. The
 /// variable's register then holds the value of the round.
 #[derive(Clone, Debug)]
 pub struct UnitReservations {
     /// The reservations.
-    pub own: Reservations,
+    pub reservations: Reservations,
     /// The witnesses that every round receives once, whose values they use.
     pub of_round: Vec<KeyWitness>,
 }
 
 impl PieceReservations {
     /// Shortens granules to the longest length that counts in their index, and drops those of indexes that do
-    /// not count. So what is the same in all rounds of a loop is evaluated once.
+    /// not count. Reservations that are then the same in all rounds of a loop are evaluated once.
     pub fn shorten(&mut self, longest: impl Fn(TableId, usize) -> Option<usize>) {
-        self.units.iter_mut().flatten().for_each(|own| own.own.shorten(&longest));
+        self.units.iter_mut().flatten().for_each(|unit| unit.reservations.shorten(&longest));
     }
 
     /// Finds the reservations of the pieces of an analysis for replay.
@@ -207,28 +206,29 @@ impl PieceReservations {
             let all = updated.columns.entry(table.id).or_default();
             add_columns(all, 0..table.columns.len());
         }
-        let of_piece = |(own, piece): (&Needed<'_>, &Arc<Piece>)| {
-            let program = &analysis.programs[own.slice.program];
+        let of_piece = |(needed, piece): (&Needed<'_>, &Arc<Piece>)| {
+            let program = &analysis.programs[needed.slice.program];
             let rounds = piece.rounds.as_ref();
-            // Rounds receive only what each of them receives once.
-            let is_known = |id: &OperationId| rounds.is_none() || own.need.sources.contains(id);
+            // Only results that each round receives once are known in a round.
+            let is_known = |id: &OperationId| rounds.is_none() || needed.need.sources.contains(id);
             let results = |id: OperationId, register: Register| {
                 let recorded = program.witnesses.get(&id);
                 is_known(&id) && recorded.is_some_and(|(_, registers)| registers.contains(&register))
             };
             let variable = rounds.map(|rounds| rounds.variable);
             let given = Given { variable, results: &results };
-            let steps = rounds.map_or(&own.need.body, |rounds| &rounds.body);
-            let runs = |id: OperationId| piece.part(id) != Part::Receive && own.need.executed.contains(&id);
+            let steps = rounds.map_or(&needed.need.body, |rounds| &rounds.body);
+            let runs =
+                |id: OperationId| piece.part(id) != Part::Receive && needed.need.executed.contains(&id);
             let mut found = Reservations::of_steps(program, steps, &runs, given);
             found.narrow(&updated);
-            let received = program.witnesses.iter().filter(|(id, _)| own.need.sources.contains(id));
+            let received = program.witnesses.iter().filter(|(id, _)| needed.need.sources.contains(id));
             let of_round = received.filter(|_| rounds.is_some()).map(|(_, witness)| KeyWitness::of(witness));
-            UnitReservations { own: found, of_round: of_round.collect() }
+            UnitReservations { reservations: found, of_round: of_round.collect() }
         };
         let of_program = |(program, pieces): (usize, &Vec<Arc<Piece>>)| {
-            let own = needed.iter().filter(|own| own.slice.program == program);
-            own.zip(pieces).map(of_piece).collect()
+            let slices = needed.iter().filter(|needed| needed.slice.program == program);
+            slices.zip(pieces).map(of_piece).collect()
         };
         let witnesses = |program: &Program| program.witnesses.values().map(KeyWitness::of).collect();
         Self {

@@ -7,8 +7,7 @@ use crate::{Expression, Machine, Operation, OperationKind, Register, WitnessValu
 use catalog::{Arena, Datum, Table, TableId};
 use std::collections::{BTreeSet, HashMap};
 
-/// How a call uses what it reserves. Uses whose order does not matter are shared: their calls may come in any
-/// order.
+/// How a call uses its reservation. Calls whose modes do not conflict may run in any order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ReservationMode {
     /// It looks for keys, or reads columns that no call updates.
@@ -32,12 +31,12 @@ impl ReservationMode {
     pub const ALL: [Self; 6] =
         [Self::ReadFixed, Self::Read, Self::Change, Self::Touch, Self::Update, Self::Write];
 
-    /// Returns whether the order of two uses of one thing matters.
+    /// Returns whether the order of two calls with these modes on one key matters.
     pub const fn conflicts(self, other: Self) -> bool {
         self.is_before(other) || other.is_before(self)
     }
 
-    /// Half of the relation: each pair of modes that conflicts is here once, at least.
+    /// Half of the relation: each conflicting pair of modes is here in one order, at least.
     const fn is_before(self, other: Self) -> bool {
         match self {
             Self::Write => true,
@@ -49,12 +48,12 @@ impl ReservationMode {
     }
 }
 
-/// Something that a call may touch.
+/// A granule that a call may touch, and its mode.
 #[derive(Clone, Debug)]
 pub struct Reservation {
     /// The rows or keys.
     pub granule: Granule,
-    /// What the call does with them.
+    /// How the call uses them.
     pub mode: ReservationMode,
     /// The columns that it reads there.
     columns: Vec<usize>,
@@ -94,11 +93,11 @@ impl Reservation {
 
     /// Returns whether it reserves the same granule in the same mode.
     fn is_as(&self, other: &Self) -> bool {
-        let index = |own: &Self| (own.granule.table.id, own.granule.index);
+        let index = |reservation: &Self| (reservation.granule.table.id, reservation.granule.index);
         self.mode == other.mode && index(self) == index(other) && self.granule.prefix == other.granule.prefix
     }
 
-    /// Notes which columns calls update, by table.
+    /// Narrows the mode to `ReadFixed` if calls update none of the columns that it reads.
     pub(super) fn narrow(&mut self, updated: &Updated) {
         let of_table = updated.columns(self.granule.table.id);
         let is_fixed = !self.columns.iter().any(|column| of_table.contains(column));
@@ -135,19 +134,19 @@ impl Updated {
         self.columns.get(&table).map_or(&[], Vec::as_slice)
     }
 
-    /// Adds what calls of another procedure may update.
+    /// Adds the columns that calls of another procedure may update.
     pub fn add_all(&mut self, other: &Self) {
         for (table, columns) in &other.columns {
             add_columns(self.columns.entry(*table).or_default(), columns.iter().copied());
         }
     }
 
-    /// Adds what the operations of a program update. A program that deletes a row and inserts another one
+    /// Adds the columns that the operations of a program update. A program that deletes a row and inserts another one
     /// with its key updates all columns that are not part of the key.
     pub(super) fn add(&mut self, operations: &[Operation]) {
         let deletes = |table: &Table| {
-            let is_delete = |own: &Operation| matches!(own.kind, OperationKind::Delete { .. });
-            operations.iter().any(|own| is_delete(own) && own.table().id == table.id)
+            let is_delete = |operation: &Operation| matches!(operation.kind, OperationKind::Delete { .. });
+            operations.iter().any(|operation| is_delete(operation) && operation.table().id == table.id)
         };
         for operation in operations {
             match &operation.kind {
@@ -158,7 +157,7 @@ impl Updated {
                 OperationKind::Insert { table, .. } if deletes(table) => {
                     let key = &table.primary().columns;
                     let all = self.columns.entry(table.id).or_default();
-                    add_columns(all, (0..table.columns.len()).filter(|own| !key.contains(own)));
+                    add_columns(all, (0..table.columns.len()).filter(|column| !key.contains(column)));
                 }
                 _ => {}
             }
@@ -179,7 +178,7 @@ pub(super) struct ReservedLoop {
     pub(super) values: LoopValues,
     /// Those whose values follow from the variable.
     pub(super) each: Vec<Reservation>,
-    /// The same without the variable, for loops of very many rounds.
+    /// The same without the variable, for loops of more than `MOST_ROUNDS` rounds.
     pub(super) widened: Vec<Reservation>,
     /// The same with results of operations that run at most once a round, where the record has them.
     pub(super) with_results: Vec<Reservation>,
@@ -192,7 +191,7 @@ pub(super) fn shorten(
     reservations: &mut Vec<Reservation>,
     longest: &impl Fn(TableId, usize) -> Option<usize>,
 ) {
-    reservations.retain_mut(|own| own.shorten(longest));
+    reservations.retain_mut(|reservation| reservation.shorten(longest));
 }
 
 impl ReservedLoop {
@@ -215,15 +214,15 @@ impl ReservedLoop {
             if varies || !each.is_as(&with) {
                 self.each.push(each);
                 self.with_results.push(with);
-            } else if !once.iter().any(|own| own.is_as(&each)) {
+            } else if !once.iter().any(|reservation| reservation.is_as(&each)) {
                 once.push(each);
             }
         }
     }
 
-    /// Returns whether every round has received its own results.
+    /// Returns whether the record has the results of every round.
     pub(super) fn has_results(&self, rounds: u32, witnesses: Option<&WitnessValues>) -> bool {
-        let has = |values| self.received.iter().all(|own| own.is_in_each_of(rounds, values));
+        let has = |values| self.received.iter().all(|witness| witness.is_in_each_of(rounds, values));
         !self.received.is_empty() && witnesses.is_some_and(has)
     }
 }

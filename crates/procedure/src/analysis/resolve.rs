@@ -3,7 +3,7 @@
 //!
 //! Invariant: a resolved expression has the value of the original one wherever the program evaluates that. A
 //! result counts only when its operation runs at most once a call, or once a round. A register of several
-//! definitions counts only when they stand in different branches of IF: then the conditions tell which of
+//! definitions counts only when they are in different branches of IF: the conditions then decide which of
 //! them has run.
 //! Held by: `every_row_lies_in_its_granule`, `parallel_replay_equals_serial_replay`.
 
@@ -32,7 +32,7 @@ struct Branch<'p> {
     is_then: bool,
 }
 
-/// What a definition sets a register to.
+/// The value that a definition sets.
 #[derive(Clone, Copy)]
 enum Value<'p> {
     /// An assignment.
@@ -72,7 +72,7 @@ pub(super) struct Resolver<'p> {
     follows_branches: bool,
 }
 
-/// Where `Resolver::add_steps` stands.
+/// The context of a step in `Resolver::add_steps`.
 #[derive(Clone, Default)]
 struct Walk<'p> {
     /// The variable of the loop whose rounds count as calls.
@@ -81,9 +81,9 @@ struct Walk<'p> {
     branches: Vec<Branch<'p>>,
 }
 
-/// What `Resolver::add_steps` has seen.
+/// The results of `Resolver::add_steps`.
 #[derive(Default)]
-struct Seen<'p> {
+struct Collected<'p> {
     /// The operations that run at most once, with the branches around them.
     once: BTreeMap<OperationId, Vec<Branch<'p>>>,
     /// Number of IFs.
@@ -95,7 +95,7 @@ impl<'p> Resolver<'p> {
         Self::of_round(program, None)
     }
 
-    /// As `new`, as far as the choice of witnesses goes: a rule of the log format, so it stays as it is.
+    /// As `new`, for the choice of witnesses. This rule belongs to the log format, so it must not change.
     pub(super) fn of_witnesses(program: &'p Program) -> Self {
         Self { follows_branches: false, ..Self::new(program) }
     }
@@ -103,7 +103,7 @@ impl<'p> Resolver<'p> {
     /// As `new`, for one round of the loop with a variable: what runs at most once a round counts.
     pub(super) fn of_round(program: &'p Program, variable: Option<Register>) -> Self {
         let mut resolver = Self { program, definitions: BTreeMap::new(), follows_branches: true };
-        let mut seen = Seen::default();
+        let mut seen = Collected::default();
         resolver.add_steps(&program.body, &Walk { round: variable, ..Walk::default() }, &mut seen);
         for (id, operation) in program.operation_ids().zip(&program.operations) {
             operation.clone().visit_registers(&mut |role, register| {
@@ -133,7 +133,7 @@ impl<'p> Resolver<'p> {
     }
 
     /// Adds the definitions of steps, and collects the operations that run at most once.
-    fn add_steps(&mut self, steps: &'p [Step], walk: &Walk<'p>, seen: &mut Seen<'p>) {
+    fn add_steps(&mut self, steps: &'p [Step], walk: &Walk<'p>, seen: &mut Collected<'p>) {
         for step in steps {
             match step {
                 Step::Assign { target, value } if walk.is_in_loop => {
@@ -237,12 +237,15 @@ impl<'p> Resolver<'p> {
         }
         let branch_of = |definition: &&Definition<'p>| definition.branches.get(level).copied();
         let branch = branch_of(definitions.first()?)?;
-        let is_same = |own: &&Definition<'p>| branch_of(own).is_some_and(|own| own.number == branch.number);
+        let is_same = |definition: &&Definition<'p>| {
+            branch_of(definition).is_some_and(|other| other.number == branch.number)
+        };
         if !self.follows_branches || depth == 0 || !definitions.iter().all(is_same) {
             return None;
         }
-        let (then, otherwise): (Vec<_>, Vec<_>) =
-            definitions.iter().partition(|own| branch_of(own).is_some_and(|branch| branch.is_then));
+        let (then, otherwise): (Vec<_>, Vec<_>) = definitions
+            .iter()
+            .partition(|definition| branch_of(definition).is_some_and(|branch| branch.is_then));
         if then.is_empty() || otherwise.is_empty() {
             return self.chosen(register, definitions, level + 1, given, after, depth - 1);
         }

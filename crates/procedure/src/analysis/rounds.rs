@@ -244,9 +244,10 @@ impl Inside<'_> {
 
     /// Returns whether every round receives the recorded results of an operation exactly once.
     fn is_aligned(&self, id: OperationId, body: &[Step]) -> bool {
-        let before = body.iter().position(|statement| matches!(statement, Step::Execute(own) if *own == id));
+        let before =
+            body.iter().position(|statement| matches!(statement, Step::Execute(executed) if *executed == id));
         let is_witness = self.program.witnesses.contains_key(&id);
-        is_witness && before.is_some_and(|place| !body[..place].iter().any(|s| self.continues(s)))
+        is_witness && before.is_some_and(|index| !body[..index].iter().any(|s| self.continues(s)))
     }
 
     fn continues(&self, statement: &Step) -> bool {

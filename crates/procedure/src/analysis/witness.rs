@@ -3,12 +3,12 @@
 //!
 //! Two kinds of operations are witnesses, if replay needs their results and these are few machine words:
 //!
-//! * A read that searches a range, because it costs more than a lookup. Example: among customers with one
-//!   name, the record tells which of them paid. Two scans and a sort are gone, and the key of the update is
-//!   known ahead.
+//! * A read that searches a range, because it costs more than a lookup. Example: the record of a payment has
+//!   the customer that was found by name. Replay saves two scans and a sort, and knows the key of the update
+//!   ahead.
 //! * An operation whose results are keys of other operations. Example: the order number that a new order
 //!   takes from its district. Replay knows all keys ahead, so it need not execute one order after the other
-//!   (`schedule::closures`). An operation that writes is executed all the same. In a loop, the results are
+//!   (`schedule::closures`). An operation that writes is still executed. In a loop, the results are
 //!   keys of operations of the same round: a delivery pays the customer of each order that it updates.
 //!
 //! Which operations are witnesses follows from the procedure alone. Replay must make the same choice as the
@@ -104,13 +104,13 @@ fn add_keys(
 ) {
     for id in sources.iter().filter(|id| !program.witnesses.contains_key(id)) {
         let operation = &program.operations[id.0 as usize];
-        let Some(own) = program.origins[id.0 as usize] else { continue };
+        let Some(origin) = program.origins[id.0 as usize] else { continue };
         let needed = needed_of(operation, &need.registers);
-        let registers = originals(&needed, operation, &procedure.operations[own.0 as usize]);
+        let registers = originals(&needed, operation, &procedure.operations[origin.0 as usize]);
         let are_words = registers.iter().all(|register| is_word(procedure.registers[register.0 as usize]));
         if !needed.is_empty() && needed.len() <= MOST_VALUES && are_words {
             recorded.resize(procedure.operations.len(), Vec::new());
-            recorded[own.0 as usize] = registers;
+            recorded[origin.0 as usize] = registers;
         }
     }
 }
@@ -123,9 +123,9 @@ fn scans(procedure: &Procedure, program: &Program) -> Vec<Vec<Register>> {
     collect_executed(&program.body, &mut executed);
     let is_witness = |id: OperationId| {
         let operation = &program.operations[id.0 as usize];
-        let Some(own) = program.origins[id.0 as usize] else { return false };
+        let Some(origin) = program.origins[id.0 as usize] else { return false };
         let needed = needed_of(operation, &all.registers);
-        let registers = originals(&needed, operation, &procedure.operations[own.0 as usize]);
+        let registers = originals(&needed, operation, &procedure.operations[origin.0 as usize]);
         executed.contains(&id)
             && is_range_read(operation)
             && !needed.is_empty()
@@ -136,10 +136,11 @@ fn scans(procedure: &Procedure, program: &Program) -> Vec<Vec<Register>> {
     let mut chosen = Vec::new();
     for id in &need.sources {
         let operation = &program.operations[id.0 as usize];
-        let own = program.origins[id.0 as usize].expect("a witness is an operation of the procedure itself");
+        let origin =
+            program.origins[id.0 as usize].expect("a witness is an operation of the procedure itself");
         let needed = needed_of(operation, &need.registers);
         chosen.resize(procedure.operations.len(), Vec::new());
-        chosen[own.0 as usize] = originals(&needed, operation, &procedure.operations[own.0 as usize]);
+        chosen[origin.0 as usize] = originals(&needed, operation, &procedure.operations[origin.0 as usize]);
     }
     chosen
 }

@@ -124,8 +124,8 @@ pub trait DataAccess {
         self.insert(table, row.values, row.arena)
     }
 
-    /// Says that the update of a row that follows adds to these columns, as it was read just before, and that
-    /// nothing else follows from their values.
+    /// Announces that the next update of the row, which was just read, adds to these columns, and that nothing
+    /// else follows from their values.
     fn adds_to(&mut self, table: &Table, row: Self::Row, columns: &[usize]) {
         let _ = (table, row, columns);
     }
@@ -207,8 +207,8 @@ pub trait TransactionControl: NestedScans {
         Ok(())
     }
 
-    /// Begins a search for rows of these tables that no other transaction holds: SKIP LOCKED. What it looks
-    /// at and does not hold is no part of what the transaction has read.
+    /// Begins a search for rows of these tables that no other transaction holds: SKIP LOCKED. Rows that it
+    /// visits and does not hold do not join the read set.
     fn begin_skipping(&mut self, search: SkippingSearch<'_>) {
         let _ = search;
     }
@@ -227,25 +227,25 @@ pub trait TransactionControl: NestedScans {
         self.hold(table, row, strength).map(|()| true)
     }
 
-    /// Interrupts the search, whose result is used.
+    /// Interrupts the search, while the statement uses the row that was found.
     fn pause_skipping(&mut self) {}
 
-    /// Goes on with the search.
+    /// Continues the search.
     fn resume_skipping(&mut self) {}
 
     /// Ends the search.
     fn end_skipping(&mut self) {}
 
-    /// Begins a part of the transaction that may be undone.
+    /// Begins a subtransaction, which `undo_part` can undo.
     fn begin_part(&mut self);
 
-    /// Undoes the writes of the part that was begun last. The part goes on.
+    /// Undoes the writes of the innermost subtransaction, which stays open.
     ///
     /// # Errors
     /// A conflict.
     fn undo_part(&mut self) -> Result<(), Failure>;
 
-    /// Ends the part that was begun last. Its writes stay.
+    /// Ends the innermost subtransaction. Its writes stay.
     fn end_part(&mut self);
 
     /// Commits or rolls back the transaction, and begins the next one: COMMIT or ROLLBACK in a procedure.
@@ -257,8 +257,8 @@ pub trait TransactionControl: NestedScans {
         Err(SqlError::new("2D000", "invalid transaction termination").into())
     }
 
-    /// Releases shared memory until `resume`, while rows wait for their client. Returns the greatest number
-    /// that was read so far: rows may be sent once everything up to it is durable.
+    /// Releases shared memory until `resume`, while rows wait for their client. Returns the greatest commit
+    /// number that was read so far: rows may be sent once all commits up to it are durable.
     ///
     /// # Errors
     /// The rows read so far must not be sent.
@@ -266,11 +266,11 @@ pub trait TransactionControl: NestedScans {
         Ok(CommitOrder(0))
     }
 
-    /// Goes on after `rest`.
+    /// Continues after `rest`.
     fn resume(&mut self) {}
 
-    /// Returns whether validation would fail already. Attempts that loop ask at intervals, because an attempt
-    /// that has read states of different moments may loop forever.
+    /// Returns whether validation would already fail. Loops call this at intervals, because an attempt that has
+    /// read an inconsistent state may loop forever.
     fn is_doomed(&self) -> bool {
         false
     }

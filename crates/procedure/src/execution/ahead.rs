@@ -103,7 +103,9 @@ fn collect_set(statements: &[Statement], accesses: Accesses<'_>, set: &mut HashS
             set.extend(query.outputs().iter().map(|(register, _)| *register));
         }
         Statement::Call { outputs, .. } => set.extend(outputs.iter().map(|(register, _)| *register)),
-        Statement::Guarded(guarded) => set.extend(guarded.handlers.iter().flat_map(|handler| handler.told)),
+        Statement::Guarded(guarded) => {
+            set.extend(guarded.handlers.iter().flat_map(|handler| handler.diagnostics))
+        }
         Statement::Opaque(opaque) => opaque.visit_targets(&mut |register| {
             set.insert(register);
         }),

@@ -1,5 +1,5 @@
-//! Compiled code: machine code of a procedure or piece, and the host that it calls for what it does not do
-//! itself.
+//! Compiled code: machine code of a procedure or piece, and the host that it calls for rows, errors and
+//! statements that are not compiled.
 //!
 //! Compiled code evaluates expressions, branches, loops and keys. Its host accesses rows, runs the statements
 //! and operations that are not compiled, and makes errors. Both share the frame: windows of operations always
@@ -28,7 +28,7 @@ pub trait Compiled: fmt::Debug + Send + Sync {
     fn announce(&self, host: &mut dyn Host);
 }
 
-/// The compiled code of a procedure or piece, once there is some.
+/// The compiled code of a procedure or piece; empty until it is compiled.
 #[derive(Clone, Default)]
 pub struct CompiledSlot(OnceLock<Arc<dyn Compiled>>);
 
@@ -48,7 +48,7 @@ impl CompiledSlot {
     /// Returns the code.
     #[inline]
     pub fn get(&self) -> Option<&dyn Compiled> {
-        self.0.get().map(|own| &**own)
+        self.0.get().map(|code| &**code)
     }
 }
 
@@ -72,8 +72,8 @@ pub trait Host {
     /// Encodes the key of a point access in the frame, from the values of its columns. None is NULL.
     fn encode_key(&mut self, id: OperationId, values: &[Datum]);
 
-    /// Finds the row of a point access, and reads its columns into their window. Returns whether there is a
-    /// row. The key is that in the frame if there is none here.
+    /// Finds the row of a point access, and reads its columns into their window. Returns whether the row
+    /// exists. `None` as `key` means the key in the frame.
     ///
     /// # Errors
     /// A conflict.

@@ -17,8 +17,9 @@ impl ConstraintModes {
         if deferral == Deferral::Never {
             return false;
         }
-        let is_it = |own: &&((TableId, String), bool)| own.0.0 == table && own.0.1 == name;
-        let named = self.named.iter().find(is_it).map(|(_, deferred)| *deferred);
+        let is_named =
+            |constraint: &&((TableId, String), bool)| constraint.0.0 == table && constraint.0.1 == name;
+        let named = self.named.iter().find(is_named).map(|(_, deferred)| *deferred);
         named.or(self.all).unwrap_or(deferral == Deferral::Deferred)
     }
 
@@ -29,7 +30,7 @@ impl ConstraintModes {
 
     /// Defers a constraint, or does not.
     pub fn set(&mut self, table: TableId, name: &str, deferred: bool) {
-        self.named.retain(|((own, known), _)| *own != table || known != name);
+        self.named.retain(|((constrained, known), _)| *constrained != table || known != name);
         self.named.push(((table, name.into()), deferred));
     }
 }

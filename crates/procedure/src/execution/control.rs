@@ -11,10 +11,11 @@ use crate::{
 };
 use catalog::Datum;
 
-/// Calls deeper than this are refused, as PostgreSQL refuses them by its stack limit.
+/// Maximum depth of calls. PostgreSQL refuses deep calls by its stack limit.
 const MAX_DEPTH: usize = 2000;
-/// A call begins with this much stack at least, in bytes, and gets `STACK` more where it has less.
+/// A call has at least this many bytes of stack when it begins.
 const LEAST_STACK: usize = 256 << 10;
+/// The bytes of stack that a call gets if it would have less than `LEAST_STACK`.
 const STACK: usize = 2 << 20;
 
 impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
@@ -53,9 +54,9 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
     /// Runs a block with an EXCEPTION clause. When the block fails, its writes are undone and the first
     /// handler for the error runs; variables keep their values.
     fn run_guarded(&mut self, guarded: &Guarded, machine: &mut Machine) -> Result<Ended, Failure> {
-        let place = machine.frame.place();
+        let mark = machine.frame.mark();
         self.data.begin_part();
-        let told = machine.services.notifications.len();
+        let notifications = machine.services.notifications.len();
         let error = match self.run(&guarded.body, machine) {
             Ok(ended) => {
                 self.data.end_part();
@@ -69,15 +70,15 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
             self.data.end_part();
             return Err(Failure::Error(error));
         };
-        // If the attempt has read states of different moments, they may have caused the error. It is retried.
+        // An inconsistent state that the attempt has read may have caused the error, so it is retried.
         if self.data.is_doomed() {
             return Err(Conflict::Read.into());
         }
         machine.frame.has_caught_shortage |= error.sqlstate.starts_with("53");
-        machine.frame.come_back_to(place);
+        machine.frame.return_to(mark);
         self.data.undo_part()?;
         self.data.end_part();
-        machine.services.notifications.truncate(told);
+        machine.services.notifications.truncate(notifications);
         let object = error.object.clone().unwrap_or_default();
         let texts: [&str; 8] = [
             &error.sqlstate,
@@ -89,7 +90,7 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
             &object.column,
             &object.constraint,
         ];
-        for (register, text) in handler.told.into_iter().zip(texts) {
+        for (register, text) in handler.diagnostics.into_iter().zip(texts) {
             let value = machine.frame.arena.push_bytes(text.as_bytes());
             machine.set(register, value);
         }
@@ -153,8 +154,8 @@ fn run_called<D: Transaction>(
     data: &mut D,
 ) -> Result<(), Failure> {
     let caller = machine.frame.enter(procedure.registers.len());
-    for (place, (register, _)) in procedure.inputs().enumerate() {
-        let value = machine.frame.rows[first + place];
+    for (offset, (register, _)) in procedure.inputs().enumerate() {
+        let value = machine.frame.rows[first + offset];
         machine.set(Register(register as u32), value);
     }
     machine.frame.rows.truncate(first);

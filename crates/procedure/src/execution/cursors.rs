@@ -27,13 +27,13 @@ pub(super) fn converted(
 pub(super) fn load_row(
     rows: &Buffer,
     types: &[Type],
-    place: usize,
+    row: usize,
     targets: &[(Register, Type)],
     machine: &mut Machine,
 ) -> Result<(), Failure> {
     for (column, (target, ty)) in targets.iter().enumerate() {
         // As in PostgreSQL, a variable without a column is NULL, and a column without a variable is ignored.
-        let value = match (rows.row(place).get(column), types.get(column)) {
+        let value = match (rows.row(row).get(column), types.get(column)) {
             (Some(value), Some(from)) => {
                 let value = machine.frame.arena.adopt(*value, &rows.arena);
                 converted(value, (*from, *ty), machine)?

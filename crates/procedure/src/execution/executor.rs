@@ -402,9 +402,9 @@ fn raised(raise: &Raise, machine: &mut Machine) -> Result<SqlError, Failure> {
         let bytes = machine.frame.arena.datum_bytes(value);
         Ok((!value.is_null()).then(|| String::from_utf8_lossy(bytes).into_owned()))
     };
-    for (place, part) in raise.parts.iter().enumerate() {
+    for (index, part) in raise.parts.iter().enumerate() {
         message.push_str(part);
-        if let Some(value) = raise.values.get(place) {
+        if let Some(value) = raise.values.get(index) {
             message.push_str(text(value, machine)?.as_deref().unwrap_or("<NULL>"));
         }
     }

@@ -82,9 +82,9 @@ impl Reference {
     ) -> Option<Self> {
         let parent_index = parent.unique_index_of(&key.parent_columns)?;
         let parent_columns = parent.indexes[parent_index].columns.clone();
-        let place = |column: &usize| key.parent_columns.iter().position(|own| own == column);
-        let order: Vec<usize> = parent_columns.iter().map(place).collect::<Option<_>>()?;
-        let columns: Vec<usize> = order.iter().map(|place| key.columns[*place]).collect();
+        let position = |column: &usize| key.parent_columns.iter().position(|referenced| referenced == column);
+        let order: Vec<usize> = parent_columns.iter().map(position).collect::<Option<_>>()?;
+        let columns: Vec<usize> = order.iter().map(|position| key.columns[*position]).collect();
         let by_index = table.indexes.iter().position(|index| {
             let first = index.columns.get(..columns.len());
             first.is_some_and(|first| columns.iter().all(|column| first.contains(column)))
@@ -110,8 +110,8 @@ impl Reference {
     fn prefix(table: &Table, columns: &[usize], values: &[Datum], index: usize, arena: &Arena) -> Vec<u8> {
         let mut key = Vec::new();
         for column in &table.indexes[index].columns[..columns.len()] {
-            let place = columns.iter().position(|own| own == column);
-            let value = place.map_or(Datum::Null, |place| values[place]);
+            let position = columns.iter().position(|known| known == column);
+            let value = position.map_or(Datum::Null, |position| values[position]);
             table.encode_key_column(*column, value, arena, &mut key);
         }
         key
@@ -133,7 +133,7 @@ impl Reference {
         data: &mut D,
     ) -> Result<(), Failure> {
         let values = self.values_of(row);
-        if values.iter().any(|value| value.is_null()) || self.is_there(&values, arena, data)? {
+        if values.iter().any(|value| value.is_null()) || self.has_parent(&values, arena, data)? {
             return Ok(());
         }
         Err(self.missing(&values, arena).into())
@@ -183,7 +183,7 @@ impl Reference {
     }
 
     /// Returns whether a row with the referenced key exists.
-    pub(super) fn is_there<D: NestedScans>(
+    pub(super) fn has_parent<D: NestedScans>(
         &self,
         values: &[Datum],
         arena: &mut Arena,
@@ -224,8 +224,10 @@ impl Reference {
         each_of(&self.table, index, &lower, data, |found, data| {
             let mark = arena.mark();
             if data.read(found, slots, arena, &mut row)? {
-                let own = self.values_of(&row);
-                if !own.iter().any(|value| value.is_null()) && self.encoded(&own, arena) == wanted {
+                let referencing = self.values_of(&row);
+                if !referencing.iter().any(|value| value.is_null())
+                    && self.encoded(&referencing, arena) == wanted
+                {
                     let number = Datum::Int(data.keep(found));
                     rows.push(std::iter::once(number).chain(row.iter().copied()), arena)?;
                 }
@@ -273,7 +275,7 @@ fn each_of<D: NestedScans>(
 }
 
 /// Rows that a statement has changed or deleted: the old rows, and the new ones unless they were deleted.
-pub(crate) struct Changed<'a> {
+pub(crate) struct ChangedRows<'a> {
     pub(crate) table: &'a Table,
     pub(crate) old: Buffer,
     pub(crate) new: Option<Buffer>,
@@ -346,7 +348,7 @@ impl ForeignKeys {
     /// that new rows reference existing rows.
     pub(crate) fn follow<D: NestedScans>(
         &self,
-        changed: &Changed<'_>,
+        changed: &ChangedRows<'_>,
         machine: &mut Machine,
         data: &mut D,
     ) -> Result<(), Failure> {
@@ -354,7 +356,7 @@ impl ForeignKeys {
         self.follow_once(changed, machine, data, &mut pending)?;
         for _ in 0..MOST_DEPTH {
             let Some((table, old, new)) = pending.pop() else { return Ok(()) };
-            let next = Changed { table: &table, old, new };
+            let next = ChangedRows { table: &table, old, new };
             self.follow_once(&next, machine, data, &mut pending)?;
         }
         match pending.is_empty() {
@@ -368,35 +370,35 @@ impl ForeignKeys {
 
     fn follow_once<D: NestedScans>(
         &self,
-        changed: &Changed<'_>,
+        changed: &ChangedRows<'_>,
         machine: &mut Machine,
         data: &mut D,
         pending: &mut Vec<Pending>,
     ) -> Result<(), Failure> {
-        let Changed { table, old, new } = changed;
+        let ChangedRows { table, old, new } = changed;
         for reference in self.references_to(table.id) {
             let width = reference.table.columns.len();
             let action = if new.is_some() { reference.on_update } else { reference.on_delete };
             let mut users_old = Buffer::new(width);
             let mut users_new = Buffer::new(width);
             let mark = machine.frame.arena.mark();
-            // All referencing rows are found before the first is changed, because a changed row could get the
+            // All referencing rows are found before the first is changed, because a change may give a row the
             // old key of a later row of the statement.
             let mut found = Vec::new();
-            for place in 0..old.len() {
-                let key: Vec<Datum> = reference.parent_columns.iter().map(|c| old.row(place)[*c]).collect();
+            for index in 0..old.len() {
+                let key: Vec<Datum> = reference.parent_columns.iter().map(|c| old.row(index)[*c]).collect();
                 let key: Vec<Datum> =
-                    key.iter().map(|own| machine.frame.arena.adopt(*own, &old.arena)).collect();
+                    key.iter().map(|value| machine.frame.arena.adopt(*value, &old.arena)).collect();
                 let after: Option<Vec<Datum>> = new.as_ref().map(|new| {
-                    let row = new.row(place);
-                    let own = reference.parent_columns.iter().map(|c| row[*c]);
-                    own.map(|own| machine.frame.arena.adopt(own, &new.arena)).collect()
+                    let row = new.row(index);
+                    let value = reference.parent_columns.iter().map(|c| row[*c]);
+                    value.map(|value| machine.frame.arena.adopt(value, &new.arena)).collect()
                 });
                 let same = |after: &Vec<Datum>| {
                     reference.encoded(after, &machine.frame.arena)
                         == reference.encoded(&key, &machine.frame.arena)
                 };
-                if key.iter().any(|own| own.is_null()) || after.as_ref().is_some_and(same) {
+                if key.iter().any(|value| value.is_null()) || after.as_ref().is_some_and(same) {
                     continue;
                 }
                 let users = reference.users(&key, &mut machine.frame.arena, data)?;
@@ -405,13 +407,13 @@ impl ForeignKeys {
                 }
             }
             for (key, after, users) in &found {
-                let action = Acting { reference, action, after: after.as_deref(), key };
+                let action = KeyAction { reference, action, after: after.as_deref(), key };
                 action.act(users, machine, data, (&mut users_old, &mut users_new))?;
             }
             machine.frame.arena.release(mark);
             if users_old.len() > 0 {
-                let goes = action == ReferenceAction::Cascade && new.is_none();
-                pending.push((Arc::clone(&reference.table), users_old, (!goes).then_some(users_new)));
+                let is_deleted = action == ReferenceAction::Cascade && new.is_none();
+                pending.push((Arc::clone(&reference.table), users_old, (!is_deleted).then_some(users_new)));
             }
         }
         if let Some(new) = new {
@@ -429,11 +431,16 @@ impl ForeignKeys {
         data: &mut D,
     ) -> Result<(), Failure> {
         let references = self.references_of(table).iter();
-        for reference in references.filter(|own| !own.is_deferred(&machine.services.constraint_modes)) {
-            for place in 0..rows.len() {
+        for reference in
+            references.filter(|reference| !reference.is_deferred(&machine.services.constraint_modes))
+        {
+            for index in 0..rows.len() {
                 let mark = machine.frame.arena.mark();
-                let row: Vec<Datum> =
-                    rows.row(place).iter().map(|own| machine.frame.arena.adopt(*own, &rows.arena)).collect();
+                let row: Vec<Datum> = rows
+                    .row(index)
+                    .iter()
+                    .map(|value| machine.frame.arena.adopt(*value, &rows.arena))
+                    .collect();
                 match reference.require(&row, &mut machine.frame.arena, data) {
                     Err(Failure::Error(_))
                         if !reference.is_current(&row, &mut machine.frame.arena, data)? => {}
@@ -450,7 +457,7 @@ impl ForeignKeys {
 type Pending = (Arc<Table>, Buffer, Option<Buffer>);
 
 /// The action on the rows that reference a key.
-struct Acting<'a> {
+struct KeyAction<'a> {
     reference: &'a Reference,
     action: ReferenceAction,
     /// The old key.
@@ -459,7 +466,7 @@ struct Acting<'a> {
     after: Option<&'a [Datum]>,
 }
 
-impl Acting<'_> {
+impl KeyAction<'_> {
     fn act<D: NestedScans>(
         &self,
         users: &Buffer,
@@ -479,8 +486,8 @@ impl Acting<'_> {
                 Some(defaults.map(|default| default.evaluate(machine)).collect::<Result<_, _>>()?)
             }
         };
-        for place in 0..users.len() {
-            let row = users.row(place);
+        for index in 0..users.len() {
+            let row = users.row(index);
             let found = row_of(row[0], data)?;
             // Another foreign key may have deleted the row already.
             if !data.read(found, &[], &mut machine.frame.arena, &mut [])? {
@@ -492,7 +499,7 @@ impl Acting<'_> {
                 continue;
             };
             let mut whole: Vec<Datum> =
-                row[1..].iter().map(|own| machine.frame.arena.adopt(*own, &users.arena)).collect();
+                row[1..].iter().map(|value| machine.frame.arena.adopt(*value, &users.arena)).collect();
             let mut changes: Vec<(usize, Datum)> =
                 columns.iter().copied().zip(values.iter().copied()).collect();
             changes.iter().for_each(|(column, value)| whole[*column] = *value);
@@ -513,13 +520,16 @@ impl Acting<'_> {
     fn follow(&self, after: &[Datum], machine: &mut Machine) -> Result<Vec<Datum>, Failure> {
         let Reference { table, columns, parent, parent_columns, change, .. } = self.reference;
         let mut pairs = columns.iter().zip(parent_columns);
-        if pairs.all(|(own, referenced)| table.columns[*own].ty == parent.columns[*referenced].ty) {
+        if pairs.all(|(column, referenced)| table.columns[*column].ty == parent.columns[*referenced].ty) {
             return Ok(after.to_vec());
         }
-        let mut apart = self.machine_with(table.columns.len(), after, machine);
+        let mut separate = self.machine_with(table.columns.len(), after, machine);
         let evaluated: Vec<Datum> =
-            change.values.iter().map(|value| value.evaluate(&mut apart)).collect::<Result<_, _>>()?;
-        Ok(evaluated.into_iter().map(|value| machine.frame.arena.adopt(value, &apart.frame.arena)).collect())
+            change.values.iter().map(|value| value.evaluate(&mut separate)).collect::<Result<_, _>>()?;
+        Ok(evaluated
+            .into_iter()
+            .map(|value| machine.frame.arena.adopt(value, &separate.frame.arena))
+            .collect())
     }
 
     /// Sets the generated columns of a changed row, and adds them to its changes.
@@ -533,10 +543,10 @@ impl Acting<'_> {
         if generated.is_empty() {
             return Ok(());
         }
-        let mut apart = self.machine_with(0, row, machine);
+        let mut separate = self.machine_with(0, row, machine);
         for (column, value) in generated {
-            let value = value.evaluate(&mut apart)?;
-            row[*column] = machine.frame.arena.adopt(value, &apart.frame.arena);
+            let value = value.evaluate(&mut separate)?;
+            row[*column] = machine.frame.arena.adopt(value, &separate.frame.arena);
             changes.push((*column, row[*column]));
         }
         Ok(())
@@ -557,20 +567,20 @@ impl Acting<'_> {
 
     /// Returns a new machine whose registers have these values from `first` on.
     fn machine_with(&self, first: usize, values: &[Datum], machine: &Machine) -> Machine {
-        let mut apart = Machine::default();
-        apart.begin_piece(self.reference.change.registers.max(first + values.len()), 0, 0);
-        for (place, value) in values.iter().enumerate() {
-            let value = apart.frame.arena.adopt(*value, &machine.frame.arena);
-            apart.set(Register((first + place) as u32), value);
+        let mut separate = Machine::default();
+        separate.begin_piece(self.reference.change.registers.max(first + values.len()), 0, 0);
+        for (index, value) in values.iter().enumerate() {
+            let value = separate.frame.arena.adopt(*value, &machine.frame.arena);
+            separate.set(Register((first + index) as u32), value);
         }
-        apart
+        separate
     }
 
-    /// NO ACTION: refuses the change, unless another row has the old key by now.
+    /// NO ACTION: refuses the change, unless another row now has the old key.
     fn refuse<D: NestedScans>(&self, machine: &mut Machine, data: &mut D) -> Result<(), Failure> {
         let reference = self.reference;
         let is_deferred = reference.is_deferred(&machine.services.constraint_modes);
-        if is_deferred || reference.is_there(self.key, &mut machine.frame.arena, data)? {
+        if is_deferred || reference.has_parent(self.key, &mut machine.frame.arena, data)? {
             return Ok(());
         }
         Err(reference.still_used(self.key, &machine.frame.arena).into())

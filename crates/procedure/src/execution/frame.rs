@@ -16,7 +16,7 @@ static NULLS: [Datum; 64] = [Datum::Null; 64];
 pub struct Frame {
     /// Registers of the calls in progress, those of the innermost call last.
     registers: Vec<Datum>,
-    /// The position of the first register of the running procedure.
+    /// Index of the first register of the running procedure.
     base: usize,
     /// The bytes and elements that datums refer to.
     pub arena: Arena,
@@ -59,13 +59,13 @@ pub struct Frame {
     pub(crate) row_count: i64,
     /// Rows that the functions in progress return, innermost last.
     pub(crate) returned: Vec<Buffer>,
-    /// The cursors of the call; a cursor variable holds a position in this list. `None` when it is closed.
+    /// The cursors of the call; a cursor variable holds an index in this list. `None`: the cursor is closed.
     pub(crate) cursors: Vec<Option<OpenCursor>>,
 }
 
 /// The point that an execution has reached, to return to if a guarded block fails.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct FrameMark {
     base: usize,
     registers: usize,
     rows: usize,
@@ -76,12 +76,12 @@ pub(crate) struct Place {
 }
 
 /// The buffer of a function's rows, and the arena of their values.
-pub(crate) struct Returned<'m> {
+pub(crate) struct ReturnedRows<'m> {
     rows: &'m mut Buffer,
     arena: &'m Arena,
 }
 
-impl Returned<'_> {
+impl ReturnedRows<'_> {
     pub(crate) fn push(self, row: impl IntoIterator<Item = Datum>) -> Result<(), Failure> {
         Ok(self.rows.push(row, self.arena)?)
     }
@@ -153,10 +153,10 @@ impl Frame {
     }
 
     /// Returns the buffer of the rows that the function in progress returns.
-    pub(crate) fn returned_rows(&mut self) -> Result<Returned<'_>, Failure> {
+    pub(crate) fn returned_rows(&mut self) -> Result<ReturnedRows<'_>, Failure> {
         let Self { returned, arena, .. } = self;
         let rows = returned.last_mut().ok_or_else(no_set)?;
-        Ok(Returned { rows, arena })
+        Ok(ReturnedRows { rows, arena })
     }
 
     /// Returns rows from the function in progress.
@@ -177,11 +177,11 @@ impl Frame {
     }
 
     pub(super) fn cursor(&mut self, cursor: &Cursor) -> Result<&mut Option<OpenCursor>, SqlError> {
-        let place = match self.get(cursor.register) {
-            Datum::Int(place) => usize::try_from(place).ok(),
+        let index = match self.get(cursor.register) {
+            Datum::Int(index) => usize::try_from(index).ok(),
             _ => None,
         };
-        match place.and_then(|place| self.cursors.get_mut(place)) {
+        match index.and_then(|index| self.cursors.get_mut(index)) {
             Some(open) => Ok(open),
             None => {
                 let message = format!("cursor variable \"{}\" is null", cursor.name);
@@ -190,29 +190,29 @@ impl Frame {
         }
     }
 
-    /// Returns the point that the execution has reached, for `come_back_to`.
-    pub(crate) fn place(&self) -> Place {
+    /// Returns the point that the execution has reached, for `return_to`.
+    pub(crate) fn mark(&self) -> FrameMark {
         let (base, registers, rows) = (self.base, self.registers.len(), self.rows.len());
-        Place {
+        FrameMark {
             base,
             registers,
             rows,
             depth: self.depth,
-            slots: self.slots.place(),
+            slots: self.slots.mark(),
             handled: self.handled.len(),
             returned: self.returned.len(),
         }
     }
 
-    /// Leaves all calls, queries and handlers that were entered since `place` returned its result.
-    pub(crate) fn come_back_to(&mut self, place: Place) {
-        self.base = place.base;
-        self.registers.truncate(place.registers);
-        self.rows.truncate(place.rows);
-        self.depth = place.depth;
-        self.slots.come_back_to(place.slots);
-        self.handled.truncate(place.handled);
-        self.returned.truncate(place.returned);
+    /// Leaves all calls, queries and handlers that were entered since `mark` returned its result.
+    pub(crate) fn return_to(&mut self, mark: FrameMark) {
+        self.base = mark.base;
+        self.registers.truncate(mark.registers);
+        self.rows.truncate(mark.rows);
+        self.depth = mark.depth;
+        self.slots.return_to(mark.slots);
+        self.handled.truncate(mark.handled);
+        self.returned.truncate(mark.returned);
     }
 
     /// Returns the value of a register of the running procedure.
@@ -270,10 +270,10 @@ impl Frame {
         mixed(self.random)
     }
 
-    /// Returns the result of the `place`th call of `next_random`, counted from 1, without changing the state.
+    /// Returns the result of the call of `next_random` with a number, from 1, without changing the state.
     /// The call must not have used `next_random` yet.
-    pub(crate) fn random_word(&self, place: u64) -> u64 {
-        mixed(self.random.wrapping_add(RANDOM_STEP.wrapping_mul(place)))
+    pub(crate) fn random_word(&self, number: u64) -> u64 {
+        mixed(self.random.wrapping_add(RANDOM_STEP.wrapping_mul(number)))
     }
 }
 

@@ -92,7 +92,7 @@ impl Machine {
         self.services.interrupts.deadline = deadline;
     }
 
-    /// Sets both, for the next statement.
+    /// Sets the cancellation and the deadline of the next statement.
     pub fn interrupted_by(&mut self, interrupts: Interrupts) {
         self.services.interrupts = interrupts;
     }
@@ -102,7 +102,7 @@ impl Machine {
         &self.services.interrupts
     }
 
-    /// Sets whether plan nodes are measured from now on; returns what they have done so far.
+    /// Sets whether plan nodes are measured from now on; returns the measures so far.
     pub fn measure(&mut self, measures: bool) -> Measured {
         std::mem::replace(&mut self.services.measured, measures.then(Measured::new)).unwrap_or_default()
     }
@@ -112,18 +112,18 @@ impl Machine {
         self.services.sequences = Some(Handle(sequences));
     }
 
-    /// Returns the rows of a relation of the moment, one behind the other.
+    /// Returns the values of all rows of a relation of the moment, one row after the other.
     pub(crate) fn live_rows(&mut self, relation: LiveRelation) -> Vec<Datum> {
         let rows = self.services.live_rows(relation);
         rows.iter().flatten().map(|value| value.datum(&mut self.frame.arena)).collect()
     }
 
-    /// Sets what knows the values of the moment that belong to the database.
+    /// Sets the source of the values of the moment that belong to the database.
     pub fn database_is(&mut self, database: Arc<dyn Surroundings>) {
         self.services.surroundings[1] = Some(Handle(database));
     }
 
-    /// Sets what knows the values of the moment that belong to the client's session.
+    /// Sets the source of the values of the moment that belong to the client's session.
     pub fn client_is(&mut self, client: Option<Arc<dyn Surroundings>>) {
         self.services.surroundings[0] = client.map(Handle);
     }

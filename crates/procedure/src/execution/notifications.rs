@@ -1,16 +1,16 @@
-//! What a statement tells the clients that listen: NOTIFY, `pg_notify`.
+//! The notifications of a statement: NOTIFY, `pg_notify`.
 //!
-//! A transaction that commits delivers its notifications, each once, in the order in which it made them. What
-//! is undone, a block with an EXCEPTION clause included, tells nothing.
+//! A transaction that commits delivers its notifications, each once, in the order in which it made them.
+//! Undoing statements drops their notifications, also in a block with an EXCEPTION clause.
 //! Not here: who listens (`server`).
 
 use crate::SqlError;
 use std::collections::HashSet;
 
-/// PostgreSQL's limits in bytes: names are shorter than this,
-const LONGEST_NAME: usize = 64;
-/// and so are payloads.
-const LONGEST_PAYLOAD: usize = 8000;
+/// Names of channels have fewer bytes than this, as in PostgreSQL.
+const NAME_LIMIT: usize = 64;
+/// Payloads have fewer bytes than this, as in PostgreSQL.
+const PAYLOAD_LIMIT: usize = 8000;
 
 /// The most bytes of the notifications of one transaction.
 const MOST_BYTES: usize = 16 << 20;
@@ -35,11 +35,11 @@ impl Notification {
 #[derive(Default, Debug)]
 pub struct Notifications {
     all: Vec<Notification>,
-    /// Those of the transaction that goes on.
+    /// The notifications of the current transaction.
     made: HashSet<Notification>,
-    /// The bytes of those.
+    /// The bytes of the notifications of the current transaction.
     bytes: usize,
-    /// How many are of transactions that the statement has committed.
+    /// The number of notifications of transactions that the statement has committed.
     committed: usize,
 }
 
@@ -51,23 +51,23 @@ impl Notifications {
     pub fn notify(&mut self, channel: &str, payload: &str) -> Result<(), SqlError> {
         let problem = match (channel.len(), payload.len()) {
             (0, _) => Some("channel name cannot be empty"),
-            (LONGEST_NAME.., _) => Some("channel name too long"),
-            (_, LONGEST_PAYLOAD..) => Some("payload string too long"),
+            (NAME_LIMIT.., _) => Some("channel name too long"),
+            (_, PAYLOAD_LIMIT..) => Some("payload string too long"),
             _ => None,
         };
         if let Some(problem) = problem {
             return Err(SqlError::new("22023", problem));
         }
-        let own = Notification { channel: channel.into(), payload: payload.into() };
-        if self.made.contains(&own) {
+        let notification = Notification { channel: channel.into(), payload: payload.into() };
+        if self.made.contains(&notification) {
             return Ok(());
         }
-        self.bytes += own.bytes();
+        self.bytes += notification.bytes();
         if self.bytes > MOST_BYTES {
             return Err(SqlError::new("54000", "too many notifications in the NOTIFY queue"));
         }
-        self.made.insert(own.clone());
-        self.all.push(own);
+        self.made.insert(notification.clone());
+        self.all.push(notification);
         Ok(())
     }
 
@@ -86,16 +86,16 @@ impl Notifications {
         self.all.is_empty()
     }
 
-    /// Forgets those that were made since there were `length`. Those of committed transactions stay.
+    /// Shortens the list to a length; the notifications of committed transactions stay.
     pub fn truncate(&mut self, length: usize) {
         let length = length.max(self.committed);
-        for own in self.all.drain(length.min(self.all.len())..) {
-            self.bytes -= own.bytes();
-            self.made.remove(&own);
+        for notification in self.all.drain(length.min(self.all.len())..) {
+            self.bytes -= notification.bytes();
+            self.made.remove(&notification);
         }
     }
 
-    /// The transaction has ended, and the statement goes on in another one.
+    /// Ends the current transaction, and begins the next one of the same statement.
     pub(crate) fn transaction_ended(&mut self, commits: bool) {
         self.truncate(if commits { usize::MAX } else { 0 });
         self.committed = self.all.len();
@@ -117,17 +117,20 @@ mod tests {
 
     #[test]
     fn notifications_are_made_once_and_checked() {
-        let mut own = Notifications::default();
+        let mut notifications = Notifications::default();
         for payload in ["a", "b", "a"] {
-            assert_eq!(own.notify("x", payload), Ok(()));
+            assert_eq!(notifications.notify("x", payload), Ok(()));
         }
-        assert_eq!(own.len(), 2);
-        own.transaction_ended(true);
-        assert_eq!(own.notify("x", "a"), Ok(()));
-        own.transaction_ended(false);
-        assert_eq!(own.take().len(), 2);
+        assert_eq!(notifications.len(), 2);
+        notifications.transaction_ended(true);
+        assert_eq!(notifications.notify("x", "a"), Ok(()));
+        notifications.transaction_ended(false);
+        assert_eq!(notifications.take().len(), 2);
         for (channel, payload) in [("", ""), (&"x".repeat(64)[..], ""), ("x", &"y".repeat(8000)[..])] {
-            assert_eq!(own.notify(channel, payload).map_err(|error| error.sqlstate), Err("22023".into()));
+            assert_eq!(
+                notifications.notify(channel, payload).map_err(|error| error.sqlstate),
+                Err("22023".into())
+            );
         }
     }
 }

@@ -42,9 +42,9 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
                 machine.frame.return_rows(&rows)
             }
             Opaque::Open(cursor, id) => {
-                let own = &self.form.queries[id.0 as usize];
-                let rows = self.collect_query(own, machine)?;
-                let types = own.query.columns.iter().map(|column| column.ty).collect();
+                let query = &self.form.queries[id.0 as usize];
+                let rows = self.collect_query(query, machine)?;
+                let types = query.query.columns.iter().map(|column| column.ty).collect();
                 Ok(machine.frame.open(cursor, rows, types)?)
             }
             Opaque::Fetch { cursor, movement, targets, found } => {
@@ -127,9 +127,9 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
                     let message = "structure of query does not match function result type";
                     return Err(SqlError::new("42804", message).into());
                 }
-                for place in 0..rows.len() {
+                for index in 0..rows.len() {
                     let mut row = Vec::new();
-                    for (value, types) in rows.row(place).iter().zip(columns.iter().zip(types)) {
+                    for (value, types) in rows.row(index).iter().zip(columns.iter().zip(types)) {
                         let value = machine.frame.arena.adopt(*value, &rows.arena);
                         row.push(converted(value, (*types.0, *types.1), machine)?);
                     }

@@ -62,9 +62,9 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
         let count = match &operation.kind {
             OperationKind::Select(select) => self.select_into(select, machine)?,
             OperationKind::Insert { table, values, registers, checks, references, returning } => {
-                for (place, value) in values.iter().enumerate() {
+                for (column, value) in values.iter().enumerate() {
                     let value = value.evaluate(machine)?;
-                    machine.set(Register(registers.0 + place as u32), value);
+                    machine.set(Register(registers.0 + column as u32), value);
                 }
                 let (row, arena) = machine.window(*registers, values.len());
                 require_values(table, row, arena)?;
@@ -151,18 +151,18 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
         let start = machine.frame.rows.len();
         let ran = for_each_row(access, machine, self.data, |row, machine, _| {
             found.push(row);
-            for place in 0..access.slots.len() {
-                let value = machine.get(Register(access.registers.0 + place as u32));
+            for column in 0..access.slots.len() {
+                let value = machine.get(Register(access.registers.0 + column as u32));
                 machine.frame.rows.push(value);
             }
             Ok(Flow::Continue)
         });
         self.data.will_write(None);
         ran?;
-        for (place, row) in found.iter().enumerate() {
+        for (index, row) in found.iter().enumerate() {
             machine.check_kept()?;
             for column in 0..access.slots.len() {
-                let value = machine.frame.rows[start + place * access.slots.len() + column];
+                let value = machine.frame.rows[start + index * access.slots.len() + column];
                 machine.set(Register(access.registers.0 + column as u32), value);
             }
             visit(*row, machine, self.data)?;
@@ -190,8 +190,8 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
 
 /// Sets the targets of a SELECT to the values from `start` on in the frame's `rows`.
 pub(super) fn load_outputs(select: &Select, start: usize, machine: &mut Machine) {
-    for (place, (target, _)) in select.outputs.iter().enumerate() {
-        let value = machine.frame.rows[start + place];
+    for (offset, (target, _)) in select.outputs.iter().enumerate() {
+        let value = machine.frame.rows[start + offset];
         machine.set(*target, value);
     }
 }
@@ -204,7 +204,8 @@ fn hash_found(access: &Access, machine: &Machine) -> RowHash {
     match access.path {
         Path::Point { .. } => hash.add_bytes(&machine.frame.key),
         Path::Range { .. } => {
-            let registers = (0..access.slots.len()).map(|place| Register(access.registers.0 + place as u32));
+            let registers =
+                (0..access.slots.len()).map(|column| Register(access.registers.0 + column as u32));
             registers.for_each(|register| hash.add_datum(machine.get(register), &machine.frame.arena));
         }
     }

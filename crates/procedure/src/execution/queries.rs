@@ -17,19 +17,19 @@ use catalog::Datum;
 impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
     /// Runs a query for its effect, for the client, or for its first row, and sets ROW_COUNT and FOUND.
     pub(super) fn query(&mut self, id: QueryId, machine: &mut Machine) -> Result<(), Failure> {
-        let own = &self.form.queries[id.0 as usize];
-        let ran = match &own.target {
-            QueryTarget::Client => self.send_rows(&own.query, machine),
+        let query = &self.form.queries[id.0 as usize];
+        let ran = match &query.target {
+            QueryTarget::Client => self.send_rows(&query.query, machine),
             QueryTarget::Statement { outputs, strict } => {
-                self.first_row(&own.query, outputs, *strict, machine)
+                self.first_row(&query.query, outputs, *strict, machine)
             }
         };
         if ran.is_err() {
-            machine.frame.failed_at.get_or_insert(own.position);
+            machine.frame.failed_at.get_or_insert(query.position);
         }
         let count = ran?;
         machine.frame.row_count = count as i64;
-        machine.set(own.found, Datum::boolean(count > 0));
+        machine.set(query.found, Datum::boolean(count > 0));
         Ok(())
     }
 
@@ -104,9 +104,9 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
         body: &[Statement],
         machine: &mut Machine,
     ) -> Result<Ended, Failure> {
-        let own = &self.form.queries[id.0 as usize];
-        let rows = self.collect_query(own, machine)?;
-        let targets: Vec<_> = own.outputs().iter().map(|(target, _)| *target).collect();
+        let query = &self.form.queries[id.0 as usize];
+        let rows = self.collect_query(query, machine)?;
+        let targets: Vec<_> = query.outputs().iter().map(|(target, _)| *target).collect();
         let mut ended = Ended::Here;
         for row in 0..rows.len() {
             rows.load(row, &targets, machine);
@@ -116,21 +116,21 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
             }
         }
         if rows.len() == 0 {
-            machine.frame.set_to_null(own.outputs());
+            machine.frame.set_to_null(query.outputs());
         }
-        machine.set(own.found, Datum::boolean(rows.len() > 0));
+        machine.set(query.found, Datum::boolean(rows.len() > 0));
         Ok(ended)
     }
 
     /// Returns the outputs of all rows of a query.
     pub(super) fn collect_query(
         &mut self,
-        own: &ProcedureQuery,
+        query: &ProcedureQuery,
         machine: &mut Machine,
     ) -> Result<Buffer, Failure> {
-        let outputs = own.outputs();
+        let outputs = query.outputs();
         let mut rows = Buffer::new(outputs.len());
-        run_query(&own.query, machine, self.data, &mut |machine, _| {
+        run_query(&query.query, machine, self.data, &mut |machine, _| {
             push_outputs(outputs, machine, &mut rows)?;
             Ok(Flow::Continue)
         })?;

@@ -1,16 +1,17 @@
-//! Referenced rows that go: the error of one that is still used, and the check at the end of a transaction.
+//! Referenced rows that are deleted or change their key: the error if rows still reference one, and the check
+//! at the end of a transaction.
 
 use super::foreign_keys::Reference;
 use crate::{Failure, NestedScans, SqlError};
 use catalog::{Arena, Datum};
 
 impl Reference {
-    /// Returns the error of a referenced row that goes although rows reference it.
+    /// Returns the error of the deletion or change of a row that rows still reference.
     pub(super) fn still_used(&self, key: &[Datum], arena: &Arena) -> SqlError {
         let Self { name, table, parent, parent_columns, .. } = self;
-        let (own, user) = (parent.short_name(), table.short_name());
+        let (referenced, user) = (parent.short_name(), table.short_name());
         let message = format!(
-            "update or delete on table \"{own}\" violates foreign key constraint \"{name}\" \
+            "update or delete on table \"{referenced}\" violates foreign key constraint \"{name}\" \
             on table \"{user}\""
         );
         let key = parent.key_text(parent_columns, key, arena);
@@ -18,8 +19,8 @@ impl Reference {
         SqlError::new("23503", message).with_detail(detail).with_constraint(table, name)
     }
 
-    /// Checks a row of the referenced table that a transaction has deleted or given another key, at its end:
-    /// no row references the old key, or another row has it.
+    /// Checks, at the end of a transaction, a row of the referenced table that the transaction has deleted or
+    /// given another key: no row references the old key, or another row has it.
     ///
     /// # Errors
     /// `23503`: a row references it. A conflict.
@@ -30,7 +31,7 @@ impl Reference {
         data: &mut D,
     ) -> Result<(), Failure> {
         let key: Vec<Datum> = self.parent_columns.iter().map(|column| row[*column]).collect();
-        if key.iter().any(|value| value.is_null()) || self.is_there(&key, arena, data)? {
+        if key.iter().any(|value| value.is_null()) || self.has_parent(&key, arena, data)? {
             return Ok(());
         }
         match self.users(&key, arena, data)?.len() {

@@ -1,4 +1,4 @@
-//! How operations reach their rows: key paths, filters, and the DISTINCT, ORDER BY, OFFSET and LIMIT of
+//! Access of operations to their rows: key paths, filters, and the DISTINCT, ORDER BY, OFFSET and LIMIT of
 //! SELECT.
 
 use crate::ir::compare::compare;
@@ -135,10 +135,10 @@ fn write_bound(
     key: &mut Vec<u8>,
 ) -> Result<bool, Failure> {
     let mut is_included = bound.inclusive;
-    for (place, (value, column)) in bound.values().zip(columns).enumerate() {
+    for (index, (value, column)) in bound.values().zip(columns).enumerate() {
         let datum = value.evaluate(machine)?;
         if datum.is_null() {
-            if place == 0 {
+            if index == 0 {
                 return Ok(false);
             }
             // Rows whose first values are equal do not compare with a row that has a NULL next.
@@ -332,10 +332,10 @@ fn finish_rows(
         let mut permutation = std::mem::take(&mut machine.frame.permutation);
         permutation.clear();
         permutation.extend(0..found as u32);
-        let key = |row: u32, place: usize| machine.frame.rows[start + row as usize * width + outputs + place];
+        let key = |row: u32, index: usize| machine.frame.rows[start + row as usize * width + outputs + index];
         permutation.sort_by(|a, b| {
-            for (place, sort) in select.order.iter().enumerate() {
-                let (a, b) = (key(*a, place), key(*b, place));
+            for (index, sort) in select.order.iter().enumerate() {
+                let (a, b) = (key(*a, index), key(*b, index));
                 let order = match (a.is_null(), b.is_null()) {
                     (true, true) => Ordering::Equal,
                     (true, false) => {

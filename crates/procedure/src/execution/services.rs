@@ -24,17 +24,18 @@ pub struct Services {
     pub(super) arena_granted: Cell<usize>,
     /// Receives the rows that a statement returns to its client; `None` discards them.
     pub(crate) output: Option<Output>,
-    /// What plan nodes have done; `None` unless that is measured.
+    /// The measures of plan nodes; `None` without EXPLAIN ANALYZE.
     pub(crate) measured: Option<Measured>,
     /// Cancellation and deadline of the statement.
     pub(crate) interrupts: Interrupts,
     /// Messages of RAISE below EXCEPTION.
     pub notices: Vec<Notice>,
-    /// What the statement tells the clients that listen.
+    /// The notifications of the statement.
     pub(crate) notifications: Notifications,
     /// Gives numbers of sequences; `None` where sequences are not available.
     pub(super) sequences: Option<Handle<dyn Sequences>>,
-    /// Knows values of the moment: the client's session, then the database. `None` where there is none.
+    /// The sources of values of the moment: the client's session, then the database. `None` where there is
+    /// none.
     pub(super) surroundings: [Option<Handle<dyn Surroundings>>; 2],
     /// Whether the transaction is READ ONLY.
     pub(super) is_read_only: bool,
@@ -174,7 +175,7 @@ impl Services {
 
     fn sequences(&self) -> Result<&dyn Sequences, SqlError> {
         let none = || SqlError::new("0A000", "sequences are not available in this context");
-        self.sequences.as_ref().map(|own| &*own.0).ok_or_else(none)
+        self.sequences.as_ref().map(|sequences| &*sequences.0).ok_or_else(none)
     }
 
     pub(crate) fn next_number(&mut self, sequence: TableId) -> Result<Datum, SqlError> {
@@ -186,8 +187,8 @@ impl Services {
 
     /// Returns the last number that this client was given, of one sequence or of any.
     pub(crate) fn current_number(&self, sequence: Option<TableId>) -> Result<Datum, SqlError> {
-        let own = &self.current_numbers;
-        let number = sequence.or(own.last).and_then(|sequence| own.by_sequence.get(&sequence));
+        let numbers = &self.current_numbers;
+        let number = sequence.or(numbers.last).and_then(|sequence| numbers.by_sequence.get(&sequence));
         let missing = || match sequence {
             Some(_) => SqlError::new("55000", "currval of this sequence is not yet defined in this session"),
             None => SqlError::new("55000", "lastval is not yet defined in this session"),
@@ -200,8 +201,8 @@ impl Services {
         self.sequences()?.place(sequence)
     }
 
-    /// Takes the notifications of the statement; `has_failed`: those of transactions that it has committed
-    /// before.
+    /// Takes the notifications of the statement. After a failure, these are only those of transactions that
+    /// the statement had committed.
     pub fn take_notifications(&mut self, has_failed: bool) -> Vec<Notification> {
         if has_failed {
             self.notifications.truncate(0);
@@ -209,19 +210,19 @@ impl Services {
         self.notifications.take()
     }
 
-    /// Takes over what a call has said that another worker has run.
-    pub fn tells(&mut self, notices: Vec<Notice>, notifications: &[Notification]) {
+    /// Takes over the notices and notifications of a call that another worker has run.
+    pub fn take_messages(&mut self, notices: Vec<Notice>, notifications: &[Notification]) {
         self.notices = notices;
         self.notifications.clear();
         for Notification { channel, payload } in notifications {
-            let told = self.notifications.notify(channel, payload);
-            debug_assert!(told.is_ok(), "the other worker has checked it");
+            let added = self.notifications.notify(channel, payload);
+            debug_assert!(added.is_ok(), "the other worker has checked the notification");
         }
     }
 
     /// `pg_notify`. Its value is PostgreSQL's `void`, an empty text. Without a channel it is an error.
     fn notify(&mut self, arguments: &[LiveValue]) -> Result<LiveValue, SqlError> {
-        let text = |place: usize| match arguments.get(place) {
+        let text = |index: usize| match arguments.get(index) {
             Some(LiveValue::Text(text)) => text.as_str(),
             _ => "",
         };
@@ -229,23 +230,25 @@ impl Services {
         Ok("".into())
     }
 
-    /// Returns the rows of a relation of the moment; none where no side knows them.
+    /// Returns the rows of a relation of the moment; none if no source has them.
     pub(crate) fn live_rows(&self, relation: LiveRelation) -> Vec<Vec<LiveValue>> {
-        let known = self.surroundings.iter().flatten().find_map(|own| own.0.rows(relation));
+        let known = self.surroundings.iter().flatten().find_map(|surroundings| surroundings.0.rows(relation));
         known.unwrap_or_default()
     }
 
-    /// Returns the value of a function of the moment; NULL where no side knows it.
+    /// Returns the value of a function of the moment; NULL if no source has it.
     ///
     /// # Errors
-    /// What the function refuses.
+    /// The error of the function.
     pub(crate) fn live_value(
         &mut self,
         function: LiveFunction,
         arguments: &[LiveValue],
     ) -> Result<LiveValue, SqlError> {
-        let mut known = self.surroundings.iter().flatten();
-        let value = known.find_map(|own| own.0.value(function, arguments)).unwrap_or(Ok(LiveValue::Null))?;
+        let mut sources = self.surroundings.iter().flatten();
+        let value = sources
+            .find_map(|surroundings| surroundings.0.value(function, arguments))
+            .unwrap_or(Ok(LiveValue::Null))?;
         if function == LiveFunction::Notify { self.notify(arguments) } else { Ok(value) }
     }
 

@@ -12,7 +12,7 @@ pub struct Source<'a> {
     pub registers: usize,
     /// The registers that are read after it has run.
     pub outputs: &'a [Register],
-    /// What it does with the results of an operation.
+    /// The part of the code in an operation: it runs it, sends its results, or receives them.
     pub part: &'a dyn Fn(OperationId) -> Part,
 }
 
@@ -21,7 +21,8 @@ impl Procedure {
     pub fn with_source<R>(&self, compile: impl FnOnce(Source<'_>) -> R) -> R {
         let outputs: Vec<Register> = self.outputs().map(|(_, register, _)| register).collect();
         let witnesses = self.witnesses.of(Witnessed::NEWEST);
-        let is_witness = |id: OperationId| witnesses.get(id.0 as usize).is_some_and(|own| !own.is_empty());
+        let is_witness =
+            |id: OperationId| witnesses.get(id.0 as usize).is_some_and(|registers| !registers.is_empty());
         let part = |id| if is_witness(id) { Part::Send } else { Part::Run };
         compile(Source { code: self.into(), registers: self.registers.len(), outputs: &outputs, part: &part })
     }

@@ -76,10 +76,10 @@ impl WitnessRecorder {
     pub fn first_difference(&self, recorded: &[u8]) -> Option<OperationId> {
         let mut reader = Reader::new(recorded);
         let mut last = None;
-        for (place, (_, count, bytes)) in
+        for (index, (_, count, bytes)) in
             self.values.iter().enumerate().filter(|(_, (is_witness, ..))| *is_witness)
         {
-            let id = OperationId(place as u32);
+            let id = OperationId(index as u32);
             if reader.varint() != Ok(*count) || reader.take(bytes.len()) != Ok(bytes) {
                 return Some(id);
             }
@@ -155,7 +155,7 @@ impl WitnessValues {
     }
 
     /// Returns the value at a position.
-    pub fn get(&self, place: usize) -> Option<Datum> {
-        self.values.get(place).copied()
+    pub fn get(&self, position: usize) -> Option<Datum> {
+        self.values.get(position).copied()
     }
 }

@@ -1,7 +1,7 @@
-//! Columns to which an UPDATE adds, while nothing else follows from their values. Such updates commute: a
-//! transaction whose row has moved on adds to the value that it finds when it commits.
-//! Source: escrow transactional method (O'Neil, TODS 1986). Differs: no bound is tested ahead; a sum that its
-//! column can't hold is a lost race, and the next attempt fails with the error.
+//! Columns to which an UPDATE adds, while nothing else depends on their values. Such updates commute: if
+//! another transaction has changed the row, this one adds to the value that it finds when it commits.
+//! Source: escrow transactional method (O'Neil, TODS 1986). Differs: no bound is tested ahead. If
+//! the column can't hold the sum at the commit, the attempt is retried, and the next one fails with the error.
 
 use crate::{Access, ArithmeticOperator, Cast, Check, Expression, NumberClass, Register};
 use catalog::exact_bounds;
@@ -21,12 +21,12 @@ pub fn added_columns(
     let is_added = |(column, new, value): &&(usize, Register, Expression)| {
         let table = &access.table;
         let is_key = table.indexes.iter().any(|index| index.columns.contains(column));
-        let Some(place) = access.columns.iter().position(|own| own == column) else { return false };
+        let Some(index) = access.columns.iter().position(|known| known == column) else { return false };
         let bounds = table.columns[*column].ty.scalar().and_then(exact_bounds).filter(|_| !is_key);
         let Some((least, most)) = bounds else { return false };
-        let old = Register(access.registers.0 + place as u32);
+        let old = Register(access.registers.0 + index as u32);
         let Some(addend) = addend(value, old, least..=most) else { return false };
-        let further = assignments.iter().filter(|(own, ..)| own != column).map(|(.., value)| value);
+        let further = assignments.iter().filter(|(other, ..)| other != column).map(|(.., value)| value);
         let checks = checks.iter().map(|check| &check.condition);
         let results = returning.iter().map(|(_, value)| value);
         let mut all = further.chain(checks).chain(results).chain(&access.filter).chain([addend]);
@@ -41,17 +41,17 @@ fn uses(expression: &Expression, register: Register) -> bool {
     found
 }
 
-/// Returns what an expression adds to a register, or subtracts from it: without rounding, and with the bounds
-/// of the column, which the commit checks again.
+/// Returns the value that an expression adds to a register, or subtracts from it. The sum is not rounded, and
+/// has the bounds of the column, which the commit checks again.
 fn addend(value: &Expression, register: Register, bounds: RangeInclusive<i64>) -> Option<&Expression> {
     let value = match value {
         Expression::Cast { cast, operand } => {
-            let own = match *cast {
+            let limits = match *cast {
                 Cast::Range { least, most, .. } => least..=most,
                 Cast::Rescale { multiply: 1, divide: 1, limit } => 1 - limit..=limit - 1,
                 _ => return None,
             };
-            Some(&**operand).filter(|_| own == bounds)?
+            Some(&**operand).filter(|_| limits == bounds)?
         }
         value => value,
     };
@@ -62,11 +62,11 @@ fn addend(value: &Expression, register: Register, bounds: RangeInclusive<i64>) -
         _ => return None,
     };
     let [left, right] = &**operands;
-    let own = Expression::Register(register);
+    let operand = Expression::Register(register);
     match operator {
-        ArithmeticOperator::Add if *left == own && left_factor == 1 => Some(right),
-        ArithmeticOperator::Add if *right == own && right_factor == 1 => Some(left),
-        ArithmeticOperator::Subtract if *left == own && left_factor == 1 => Some(right),
+        ArithmeticOperator::Add if *left == operand && left_factor == 1 => Some(right),
+        ArithmeticOperator::Add if *right == operand && right_factor == 1 => Some(left),
+        ArithmeticOperator::Subtract if *left == operand && left_factor == 1 => Some(right),
         _ => None,
     }
 }

@@ -6,7 +6,7 @@ use crate::{Evaluated, Expression, Machine};
 use catalog::Datum;
 
 impl Expression {
-    /// Returns what `apply` needs of the expression: all of it but its operands, which are NULL.
+    /// Returns the expression with NULLs as operands: the part that `apply` needs.
     pub fn without_operands(&self) -> Self {
         let pair = || Box::new([Self::NULL, Self::NULL]);
         let list = |operands: &Vec<Self>| vec![Self::NULL; operands.len()];

@@ -47,12 +47,12 @@ pub struct Rebuild {
 }
 
 impl Rebuild {
-    /// Returns whether the rows of the old table decide if there can be a new one.
+    /// Returns whether rows of the old table may violate the definition of the new one.
     pub fn depends_on_rows(&self) -> bool {
         let Self { old, new, values, generated, checks, references, .. } = self;
         let fits = |(column, value): (&Column, &Expression)| match value {
             Expression::Register(register) => {
-                column.nullable || old.columns.get(register.0 as usize).is_some_and(|own| !own.nullable)
+                column.nullable || old.columns.get(register.0 as usize).is_some_and(|column| !column.nullable)
             }
             Expression::Constant(value) => column.nullable || !value.is_null(),
             Expression::Bytes(_) | Expression::Decimal(_) => true,

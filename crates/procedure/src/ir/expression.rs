@@ -79,7 +79,7 @@ pub enum NumberClass {
 pub type Evaluated = Result<Datum, Box<SqlError>>;
 
 /// An expression.
-// With this representation the kind is a byte of its own, so telling the kinds apart is one load.
+// With this representation the kind is a separate byte, so reading it is one load.
 #[repr(u8)]
 #[derive(Clone, PartialEq, Debug)]
 pub enum Expression {

@@ -64,11 +64,11 @@ pub enum Function {
     CastElements(Cast),
     /// A text as an array of elements of a type.
     ReadArray(ScalarType),
-    /// The elements of an array from one place up to another, or up to its end.
+    /// The elements of an array from one index up to another, or up to its end.
     Slice,
     /// An array with another element: the array, the subscript, the element.
     WithElement,
-    /// An array with another slice: the array, the subscripts that there are, the source.
+    /// An array with another slice: the array, the given subscripts, the source.
     WithSlice {
         /// Whether the slice's first subscript is given.
         has_from: bool,
@@ -84,10 +84,10 @@ pub enum Function {
 /// Returns a row as JSON, in the form that `row_to_json` has.
 fn row_json(members: &[Datum], machine: &mut Machine) -> Evaluated {
     let arena = &machine.frame.arena;
-    let text = |own: Datum| String::from_utf8_lossy(arena.datum_bytes(own));
+    let text = |datum: Datum| String::from_utf8_lossy(arena.datum_bytes(datum));
     let mut out = String::from("{");
-    for (place, member) in members.chunks(2).enumerate() {
-        out.push_str(if place > 0 { "," } else { "" });
+    for (index, member) in members.chunks(2).enumerate() {
+        out.push_str(if index > 0 { "," } else { "" });
         push_json_string(&text(member[0]), &mut out);
         out.push(':');
         out.push_str(&if member[1].is_null() { "null".into() } else { text(member[1]) });
@@ -173,7 +173,7 @@ impl Function {
             let values = arguments.iter().map(|argument| argument.evaluate(machine));
             return self.of(&values.collect::<Result<Vec<_>, _>>()?, machine);
         }
-        // An argument behind a NULL may fail.
+        // All arguments are evaluated, because one after a NULL may fail.
         for (value, argument) in few.iter_mut().zip(arguments) {
             *value = argument.evaluate(machine)?;
         }
@@ -217,7 +217,7 @@ impl Function {
             (Self::CastElements(cast), [Datum::Array(span)]) => {
                 let arena = &mut machine.frame.arena;
                 let elements = arena.elements(*span).to_vec();
-                let elements = elements.into_iter().map(|own| cast.apply(own, arena));
+                let elements = elements.into_iter().map(|element| cast.apply(element, arena));
                 let elements = elements.collect::<Result<Vec<_>, _>>()?;
                 Ok(arena.push_array(&elements))
             }
@@ -229,9 +229,9 @@ impl Function {
             (Self::Slice, [Datum::Array(span), Datum::Int(from), to @ ..]) => {
                 let arena = &mut machine.frame.arena;
                 let elements = arena.elements(*span);
-                let place = |own: i64| usize::try_from(own).unwrap_or(0).min(elements.len());
-                let to = if let [Datum::Int(to)] = to { place(*to) } else { elements.len() };
-                let slice = elements.get(place(from.saturating_sub(1))..to).unwrap_or_default().to_vec();
+                let clamped = |index: i64| usize::try_from(index).unwrap_or(0).min(elements.len());
+                let to = if let [Datum::Int(to)] = to { clamped(*to) } else { elements.len() };
+                let slice = elements.get(clamped(from.saturating_sub(1))..to).unwrap_or_default().to_vec();
                 Ok(arena.push_array(&slice))
             }
             (Self::WithElement, [array, index, value]) => with_element(*array, *index, *value, machine),
@@ -242,10 +242,10 @@ impl Function {
                 with_slice(*array, [from, to], *source, machine)
             }
             (Self::Nth(draw), [Datum::Int(words)]) => {
-                let mut behind = *words as u64;
+                let mut drawn = *words as u64;
                 Ok(draw.value(machine, |machine| {
-                    behind += 1;
-                    machine.frame.random_word(behind)
+                    drawn += 1;
+                    machine.frame.random_word(drawn)
                 }))
             }
             (Self::SetNumber(sequence), [Datum::Int(number), called]) => {

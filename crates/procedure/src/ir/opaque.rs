@@ -29,7 +29,7 @@ pub enum Movement {
     Back(Expression),
     /// To the row with a number, from 1, or from the end if it is negative.
     To(Expression),
-    /// Behind the last row.
+    /// After the last row.
     BehindAll,
     /// To the next row, as a loop moves: after the last row, variables keep their values.
     Next,

@@ -33,7 +33,7 @@ impl Bound {
     }
 }
 
-/// How rows are reached.
+/// The path to the rows of an access.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Path {
     /// By the whole primary key.
@@ -75,7 +75,7 @@ pub struct Choice {
 pub struct Access {
     /// The table.
     pub table: Arc<Table>,
-    /// How rows are reached.
+    /// The path to the rows.
     pub path: Path,
     /// The positions of the columns that are read.
     pub columns: Vec<usize>,
@@ -280,7 +280,7 @@ pub struct Select {
 }
 
 /// The kinds of operations.
-// A byte of its own tells the kind, as for `Expression`.
+// The kind is a separate byte, as for `Expression`.
 #[repr(u8)]
 #[derive(Clone, Debug)]
 pub enum OperationKind {
@@ -311,7 +311,7 @@ pub enum OperationKind {
         checks: Vec<Check>,
         /// RETURNING … INTO.
         returning: Vec<(Register, Expression)>,
-        /// The columns to which it adds, and of which nothing else follows (`added_columns`).
+        /// The columns to which it adds, and on whose values nothing else depends (`added_columns`).
         added: Vec<usize>,
     },
     /// Removes rows.

@@ -94,7 +94,7 @@ pub struct Procedure {
     pub source: Arc<str>,
     /// Whether it runs with the rights of its owner (SECURITY DEFINER).
     pub is_definer: bool,
-    /// Whether it does something else for each role that calls it.
+    /// Whether its effect depends on the role that calls it.
     pub follows_role: bool,
     /// Whether the role for which it was compiled may not execute one of its statements.
     pub is_refused: bool,
@@ -102,7 +102,7 @@ pub struct Procedure {
     pub compiled: CompiledSlot,
 }
 
-/// Which results of a call are in its record. The rules belong to the log format: replay must make the same
+/// The rules for the results of a call that its record has. The rules belong to the log format: replay must make the same
 /// choice as the logged execution did.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Witnessed {
@@ -118,7 +118,7 @@ pub enum Witnessed {
 }
 
 impl Witnessed {
-    /// What calls record.
+    /// The rules by which calls are recorded.
     pub const NEWEST: Self = Self::Rounds;
 }
 
@@ -177,11 +177,11 @@ impl Procedure {
 
     /// Returns the columns of the rows that it returns to its client.
     pub fn client_columns(&self) -> &[OutputColumn] {
-        let to_client = self.queries.iter().find(|own| matches!(own.target, QueryTarget::Client));
-        to_client.map_or(&[], |own| &own.query.columns)
+        let to_client = self.queries.iter().find(|query| matches!(query.target, QueryTarget::Client));
+        to_client.map_or(&[], |query| &query.query.columns)
     }
 
-    /// Returns its plan for EXPLAIN in the order of its statements. `measured` is what its nodes have done.
+    /// Returns its plan for EXPLAIN, in the order of its statements, with the measures of its nodes.
     pub fn explained(&self, measured: Option<&Measured>) -> Vec<Explained> {
         let mut nodes = Vec::new();
         Statement::walk(&self.body, &mut |statement| {
@@ -198,7 +198,14 @@ impl Procedure {
 
     /// Returns whether its calls have a result of the same kind and type.
     pub fn returns_the_same_as(&self, other: &Self) -> bool {
-        let of = |own: &Self| (own.is_void, own.is_trigger, own.result.map(|(_, ty)| ty), own.rows.clone());
+        let of = |procedure: &Self| {
+            (
+                procedure.is_void,
+                procedure.is_trigger,
+                procedure.result.map(|(_, ty)| ty),
+                procedure.rows.clone(),
+            )
+        };
         of(self) == of(other)
     }
 
@@ -226,7 +233,8 @@ impl Procedure {
     pub fn runs_text(&self) -> bool {
         let mut found = false;
         Statement::walk(&self.body, &mut |statement| {
-            found |= matches!(statement, Statement::Opaque(own) if matches!(**own, Opaque::Text { .. }));
+            found |=
+                matches!(statement, Statement::Opaque(opaque) if matches!(**opaque, Opaque::Text { .. }));
         });
         self.for_each_call(&mut |procedure| found |= procedure.runs_text());
         found || self.queries.iter().any(|query| query.calls(Self::runs_text))
@@ -256,10 +264,10 @@ impl Procedure {
             .iter()
             .enumerate()
             .filter(|(_, parameter)| parameter.is_output())
-            .map(|(place, parameter)| (parameter.name.as_str(), Register(place as u32), parameter.ty));
+            .map(|(index, parameter)| (parameter.name.as_str(), Register(index as u32), parameter.ty));
         // The result of a function with one OUT parameter is that parameter.
-        let own = self.result.filter(|(register, _)| register.0 as usize >= self.parameters.len());
-        parameters.chain(own.map(|(register, ty)| (self.name.as_str(), register, ty)))
+        let result = self.result.filter(|(register, _)| register.0 as usize >= self.parameters.len());
+        parameters.chain(result.map(|(register, ty)| (self.name.as_str(), register, ty)))
     }
 }
 
@@ -314,7 +322,7 @@ pub struct Handler {
     /// errors but cancellation and failed assertions.
     pub states: Option<Vec<String>>,
     /// The registers of the error's SQLSTATE, message, detail, hint, schema, table, column and constraint.
-    pub told: [Register; 8],
+    pub diagnostics: [Register; 8],
     /// The statements of the handler.
     pub body: Vec<Statement>,
 }
@@ -325,9 +333,9 @@ impl Handler {
         match &self.states {
             // A cancelled statement or a failed assertion ends the call, as in PostgreSQL.
             None => !matches!(sqlstate, "57014" | "P0004"),
-            Some(states) => states
-                .iter()
-                .any(|own| own == sqlstate || own.ends_with("000") && sqlstate.get(..2) == own.get(..2)),
+            Some(states) => states.iter().any(|state| {
+                state == sqlstate || state.ends_with("000") && sqlstate.get(..2) == state.get(..2)
+            }),
         }
     }
 }
@@ -377,7 +385,7 @@ impl Statement {
 }
 
 /// One statement.
-// A byte of its own tells the kind, as for `Expression`.
+// The kind is a separate byte, as for `Expression`.
 #[repr(u8)]
 #[derive(Clone, Debug)]
 pub enum Statement {

@@ -66,8 +66,8 @@ impl Quantifier {
     pub(crate) fn evaluate(self, value: Datum, array: Datum, machine: &mut Machine) -> Evaluated {
         let Datum::Array(span) = array else { return Ok(Datum::Null) };
         let mut answer = Datum::boolean(self.is_all);
-        for place in 0..span.length as usize {
-            let element = machine.frame.arena.elements(span)[place];
+        for index in 0..span.length as usize {
+            let element = machine.frame.arena.elements(span)[index];
             match self.test.holds(value, element, machine)? {
                 Datum::Null => answer = Datum::Null,
                 holds if holds.is_true() != self.is_all => return Ok(Datum::boolean(!self.is_all)),

@@ -108,7 +108,7 @@ impl Select {
             let parts = argument.iter_mut().chain(filter).chain(second);
             parts
                 .chain(order.iter_mut().map(|key| &mut key.value))
-                .for_each(|own| own.visit_registers(visit));
+                .for_each(|part| part.visit_registers(visit));
             visit(Role::Window, target);
         }
         self.outputs.iter_mut().for_each(|(_, value)| value.visit_registers(visit));

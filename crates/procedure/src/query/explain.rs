@@ -18,7 +18,7 @@ pub enum ExplainFormat {
     Json,
 }
 
-/// The options of EXPLAIN that have an effect. There are no estimated costs.
+/// The options of EXPLAIN that have an effect. Plans have no estimated costs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ExplainOptions {
     /// ANALYZE: the statement is run.
@@ -38,7 +38,7 @@ pub struct Explained {
     text: String,
     /// Its kind, as PostgreSQL names it.
     kind: &'static str,
-    /// What JSON says of it: names and texts.
+    /// The properties that only JSON shows: names and texts.
     properties: Vec<(&'static str, String)>,
     measures: Option<Measures>,
     below: Vec<Self>,
@@ -50,15 +50,15 @@ impl Explained {
         Self { text, kind: "Operation", ..Self::default() }
     }
 
-    /// Describes the nodes of a plan. A node without a line of its own is left out.
+    /// Describes the nodes of a plan. Nodes without a line are left out.
     pub(crate) fn of_plan(plan: &Plan, measured: Option<&Measured>) -> Vec<Self> {
         let below: Vec<Self> =
             plan.inputs().into_iter().flat_map(|input| Self::of_plan(input, measured)).collect();
-        let Some(mut own) = describe(plan) else { return below };
+        let Some(mut explained) = describe(plan) else { return below };
         let address = std::ptr::from_ref(plan).addr();
-        own.measures = measured.map(|measured| measured.get(&address).copied().unwrap_or_default());
-        own.below = below;
-        vec![own]
+        explained.measures = measured.map(|measured| measured.get(&address).copied().unwrap_or_default());
+        explained.below = below;
+        vec![explained]
     }
 
     /// Returns nodes in a format. `took` is the time of the statement that has run.
@@ -179,8 +179,8 @@ fn describe_access(access: &Access) -> Explained {
 /// Returns the conditions of a range.
 fn bounds_of(access: &Access) -> Vec<String> {
     let Path::Range { key_columns, prefix, lower, upper, .. } = &access.path else { return Vec::new() };
-    let column = |place: usize| access.table.columns[key_columns[place]].name.as_str();
-    let mut bounds: Vec<String> = (0..prefix.len()).map(|place| format!("{} = …", column(place))).collect();
+    let column = |index: usize| access.table.columns[key_columns[index]].name.as_str();
+    let mut bounds: Vec<String> = (0..prefix.len()).map(|index| format!("{} = …", column(index))).collect();
     let end = |bound: &Bound, sign: char| {
         let equal = if bound.inclusive { "=" } else { "" };
         let compared = prefix.len()..=prefix.len() + bound.further.len();
@@ -239,8 +239,8 @@ fn describe(plan: &Plan) -> Option<Explained> {
         Plan::Function { function: TableFunction::Unnest, .. } => node("Function Scan", "Unnest"),
         Plan::Function { function: TableFunction::Series(_), .. } => node("Function Scan", "Series"),
         Plan::Function { function: TableFunction::Json(_), .. } => node("Function Scan", "JSON"),
-        Plan::Function { function: TableFunction::Live(own), .. } => {
-            node("Function Scan", format!("Moment {own:?}"))
+        Plan::Function { function: TableFunction::Live(relation), .. } => {
+            node("Function Scan", format!("Moment {relation:?}"))
         }
         Plan::Together { .. } => node("ProjectSet", "Functions side by side"),
         Plan::Filter { .. } => node("Result", "Filter"),
@@ -249,7 +249,7 @@ fn describe(plan: &Plan) -> Option<Explained> {
         Plan::Call { procedure, .. } => node("Result", format!("Call {}", procedure.name)),
         Plan::Rows { procedure, .. } => node("Function Scan", format!("Rows of {}", procedure.name)),
         Plan::Loop { kind, .. } => describe_join("Nested Loop", *kind),
-        Plan::Hash(own) if own.is_lookup() => node("Hash Lookup", "Hash Lookup"),
+        Plan::Hash(join) if join.is_lookup() => node("Hash Lookup", "Hash Lookup"),
         Plan::Hash(HashJoin { kind, .. }) => describe_join("Hash Join", *kind),
         Plan::Group { sets, .. } if !sets.is_empty() => node("Aggregate", "Grouping sets by hash"),
         Plan::Group { keys, .. } if keys.is_empty() => node("Aggregate", "Aggregate"),

@@ -10,23 +10,29 @@ use crate::{Aggregate, Expression, Failure, Machine, Register, Transaction};
 use catalog::Datum;
 use std::collections::HashMap;
 
-/// What defines the groups.
+/// The keys that define the groups.
 #[derive(Clone, Copy)]
 pub(super) struct Keys<'p> {
     pub(super) values: &'p [(Register, Expression)],
-    /// Keys whose equal values differ: the place of each, and what is compared, from its register.
+    /// Keys whose equal values have different forms: the index of each, and the compared form, from its
+    /// register.
     pub(super) forms: &'p [(usize, Expression)],
     pub(super) sets: &'p [GroupingSet],
 }
 
 impl Keys<'_> {
-    /// Puts in the place of each value what is compared.
-    fn compare(self, values: &[Datum], forms: &mut Vec<Datum>, machine: &mut Machine) -> Result<(), Failure> {
+    /// Sets `forms` to the compared forms of the values.
+    fn write_forms(
+        self,
+        values: &[Datum],
+        forms: &mut Vec<Datum>,
+        machine: &mut Machine,
+    ) -> Result<(), Failure> {
         forms.clear();
         forms.extend_from_slice(values);
-        for (place, form) in self.forms {
-            machine.set(self.values[*place].0, values[*place]);
-            forms[*place] = form.evaluate(machine)?;
+        for (index, form) in self.forms {
+            machine.set(self.values[*index].0, values[*index]);
+            forms[*index] = form.evaluate(machine)?;
         }
         Ok(())
     }
@@ -35,8 +41,8 @@ impl Keys<'_> {
 /// The groups so far.
 struct Groups<'p> {
     aggregates: &'p [Aggregate],
-    /// The place of each group, by its set and its keys.
-    places: HashMap<Vec<u8>, usize>,
+    /// The index of each group, by its set and its keys.
+    indexes: HashMap<Vec<u8>, usize>,
     /// The keys of each group.
     rows: Buffer,
     /// For each group, its aggregates.
@@ -58,7 +64,7 @@ impl Groups<'_> {
         Ok(self.rows.len() - 1)
     }
 
-    /// Adds the row in the registers to the group of these keys, which are told apart by their forms.
+    /// Adds the row in the registers to the group of these keys, which are compared by their forms.
     fn add(
         &mut self,
         set: u32,
@@ -71,15 +77,15 @@ impl Groups<'_> {
             self.key.extend_from_slice(&set.to_le_bytes());
         }
         forms.iter().for_each(|value| write_distinct(*value, &machine.frame.arena, &mut self.key));
-        let place = match self.places.get(&self.key) {
-            Some(place) => *place,
+        let group = match self.indexes.get(&self.key) {
+            Some(group) => *group,
             None => {
-                let place = self.begin(set, keys, machine)?;
-                self.places.insert(self.key.clone(), place);
-                place
+                let group = self.begin(set, keys, machine)?;
+                self.indexes.insert(self.key.clone(), group);
+                group
             }
         };
-        self.add_to(place, machine)
+        self.add_to(group, machine)
     }
 
     /// Adds the group of a set without keys.
@@ -88,16 +94,16 @@ impl Groups<'_> {
         let group = self.begin(set, &nulls, machine)?;
         let mut key = set.to_le_bytes().to_vec();
         nulls.iter().for_each(|value| write_distinct(*value, &machine.frame.arena, &mut key));
-        self.places.insert(key, group);
+        self.indexes.insert(key, group);
         Ok(())
     }
 
-    fn add_to(&mut self, place: usize, machine: &mut Machine) -> Result<Flow, Failure> {
+    fn add_to(&mut self, group: usize, machine: &mut Machine) -> Result<Flow, Failure> {
         let count = self.aggregates.len();
-        add_row(&mut self.running[place * count..][..count], self.aggregates, machine)
+        add_row(&mut self.running[group * count..][..count], self.aggregates, machine)
     }
 
-    /// Hands on the groups, set by set.
+    /// Passes the groups to the sink, set by set.
     fn hand_on<D: Transaction>(
         self,
         keys: &[(Register, Expression)],
@@ -109,8 +115,8 @@ impl Groups<'_> {
         let registers: Vec<_> = keys.iter().map(|(register, _)| *register).collect();
         let mut order: Vec<usize> = (0..self.sets.len()).collect();
         order.sort_by_key(|row| self.sets[*row]);
-        for place in 0..self.rows.len() {
-            let row = order.get(place).copied().unwrap_or(place);
+        for position in 0..self.rows.len() {
+            let row = order.get(position).copied().unwrap_or(position);
             check_cancelled(machine)?;
             let mark = machine.frame.arena.mark();
             self.rows.load(row, &registers, machine);
@@ -119,8 +125,8 @@ impl Groups<'_> {
                 set.marks.iter().for_each(|(register, mark)| machine.set(*register, Datum::Int(*mark)));
             }
             let count = self.aggregates.len();
-            let own = &self.running[row * count..][..count];
-            for (accumulator, aggregate) in own.iter().zip(self.aggregates) {
+            let running = &self.running[row * count..][..count];
+            for (accumulator, aggregate) in running.iter().zip(self.aggregates) {
                 let value = accumulator.finish(aggregate, machine)?;
                 machine.set(aggregate.target, value);
             }
@@ -147,20 +153,20 @@ pub(super) fn run_group<D: Transaction>(
     let Keys { values: keys, sets, .. } = by;
     let mut groups = Groups {
         aggregates,
-        places: HashMap::new(),
+        indexes: HashMap::new(),
         rows: Buffer::new(keys.len()),
         running: Vec::new(),
         sets: Vec::new(),
         is_split: !sets.is_empty(),
         key: Vec::new(),
     };
-    let (mut own, mut values, mut forms) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut members, mut values, mut forms) = (Vec::new(), Vec::new(), Vec::new());
     if keys.is_empty() && sets.is_empty() {
         groups.begin(0, &[], machine)?;
     }
     // A set without keys has one group, even if there are no rows.
-    for (place, _) in sets.iter().enumerate().filter(|(_, set)| !set.has.contains(&true)) {
-        groups.begin_whole(place as u32, keys.len(), machine)?;
+    for (number, _) in sets.iter().enumerate().filter(|(_, set)| !set.has.contains(&true)) {
+        groups.begin_whole(number as u32, keys.len(), machine)?;
     }
     run(input, machine, data, &mut |machine, _| {
         if keys.is_empty() && sets.is_empty() {
@@ -171,16 +177,16 @@ pub(super) fn run_group<D: Transaction>(
             values.push(value.evaluate(machine)?);
         }
         if sets.is_empty() {
-            by.compare(&values, &mut forms, machine)?;
+            by.write_forms(&values, &mut forms, machine)?;
             return groups.add(0, &values, &forms, machine);
         }
-        for (place, set) in sets.iter().enumerate() {
-            own.clear();
-            own.extend(
+        for (number, set) in sets.iter().enumerate() {
+            members.clear();
+            members.extend(
                 values.iter().zip(&set.has).map(|(value, has)| if *has { *value } else { Datum::Null }),
             );
-            by.compare(&own, &mut forms, machine)?;
-            groups.add(place as u32, &own, &forms, machine)?;
+            by.write_forms(&members, &mut forms, machine)?;
+            groups.add(number as u32, &members, &forms, machine)?;
         }
         Ok(Flow::Continue)
     })?;

@@ -14,7 +14,7 @@ pub struct HeldTable {
     pub strength: HoldStrength,
 }
 
-/// What becomes of a row that another transaction holds.
+/// The treatment of a row that another transaction holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeldRows {
     /// The statement waits for that transaction.

@@ -5,7 +5,7 @@
 
 use super::key::write_equal;
 use super::run::{Sink, check_cancelled, run};
-use super::slots::Kept;
+use super::slots::SlotContent;
 use super::table::HashTable;
 use super::{JoinKey, JoinKind, Plan, SlotId};
 use crate::execution::rows::Flow;
@@ -13,7 +13,7 @@ use crate::{Expression, Failure, Machine, Register, Transaction};
 use catalog::Datum;
 use std::sync::Arc;
 
-/// A hash join. The build rows that match a row are handed on in the order of the build node.
+/// A hash join. The build rows that match a row keep the order of the build node.
 ///
 /// A subquery looks the rows of a table up by values of the outer query: the probe is one row (`Plan::One`).
 #[derive(Clone, Debug)]
@@ -128,19 +128,19 @@ impl HashJoin {
     /// Returns the hash table; `None` for the first row, whose matches are found without a table.
     fn table<D: Transaction>(
         &self,
-        state: &mut Kept,
+        state: &mut SlotContent,
         machine: &mut Machine,
         data: &mut D,
     ) -> Result<Option<Arc<HashTable>>, Failure> {
         *state = match state {
-            Kept::Table(table) => return Ok(Some(Arc::clone(table))),
-            Kept::Nothing if self.begins_with_scan() => Kept::Scanned,
-            _ => Kept::Table(self.built(machine, data)?),
+            SlotContent::Table(table) => return Ok(Some(Arc::clone(table))),
+            SlotContent::Nothing if self.begins_with_scan() => SlotContent::Scanned,
+            _ => SlotContent::Table(self.built(machine, data)?),
         };
         if let Some(slot) = self.kept {
             machine.frame.slots.set(slot, state.clone());
         }
-        Ok(if let Kept::Table(table) = state { Some(Arc::clone(table)) } else { None })
+        Ok(if let SlotContent::Table(table) = state { Some(Arc::clone(table)) } else { None })
     }
 
     /// Calls `visit` for each match of a row, with the number of the build row in the table, until it stops.
@@ -222,14 +222,14 @@ pub(super) fn run_hash<D: Transaction>(
         }
     })?;
     match (kind, state) {
-        (JoinKind::Full, Kept::Table(table)) if flow == Flow::Continue => {
+        (JoinKind::Full, SlotContent::Table(table)) if flow == Flow::Continue => {
             unmatched(join, &table, &matched, machine, data, sink)
         }
         _ => Ok(flow),
     }
 }
 
-/// Hands on the build rows of a full join that have no match.
+/// Passes to the sink the build rows of a full join that have no match.
 fn unmatched<D: Transaction>(
     join: &HashJoin,
     table: &HashTable,

@@ -5,7 +5,7 @@ use crate::values::functions::wrong_kind;
 use crate::{Failure, Machine, SqlError};
 use catalog::{Datum, ScalarType, Type, json_elements, json_members, json_text};
 
-/// The part of a value that its rows are.
+/// The parts of a JSON value that become rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     Members,
@@ -66,7 +66,7 @@ impl JsonRows {
     /// Returns the values of all rows, one row after the other.
     pub(super) fn of(self, json: Datum, machine: &mut Machine) -> Result<Vec<Datum>, Failure> {
         if json.is_null() {
-            // What is no function of a set has a row even then.
+            // A function that returns a record, not a set, has a row of NULL.
             return Ok(vec![Datum::Null; usize::from(self.part == Part::Object)]);
         }
         let text = String::from_utf8_lossy(machine.frame.arena.datum_bytes(json)).into_owned();
@@ -121,7 +121,7 @@ impl JsonRows {
         }
     }
 
-    /// Returns the error of a value that has no such parts.
+    /// Returns the error of a value of the wrong kind, which has no such parts.
     fn wrong(self, text: &str) -> Box<SqlError> {
         let kind = match text.trim_start().as_bytes().first() {
             Some(b'{') => "an object",

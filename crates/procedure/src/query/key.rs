@@ -8,7 +8,7 @@ use std::collections::HashSet;
 /// The encoded values of a row; `None` for NULL.
 pub(crate) type EncodedRow = Vec<Option<Vec<u8>>>;
 
-/// The rows of a subquery, as far as IN compares them.
+/// The rows of a subquery that IN compares.
 #[derive(Debug, Default)]
 pub(crate) struct KeySet {
     /// The keys of the rows without NULLs.

@@ -1,14 +1,14 @@
-//! EXPLAIN ANALYZE: what the nodes of a plan have done.
+//! EXPLAIN ANALYZE: the measures of the nodes of a plan.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// What a node has done.
+/// The rows, runs and times of a node.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Measures {
     /// Number of its rows, in all runs.
     pub rows: u64,
-    /// How often it has run.
+    /// Number of runs.
     pub runs: u64,
     /// The time until the first rows of its runs.
     pub first: Duration,
@@ -16,7 +16,7 @@ pub struct Measures {
     pub all: Duration,
 }
 
-/// What the nodes of the plans of a statement have done, by the address of the node.
+/// The measures of the nodes of the plans of a statement, by the address of the node.
 pub type Measured = HashMap<usize, Measures>;
 
 impl Measures {

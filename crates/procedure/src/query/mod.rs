@@ -252,7 +252,7 @@ pub enum Plan {
         input: Box<Self>,
         /// The tables.
         tables: Vec<HeldTable>,
-        /// What becomes of a row that another transaction holds.
+        /// The treatment of a row that another transaction holds.
         held: HeldRows,
     },
     /// Rows with further values.
@@ -312,7 +312,8 @@ pub enum Plan {
         input: Box<Self>,
         /// The values that define a group. Without keys there is one group, even if there are no rows.
         keys: Vec<(Register, Expression)>,
-        /// Keys whose equal values differ: the place of each, and what is compared, from its register.
+        /// Keys whose equal values have different forms: the index of each, and the compared form, from its
+        /// register.
         forms: Vec<(usize, Expression)>,
         /// The aggregates of each group.
         aggregates: Vec<Aggregate>,
@@ -382,7 +383,7 @@ pub enum Plan {
         /// The query that refers to them.
         input: Box<Self>,
     },
-    /// Rows of a query that reads the rows which it found last.
+    /// Rows of a recursive query.
     Recursive(Box<Recursive>),
     /// Rows of a named query.
     Named {
@@ -426,12 +427,12 @@ macro_rules! inputs {
             Self::Apply { input, subquery } => vec![input, &$($mut)? subquery.plan],
             Self::Loop { outer, inner, .. } => vec![outer, inner],
             Self::Hash(HashJoin { probe, build, .. }) => vec![probe, build],
-            Self::Window(own) => {
-                let Window { input, .. } = &$($mut)? **own;
+            Self::Window(window) => {
+                let Window { input, .. } = &$($mut)? **window;
                 vec![input]
             }
-            Self::Recursive(own) => {
-                let Recursive { base, step, .. } = &$($mut)? **own;
+            Self::Recursive(query) => {
+                let Recursive { base, step, .. } = &$($mut)? **query;
                 vec![base, step]
             }
             Self::Together { parts, .. } => parts.$iter().map(|part| &$($mut)? part.plan).collect(),

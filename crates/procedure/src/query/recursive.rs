@@ -16,17 +16,18 @@ pub struct Recursive {
     pub all: bool,
     /// The registers that both plans set.
     pub registers: Vec<Register>,
-    /// The slots of what the step computes once from the rows in `slot`: it is computed anew for other rows.
+    /// The slots of results that the step computes once from the rows in `slot`. They are computed again for
+    /// other rows.
     pub renewed: Vec<SlotId>,
 }
 
 impl Recursive {
-    /// Returns the slots in which a step keeps what follows from the rows of a slot.
+    /// Returns the slots in which a step keeps results that depend on the rows of a slot.
     #[must_use]
     pub fn kept_within(step: &Plan, slot: SlotId) -> Vec<SlotId> {
         let reads = |plan: &Plan| {
             let mut reads = false;
-            plan.walk(&mut |node| reads |= matches!(node, Plan::Named { slot: own, .. } if *own == slot));
+            plan.walk(&mut |node| reads |= matches!(node, Plan::Named { slot: named, .. } if *named == slot));
             reads
         };
         let mut kept = Vec::new();

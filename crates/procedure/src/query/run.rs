@@ -4,7 +4,7 @@ use super::buffer::Buffer;
 use super::key::write_distinct;
 use super::measure::Measures;
 use super::series::Series;
-use super::slots::Kept;
+use super::slots::SlotContent;
 use super::{
     Beside, Combination, HeldRows, HeldTable, Plan, Query, TableFunction, group, join, sort, subquery,
     window, write,
@@ -96,8 +96,8 @@ fn hold_rows<D: Transaction>(
     }
     let nowait = held == HeldRows::Fail;
     let mut is_found = false;
-    let is_written = |own: &&HeldTable| own.strength == HoldStrength::Exclusive;
-    let written = tables.iter().find(is_written).map(|own| own.table);
+    let is_written = |held: &&HeldTable| held.strength == HoldStrength::Exclusive;
+    let written = tables.iter().find(is_written).map(|held| held.table);
     data.will_write(written);
     data.never_wait(nowait);
     let ran = run(input, machine, data, &mut |machine, data| {
@@ -135,7 +135,7 @@ fn skip_locked<D: Transaction>(
     data: &mut D,
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
-    let numbers: Vec<TableId> = tables.iter().map(|own| own.table).collect();
+    let numbers: Vec<TableId> = tables.iter().map(|held| held.table).collect();
     data.begin_skipping(SkippingSearch { tables: &numbers, is_alone });
     let ran = run(input, machine, data, &mut |machine, data| {
         for HeldTable { table, handle, strength } in tables {
@@ -185,7 +185,7 @@ fn run_node<D: Transaction>(
             if condition.evaluate(machine)?.is_true() { sink(machine, data) } else { Ok(Flow::Continue) }
         }),
         Plan::Hold { input, tables, held } => {
-            let is_shared = |own: &HeldTable| own.strength == HoldStrength::Shared;
+            let is_shared = |held: &HeldTable| held.strength == HoldStrength::Shared;
             let word = if tables.iter().all(is_shared) { "SELECT FOR SHARE" } else { "SELECT FOR UPDATE" };
             machine.services.check_writes(word)?;
             hold_rows(input, tables, *held, machine, data, sink)
@@ -212,11 +212,11 @@ fn run_node<D: Transaction>(
             machine.frame.returned.push(Buffer::new(registers.len()));
             call_within(procedure, arguments, &[], machine, data)?;
             let rows = machine.frame.returned.pop().unwrap_or_else(|| Buffer::new(registers.len()));
-            for place in 0..rows.len() {
+            for index in 0..rows.len() {
                 let mark = machine.frame.arena.mark();
-                rows.load(place, registers, machine);
+                rows.load(index, registers, machine);
                 if let Some(ordinality) = ordinality {
-                    machine.set(*ordinality, Datum::Int(place as i64 + 1));
+                    machine.set(*ordinality, Datum::Int(index as i64 + 1));
                 }
                 let flow = sink(machine, data)?;
                 machine.frame.arena.release(mark);
@@ -268,10 +268,10 @@ fn run_node<D: Transaction>(
         }
         Plan::Keep { slot, input, registers } => {
             let rows = match machine.frame.slots.get(*slot) {
-                Kept::Rows(rows) => rows,
+                SlotContent::Rows(rows) => rows,
                 _ => {
                     let rows = Arc::new(collect(input, registers, machine, data)?);
-                    machine.frame.slots.set(*slot, Kept::Rows(Arc::clone(&rows)));
+                    machine.frame.slots.set(*slot, SlotContent::Rows(Arc::clone(&rows)));
                     rows
                 }
             };
@@ -280,13 +280,13 @@ fn run_node<D: Transaction>(
         Plan::With { named, input } => {
             for (slot, plan, registers) in named {
                 let rows = collect(plan, registers, machine, data)?;
-                machine.frame.slots.set(*slot, Kept::Rows(Arc::new(rows)));
+                machine.frame.slots.set(*slot, SlotContent::Rows(Arc::new(rows)));
             }
             run(input, machine, data, sink)
         }
-        Plan::Recursive(own) => subquery::run_recursive(own, machine, data, sink),
+        Plan::Recursive(query) => subquery::run_recursive(query, machine, data, sink),
         Plan::Named { slot, name, registers } => match machine.frame.slots.get(*slot) {
-            Kept::Rows(rows) => read(&rows, registers, machine, data, sink),
+            SlotContent::Rows(rows) => read(&rows, registers, machine, data, sink),
             _ => unreachable!("\"{name}\" runs before the query that refers to it"),
         },
         Plan::Insert(insert) => write::insert(insert, machine, data, sink),
@@ -348,7 +348,8 @@ fn table_function<D: Transaction>(
     data: &mut D,
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
-    let values = arguments.iter().map(|own| own.evaluate(machine)).collect::<Result<Vec<_>, _>>()?;
+    let values =
+        arguments.iter().map(|argument| argument.evaluate(machine)).collect::<Result<Vec<_>, _>>()?;
     let mut number = 0;
     let mut emit = |row: &[Datum], machine: &mut Machine, data: &mut D| {
         check_cancelled(machine)?;
@@ -369,11 +370,11 @@ fn table_function<D: Transaction>(
             let length = |value: &Datum| if let Datum::Array(span) = value { span.length } else { 0 };
             let longest = values.iter().map(length).max().unwrap_or(0) as usize;
             let mut row = vec![Datum::Null; values.len()];
-            for place in 0..longest {
+            for index in 0..longest {
                 for (value, array) in row.iter_mut().zip(&values) {
                     *value = match array {
                         Datum::Array(span) => {
-                            machine.frame.arena.elements(*span).get(place).copied().unwrap_or(Datum::Null)
+                            machine.frame.arena.elements(*span).get(index).copied().unwrap_or(Datum::Null)
                         }
                         _ => Datum::Null,
                     };
@@ -410,7 +411,8 @@ fn table_function<D: Transaction>(
     Ok(Flow::Continue)
 }
 
-/// Runs functions side by side: as many rows as the longest has. One that has ended is NULL.
+/// Runs functions side by side, up to the end of the longest. The values of functions that have ended are
+/// NULL.
 /// Source: PostgreSQL 15, `nodeProjectSet.c`.
 fn together<D: Transaction>(
     parts: &[Beside],
@@ -458,7 +460,7 @@ pub(super) fn collect<D: Transaction>(
     Ok(rows)
 }
 
-/// Hands on the rows of a buffer.
+/// Passes the rows of a buffer to the sink.
 pub(super) fn read<D: Transaction>(
     rows: &Buffer,
     registers: &[Register],
@@ -501,7 +503,9 @@ fn combine<D: Transaction>(
 ) -> Result<Flow, Failure> {
     let write = |machine: &Machine, key: &mut Vec<u8>| {
         key.clear();
-        registers.iter().for_each(|own| write_distinct(machine.get(*own), &machine.frame.arena, key));
+        registers
+            .iter()
+            .for_each(|register| write_distinct(machine.get(*register), &machine.frame.arena, key));
     };
     let mut counts: HashMap<Vec<u8>, usize> = HashMap::new();
     let mut key = Vec::new();

@@ -14,7 +14,7 @@ pub enum SeriesOf {
     Timestamps,
 }
 
-/// What remains of a series.
+/// The remaining values of a series.
 #[derive(Clone, Copy)]
 pub(super) enum Series {
     Integers { next: i64, last: i64, step: i64 },
@@ -29,15 +29,16 @@ impl Series {
     /// # Errors
     /// `22023`: the step is zero.
     pub(super) fn new(of: SeriesOf, values: &[Datum], arena: &Arena) -> Result<Self, Failure> {
-        if values.iter().any(|own| own.is_null()) {
+        if values.iter().any(|value| value.is_null()) {
             return Ok(Self::Ended);
         }
-        let int = |place: usize| match values.get(place) {
+        let int = |index: usize| match values.get(index) {
             Some(Datum::Int(value)) => *value,
             _ => 1,
         };
         let one = Decimal { mantissa: 1, scale: 0 };
-        let decimal = |place: usize| values.get(place).and_then(|own| arena.decimal(*own, 0)).unwrap_or(one);
+        let decimal =
+            |index: usize| values.get(index).and_then(|value| arena.decimal(*value, 0)).unwrap_or(one);
         let series = match of {
             SeriesOf::Integers => Self::Integers { next: int(0), last: int(1), step: int(2) },
             SeriesOf::Decimals => Self::Decimals { next: decimal(0), last: decimal(1), step: decimal(2) },
@@ -65,7 +66,7 @@ impl Series {
     /// Returns the next value; `None` at the end.
     ///
     /// # Errors
-    /// `22003`, `22008`: the value behind it is out of range.
+    /// `22003`, `22008`: the value after it is out of range.
     pub(super) fn next(&mut self, arena: &mut Arena) -> Result<Option<Datum>, Failure> {
         let is_up = self.direction() > 0;
         let is_within = |order: std::cmp::Ordering| if is_up { order.is_le() } else { order.is_ge() };
@@ -76,7 +77,7 @@ impl Series {
             _ => return Ok(None),
         };
         match self {
-            // As in PostgreSQL, a series of integers ends where they end.
+            // As in PostgreSQL, a series of integers ends at the last bigint.
             Self::Integers { next, step, .. } => match next.checked_add(*step) {
                 Some(following) => *next = following,
                 None => *self = Self::Ended,

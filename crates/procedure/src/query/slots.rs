@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// The content of a slot.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Kept {
+pub(crate) enum SlotContent {
     #[default]
     Nothing,
     Rows(Arc<Buffer>),
@@ -22,7 +22,7 @@ pub(crate) enum Kept {
 /// The slots of the queries in progress, innermost last.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    kept: Vec<Kept>,
+    kept: Vec<SlotContent>,
     base: usize,
 }
 
@@ -31,7 +31,7 @@ impl Slots {
     pub(super) fn enter(&mut self, slots: u32) -> usize {
         let outer = self.base;
         self.base = self.kept.len();
-        self.kept.resize(self.base + slots as usize, Kept::Nothing);
+        self.kept.resize(self.base + slots as usize, SlotContent::Nothing);
         outer
     }
 
@@ -40,21 +40,21 @@ impl Slots {
         self.base = outer;
     }
 
-    pub(super) fn get(&self, slot: SlotId) -> Kept {
+    pub(super) fn get(&self, slot: SlotId) -> SlotContent {
         self.kept[self.base + slot.0 as usize].clone()
     }
 
-    pub(super) fn set(&mut self, slot: SlotId, kept: Kept) {
+    pub(super) fn set(&mut self, slot: SlotId, kept: SlotContent) {
         self.kept[self.base + slot.0 as usize] = kept;
     }
 
-    /// Returns the number of slots and the base of the innermost query, for `come_back_to`.
-    pub(crate) fn place(&self) -> (usize, usize) {
+    /// Returns the number of slots and the base of the innermost query, for `return_to`.
+    pub(crate) fn mark(&self) -> (usize, usize) {
         (self.kept.len(), self.base)
     }
 
-    /// Leaves all queries that were entered since `place` returned its result.
-    pub(crate) fn come_back_to(&mut self, (kept, base): (usize, usize)) {
+    /// Leaves all queries that were entered since `mark` returned its result.
+    pub(crate) fn return_to(&mut self, (kept, base): (usize, usize)) {
         self.kept.truncate(kept);
         self.base = base;
     }

@@ -16,19 +16,19 @@ use std::cmp::Ordering;
 const SORT_AT_LEAST: usize = 1024;
 
 /// Rows that are kept with their sort keys, and their order.
-pub(super) struct Sorted {
+pub(super) struct SortedRows {
     /// Each row, followed by its keys.
     pub(super) rows: Buffer,
-    /// The places of the rows, in order.
+    /// The indexes of the rows, in order.
     pub(super) order: Vec<u32>,
     /// The number of values of a row before its keys.
     width: usize,
 }
 
-impl Sorted {
-    /// Returns the keys of the row at a place of the order.
-    pub(super) fn keys(&self, place: usize) -> &[Datum] {
-        &self.rows.row(self.order[place] as usize)[self.width..]
+impl SortedRows {
+    /// Returns the keys of the row at a position of the order.
+    pub(super) fn keys(&self, position: usize) -> &[Datum] {
+        &self.rows.row(self.order[position] as usize)[self.width..]
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn compare_keys(keys: &[SortKey], a: &[Datum], b: &[Datum], rows: &Bu
     Ordering::Equal
 }
 
-/// Runs a node, and returns the first of its rows in order, `enough` of them.
+/// Runs a node, and returns its first `enough` rows in order.
 pub(super) fn sorted<D: Transaction>(
     input: &Plan,
     keys: &[SortKey],
@@ -61,7 +61,7 @@ pub(super) fn sorted<D: Transaction>(
     enough: usize,
     machine: &mut Machine,
     data: &mut D,
-) -> Result<Sorted, Failure> {
+) -> Result<SortedRows, Failure> {
     let width = registers.len();
     let mut rows = Buffer::new(width + keys.len());
     let order_of = |rows: &Buffer, machine: &Machine| {
@@ -93,7 +93,7 @@ pub(super) fn sorted<D: Transaction>(
         Ok(Flow::Continue)
     })?;
     let order = order_of(&rows, machine)?;
-    Ok(Sorted { rows, order, width })
+    Ok(SortedRows { rows, order, width })
 }
 
 /// Runs a sort.
@@ -109,11 +109,11 @@ pub(super) fn sort<D: Transaction>(
         ([_, Some(_)], [skipped, Some(limit)]) => skipped.unwrap_or(0).saturating_add(limit),
         _ => usize::MAX,
     };
-    let Sorted { rows, order, .. } = sorted(input, keys, registers, enough, machine, data)?;
+    let SortedRows { rows, order, .. } = sorted(input, keys, registers, enough, machine, data)?;
     read_in(&rows, order.into_iter().map(|row| row as usize), registers, machine, data, sink)
 }
 
-/// Hands on the rows after an offset, up to a limit, and those with the keys of the last row.
+/// Passes to the sink the rows after an offset, up to a limit, and those with the keys of the last row.
 pub(super) fn limit<D: Transaction>(
     input: &Plan,
     counts: [Option<&Expression>; 2],

@@ -3,7 +3,7 @@
 use super::buffer::Buffer;
 use super::key::{EncodedRow, KeySet, write_distinct, write_equal};
 use super::run::{Sink, check_cancelled, read, run};
-use super::slots::Kept;
+use super::slots::SlotContent;
 use super::{JoinKey, Plan, Question, Recursive, Subquery};
 use crate::execution::rows::Flow;
 use crate::ir::compare::compare;
@@ -32,13 +32,13 @@ pub(super) fn answer<D: Transaction>(
             }
         }
         Question::Exists { target } => {
-            let mut found = matches!(kept(subquery, machine), Kept::Flag(true));
-            if !matches!(kept(subquery, machine), Kept::Flag(_)) {
+            let mut found = matches!(kept(subquery, machine), SlotContent::Flag(true));
+            if !matches!(kept(subquery, machine), SlotContent::Flag(_)) {
                 run(&subquery.plan, machine, data, &mut |_, _| {
                     found = true;
                     Ok(Flow::Stop)
                 })?;
-                keep(subquery, Kept::Flag(found), machine);
+                keep(subquery, SlotContent::Flag(found), machine);
             }
             machine.set(*target, Datum::boolean(found));
         }
@@ -83,11 +83,11 @@ pub(super) fn answer<D: Transaction>(
     Ok(())
 }
 
-fn kept(subquery: &Subquery, machine: &Machine) -> Kept {
+fn kept(subquery: &Subquery, machine: &Machine) -> SlotContent {
     subquery.kept.map(|slot| machine.frame.slots.get(slot)).unwrap_or_default()
 }
 
-fn keep(subquery: &Subquery, kept: Kept, machine: &mut Machine) {
+fn keep(subquery: &Subquery, kept: SlotContent, machine: &mut Machine) {
     if let Some(slot) = subquery.kept {
         machine.frame.slots.set(slot, kept);
     }
@@ -101,7 +101,7 @@ fn rows_of<D: Transaction>(
     machine: &mut Machine,
     data: &mut D,
 ) -> Result<Arc<Buffer>, Failure> {
-    if let Kept::Rows(rows) = kept(subquery, machine) {
+    if let SlotContent::Rows(rows) = kept(subquery, machine) {
         return Ok(rows);
     }
     let mut rows = Buffer::new(registers.len());
@@ -110,7 +110,7 @@ fn rows_of<D: Transaction>(
         Ok(if rows.len() >= enough { Flow::Stop } else { Flow::Continue })
     })?;
     let rows = Arc::new(rows);
-    keep(subquery, Kept::Rows(Arc::clone(&rows)), machine);
+    keep(subquery, SlotContent::Rows(Arc::clone(&rows)), machine);
     Ok(rows)
 }
 
@@ -194,7 +194,7 @@ fn keys_of<D: Transaction>(
     machine: &mut Machine,
     data: &mut D,
 ) -> Result<Arc<KeySet>, Failure> {
-    if let Kept::Keys(keys) = kept(subquery, machine) {
+    if let SlotContent::Keys(keys) = kept(subquery, machine) {
         return Ok(keys);
     }
     let mut found = KeySet::default();
@@ -210,31 +210,31 @@ fn keys_of<D: Transaction>(
         Ok(Flow::Continue)
     })?;
     let found = Arc::new(found);
-    keep(subquery, Kept::Keys(Arc::clone(&found)), machine);
+    keep(subquery, SlotContent::Keys(Arc::clone(&found)), machine);
     Ok(found)
 }
 
 /// Runs a part of a recursive query, and returns its rows without those that were found before.
 fn find<D: Transaction>(
     plan: &Plan,
-    own: &Recursive,
+    query: &Recursive,
     seen: &mut HashSet<Vec<u8>>,
     machine: &mut Machine,
     data: &mut D,
 ) -> Result<Buffer, Failure> {
-    let mut rows = Buffer::new(own.registers.len());
+    let mut rows = Buffer::new(query.registers.len());
     let mut key = Vec::new();
     run(plan, machine, data, &mut |machine, _| {
-        if !own.all {
+        if !query.all {
             key.clear();
-            for register in &own.registers {
+            for register in &query.registers {
                 write_distinct(machine.get(*register), &machine.frame.arena, &mut key);
             }
             if !seen.insert(key.clone()) {
                 return Ok(Flow::Continue);
             }
         }
-        rows.push_registers(&own.registers, machine)?;
+        rows.push_registers(&query.registers, machine)?;
         Ok(Flow::Continue)
     })?;
     Ok(rows)
@@ -242,22 +242,22 @@ fn find<D: Transaction>(
 
 /// Runs a recursive query.
 pub(super) fn run_recursive<D: Transaction>(
-    own: &Recursive,
+    query: &Recursive,
     machine: &mut Machine,
     data: &mut D,
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
     let mut seen = HashSet::new();
-    let mut found = find(&own.base, own, &mut seen, machine, data)?;
+    let mut found = find(&query.base, query, &mut seen, machine, data)?;
     while found.len() > 0 {
         check_cancelled(machine)?;
         let rows = Arc::new(found);
-        if read(&rows, &own.registers, machine, data, sink)? == Flow::Stop {
+        if read(&rows, &query.registers, machine, data, sink)? == Flow::Stop {
             return Ok(Flow::Stop);
         }
-        machine.frame.slots.set(own.slot, Kept::Rows(rows));
-        own.renewed.iter().for_each(|slot| machine.frame.slots.set(*slot, Kept::Nothing));
-        found = find(&own.step, own, &mut seen, machine, data)?;
+        machine.frame.slots.set(query.slot, SlotContent::Rows(rows));
+        query.renewed.iter().for_each(|slot| machine.frame.slots.set(*slot, SlotContent::Nothing));
+        found = find(&query.step, query, &mut seen, machine, data)?;
     }
     Ok(Flow::Continue)
 }

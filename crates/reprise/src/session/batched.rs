@@ -183,7 +183,7 @@ impl Session {
         let call = match outcome {
             Outcome::Committed(Answer { commit, outputs, notices, notifications }) => {
                 self.load_outputs(procedure, &outputs)?;
-                self.worker.machine.services.tells(notices, &notifications);
+                self.worker.machine.services.take_messages(notices, &notifications);
                 return Ok(Settled::Ran(self.answers(commit)));
             }
             Outcome::Failed { refused: Refused { error, shown }, notices } => {

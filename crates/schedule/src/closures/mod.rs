@@ -142,7 +142,7 @@ impl<B: Batch> Closures<B> {
         let of_drain = (Arc::clone(&pieces), procedures.clone(), definitions.clone());
         let of_drain = Programs::new(of_drain.0, of_drain.1, of_drain.2, settings, sample)?;
         let programs = Programs::of_units(Arc::clone(&pieces), procedures, definitions);
-        let of_units = reservations.units.iter().flatten().map(|unit| &unit.own);
+        let of_units = reservations.units.iter().flatten().map(|unit| &unit.reservations);
         let indexes = Indexes::of(of_units, &by_value, &expected);
         let layouts = Layouts::of(&pieces);
         let listing = Listing {

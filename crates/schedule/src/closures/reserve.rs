@@ -91,7 +91,7 @@ impl Reserver {
             machine.set(rounds.variable, value);
             reservations.of_round.iter().for_each(|own| own.load_round(witnesses, round, machine));
         }
-        reservations.own.for_each(machine, Some(witnesses), &mut self.key, visit);
+        reservations.reservations.for_each(machine, Some(witnesses), &mut self.key, visit);
     }
 
     /// Visits what the writes of a transaction that was logged by value use.

@@ -1,10 +1,10 @@
 //! The statements that take and release advisory locks.
 
 use super::statement::{canceled, until};
-use super::{Client, Ran};
+use super::{Client, Outcome};
 use crate::advisory::{Key, Mode};
 use crate::link::Output;
-use crate::presence::Waiting;
+use crate::presence::WaitCause;
 use crate::wire::{Format, put_value};
 use reprise::{Arena, Datum, Error, Parameters, ScalarType, TransactionState};
 use sql::{AdvisoryAction, AdvisoryCall};
@@ -17,7 +17,7 @@ impl Client {
         call: &AdvisoryCall,
         parameters: &Parameters,
         formats: &[Format],
-    ) -> Result<Ran, Error> {
+    ) -> Result<Outcome, Error> {
         let values = self.with_session(|session| session.evaluate_alone(&call.key, parameters))?;
         let mode = Mode { is_shared: call.is_shared, of_transaction: call.of_transaction };
         let key = match values[..] {
@@ -32,7 +32,7 @@ impl Client {
             }
             (_, None) => {
                 self.put_value(Datum::Null, ScalarType::Boolean, formats);
-                return Ok(Ran::Complete("SELECT 1".into()));
+                return Ok(Outcome::Complete("SELECT 1".into()));
             }
             (AdvisoryAction::Lock, Some(key)) => {
                 self.take_advisory(key, mode).await?;
@@ -55,7 +55,7 @@ impl Client {
         if mode.of_transaction && self.transaction_state() == TransactionState::None {
             self.advisory.transaction_ended();
         }
-        Ok(Ran::Complete("SELECT 1".into()))
+        Ok(Outcome::Complete("SELECT 1".into()))
     }
 
     /// Waits for a lock and takes it.
@@ -68,20 +68,20 @@ impl Client {
         let _running = self.run_attended();
         let all = self.server.advisory();
         loop {
-            // Whatever is released after this line ends the wait.
+            // Created before the attempt, so that it sees each release after the attempt.
             let released = all.released();
             if self.advisory.try_take(key, mode) {
                 return Ok(());
             }
             self.advisory.wait_for(key, mode)?;
-            self.registered.attended.presence.waits(Some(Waiting::Advisory));
+            self.registered.attended.presence.set_wait(Some(WaitCause::Advisory));
             let refused = tokio::select! {
                 () = released => None,
                 () = self.registered.attended.cancel.raised() => Some(("57014", "user request")),
                 () = until(self.deadline) => Some(("57014", "statement timeout")),
                 () = until(limit) => Some(("55P03", "lock timeout")),
             };
-            self.registered.attended.presence.waits(None);
+            self.registered.attended.presence.set_wait(None);
             self.advisory.stop_waiting();
             if let Some((sqlstate, reason)) = refused {
                 return Err(canceled(sqlstate, reason));

@@ -3,9 +3,9 @@
 //! Not here: the formats of COPY (`copy`).
 
 use super::rows::RowsTo;
-use super::{Asked, Client, NamedStatement, Ran};
+use super::{Client, NamedStatement, Outcome, Protocol};
 use crate::copy::{CopyIn, CopyOut, Row};
-use crate::refused;
+use crate::error_response;
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
 use reprise::{Access, Attempt, Error, Nowhere, Parameters, Session, SqlError};
@@ -18,9 +18,9 @@ use std::time::Instant;
 const LONG: usize = 1 << 20;
 
 impl Client {
-    pub(super) fn begin_copy(&mut self, copy: &Copy, asked: Asked) -> Result<Ran, Error> {
+    pub(super) fn begin_copy(&mut self, copy: &Copy, protocol: Protocol) -> Result<Outcome, Error> {
         let prepared = self.plan(&copy.text, |session| session.prepare_typed(&copy.text, &[]))?;
-        let Some(prepared) = prepared else { return Ok(Ran::Empty) };
+        let Some(prepared) = prepared else { return Ok(Outcome::Empty) };
         if let Some(refused) = &prepared.plan().refused {
             return Err(Error::Sql((**refused).clone()));
         }
@@ -32,15 +32,15 @@ impl Client {
         let format = i16::from(copy.options.format == CopyFormat::Binary);
         let response = CopyInResponse::new(format as i8, columns as i16, vec![format; columns]);
         self.output.put(Message::CopyInResponse(response));
-        self.copying = Some((CopyIn::new(copy, prepared), asked));
-        Ok(Ran::Copying)
+        self.copying = Some((CopyIn::new(copy, prepared), protocol));
+        Ok(Outcome::Copying)
     }
 
     /// Takes data from the client; an error ends the copy. Returns whether messages are skipped until SYNC.
     pub(crate) async fn copy_data(&mut self, data: &[u8]) -> bool {
-        let Some((mut copy, asked)) = self.copying.take() else { return false };
+        let Some((mut copy, protocol)) = self.copying.take() else { return false };
         copy.push(data);
-        // A row needs its length twice: in the buffer, and as values.
+        // A row needs twice its bytes: in the buffer, and as values.
         let length = 2 * copy.buffered();
         let ran = match length < LONG || self.server.pool().database().memory().has_room(length) {
             true => self.insert_rows(&mut copy, false).await,
@@ -48,22 +48,22 @@ impl Client {
         };
         match ran {
             Ok(()) => {
-                self.copying = Some((copy, asked));
+                self.copying = Some((copy, protocol));
                 false
             }
-            Err(error) => self.copy_broke(&error, &copy, asked),
+            Err(error) => self.fail_copy(&error, &copy, protocol),
         }
     }
 
     /// Sends the error that ended a copy. Returns whether messages are skipped until SYNC.
-    fn copy_broke(&mut self, error: &Error, copy: &CopyIn, asked: Asked) -> bool {
-        let mut response = refused(error, "");
+    fn fail_copy(&mut self, error: &Error, copy: &CopyIn, protocol: Protocol) -> bool {
+        let mut response = error_response(error, "");
         response.fields.extend(copy.context().map(|context| (b'W', context)));
         self.fail_with(response, error);
-        if asked == Asked::Simply {
+        if protocol == Protocol::Simple {
             self.ready();
         }
-        asked == Asked::Extended
+        protocol == Protocol::Extended
     }
 
     /// Inserts the complete rows of the input. `is_end`: no more input follows.
@@ -74,30 +74,30 @@ impl Client {
         loop {
             self.check_interrupts()?;
             let mut insert = |session: &mut Session| {
-                let mut told = Vec::new();
+                let mut notifications = Vec::new();
                 loop {
                     let values = match waits.take() {
                         Some(values) => values,
                         None => match copy.next_row(is_end)? {
                             Row::Values(values) => values,
-                            _ => return Ok((None, told)),
+                            _ => return Ok((None, notifications)),
                         },
                     };
                     let attempt = session.attempt(&copy.insert, &values, Box::new(Nowhere));
                     match attempt? {
                         Attempt::Done(_) => {
                             copy.inserted += 1;
-                            told.append(&mut session.take_notifications(false));
+                            notifications.append(&mut session.take_notifications(false));
                         }
                         Attempt::Busy(busy) => {
                             waits = Some(values);
-                            return Ok((Some(busy), told));
+                            return Ok((Some(busy), notifications));
                         }
                     }
                 }
             };
-            let (busy, told) = tokio::task::block_in_place(|| self.with_session(&mut insert))?;
-            self.tell(told, self.answered)?;
+            let (busy, notifications) = tokio::task::block_in_place(|| self.with_session(&mut insert))?;
+            self.notify_all(notifications, self.answered)?;
             match busy {
                 Some(busy) => {
                     let limit = self.settings.limits().lock_timeout.map(|limit| Instant::now() + limit);
@@ -110,40 +110,40 @@ impl Client {
 
     /// Ends a complete copy. Returns whether messages are skipped until SYNC.
     pub(crate) async fn copy_done(&mut self) -> bool {
-        let Some((mut copy, asked)) = self.copying.take() else { return false };
+        let Some((mut copy, protocol)) = self.copying.take() else { return false };
         let done = match self.insert_rows(&mut copy, true).await {
-            Ok(()) if asked == Asked::Simply => self.commit_implicit(),
+            Ok(()) if protocol == Protocol::Simple => self.commit_implicit(),
             // In an extended query, SYNC commits.
             done => done,
         };
         match done {
             Ok(()) => {
                 self.completed(format!("COPY {}", copy.inserted));
-                if asked == Asked::Simply {
+                if protocol == Protocol::Simple {
                     self.ready();
                 }
                 false
             }
-            Err(error) => self.copy_broke(&error, &copy, asked),
+            Err(error) => self.fail_copy(&error, &copy, protocol),
         }
     }
 
     /// Ends a copy because a message of it is refused. Returns whether messages are skipped until SYNC.
     pub(crate) fn copy_refused(&mut self, error: SqlError) -> bool {
-        let Some((copy, asked)) = self.copying.take() else { return false };
-        self.copy_broke(&error.into(), &copy, asked)
+        let Some((copy, protocol)) = self.copying.take() else { return false };
+        self.fail_copy(&error.into(), &copy, protocol)
     }
 
     /// Ends a copy that the client gives up. Returns whether messages are skipped until SYNC.
     pub(crate) fn copy_failed(&mut self, reason: &str) -> bool {
-        let Some((copy, asked)) = self.copying.take() else { return false };
+        let Some((copy, protocol)) = self.copying.take() else { return false };
         let error = SqlError::new("57014", format!("COPY from stdin failed: {reason}"));
-        self.copy_broke(&error.into(), &copy, asked)
+        self.fail_copy(&error.into(), &copy, protocol)
     }
 
-    pub(super) async fn copy_out(&mut self, copy: &Copy) -> Result<Ran, Error> {
+    pub(super) async fn copy_out(&mut self, copy: &Copy) -> Result<Outcome, Error> {
         let prepared = self.plan(&copy.text, |session| session.prepare_typed(&copy.text, &[]))?;
-        let Some(prepared) = prepared else { return Ok(Ran::Empty) };
+        let Some(prepared) = prepared else { return Ok(Outcome::Empty) };
         let columns = prepared.columns();
         let format = i16::from(copy.options.format == CopyFormat::Binary);
         let response = CopyOutResponse::new(format as i8, columns.len() as i16, vec![format; columns.len()]);
@@ -156,7 +156,7 @@ impl Client {
         let ran = self.run_in_session(&mut statement, &Parameters::default(), rows).await?;
         out.end(&mut self.output.lock());
         self.output.put(Message::CopyDone(CopyDone::new()));
-        let Ran::Complete(_) = ran else { return Ok(ran) };
-        Ok(Ran::Complete(format!("COPY {}", count.load(Ordering::Relaxed))))
+        let Outcome::Complete(_) = ran else { return Ok(ran) };
+        Ok(Outcome::Complete(format!("COPY {}", count.load(Ordering::Relaxed))))
     }
 }

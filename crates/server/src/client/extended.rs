@@ -1,7 +1,7 @@
 //! The messages of extended queries: named statements and portals.
 
 use super::rows::{format_at, row_description, whole_rows};
-use super::{Asked, Client, NamedStatement, Portal, Ran};
+use super::{Client, NamedStatement, Outcome, Portal, Protocol};
 use crate::hold;
 use crate::wire::{Format, datum_of, parameter_oid, type_of};
 use bytes::{Buf, Bytes, BytesMut};
@@ -20,8 +20,8 @@ const PLANNED: usize = 8;
 /// Parameters of an unnamed portal up to this many bytes need no check of memory.
 const SMALL: usize = 64 << 10;
 
-/// Returns the bytes that a parameter takes until its statement has run: as bytes of the message, as a value,
-/// and in the statement. An element of an array has at least two bytes as text, or eight in binary.
+/// Returns the bytes that a parameter takes until its statement has run: in the message, as a value, and in
+/// the statement. An element of an array has at least two bytes as text, or eight in binary.
 fn room_for(bytes: Option<&Bytes>, ty: Type, format: Format) -> usize {
     let for_each = match (ty, format) {
         (Type::Array(_), Format::Text) => 120,
@@ -68,8 +68,8 @@ impl Client {
         self.prepare_as(name, text, &types, oids)
     }
 
-    /// Prepares a statement with the types that the client has given to its parameters, and with their OIDs,
-    /// where it gave them by OIDs.
+    /// Prepares a statement. `types` are the types that the client has given to its parameters, `oids` their
+    /// OIDs; PREPARE gives no OIDs.
     pub(super) fn prepare_as(
         &mut self,
         name: String,
@@ -146,10 +146,10 @@ impl Client {
             statement,
             parameters,
             formats,
-            left: None,
+            kept: None,
             is_cursor: false,
             holds: false,
-            is_new: None,
+            declared_at: None,
         };
         self.portals.insert(message.portal_name.unwrap_or_default(), portal);
         Ok(())
@@ -234,13 +234,13 @@ impl Client {
     }
 
     pub(super) async fn run_portal(&mut self, name: &str, most: usize, is_sync: bool) -> Result<(), Error> {
-        if self.portal(name)?.left.is_some() {
-            return self.go_on(name, most);
+        if self.portal(name)?.kept.is_some() {
+            return self.send_kept_rows(name, most);
         }
         let statement = Arc::clone(&self.portal(name)?.statement);
         let mut named = hold(&statement).clone();
         let text = named.prepared.as_ref().map_or("", Statement::text);
-        self.registered.attended.presence.begins(text);
+        self.registered.attended.presence.begin_statement(text);
         let is_of_transaction = named.prepared.as_ref().is_some_and(|known| {
             use Kind::{Analyze, Call, Copy, Declare, Definition, Execute, Run};
             matches!(
@@ -262,16 +262,16 @@ impl Client {
         // Only a statement with rows, and with a limit of rows, keeps the remaining rows.
         let has_rows = named.prepared.as_ref().is_some_and(|known| !known.columns().is_empty());
         let kept = (most > 0 && has_rows).then(|| Arc::new(Mutex::new(BytesMut::new())));
-        let ran = self.run(&mut named, &parameters, &formats, kept.clone(), Asked::Extended).await;
+        let ran = self.run(&mut named, &parameters, &formats, kept.clone(), Protocol::Extended).await;
         *hold(&statement) = named;
         if let Some(portal) = self.portals.get_mut(name) {
             portal.parameters = parameters;
         }
         match (ran?, kept) {
-            (Ran::Complete(tag), Some(kept)) => {
+            (Outcome::Complete(tag), Some(kept)) => {
                 let rows = std::mem::take(&mut *hold(&kept));
-                self.portal(name)?.left = Some((rows, tag));
-                self.go_on(name, most)
+                self.portal(name)?.kept = Some((rows, tag));
+                self.send_kept_rows(name, most)
             }
             (ran, _) => {
                 self.complete(ran);
@@ -281,10 +281,10 @@ impl Client {
     }
 
     /// Sends up to `most` of the rows that a portal has kept; 0 is no limit.
-    pub(super) fn go_on(&mut self, name: &str, most: usize) -> Result<(), Error> {
+    pub(super) fn send_kept_rows(&mut self, name: &str, most: usize) -> Result<(), Error> {
         let output = self.output.clone();
         let portal = self.portal(name)?;
-        let Some((rows, tag)) = &mut portal.left else { return Ok(()) };
+        let Some((rows, tag)) = &mut portal.kept else { return Ok(()) };
         let most = if most == 0 { usize::MAX } else { most };
         let (end, count) = whole_rows(rows, most);
         output.lock().extend_from_slice(&rows[..end]);
@@ -302,12 +302,12 @@ impl Client {
 
     /// SYNC: commits an implicit transaction, and closes the portals of an ended one.
     pub(crate) async fn synchronize(&mut self) -> io::Result<()> {
-        let went_well = self.run_delayed(true).await?;
+        let succeeded = self.run_delayed(true).await?;
         if self.copying.is_some() {
             // The client sends SYNC once more, when the copy is complete.
             return Ok(());
         }
-        if went_well && let Err(error) = self.commit_implicit() {
+        if succeeded && let Err(error) = self.commit_implicit() {
             self.fail(&error, "");
         }
         self.close_portals();

@@ -1,4 +1,4 @@
-//! LISTEN, UNLISTEN, NOTIFY of a client, and what the client is told.
+//! LISTEN, UNLISTEN and NOTIFY of a client, and the notifications that it receives.
 
 use super::Client;
 use crate::notifications::Change;
@@ -19,48 +19,58 @@ impl Client {
     /// NOTIFY.
     ///
     /// # Errors
-    /// `54000`: clients that listen have not taken what waits for them. `22023`: the texts are too long.
-    pub(super) fn notify(&mut self, channel: String, payload: String) -> Result<(), Error> {
+    /// `54000`: the mailboxes of the listeners are full. `22023`: the texts are too long.
+    pub(super) fn notify(&mut self, channel: &str, payload: &str) -> Result<(), Error> {
         self.server.channels.check_room()?;
-        let mut own = Notifications::default();
-        own.notify(&channel, &payload)?;
-        let nothing = CommitPoint::of_all(reprise::CommitOrder(0));
-        self.tell(own.take(), nothing)
+        let mut notifications = Notifications::default();
+        notifications.notify(channel, payload)?;
+        let always_durable = CommitPoint::of_all(reprise::CommitOrder(0));
+        self.notify_all(notifications.take(), always_durable)
     }
 
-    /// Takes what a statement that has succeeded tells: its transaction delivers that when it commits.
-    pub(super) fn tell(&mut self, told: Vec<Notification>, commit: CommitPoint) -> Result<(), Error> {
+    /// Keeps the notifications of a statement that has succeeded until its transaction commits; delivers them
+    /// now if no transaction is open.
+    pub(super) fn notify_all(
+        &mut self,
+        notifications: Vec<Notification>,
+        commit: CommitPoint,
+    ) -> Result<(), Error> {
         if self.transaction_state() == TransactionState::None {
-            self.deliver(told, commit);
+            self.deliver(notifications, commit);
             return Ok(());
         }
-        Ok(self.channels.tell(told)?)
+        Ok(self.channels.keep(notifications)?)
     }
 
-    /// Takes what a statement tells that has ended; of one that has failed, what a procedure has committed
-    /// before.
-    pub(super) fn tell_of(&mut self, told: Vec<Notification>, has_failed: bool) -> Result<(), Error> {
+    /// Takes the notifications of a statement that has ended. A statement that has failed has only those of
+    /// transactions that its procedure had committed before.
+    pub(super) fn notify_after(
+        &mut self,
+        notifications: Vec<Notification>,
+        has_failed: bool,
+    ) -> Result<(), Error> {
         if has_failed {
-            self.deliver(told, self.answered);
+            self.deliver(notifications, self.answered);
             return Ok(());
         }
-        self.tell(told, self.answered)
+        self.notify_all(notifications, self.answered)
     }
 
-    fn deliver(&self, told: Vec<Notification>, commit: CommitPoint) {
-        if !told.is_empty() {
-            self.server.channels.deliver(self.registered.pid(), told, commit);
+    fn deliver(&self, notifications: Vec<Notification>, commit: CommitPoint) {
+        if !notifications.is_empty() {
+            self.server.channels.deliver(self.registered.pid(), notifications, commit);
         }
     }
 
-    /// The transaction has ended: if it has committed, its changes count, and what it tells is delivered.
+    /// Ends the transaction: if it has committed, applies its changes of channels, and delivers its
+    /// notifications.
     pub(super) fn channels_ended(&mut self, has_committed: bool) {
-        if let Some(told) = self.channels.transaction_ended(has_committed) {
-            self.deliver(told, self.answered);
+        if let Some(notifications) = self.channels.transaction_ended(has_committed) {
+            self.deliver(notifications, self.answered);
         }
     }
 
-    /// Waits until there is something to tell the client; for ever while its transaction is open.
+    /// Waits until a notification has arrived; while a transaction is open, the future never ends.
     pub(crate) fn arrival(&self) -> impl Future<Output = ()> + use<> {
         let mailbox = self.channels.mailbox();
         let is_open = self.transaction_state() != TransactionState::None;
@@ -72,7 +82,7 @@ impl Client {
         }
     }
 
-    /// Tells the client what has arrived, unless its transaction is open.
+    /// Sends the client the notifications that have arrived, unless its transaction is open.
     pub(crate) fn put_arrivals(&mut self) {
         if !self.channels.has_listened() || self.transaction_state() != TransactionState::None {
             return;
@@ -80,8 +90,8 @@ impl Client {
         for arrival in self.channels.arrivals() {
             self.output.shows(arrival.commit);
             let Notification { channel, payload } = &*arrival.notification;
-            let told = NotificationResponse::new(arrival.from, channel.clone(), payload.clone());
-            self.output.put(Message::NotificationResponse(told));
+            let response = NotificationResponse::new(arrival.from, channel.clone(), payload.clone());
+            self.output.put(Message::NotificationResponse(response));
         }
     }
 }

@@ -153,13 +153,13 @@ pub(super) fn is_vector(column: &Column) -> bool {
 pub(super) fn row_description(columns: &[Column], formats: &[Format]) -> Message {
     let field = |(index, column): (usize, &Column)| {
         let (oid, size, modifier) = described(column.ty);
-        let own = catalog_type_of(column);
-        let size = match own {
+        let catalog_type = catalog_type_of(column);
+        let size = match catalog_type {
             Some(sql::CHAR) => 1,
             Some(sql::NAME) => 64,
             _ => size,
         };
-        let oid = own.unwrap_or(oid);
+        let oid = catalog_type.unwrap_or(oid);
         let format = format_at(formats, index).code();
         let (relation, position) =
             column.origin.map_or((0, 0), |origin| (origin.relation as i32, origin.column as i16));

@@ -1,16 +1,16 @@
-//! What the texts of a query of several statements say about its transactions.
+//! Decides from the texts of a query of several statements which transactions it has.
 
 fn first_word(text: &str) -> String {
     let word: String = text.trim_start().chars().take_while(char::is_ascii_alphabetic).collect();
     word.to_lowercase()
 }
 
-/// Returns whether the statements of a text with this statement are separate transactions: this is a
-/// definition, or a command that must not run in a transaction.
+/// Returns whether each statement of a query with this statement is a transaction: this statement is a
+/// definition, or a command that cannot run in a transaction.
 pub(super) fn stands_alone(text: &str) -> bool {
     let word = first_word(text);
     if word.is_empty() {
-        // Behind a comment any statement may follow.
+        // Any statement may follow a comment.
         return !text.trim_start().starts_with('(');
     }
     matches!(

@@ -1,12 +1,12 @@
 //! The execution of one statement, of a simple or an extended query.
 
 use super::rows::{Rows, RowsTo, is_vector, row_description, whole_rows};
-use super::{Asked, Client, NamedStatement, OpenTransaction, Portal, Ran, SHORT};
+use super::{Client, NamedStatement, OpenTransaction, Outcome, Portal, Protocol, SHORT};
 use crate::hold;
 use crate::link::Output;
+use crate::notice_response;
 use crate::notifications::Change;
-use crate::presence::Waiting;
-use crate::told;
+use crate::presence::WaitCause;
 use crate::wire::{Format, put_value};
 use bytes::{Buf, BytesMut};
 use pgwire::messages::PgWireBackendMessage as Message;
@@ -33,7 +33,7 @@ pub(super) fn failed_transaction() -> Error {
     SqlError::new("25P02", message).into()
 }
 
-/// Waits until a moment; for ever without one.
+/// Waits until a moment; without one, the future never ends.
 pub(super) async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment.into()).await,
@@ -45,7 +45,7 @@ impl Client {
     /// Sends the notices that the client wants (`client_min_messages`).
     pub(super) fn notices(&self, notices: &[Notice]) {
         for notice in notices.iter().filter(|notice| self.settings.wants(notice.severity)) {
-            self.output.put(Message::NoticeResponse(told(notice)));
+            self.output.put(Message::NoticeResponse(notice_response(notice)));
         }
     }
 
@@ -88,9 +88,9 @@ impl Client {
         parameters: &Parameters,
         formats: &[Format],
         kept: Option<Arc<Mutex<BytesMut>>>,
-        asked: Asked,
-    ) -> Result<Ran, Error> {
-        let Some(prepared) = &statement.prepared else { return Ok(Ran::Empty) };
+        protocol: Protocol,
+    ) -> Result<Outcome, Error> {
+        let Some(prepared) = &statement.prepared else { return Ok(Outcome::Empty) };
         self.begin_statement();
         let plan = prepared.plan();
         let (tag, state) = (prepared.tag(), self.transaction_state());
@@ -101,28 +101,12 @@ impl Client {
         if tag == "LOCK TABLE" {
             self.require_block(tag)?;
         }
-        let complete = |tag: &str| Ok(Ran::Complete(tag.into()));
-        let kind = match &plan.kind {
-            Kind::Definition
-            | Kind::Filled(_)
-            | Kind::Run(_)
-            | Kind::Analyze(_)
-            | Kind::Call(..)
-            | Kind::SetConstraints(_) => {
-                if tag == "SET CONSTRAINTS" && state == TransactionState::None {
-                    self.warn("25P01", "SET CONSTRAINTS can only be used in transaction blocks");
-                }
-                let to = kept.map_or(RowsTo::Client, RowsTo::Portal);
-                let rows = self.rows(prepared, formats, to);
-                return self.run_in_session(statement, parameters, rows).await;
-            }
-            command => command.clone(),
-        };
-        match kind {
-            Kind::Begin(modes) => self.begin(modes).and_then(|()| complete(tag)),
-            Kind::Commit { chains } => self.end(true, chains).and_then(complete),
-            Kind::Rollback { chains } => self.end(false, chains).and_then(complete),
-            Kind::SetTransaction(modes) => self.set_modes(modes).and_then(|()| complete(tag)),
+        let complete = |tag: &str| Ok(Outcome::Complete(tag.into()));
+        match &plan.kind {
+            Kind::Begin(modes) => self.begin(*modes).and_then(|()| complete(tag)),
+            Kind::Commit { chains } => self.end(true, *chains).and_then(complete),
+            Kind::Rollback { chains } => self.end(false, *chains).and_then(complete),
+            Kind::SetTransaction(modes) => self.set_modes(*modes).and_then(|()| complete(tag)),
             Kind::SetTransactions(modes) => {
                 if let Some(read_only) = modes.read_only {
                     self.settings
@@ -146,20 +130,20 @@ impl Client {
                 complete(tag)
             }
             Kind::Show(name) => {
-                self.put_texts(&[self.show(&name)?]);
+                self.put_texts(&[self.show(name)?]);
                 complete(tag)
             }
             Kind::Explain(lines) => {
-                self.put_texts(&lines);
+                self.put_texts(lines);
                 complete(tag)
             }
-            Kind::Declare { name, holds, text } => self.declare(name, holds, &text).await,
-            Kind::Fetch { name, count, moves } => self.fetch(&name, count, moves, formats),
+            Kind::Declare { name, holds, text } => self.declare(name.clone(), *holds, text).await,
+            Kind::Fetch { name, count, moves } => self.fetch(name, *count, *moves, formats),
             Kind::Close(name) => {
                 match name {
                     Some(name) => {
-                        self.portal(&name)?;
-                        self.portals.remove(&name);
+                        self.portal(name)?;
+                        self.portals.remove(name);
                     }
                     None => self.portals.retain(|_, portal| !portal.is_cursor),
                 }
@@ -173,17 +157,17 @@ impl Client {
                 complete(tag)
             }
             Kind::Backup(name) => {
-                let line = self.back_up(&name)?;
+                let line = self.back_up(name)?;
                 self.put_texts(&[line]);
                 complete(tag)
             }
-            Kind::Advisory(call) => self.advisory(&call, parameters, formats).await,
+            Kind::Advisory(call) => self.advisory(call, parameters, formats).await,
             Kind::Listen(channel) => {
-                self.change_channels(Change::Listen(channel))?;
+                self.change_channels(Change::Listen(channel.clone()))?;
                 complete(tag)
             }
             Kind::Unlisten(channel) => {
-                self.change_channels(Change::Unlisten(channel))?;
+                self.change_channels(Change::Unlisten(channel.clone()))?;
                 complete(tag)
             }
             Kind::Notify { channel, payload } => {
@@ -192,51 +176,54 @@ impl Client {
             }
             Kind::Nothing => complete(tag),
             Kind::Prepare { name, types, text } => {
-                if self.statements.contains_key(&name) {
+                if self.statements.contains_key(name) {
                     let message = format!("prepared statement \"{name}\" already exists");
                     return Err(SqlError::new("42P05", message).into());
                 }
-                self.prepare_as(name, &text, &types, &[])?;
+                self.prepare_as(name.clone(), text, types, &[])?;
                 complete(tag)
             }
             Kind::Execute { name, arguments } => {
-                let execute = prepared.text().to_owned();
-                Box::pin(self.run_named(&execute, &name, &arguments, formats, asked)).await
+                Box::pin(self.run_named(prepared.text(), name, arguments, formats, protocol)).await
             }
             Kind::Savepoint(name) => {
                 self.require_block("SAVEPOINT")?;
-                self.set_savepoint(name)?;
+                self.set_savepoint(name.clone())?;
                 complete(tag)
             }
             Kind::RollbackTo(name) => {
                 self.require_block("ROLLBACK TO SAVEPOINT")?;
-                self.roll_back_to_savepoint(&name)?;
+                self.roll_back_to_savepoint(name)?;
                 complete(tag)
             }
             Kind::Release(name) => {
                 self.require_block("RELEASE SAVEPOINT")?;
-                self.release_savepoint(&name)?;
+                self.release_savepoint(name)?;
                 complete(tag)
             }
             Kind::Deallocate(name) => {
                 match name {
                     Some(name) => {
-                        self.statement(&name)?;
-                        self.statements.remove(&name);
+                        self.statement(name)?;
+                        self.statements.remove(name);
                     }
                     None => self.statements.clear(),
                 }
                 complete(tag)
             }
-            Kind::Copy(copy) if copy.is_in => self.begin_copy(&copy, asked),
-            Kind::Copy(copy) => self.copy_out(&copy).await,
+            Kind::Copy(copy) if copy.is_in => self.begin_copy(copy, protocol),
+            Kind::Copy(copy) => self.copy_out(copy).await,
             Kind::Definition
             | Kind::Filled(_)
             | Kind::Run(_)
             | Kind::Analyze(_)
             | Kind::Call(..)
             | Kind::SetConstraints(_) => {
-                unreachable!("these run in a session")
+                if tag == "SET CONSTRAINTS" && state == TransactionState::None {
+                    self.warn("25P01", "SET CONSTRAINTS can only be used in transaction blocks");
+                }
+                let rows = self.rows(prepared, formats, kept.map_or(RowsTo::Client, RowsTo::Portal));
+                self.run_in_session(statement, parameters, rows).await
             }
         }
     }
@@ -244,7 +231,7 @@ impl Client {
     /// Checks that the acting role has the privileges of a predefined role.
     ///
     /// # Errors
-    /// `42501`: it has not.
+    /// `42501`: the role lacks them.
     fn require_privileges_of(&self, role: &str, message: impl FnOnce() -> String) -> Result<(), Error> {
         let acting = self.settings.identity().role();
         let has = |schema: &sql::Schema| schema.has_predefined(acting, role);
@@ -257,8 +244,8 @@ impl Client {
     /// Writes a backup into the folder for backups. Returns its description, as one line.
     ///
     /// # Errors
-    /// `25001`: a transaction is open. `42501`: the server allows no backups. `22023`: the name is no plain
-    /// name of a folder. The errors of `Database::backup`.
+    /// `25001`: a transaction is open. `42501`: the server allows no backups, or the acting role is no
+    /// superuser. `22023`: the name has slashes or is empty. The errors of `Database::backup`.
     fn back_up(&self, name: &str) -> Result<String, Error> {
         if self.transaction_state() != TransactionState::None {
             let message = "reprise_backup cannot be called inside a transaction block";
@@ -284,7 +271,7 @@ impl Client {
     }
 
     /// DECLARE: the query runs now, and its rows are kept.
-    pub(super) async fn declare(&mut self, name: String, holds: bool, text: &str) -> Result<Ran, Error> {
+    pub(super) async fn declare(&mut self, name: String, holds: bool, text: &str) -> Result<Outcome, Error> {
         if !holds && (self.transaction_state() == TransactionState::None || self.is_implicit) {
             let message = "DECLARE CURSOR can only be used in transaction blocks";
             return Err(SqlError::new("25P01", message).into());
@@ -295,19 +282,20 @@ impl Client {
         let prepared = self.plan(text, |session| session.prepare_typed(text, &[]))?;
         let mut named = NamedStatement::new(prepared);
         let kept = Arc::new(Mutex::new(BytesMut::new()));
-        let Some(prepared) = &named.prepared else { return Ok(Ran::Empty) };
+        let Some(prepared) = &named.prepared else { return Ok(Outcome::Empty) };
         let rows = self.rows(prepared, &[], RowsTo::Portal(Arc::clone(&kept)));
-        let Ran::Complete(_) = self.run_in_session(&mut named, &Parameters::default(), rows).await? else {
-            return Ok(Ran::Empty);
+        let Outcome::Complete(_) = self.run_in_session(&mut named, &Parameters::default(), rows).await?
+        else {
+            return Ok(Outcome::Empty);
         };
-        let left = Some((std::mem::take(&mut *hold(&kept)), "FETCH".into()));
+        let kept = Some((std::mem::take(&mut *hold(&kept)), "FETCH".into()));
         let statement = Arc::new(Mutex::new(named));
         let (parameters, formats) = (Parameters::default(), Vec::new());
         let is_open = self.transaction_state() != TransactionState::None;
-        let is_new = is_open.then_some(self.savepoints.len());
-        let portal = Portal { statement, parameters, formats, left, is_cursor: true, holds, is_new };
+        let declared_at = is_open.then_some(self.savepoints.len());
+        let portal = Portal { statement, parameters, formats, kept, is_cursor: true, holds, declared_at };
         self.portals.insert(name, portal);
-        Ok(Ran::Complete("DECLARE CURSOR".into()))
+        Ok(Outcome::Complete("DECLARE CURSOR".into()))
     }
 
     /// FETCH and MOVE.
@@ -317,22 +305,22 @@ impl Client {
         count: Option<usize>,
         moves: bool,
         formats: &[Format],
-    ) -> Result<Ran, Error> {
+    ) -> Result<Outcome, Error> {
         let missing = || SqlError::new("34000", format!("cursor \"{name}\" does not exist"));
-        // MOVE also skips rows of a portal of the protocol, which has them in the formats of its own.
+        // MOVE also skips rows of a portal of the protocol, whose rows may be binary.
         let fits = |portal: &&mut Portal| portal.is_cursor || moves;
         let portal = self.portals.get_mut(name).filter(fits).ok_or_else(missing)?;
         if formats.contains(&Format::Binary) {
             let error = SqlError::new("0A000", "FETCH in binary format is not supported");
             return Err(error.with_hint("Fetch text, or bind the query to a portal of the protocol.").into());
         }
-        let (rows, _) = portal.left.as_mut().ok_or_else(missing)?;
+        let (rows, _) = portal.kept.as_mut().ok_or_else(missing)?;
         let (end, taken) = whole_rows(rows, count.unwrap_or(usize::MAX));
         if !moves {
             self.output.lock().extend_from_slice(&rows[..end]);
         }
         rows.advance(end);
-        Ok(Ran::Complete(format!("{} {taken}", if moves { "MOVE" } else { "FETCH" })))
+        Ok(Outcome::Complete(format!("{} {taken}", if moves { "MOVE" } else { "FETCH" })))
     }
 
     pub(super) fn rows(&self, prepared: &Statement, formats: &[Format], to: RowsTo) -> Rows {
@@ -340,7 +328,7 @@ impl Client {
             types: prepared.columns().iter().map(|column| column.ty).collect(),
             vectors: {
                 let columns = prepared.columns().iter().enumerate();
-                columns.filter(|(_, column)| is_vector(column)).map(|(place, _)| place).collect()
+                columns.filter(|(_, column)| is_vector(column)).map(|(index, _)| index).collect()
             },
             formats: formats.to_vec(),
             to,
@@ -357,10 +345,10 @@ impl Client {
         statement: &mut NamedStatement,
         parameters: &Parameters,
         rows: Rows,
-    ) -> Result<Ran, Error> {
-        let Some(prepared) = &statement.prepared else { return Ok(Ran::Empty) };
+    ) -> Result<Outcome, Error> {
+        let Some(prepared) = &statement.prepared else { return Ok(Outcome::Empty) };
         let is_short = !prepared.waits_on_its_thread()
-            && statement.took.map_or_else(|| prepared.looks_short(), |took| took < SHORT);
+            && statement.last_duration.map_or_else(|| prepared.looks_short(), |duration| duration < SHORT);
         let _running = self.run_attended();
         let (mut counted, mut limit) = (None, None);
         let completion = loop {
@@ -370,25 +358,25 @@ impl Client {
                 client.with_session(|session| {
                     let attempt = session.attempt(prepared, parameters, rows);
                     let notices = session.take_notices();
-                    let told = session.take_notifications(attempt.is_err());
-                    Ok((attempt, notices, told))
+                    let notifications = session.take_notifications(attempt.is_err());
+                    Ok((attempt, notices, notifications))
                 })
             };
-            let (attempt, notices, told) =
+            let (attempt, notices, notifications) =
                 if is_short { attempt(self)? } else { tokio::task::block_in_place(|| attempt(self))? };
             let busy = match attempt {
                 Ok(Attempt::Busy(busy)) => busy,
                 ended => {
                     self.notices(&notices);
                     self.take_settings(ended.is_err());
-                    statement.took = Some(begun.elapsed());
-                    self.tell_of(told, ended.is_err())?;
+                    statement.last_duration = Some(begun.elapsed());
+                    self.notify_after(notifications, ended.is_err())?;
                     let Attempt::Done(completion) = ended? else { unreachable!("it is not busy") };
                     break completion;
                 }
             };
             if busy.is_in_batch() {
-                // It needs its session for the outcome. Batches wait for no session.
+                // The call needs its session for the outcome. Batches wait for no session.
                 self.wait_until(None, Some(&busy)).await?;
                 continue;
             }
@@ -399,7 +387,7 @@ impl Client {
                 counted = OpenTransaction::new(&self.server).ok();
             }
             let presence = &self.registered.attended.presence;
-            presence.waits(Some(Waiting::Row));
+            presence.set_wait(Some(WaitCause::Row));
             let waited = if self.open.is_some() || counted.is_some() {
                 self.wait_until(limit, Some(&busy)).await
             } else {
@@ -407,7 +395,7 @@ impl Client {
                 self.stop_waiting()?;
                 self.wait_until(limit, None).await
             };
-            self.registered.attended.presence.waits(None);
+            self.registered.attended.presence.set_wait(None);
             waited?;
         };
         let tag = prepared.tag();
@@ -416,7 +404,7 @@ impl Client {
             Kind::Call(..) | Kind::Filled(_) if tag == "SELECT" => format!("{tag} {}", completion.affected),
             _ => tag.into(),
         };
-        Ok(Ran::Complete(tag))
+        Ok(Outcome::Complete(tag))
     }
 
     /// Waits until an undone statement can run again; without `busy`, waits for `PAUSE`. A call that runs in
@@ -463,7 +451,7 @@ impl Client {
                 }
             };
             if let Some(running) = busy.filter(|busy| !busy.withdraw()) {
-                // Its wait is never refused: the call waits for no transaction.
+                // The result is always `Ok`: the call waits for no transaction.
                 let _ = running.released().await;
                 return Ok(());
             }
@@ -487,8 +475,8 @@ impl Client {
         name: &str,
         arguments: &[String],
         formats: &[Format],
-        asked: Asked,
-    ) -> Result<Ran, Error> {
+        protocol: Protocol,
+    ) -> Result<Outcome, Error> {
         let statement = self.statement(name)?;
         let mut named = hold(&statement).clone();
         let expected = named.prepared.as_ref().map_or(0, |known| known.parameters().len());
@@ -509,10 +497,10 @@ impl Client {
                 self.with_session(|session| session.evaluate_arguments(execute, statement))
             })?;
         }
-        if asked == Asked::Simply {
+        if protocol == Protocol::Simple {
             self.describe_rows(named.prepared.as_ref());
         }
-        let ran = self.run(&mut named, &parameters, formats, None, asked).await;
+        let ran = self.run(&mut named, &parameters, formats, None, protocol).await;
         *hold(&statement) = named;
         ran
     }

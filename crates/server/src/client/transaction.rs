@@ -115,7 +115,7 @@ impl Client {
     pub(crate) fn roll_back(&mut self) {
         self.is_implicit = false;
         self.transaction_ended(false);
-        self.portals.retain(|_, portal| portal.is_new.is_none());
+        self.portals.retain(|_, portal| portal.declared_at.is_none());
         self.has_lost_session = false;
         if self.session.is_some() {
             let rolled_back = self.with_session(|session| {
@@ -145,8 +145,8 @@ impl Client {
         let act = |client: &mut Self| client.with_session(|session| session.commit());
         let committed = if takes_long { tokio::task::block_in_place(|| act(self)) } else { act(self) };
         // If the commit failed, the transaction's cursors show rows that never existed.
-        self.portals.retain(|_, portal| portal.is_new.is_none() || committed.is_ok());
-        self.portals.values_mut().for_each(|portal| portal.is_new = None);
+        self.portals.retain(|_, portal| portal.declared_at.is_none() || committed.is_ok());
+        self.portals.values_mut().for_each(|portal| portal.declared_at = None);
         committed.map(|_| ())
     }
 
@@ -164,7 +164,7 @@ impl Client {
         self.with_session(|session| session.release_savepoint(name))?;
         let index = self.index_of(name);
         self.savepoints.truncate(index);
-        for depth in self.portals.values_mut().filter_map(|portal| portal.is_new.as_mut()) {
+        for depth in self.portals.values_mut().filter_map(|portal| portal.declared_at.as_mut()) {
             *depth = index.min(*depth);
         }
         Ok(())
@@ -177,7 +177,7 @@ impl Client {
         self.savepoints.truncate(index + 1);
         self.settings.go_back_to(&self.savepoints[index].settings);
         self.channels.go_back_to(self.savepoints[index].channels);
-        self.portals.retain(|_, portal| portal.is_new.is_none_or(|depth| depth <= index));
+        self.portals.retain(|_, portal| portal.declared_at.is_none_or(|depth| depth <= index));
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use super::graphs::{draw, graphs_of};
 use super::guard::guard;
-use super::state::{Known, state};
+use super::state::{PageVersion, state};
 use crate::{Server, hold};
 use axum::extract::State;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
@@ -31,7 +31,7 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
         hash("script"),
         hash("style")
     );
-    HeaderValue::from_str(&policy).expect("it is ASCII")
+    HeaderValue::from_str(&policy).expect("the policy is ASCII")
 });
 
 /// Returns the addresses of the page, behind its guard.
@@ -51,11 +51,11 @@ async fn page() -> impl IntoResponse {
 /// Returns a number in the query of an address.
 fn number(query: Option<&str>, name: &str) -> Option<u64> {
     let mut pairs = query?.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.find(|(own, _)| *own == name)?.1.parse().ok()
+    pairs.find(|(key, _)| *key == name)?.1.parse().ok()
 }
 
 async fn state_json(State(server): State<Arc<Server>>, uri: Uri) -> Response {
-    let known = Known {
+    let known = PageVersion {
         sample: number(uri.query(), "sample").unwrap_or_default(),
         definitions: number(uri.query(), "definitions"),
     };

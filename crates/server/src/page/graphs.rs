@@ -1,11 +1,11 @@
-//! Drawings of the dependency graphs of procedures, made when they are asked for.
+//! Drawings of the dependency graphs of procedures, made on request.
 
 use drawing::Graph;
 use procedure::Procedure;
 use procedure::analysis::Analysis;
 use std::sync::Arc;
 
-/// A graph with more boxes is not drawn: the layout would take long, and the drawing could not be read.
+/// A graph with more boxes is not drawn: its layout takes seconds, and its drawing cannot be read.
 const MOST_NODES: usize = 200;
 
 /// The graphs of the definitions that were drawn last.
@@ -27,13 +27,13 @@ impl Graphs {
 pub(crate) fn graphs_of(procedures: &[Arc<Procedure>]) -> Arc<Vec<Graph>> {
     let mut ordered: Vec<_> = procedures.iter().collect();
     ordered.sort_by_key(|procedure| procedure.id);
-    Arc::new(drawing::graphs(&Analysis::of(ordered.into_iter().map(|own| &**own))))
+    Arc::new(drawing::graphs(&Analysis::of(ordered.into_iter().map(|procedure| &**procedure))))
 }
 
 /// Draws the local graph of a procedure, or the global graph.
 ///
 /// # Errors
-/// The cause for which there is no drawing.
+/// The reason why there is no drawing.
 pub(crate) fn draw(graphs: &[Graph], procedure: Option<u32>) -> Result<String, &'static str> {
     let is_wanted = |graph: &&Graph| graph.procedure.map(|id| id.0) == procedure && !graph.nodes.is_empty();
     let graph = graphs.iter().find(is_wanted).ok_or("there is no such graph\n")?;

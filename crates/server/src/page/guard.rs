@@ -1,10 +1,11 @@
 //! Who may see the page, and the headers of all that belongs to it.
 //!
-//! Clients of other machines need a password, and leave to send it unencrypted. Without a list of users, the
-//! page is open to this machine, as the SQL port is. A web page of another site could ask for it there under
-//! a name of its own that leads to this machine; so the request must name an address, or `localhost`.
+//! Clients of other machines need a password, and the configuration must allow them to send it unencrypted.
+//! Without a list of users, the page is open to this machine, as the SQL port is. A web page of another site
+//! could then read it under a host name that resolves to this machine (DNS rebinding); so the request must
+//! name an IP address, or `localhost`.
 
-use super::keeper::credentials;
+use super::passwords::credentials;
 use crate::Server;
 use axum::extract::{Extension, Request, State};
 use axum::http::header::{
@@ -18,19 +19,19 @@ use sql::Schema;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// The policy of everything but the page itself, which has its own.
+/// The Content-Security-Policy of all answers except the page, which has a wider one.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
 
 /// The address of a client.
 #[derive(Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// Returns whether the request names an address, or `localhost`.
+/// Returns whether the `Host` of a request is an IP address, or `localhost`.
 fn names_an_address(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(HOST).and_then(|host| host.to_str().ok()) else { return false };
     // An IPv6 address stands in brackets, so a colon outside of them begins the port.
     let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or("", |(name, _)| name),
+        Some(bracketed) => bracketed.split_once(']').map_or("", |(name, _)| name),
         None => host.split_once(':').map_or(host, |(name, _)| name),
     };
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
@@ -57,7 +58,7 @@ async fn refusal(server: &Server, peer: SocketAddr, headers: &HeaderMap) -> Opti
         return forbidden("passwords from other machines would not be encrypted\n");
     }
     let header = headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok());
-    if server.page.keeper.admits(users, header).await {
+    if server.page.passwords.admits(users, header).await {
         let name = header.and_then(credentials).map(|(name, _)| name).unwrap_or_default();
         return match is_restricted(server, &name) {
             true => forbidden(
@@ -105,9 +106,9 @@ mod tests {
             let refusal = runtime.block_on(refusal(&server, peer.parse().unwrap(), &headers));
             refusal.map(|answer| answer.status().as_u16())
         };
-        for own in ["127.0.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
-            assert_eq!([false, true].map(|leave| status(own, false, leave)), [None, None], "{own}");
-            assert_eq!(status(own, true, false), Some(401), "{own}");
+        for local in ["127.0.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            assert_eq!([false, true].map(|leave| status(local, false, leave)), [None, None], "{local}");
+            assert_eq!(status(local, true, false), Some(401), "{local}");
         }
         for other in ["192.0.2.1:1", "[2001:db8::1]:1"] {
             assert_eq!([false, true].map(|leave| status(other, false, leave)), [Some(403); 2], "{other}");

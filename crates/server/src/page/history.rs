@@ -21,7 +21,7 @@ pub(crate) struct Totals {
     pub(crate) memory_bytes: usize,
 }
 
-/// The rates between two moments.
+/// The rates between two calls of `History::add`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Sample {
     /// Counts the samples from 1.
@@ -53,7 +53,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Adds the sample of the time since the last call; the first call only begins.
+    /// Adds the sample of the time since the last call. The first call adds none.
     pub(crate) fn add(&mut self, now: Totals) {
         let Some(before) = self.last.replace(now.clone()) else { return };
         let seconds = (now.at - before.at).as_secs_f64().max(1e-3);
@@ -64,7 +64,7 @@ impl History {
         self.samples.push_back(Sample {
             number: self.number,
             at_ms: now.at_ms,
-            statements: counts.times.map(|own| own.iter().sum::<u64>() as f64 / seconds),
+            statements: counts.times.map(|buckets| buckets.iter().sum::<u64>() as f64 / seconds),
             errors: counts.errors as f64 / seconds,
             p50_s: quantile(&times, 0.5),
             p99_s: quantile(&times, 0.99),

@@ -2,7 +2,7 @@
 
 use super::history::Sample;
 use crate::metrics::STATEMENTS;
-use crate::presence::Seen;
+use crate::presence::PageSession;
 use crate::{Server, hold};
 use catalog::{now_us, unix_ms};
 use procedure::Procedure;
@@ -10,8 +10,8 @@ use reprise::{Database, LastCheckpoint, LogDevice};
 use serde::Serialize;
 use std::sync::Arc;
 
-/// What the page has already.
-pub(super) struct Known {
+/// The newest sample and definitions that the page has already.
+pub(super) struct PageVersion {
     /// The number of its newest sample; 0 for none.
     pub(super) sample: u64,
     /// The number of the definitions whose procedures it shows.
@@ -27,18 +27,18 @@ pub(super) struct State {
     now_ms: i64,
     started_ms: i64,
     /// The work of recovery, while the server starts.
-    progress: Option<Stage>,
+    progress: Option<RecoveryStage>,
     clients: usize,
     /// The kinds of statements, in the order of each sample's rates.
     statements: [&'static str; STATEMENTS.len()],
     samples: Vec<Sample>,
-    sessions: Vec<Seen>,
+    sessions: Vec<PageSession>,
     /// `None` until the database is open.
-    database: Option<Open>,
+    database: Option<DatabaseState>,
 }
 
 #[derive(Serialize)]
-struct Stage {
+struct RecoveryStage {
     doing: &'static str,
     done: u64,
     total: u64,
@@ -46,7 +46,7 @@ struct Stage {
 
 /// The state of the open database.
 #[derive(Serialize)]
-struct Open {
+struct DatabaseState {
     committed: u64,
     read: u64,
     failed: u64,
@@ -64,7 +64,7 @@ struct Open {
     recovery: Recovery,
     /// The number of the definitions.
     definitions: u64,
-    /// `None` if the page has them.
+    /// `None` if the page has them already.
     procedures: Option<Vec<Routine>>,
 }
 
@@ -94,8 +94,9 @@ struct Recovery {
     checkpoint_rows: u64,
     checkpoint_bytes: u64,
     log_bytes: u64,
-    /// Bytes that are recovered on demand, and what is left of them.
+    /// Bytes that are recovered on demand.
     bytes: u64,
+    /// Those of `bytes` that are not recovered yet.
     bytes_left: u64,
     open_s: f64,
     first_commit_s: Option<f64>,
@@ -181,8 +182,8 @@ impl Routine {
     }
 }
 
-impl Open {
-    fn of(database: &Database, known: &Known) -> Self {
+impl DatabaseState {
+    fn of(database: &Database, known: &PageVersion) -> Self {
         let (counts, overview) = (database.statistics(), database.overview());
         let (definitions, procedures) = database.procedures();
         let is_known = known.definitions == Some(definitions);
@@ -211,8 +212,8 @@ impl Open {
     }
 }
 
-/// Returns the state of a server, without what the page has already.
-pub(super) fn state(server: &Server, known: &Known) -> State {
+/// Returns the state of a server, without the samples and procedures that the page has already.
+pub(super) fn state(server: &Server, known: &PageVersion) -> State {
     let database = server.database();
     let state = match (server.is_stopping(), database) {
         (true, _) => "stopping",
@@ -220,8 +221,9 @@ pub(super) fn state(server: &Server, known: &Known) -> State {
         (false, Some(_)) => "ready",
     };
     let (stage, done, total) = server.progress().now();
-    let progress = database.is_none().then(|| Stage { doing: stage.doing(), done, total });
-    let mut sessions: Vec<_> = server.connections.all().iter().map(|own| own.presence.seen()).collect();
+    let progress = database.is_none().then(|| RecoveryStage { doing: stage.doing(), done, total });
+    let mut sessions: Vec<_> =
+        server.connections.all().iter().map(|connection| connection.presence.on_page()).collect();
     sessions.sort_by_key(|session| session.started_ms);
     State {
         version: env!("CARGO_PKG_VERSION"),
@@ -233,6 +235,6 @@ pub(super) fn state(server: &Server, known: &Known) -> State {
         statements: STATEMENTS,
         samples: hold(&server.page.history).after(known.sample),
         sessions,
-        database: database.map(|database| Open::of(database, known)),
+        database: database.map(|database| DatabaseState::of(database, known)),
     }
 }

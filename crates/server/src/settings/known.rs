@@ -1,8 +1,8 @@
 //! The settings that clients of PostgreSQL know, as `pg_settings` describes them.
-//! Source: PostgreSQL 15's `pg_settings`, in `known.tsv`; without the settings of parts that Reprise has not,
+//! Source: PostgreSQL 15's `pg_settings`, in `known.tsv`; without the settings of parts that Reprise lacks,
 //! such as its files, its write-ahead log and its background processes.
 //!
-//! A setting without a meaning here, such as one of PostgreSQL's planner, is kept and shown.
+//! A setting without an effect on Reprise, such as one of PostgreSQL's planner, is stored and shown.
 
 use super::values::{Unit, duration_of, memory_of};
 use reprise::SqlError;
@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 /// The description of a setting.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct Definition {
     /// The name, as SHOW ALL displays it.
     pub(crate) name: &'static str,
     /// The unit of a number without one; empty for none.
@@ -26,17 +26,17 @@ pub(crate) struct Known {
     pub(crate) most: &'static str,
     /// The values of an `enum`.
     pub(crate) values: Vec<&'static str>,
-    /// The value at first, as a number of units.
+    /// The first value, as a number of units.
     pub(crate) first: &'static str,
 }
 
 /// The settings, by their names in lower case.
-static KNOWN: LazyLock<BTreeMap<String, Known>> = LazyLock::new(|| {
+static KNOWN: LazyLock<BTreeMap<String, Definition>> = LazyLock::new(|| {
     let lines = include_str!("known.tsv").lines().filter(|line| !line.starts_with('#'));
     let known = |line: &'static str| {
         let mut fields = line.split('\t');
         let mut next = || fields.next().unwrap_or_default();
-        let mut own = Known {
+        let mut setting = Definition {
             name: next(),
             unit: next(),
             category: next(),
@@ -48,34 +48,34 @@ static KNOWN: LazyLock<BTreeMap<String, Known>> = LazyLock::new(|| {
             values: Vec::new(),
             first: "",
         };
-        own.values = next().split(',').filter(|value| !value.is_empty()).collect();
-        own.first = next();
-        (own.name.to_lowercase(), own)
+        setting.values = next().split(',').filter(|value| !value.is_empty()).collect();
+        setting.first = next();
+        (setting.name.to_lowercase(), setting)
     };
     lines.map(known).collect()
 });
 
 /// Returns all settings, by their names in lower case.
-pub(crate) fn all_known() -> impl Iterator<Item = (&'static str, &'static Known)> {
-    KNOWN.iter().map(|(name, own)| (name.as_str(), own))
+pub(crate) fn all_known() -> impl Iterator<Item = (&'static str, &'static Definition)> {
+    KNOWN.iter().map(|(name, setting)| (name.as_str(), setting))
 }
 
 /// Returns a setting by its name in lower case.
-pub(crate) fn known(name: &str) -> Option<&'static Known> {
+pub(crate) fn known(name: &str) -> Option<&'static Definition> {
     KNOWN.get(name)
 }
 
-/// Returns whether a name is one that a client may invent: names with a dot between them.
+/// Returns whether a client may invent a setting of this name: words with dots between them.
 pub(crate) fn is_custom(name: &str) -> bool {
     let is_word = |word: &str| {
         let mut characters = word.chars();
         characters.next().is_some_and(|first| first.is_alphabetic() || first == '_')
-            && characters.all(|own| own.is_alphanumeric() || own == '_' || own == '$')
+            && characters.all(|character| character.is_alphanumeric() || character == '_' || character == '$')
     };
     name.contains('.') && name.split('.').all(is_word)
 }
 
-/// Reads a truth value of a setting. As in PostgreSQL, the beginning of a word will do.
+/// Reads a Boolean value of a setting. As in PostgreSQL, the beginning of a word suffices.
 pub(crate) fn boolean_of(text: &str) -> Option<bool> {
     let text = text.to_lowercase();
     let begins = |word: &str, least: usize| text.len() >= least && word.starts_with(&text);
@@ -88,7 +88,7 @@ pub(crate) fn boolean_of(text: &str) -> Option<bool> {
     }
 }
 
-impl Known {
+impl Definition {
     fn malformed(&self, value: &str) -> SqlError {
         SqlError::new("22023", format!("invalid value for parameter \"{}\": \"{value}\"", self.name))
     }
@@ -107,11 +107,11 @@ impl Known {
                 }
             },
             "enum" => {
-                let found = self.values.iter().find(|own| own.eq_ignore_ascii_case(value));
-                // PostgreSQL hides these spellings of truth values.
+                let found = self.values.iter().find(|allowed| allowed.eq_ignore_ascii_case(value));
+                // PostgreSQL accepts these spellings of Boolean values, but does not list them.
                 let spelled = boolean_of(value).map(|is_on| if is_on { "on" } else { "off" });
-                let found = found.or_else(|| self.values.iter().find(|own| Some(**own) == spelled));
-                found.map(|own| (*own).to_owned()).ok_or_else(|| {
+                let found = found.or_else(|| self.values.iter().find(|allowed| Some(**allowed) == spelled));
+                found.map(|allowed| (*allowed).to_owned()).ok_or_else(|| {
                     let hint = format!("Available values: {}.", self.values.join(", "));
                     self.malformed(value).with_hint(hint)
                 })
@@ -183,7 +183,7 @@ impl Known {
         }
     }
 
-    /// Returns the value at first, as SHOW displays it.
+    /// Returns the first value, as SHOW displays it.
     pub(crate) fn first_shown(&self) -> String {
         match (self.kind, self.first.parse()) {
             ("integer", Ok(number)) => self.shown(number),
@@ -202,7 +202,7 @@ impl Known {
     /// Checks that a client may change the setting.
     ///
     /// # Errors
-    /// `55P02`: it may not.
+    /// `55P02`: the client may not.
     pub(crate) fn check_changeable(&self, is_starting: bool) -> Result<(), SqlError> {
         let name = self.name;
         let message = match self.context {

@@ -1,12 +1,13 @@
-//! The values of a connection's settings. Those that differ from the first ones take memory of their own.
+//! The values of a connection's settings. A connection stores only those that differ from the server's first
+//! values.
 
 use super::identity::Identity;
 use super::known::all_known;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-/// The settings that `pg_settings` does not list, or that have another value here at the begin of a
-/// connection.
+/// The settings that `pg_settings` does not list, or whose value at the begin of a connection differs from
+/// PostgreSQL's.
 const INITIAL: [(&str, &str); 7] = [
     ("client_connection_check_interval", "1s"),
     ("is_superuser", "on"),
@@ -20,16 +21,17 @@ const INITIAL: [(&str, &str); 7] = [
 /// A setting of the open transaction. The session holds its value.
 pub(super) const TRANSACTION_READ_ONLY: &str = "transaction_read_only";
 
-/// The values of all settings at first, by name in lower case. A setting of the open transaction has none.
+/// The first values of all settings, by name in lower case. `transaction_read_only` has none.
 static FIRST: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
-    let known = all_known().map(|(name, own)| (name.to_owned(), own.first_shown()));
+    let known = all_known().map(|(name, setting)| (name.to_owned(), setting.first_shown()));
     let initial = INITIAL.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let mut values: BTreeMap<_, _> = known.chain(initial).collect();
     values.remove(TRANSACTION_READ_ONLY);
     values
 });
 
-/// Values by name, in lower case; copied on the first change. And what is set with some of them.
+/// The changed values by name, in lower case, copied on the first change; and the roles, which some settings
+/// name.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Values {
     changed: Arc<BTreeMap<String, String>>,
@@ -54,7 +56,7 @@ impl Values {
         Arc::make_mut(&mut self.changed).insert(name, value);
     }
 
-    /// Removes a setting that has no value at first.
+    /// Removes a setting that has no first value.
     pub(super) fn remove(&mut self, name: &str) -> Option<String> {
         match self.changed.contains_key(name) {
             true => Arc::make_mut(&mut self.changed).remove(name),

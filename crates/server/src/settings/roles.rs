@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Reads a role as SET writes it: in either quotes, or in lower case.
 fn role_named(text: &str) -> String {
     let text = text.trim();
-    let inside = |quote: char| text.strip_prefix(quote).and_then(|own| own.strip_suffix(quote));
+    let inside = |quote: char| text.strip_prefix(quote).and_then(|inner| inner.strip_suffix(quote));
     match (inside('"'), inside('\'')) {
         (Some(name), _) => name.replace("\"\"", "\""),
         (_, Some(name)) => name.replace("''", "'"),

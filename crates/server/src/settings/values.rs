@@ -25,13 +25,14 @@ const SIZES: [(&str, u64); 5] =
 impl Unit {
     /// Returns the unit of a name in `pg_settings`.
     pub(super) fn of(name: &str) -> Self {
-        let time = TIMES.iter().find(|(own, _)| *own == name);
+        let time = TIMES.iter().find(|(known, _)| *known == name);
         match (name, time) {
             ("8kB", _) => Self::Bytes(8 << 10),
             (_, Some((_, unit))) => Self::Microseconds(*unit),
-            _ => {
-                SIZES.iter().find(|(own, _)| *own == name).map_or(Self::None, |(_, unit)| Self::Bytes(*unit))
-            }
+            _ => SIZES
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map_or(Self::None, |(_, unit)| Self::Bytes(*unit)),
         }
     }
 }
@@ -43,7 +44,7 @@ fn amount(text: &str, unit: u64, units: &[(&str, u64)]) -> Option<u64> {
     let name = text[end..].trim();
     let unit = match name {
         "" => unit,
-        name => units.iter().find(|(own, _)| *own == name)?.1,
+        name => units.iter().find(|(known, _)| *known == name)?.1,
     };
     match text[..end].parse::<u64>() {
         Ok(number) => number.checked_mul(unit),

@@ -4,17 +4,17 @@ use super::{Exclusion, Frame, FrameBound, FrameMode, FrameOffset};
 use crate::ir::compare::compare_across;
 use crate::query::buffer::Buffer;
 use crate::query::compare_keys;
-use crate::query::sort::Sorted;
+use crate::query::sort::SortedRows;
 use crate::{Expression, Failure, Machine, Register, SortKey, SqlError};
 use catalog::Datum;
 use std::ops::Range;
 
-/// The rows of a partition. A row is named by its place in the partition.
+/// The rows of a partition. A row is named by its position in the partition.
 pub(super) struct Partition<'a> {
-    sorted: &'a Sorted,
+    sorted: &'a SortedRows,
     registers: &'a [Register],
     keys: &'a [SortKey],
-    /// The place of the first row among all rows.
+    /// The position of the first row among all rows.
     first: usize,
     /// For each row, the group of rows with equal keys.
     groups: Vec<u32>,
@@ -26,22 +26,23 @@ impl<'a> Partition<'a> {
     /// Returns the partition that begins with a row.
     pub(super) fn beginning_at(
         first: usize,
-        sorted: &'a Sorted,
+        sorted: &'a SortedRows,
         keys: &'a [SortKey],
         partitions: usize,
         registers: &'a [Register],
     ) -> Self {
-        let (own, order) = keys.split_at(partitions);
+        let (partitioning, order) = keys.split_at(partitions);
         let (mut groups, mut starts) = (Vec::new(), Vec::new());
-        for place in first..sorted.order.len() {
-            let row = sorted.keys(place);
-            if place > first {
-                let before = sorted.keys(place - 1);
-                if compare_keys(own, &before[..partitions], &row[..partitions], &sorted.rows).is_ne() {
+        for position in first..sorted.order.len() {
+            let row = sorted.keys(position);
+            if position > first {
+                let before = sorted.keys(position - 1);
+                if compare_keys(partitioning, &before[..partitions], &row[..partitions], &sorted.rows).is_ne()
+                {
                     break;
                 }
                 if compare_keys(order, &before[partitions..], &row[partitions..], &sorted.rows).is_ne() {
-                    starts.push(place - first);
+                    starts.push(position - first);
                 }
             } else {
                 starts.push(0);
@@ -57,7 +58,7 @@ impl<'a> Partition<'a> {
         self.groups.len()
     }
 
-    /// Returns the place after the last row, among all rows.
+    /// Returns the position after the last row, among all rows.
     pub(super) fn end(&self) -> usize {
         self.first + self.len()
     }
@@ -75,8 +76,8 @@ impl<'a> Partition<'a> {
 
     /// Copies the values of a row into their registers.
     pub(super) fn load(&self, row: usize, machine: &mut Machine) {
-        let place = self.sorted.order[self.first + row] as usize;
-        self.sorted.rows.load(place, self.registers, machine);
+        let index = self.sorted.order[self.first + row] as usize;
+        self.sorted.rows.load(index, self.registers, machine);
     }
 
     /// Evaluates an expression over a row. The value lies in the machine's arena.
@@ -237,9 +238,9 @@ fn range_end(
             null_is_before(partition.is_null(at), is_null, order.nulls_first, is_start)
         } else {
             let mark = machine.frame.arena.mark();
-            let own = partition.value(at, key, machine)?;
+            let value = partition.value(at, key, machine)?;
             let limit = (limits.row(0)[0], &limits.arena);
-            let compared = compare_across(*class, (own, &machine.frame.arena), limit);
+            let compared = compare_across(*class, (value, &machine.frame.arena), limit);
             let compared = if order.descending { compared.reverse() } else { compared };
             machine.frame.arena.release(mark);
             if is_start { compared.is_lt() } else { compared.is_le() }

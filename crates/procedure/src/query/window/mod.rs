@@ -56,7 +56,7 @@ pub enum WindowValue {
     Aggregate(Box<Aggregate>),
 }
 
-/// A function that has no meaning outside of a window.
+/// A function that is only allowed with OVER.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the names are PostgreSQL's")]
 pub enum WindowFunction {

@@ -180,11 +180,11 @@ fn value_in(
         WindowFunction::FirstValue => rows.next(),
         WindowFunction::LastValue => rows.next_back(),
         _ => match partition.value(row, &arguments[1], machine)? {
-            Datum::Int(place) if place <= 0 => {
+            Datum::Int(number) if number <= 0 => {
                 let message = "argument of nth_value must be greater than zero";
                 return Err(SqlError::new("22016", message).into());
             }
-            Datum::Int(place) => rows.nth(place as usize - 1),
+            Datum::Int(number) => rows.nth(number as usize - 1),
             _ => None,
         },
     };

@@ -13,7 +13,7 @@ use super::Plan;
 use super::buffer::Buffer;
 use super::run::{Sink, check_cancelled, collect, run};
 use crate::execution::access::row_of;
-use crate::execution::foreign_keys::Changed;
+use crate::execution::foreign_keys::ChangedRows;
 use crate::execution::rows::Flow;
 use crate::{Conflict, Failure, ForeignKeys, Machine, Register, ScanRange, SqlError, Transaction};
 use catalog::{Arena, Datum, Table, successor};
@@ -29,13 +29,14 @@ pub(super) fn insert<D: Transaction>(
 ) -> Result<Flow, Failure> {
     let width = insert.values.len();
     let triggers = insert.triggers.as_deref();
-    let of_update = insert.conflict.as_ref().and_then(|own| own.update.as_ref()?.triggers.as_deref());
-    let mut touched = Touched::of(&insert.keys, &insert.table, triggers, of_update);
+    let of_update =
+        insert.conflict.as_ref().and_then(|conflict| conflict.update.as_ref()?.triggers.as_deref());
+    let mut touched = WrittenRows::of(&insert.keys, &insert.table, triggers, of_update);
     touched.begin(machine, data)?;
     let evaluate = |machine: &mut Machine| {
-        for (place, value) in insert.values.iter().enumerate() {
+        for (column, value) in insert.values.iter().enumerate() {
             let value = value.evaluate(machine)?;
-            machine.set(Register(insert.registers.0 + place as u32), value);
+            machine.set(Register(insert.registers.0 + column as u32), value);
         }
         Ok::<(), Failure>(())
     };
@@ -51,7 +52,7 @@ pub(super) fn insert<D: Transaction>(
         touched.follow(machine, data)?;
         return Ok(if more { Flow::Continue } else { Flow::Stop });
     }
-    let registers: Vec<_> = (0..width as u32).map(|place| Register(insert.registers.0 + place)).collect();
+    let registers: Vec<_> = (0..width as u32).map(|column| Register(insert.registers.0 + column)).collect();
     let mut rows = Buffer::new(width);
     run(&insert.input, machine, data, &mut |machine, _| {
         evaluate(machine)?;
@@ -66,7 +67,7 @@ pub(super) fn insert<D: Transaction>(
 }
 
 /// The rows that a statement has written, for the foreign keys and the triggers at its end.
-struct Touched<'p, R> {
+struct WrittenRows<'p, R> {
     keys: Option<&'p ForeignKeys>,
     table: &'p Table,
     /// The triggers of inserted rows, and those of changed or deleted ones.
@@ -79,7 +80,7 @@ struct Touched<'p, R> {
     written: HashSet<R>,
 }
 
-impl<'p, R: Copy + Eq + Hash> Touched<'p, R> {
+impl<'p, R: Copy + Eq + Hash> WrittenRows<'p, R> {
     fn of(
         keys: &'p Option<Arc<ForeignKeys>>,
         table: &'p Table,
@@ -147,7 +148,7 @@ impl<'p, R: Copy + Eq + Hash> Touched<'p, R> {
     /// statement.
     fn follow<D: Transaction>(self, machine: &mut Machine, data: &mut D) -> Result<(), Failure> {
         let Self { keys, table, of_inserted, of_changed, inserted, old, new, .. } = self;
-        let changed = Changed { table, old, new: (new.len() > 0).then_some(new) };
+        let changed = ChangedRows { table, old, new: (new.len() > 0).then_some(new) };
         if let Some(keys) = keys {
             keys.require_all(table.id, &inserted, machine, data)?;
             if changed.old.len() > 0 {
@@ -187,7 +188,7 @@ fn for_each_kept<D: Transaction>(
     Ok(if more { Flow::Continue } else { Flow::Stop })
 }
 
-/// Hands the row in the registers to the sink, if it has not stopped.
+/// Passes the row in the registers to the sink, if the sink has not stopped.
 fn hand_on<D>(sink: Option<&mut Sink<'_, D>>, machine: &mut Machine, data: &mut D) -> Result<Flow, Failure> {
     match sink {
         Some(sink) => sink(machine, data),
@@ -198,7 +199,7 @@ fn hand_on<D>(sink: Option<&mut Sink<'_, D>>, machine: &mut Machine, data: &mut 
 /// Inserts the row in the registers.
 fn insert_row<D: Transaction>(
     insert: &Insert,
-    touched: &mut Touched<'_, D::Row>,
+    touched: &mut WrittenRows<'_, D::Row>,
     machine: &mut Machine,
     data: &mut D,
     sink: Option<&mut Sink<'_, D>>,
@@ -212,7 +213,7 @@ fn insert_row<D: Transaction>(
     rules.generate(*registers, machine)?;
     rules.check(table, *registers, machine, data)?;
     if let Some(conflict) = conflict {
-        // An absent key is added next: two statements that read it first would wait for each other's read.
+        // An absent key is inserted next. If two statements held its read lock, each would wait for the other.
         data.will_write(Some(table.id));
         let existing = conflicting(table, conflict, *registers, machine, data);
         data.will_write(None);
@@ -226,14 +227,14 @@ fn insert_row<D: Transaction>(
     let (row, arena) = machine.window(*registers, values.len());
     data.insert(table, row, arena)?;
     touched.inserted(row, arena)?;
-    if conflict.as_ref().is_some_and(|own| own.update.is_some()) {
+    if conflict.as_ref().is_some_and(|clause| clause.update.is_some()) {
         // A later row of this statement that conflicts with this row must not change it.
         let mut key = Vec::new();
         for column in &table.primary().columns {
             table.encode_key_column(*column, row[*column], arena, &mut key);
         }
-        if let Some(own) = data.find(table, &key)? {
-            touched.written.insert(own);
+        if let Some(inserted) = data.find(table, &key)? {
+            touched.written.insert(inserted);
         }
     }
     hand_on(sink, machine, data)
@@ -247,8 +248,8 @@ fn conflicting<D: Transaction>(
     machine: &mut Machine,
     data: &mut D,
 ) -> Result<Option<D::Row>, Failure> {
-    for (place, index) in table.indexes.iter().enumerate() {
-        if !index.unique || conflict.index.is_some_and(|wanted| wanted != place) {
+    for (position, index) in table.indexes.iter().enumerate() {
+        if !index.unique || conflict.index.is_some_and(|wanted| wanted != position) {
             continue;
         }
         let value = |column: usize| machine.get(Register(registers.0 + column as u32));
@@ -259,7 +260,7 @@ fn conflicting<D: Transaction>(
         for column in &index.columns {
             table.encode_key_column(*column, value(*column), &machine.frame.arena, &mut lower);
         }
-        if place == 0 {
+        if position == 0 {
             if let Some(row) = data.find(table, &lower)?
                 && data.read(row, &[], &mut machine.frame.arena, &mut [])?
             {
@@ -271,8 +272,12 @@ fn conflicting<D: Transaction>(
         successor(&mut upper);
         let upper = (!upper.is_empty()).then_some(upper.as_slice());
         data.enter_scan();
-        let found =
-            first_of(table, ScanRange { index: place, lower: &lower, upper, backward: false }, machine, data);
+        let found = first_of(
+            table,
+            ScanRange { index: position, lower: &lower, upper, backward: false },
+            machine,
+            data,
+        );
         data.leave_scan();
         if let Some(row) = found? {
             return Ok(Some(row));
@@ -299,7 +304,7 @@ fn first_of<D: Transaction>(
 /// Executes ON CONFLICT DO UPDATE on the row `existing`; the registers hold the row that was to be inserted.
 fn update_existing<D: Transaction>(
     (insert, update): (&Insert, &ConflictUpdate),
-    touched: &mut Touched<'_, D::Row>,
+    touched: &mut WrittenRows<'_, D::Row>,
     existing: D::Row,
     machine: &mut Machine,
     data: &mut D,
@@ -372,7 +377,7 @@ fn copy_row(width: usize, from: Register, to: Register, machine: &mut Machine) {
 }
 
 /// Sets registers to the new values of a row. Returns the changed columns with their values; `None` if a
-/// trigger has decided that the row stays as it is.
+/// trigger has suppressed the update.
 fn change_row<D: Transaction>(
     update: &Update,
     row: D::Row,
@@ -429,7 +434,7 @@ pub(super) fn update<D: Transaction>(
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
     let Update { input, table, handle, keep, assignments, registers, rules, keys, triggers } = update;
-    let mut touched = Touched::of(keys, table, None, triggers.as_deref());
+    let mut touched = WrittenRows::of(keys, table, None, triggers.as_deref());
     touched.begin(machine, data)?;
     let kept = kept_registers(*handle, keep);
     let rows = rows_to_write(input, table, &kept, machine, data)?;
@@ -457,7 +462,7 @@ pub(super) fn update<D: Transaction>(
 fn move_rows<D: Transaction>(
     update: &Update,
     rows: &Buffer,
-    touched: &mut Touched<'_, D::Row>,
+    touched: &mut WrittenRows<'_, D::Row>,
     machine: &mut Machine,
     data: &mut D,
     sink: &mut Sink<'_, D>,
@@ -480,8 +485,8 @@ fn move_rows<D: Transaction>(
         moved.push_registers(&whole, machine)?;
         Ok(Flow::Continue)
     })?;
-    for place in 0..moved.len() {
-        data.delete(table, row_of(moved.row(place)[width], data)?)?;
+    for index in 0..moved.len() {
+        data.delete(table, row_of(moved.row(index)[width], data)?)?;
     }
     for_each_kept(&moved, &whole, machine, data, sink, |machine, data, sink| {
         let (row, arena) = machine.window(*registers, width);
@@ -498,7 +503,7 @@ pub(super) fn delete<D: Transaction>(
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
     let Delete { input, table, handle, keep, keys, triggers } = delete;
-    let mut touched = Touched::of(keys, table, None, triggers.as_deref());
+    let mut touched = WrittenRows::of(keys, table, None, triggers.as_deref());
     touched.begin(machine, data)?;
     let kept = kept_registers(*handle, keep);
     let rows = rows_to_write(input, table, &kept, machine, data)?;

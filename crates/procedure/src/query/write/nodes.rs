@@ -27,7 +27,7 @@ pub struct ConflictUpdate {
     pub triggers: Option<Box<Triggers>>,
 }
 
-/// What is computed of a row before it is written, and what it is checked for, over its registers.
+/// The generated columns and CHECK constraints of a row before it is written, over its registers.
 #[derive(Clone, Debug, Default)]
 pub struct RowRules {
     /// Generated columns, and their values of the other columns.
@@ -38,14 +38,13 @@ pub struct RowRules {
     pub conditions: Vec<Check>,
 }
 
-/// The triggers that a statement fires. Each plan consists of their calls upon one row; it is `Plan::One`
-/// without triggers.
+/// The triggers that a statement fires. Each plan is a chain of their calls over one row (`Plan::One`).
 #[derive(Clone, Debug)]
 pub struct Triggers {
     /// Runs once, before the rows.
     pub before_statement: Plan,
     /// Runs for each row before it is written, over the registers of the old and the new row. It changes the
-    /// new row, and it has no row if a trigger has decided that the row stays as it is.
+    /// new row. It returns no row if a trigger has suppressed the write.
     pub before_row: Plan,
     /// Runs for each written row at the end of the statement, over the same registers.
     pub after_row: Plan,
@@ -126,8 +125,8 @@ macro_rules! below {
             all.push(&$($mut)? **calls);
         }
         for triggers in $triggers.into_iter().flatten() {
-            let own = &$($mut)? **triggers;
-            let Triggers { before_statement, before_row, after_row, after_statement, .. } = own;
+            let triggers = &$($mut)? **triggers;
+            let Triggers { before_statement, before_row, after_row, after_statement, .. } = triggers;
             all.extend([before_statement, before_row, after_row, after_statement]);
         }
         all
@@ -138,16 +137,16 @@ impl Insert {
     /// Returns the nodes directly below it.
     pub(in crate::query) fn inputs(&self) -> Vec<&Plan> {
         let Self { input, rules, triggers, conflict, .. } = self;
-        let update = conflict.as_ref().and_then(|own| own.update.as_ref());
-        let of_update = update.and_then(|own| own.triggers.as_ref());
+        let update = conflict.as_ref().and_then(|clause| clause.update.as_ref());
+        let of_update = update.and_then(|clause| clause.triggers.as_ref());
         below!(input, &rules.calls, [triggers.as_ref(), of_update])
     }
 
     /// Returns the nodes directly below it, to be changed.
     pub(in crate::query) fn inputs_mut(&mut self) -> Vec<&mut Plan> {
         let Self { input, rules, triggers, conflict, .. } = self;
-        let update = conflict.as_mut().and_then(|own| own.update.as_mut());
-        let of_update = update.and_then(|own| own.triggers.as_mut());
+        let update = conflict.as_mut().and_then(|clause| clause.update.as_mut());
+        let of_update = update.and_then(|clause| clause.triggers.as_mut());
         below!(input, &mut rules.calls, [triggers.as_mut(), of_update], mut)
     }
 }

@@ -33,7 +33,7 @@ impl RowRules {
     ) -> Result<(), Failure> {
         self.generate(first, machine)?;
         for (column, _) in &self.generated {
-            changes.retain(|(own, _)| own != column);
+            changes.retain(|(changed, _)| changed != column);
             changes.push((*column, machine.get(Register(first.0 + *column as u32))));
         }
         Ok(())

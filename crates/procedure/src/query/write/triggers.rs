@@ -9,7 +9,7 @@ use crate::query::{Buffer, Plan, run::run};
 use crate::{Failure, Machine, Register, SqlError, Transaction};
 use catalog::{Arena, Datum, Table};
 
-/// Runs the calls of triggers. Returns whether there is a row upon them.
+/// Runs the calls of triggers. Returns false if a trigger has suppressed the write.
 fn fire<D: Transaction>(calls: &Plan, machine: &mut Machine, data: &mut D) -> Result<bool, Failure> {
     let mut is_kept = false;
     run(calls, machine, data, &mut |_, _| {
@@ -24,7 +24,7 @@ fn is_same(old: Datum, new: Datum, arena: &Arena) -> bool {
     match (old, new) {
         (Datum::Bytes(old), Datum::Bytes(new)) => arena.bytes(old) == arena.bytes(new),
         (Datum::Wide(_), Datum::Wide(_)) => {
-            let digits = |value| arena.decimal(value, 0).map(|own| (own.mantissa, own.scale));
+            let digits = |value| arena.decimal(value, 0).map(|decimal| (decimal.mantissa, decimal.scale));
             digits(old) == digits(new)
         }
         (Datum::Array(old), Datum::Array(new)) => {
@@ -47,7 +47,7 @@ impl Triggers {
         fire(&self.after_statement, machine, data).map(|_| ())
     }
 
-    /// Fires the triggers before a row is written. Returns whether it is.
+    /// Fires the triggers before a row is inserted. Returns whether it is inserted.
     pub(super) fn before<D: Transaction>(
         &self,
         machine: &mut Machine,
@@ -56,7 +56,7 @@ impl Triggers {
         fire(&self.before_row, machine, data)
     }
 
-    /// Fires the triggers before a row is changed or deleted. Returns whether it is.
+    /// Fires the triggers before a row is changed or deleted. Returns whether the statement goes on with it.
     ///
     /// # Errors
     /// `27000`: a trigger has written the row itself. The error of a trigger.
@@ -79,9 +79,9 @@ impl Triggers {
             return Ok(is_kept);
         }
         // A deleted row has no new one.
-        let what = if self.old == self.new { "deleted" } else { "updated" };
+        let action = if self.old == self.new { "deleted" } else { "updated" };
         let message = format!(
-            "tuple to be {what} was already modified by an operation triggered by the current command"
+            "tuple to be {action} was already modified by an operation triggered by the current command"
         );
         let hint = "Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to \
             other rows.";
@@ -91,10 +91,12 @@ impl Triggers {
     /// Adds the columns that triggers have changed to those that the statement changes, with their values.
     pub(super) fn add_changes(&self, width: usize, changes: &mut Vec<(usize, Datum)>, machine: &Machine) {
         let value = |first: Register, column: usize| machine.get(Register(first.0 + column as u32));
-        changes.iter_mut().for_each(|(column, own)| *own = value(self.new, *column));
+        changes.iter_mut().for_each(|(column, new)| *new = value(self.new, *column));
         for column in 0..width {
             let (old, new) = (value(self.old, column), value(self.new, column));
-            if !is_same(old, new, &machine.frame.arena) && changes.iter().all(|(own, _)| *own != column) {
+            if !is_same(old, new, &machine.frame.arena)
+                && changes.iter().all(|(changed, _)| *changed != column)
+            {
                 changes.push((column, new));
             }
         }
@@ -118,12 +120,12 @@ impl Triggers {
         }
         let sides = [(old, self.old), (new, self.new)];
         let count = sides.iter().filter_map(|(rows, _)| rows.map(Buffer::len)).max().unwrap_or(0);
-        for place in 0..count {
+        for index in 0..count {
             machine.check_row()?;
             let mark = machine.frame.arena.mark();
             for (rows, first) in sides {
                 let Some(rows) = rows else { continue };
-                for (column, value) in rows.row(place).iter().enumerate() {
+                for (column, value) in rows.row(index).iter().enumerate() {
                     let value = machine.frame.arena.adopt(*value, &rows.arena);
                     machine.set(Register(first.0 + column as u32), value);
                 }

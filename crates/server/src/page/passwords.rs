@@ -1,8 +1,8 @@
 //! Checks passwords of HTTP Basic authentication against the list of users.
 //! Source: RFC 7617.
 //!
-//! A check takes milliseconds, because verifiers are slow to guess from. So the keeper checks one password at
-//! a time, on a thread for blocking work; it remembers the tags of accepted ones, so that a page which asks
+//! A check takes milliseconds, so that guessing from verifiers is slow. One password is checked at a time, on
+//! a thread for blocking work. The checker remembers the tags of accepted headers, so that a page which asks
 //! each second costs one hash. A refusal is delayed.
 //! Not here: clients of the SQL port, which authenticate by SCRAM (`startup`).
 
@@ -23,14 +23,14 @@ const LONGEST: usize = 4096;
 const DELAY: Duration = Duration::from_millis(200);
 
 /// Checks passwords, and remembers those that were right.
-pub(crate) struct Keeper {
+pub(crate) struct PasswordChecker {
     key: hmac::Key,
     /// Tags of accepted headers. Users do not change while the server runs.
     accepted: Mutex<Vec<hmac::Tag>>,
     one_at_a_time: Semaphore,
 }
 
-impl Default for Keeper {
+impl Default for PasswordChecker {
     fn default() -> Self {
         let secret: [u8; 32] = rand::random();
         Self {
@@ -52,7 +52,7 @@ pub(super) fn credentials(header: &str) -> Option<(String, String)> {
     Some((name.into(), password.into()))
 }
 
-impl Keeper {
+impl PasswordChecker {
     fn remembers(&self, header: &str) -> bool {
         let accepted = hold(&self.accepted);
         accepted.iter().any(|tag| hmac::verify(&self.key, header.as_bytes(), tag.as_ref()).is_ok())
