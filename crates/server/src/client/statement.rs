@@ -305,7 +305,8 @@ impl Client {
         let (parameters, formats) = (Parameters::default(), Vec::new());
         let is_open = self.transaction_state() != TransactionState::None;
         let is_new = is_open.then_some(self.savepoints.len());
-        let portal = Portal { statement, parameters, formats, left, is_cursor: true, holds, is_new };
+        let (is_cursor, described) = (true, None);
+        let portal = Portal { statement, parameters, formats, described, left, is_cursor, holds, is_new };
         self.portals.insert(name, portal);
         Ok(Ran::Complete("DECLARE CURSOR".into()))
     }
@@ -514,6 +515,13 @@ impl Client {
         }
         let ran = self.run(&mut named, &parameters, formats, None, asked).await;
         *hold(&statement) = named;
-        ran
+        ran.map_err(|error| match error {
+            // The EXECUTE itself is not outdated, so its caller would repeat it.
+            Error::Outdated => {
+                let plain = SqlError::new(error.sqlstate(), error.to_string());
+                plain.with_hint(error.hint().unwrap_or_default()).into()
+            }
+            error => error,
+        })
     }
 }
