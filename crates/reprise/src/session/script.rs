@@ -2,6 +2,7 @@
 
 use super::{Access, Session};
 use crate::Error;
+use crate::definitions::Making;
 use crate::sequences::Taking;
 use crate::worker::{Recorded, Request, Worker, room_for, serialization_failure};
 use catalog::{CommitOrder, now_us};
@@ -155,10 +156,11 @@ impl Session {
                 has_begun = true;
                 Taking { inner: &inner, tables }.give_back_for(effect)
             };
+            let making = Making { checks_bodies: self.checks_bodies, runs_beside: inner.can_define_beside() };
             let Worker { workspace, pipeline, .. } = &mut self.worker;
             let changed = inner.definitions.change(
                 statement,
-                self.checks_bodies,
+                making,
                 workspace,
                 &patience,
                 prepare,
