@@ -1,17 +1,20 @@
 //! The definitions that sessions use, and how they change.
 //!
 //! A change waits until no transaction is running and no snapshot is open. Then it publishes a new version,
-//! and sessions find its number at their next transaction.
-//! Invariant: a transaction runs from begin to end under one version of the definitions. A session enters the
+//! and sessions find its number at their next transaction. A change of roles and privileges alone does not
+//! wait for transactions that read and write rows; an open one finds it at its next statement.
+//! Invariant: a transaction runs from begin to end under one version of the tables and routines. A session enters the
 //! epochs, then reads the version's number, and opens a snapshot only after that. A change raises the flag,
 //! then waits until no other worker is active, and then looks for snapshots. Held by:
-//! `crates/reprise/tests/suite/definitions.rs`.
+//! `crates/reprise/tests/suite/definitions.rs`, `roles.rs`.
 
 use crate::Error;
+use crate::inner::Inner;
+use crate::worker::serialization_failure;
 use catalog::Deferral;
 use logging::content::StatementRecord;
 use native::Compiler;
-use procedure::{Effect, ForeignKeys, Interrupts, Procedure, SqlError};
+use procedure::{Conflict, Effect, ForeignKeys, Interrupts, Procedure, SqlError};
 use sql::Schema;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -58,6 +61,9 @@ impl Default for Patience {
 #[derive(Debug)]
 pub(crate) struct Version {
     pub(crate) number: u64,
+    /// The number of the version that made the tables and routines. Versions with the same one differ in roles
+    /// and privileges alone.
+    pub(crate) objects: u64,
     pub(crate) schema: Schema,
     pub(crate) tables: Tables,
     pub(crate) procedures: HashMap<String, Arc<Procedure>>,
@@ -76,7 +82,8 @@ impl Version {
             .tables()
             .any(|table| table.foreign_keys.iter().any(|key| key.deferral != Deferral::Never));
         let deferrable = schema.foreign_keys().filter(|_| can_be_deferred).cloned();
-        Self { number, schema, tables, procedures, by_role: Mutex::default(), deferrable }
+        let by_role = Mutex::default();
+        Self { number, objects: number, schema, tables, procedures, by_role, deferrable }
     }
 
     /// Calls a function with the definitions as a role uses them.
@@ -129,6 +136,24 @@ pub(crate) fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// The transactions that must have ended before a version is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Awaits {
+    /// All of them.
+    All,
+    /// Those that change definitions: the version differs in roles and privileges alone.
+    Definitions,
+}
+
+/// A transaction that changes definitions, until it is dropped.
+pub(crate) struct Staging(pub(crate) Arc<Inner>);
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        self.0.definitions.staging.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// The current version of the definitions, and the flag that a next one is being made.
 #[derive(Debug)]
 pub(crate) struct Definitions {
@@ -142,6 +167,8 @@ pub(crate) struct Definitions {
     /// The worker whose transaction keeps all other transactions from beginning, plus 1; 0 if there is none.
     /// Changed while `making` is locked. The flag stays raised meanwhile.
     keeper: AtomicUsize,
+    /// The number of open transactions that change definitions. Raised while `making` is locked.
+    staging: AtomicUsize,
     /// Held by the session that makes a version.
     making: Mutex<()>,
     /// Woken when the flag is lowered.
@@ -170,6 +197,7 @@ impl Definitions {
             current: Mutex::new(Arc::new(version)),
             changing: AtomicBool::new(false),
             keeper: AtomicUsize::new(0),
+            staging: AtomicUsize::new(0),
             making: Mutex::default(),
             waiters: Mutex::default(),
         }
@@ -239,7 +267,7 @@ impl Definitions {
         base: u64,
         lost: impl FnOnce() -> Error,
     ) -> Result<(), Error> {
-        self.exclusively(slot, epochs, patience, |current| {
+        self.exclusively(slot, epochs, patience, Awaits::All, |current| {
             if current.number != base {
                 return Err(lost());
             }
@@ -255,7 +283,22 @@ impl Definitions {
         drop(Changing(self));
     }
 
-    /// Makes a new version while no other session is active. `make` returns the schema and tables of the
+    /// Counts a transaction that begins to change definitions, and returns the current version.
+    pub(crate) fn begin_staging(&self) -> Arc<Version> {
+        let _making = hold(&self.making);
+        self.staging.fetch_add(1, Ordering::SeqCst);
+        self.current()
+    }
+
+    /// Returns the current version if it differs from one in roles and privileges alone.
+    pub(crate) fn with_objects_of(&self, version: &Version) -> Option<Arc<Version>> {
+        if self.number.load(Ordering::SeqCst) == version.number {
+            return None;
+        }
+        Some(self.current()).filter(|current| current.objects == version.objects)
+    }
+
+    /// Makes a new version while no other session is active, or none that `awaits` says. `make` returns the schema and tables of the
     /// version, or `None` if nothing changes. Waits for open transactions up to the limit of `patience`;
     /// other sessions run transactions between the rounds of the wait.
     ///
@@ -266,6 +309,7 @@ impl Definitions {
         slot: Slot,
         epochs: &Epochs,
         patience: &Patience,
+        awaits: Awaits,
         make: impl FnOnce(&Arc<Version>) -> Result<Option<(Schema, Tables)>, Error>,
     ) -> Result<(), Error> {
         let begun = Instant::now();
@@ -276,7 +320,11 @@ impl Definitions {
             let round = Instant::now();
             // In this order: a session opens a snapshot only while it is active.
             let is_quiet = || {
-                !self.is_kept_by_another(slot) && epochs.is_quiet(slot) && !current.tables.snapshots.is_open()
+                !self.is_kept_by_another(slot)
+                    && match awaits {
+                        Awaits::All => epochs.is_quiet(slot) && !current.tables.snapshots.is_open(),
+                        Awaits::Definitions => self.staging.load(Ordering::SeqCst) == 0,
+                    }
             };
             while !is_quiet() && round.elapsed() < ROUND {
                 std::thread::yield_now();
@@ -288,7 +336,11 @@ impl Definitions {
             }
             if let Some((schema, tables)) = make(&current)? {
                 let number = current.number + 1;
-                let made = Arc::new(Version::new(number, schema, tables));
+                let mut made = Version::new(number, schema, tables);
+                if awaits == Awaits::Definitions {
+                    made.objects = current.objects;
+                }
+                let made = Arc::new(made);
                 made.compile(&self.compiler);
                 *hold(&self.current) = Arc::clone(&made);
                 self.number.store(number, Ordering::SeqCst);
@@ -308,7 +360,7 @@ impl Definitions {
         if self.number.load(Ordering::SeqCst) == UNSAVED {
             return Ok(());
         }
-        self.exclusively(slot, epochs, &Patience::default(), |_| {
+        self.exclusively(slot, epochs, &Patience::default(), Awaits::All, |_| {
             self.number.store(UNSAVED, Ordering::SeqCst);
             Ok(None)
         })
@@ -338,7 +390,17 @@ impl Definitions {
         Ok(current.schema.apply_unchecked(statement)?.1)
     }
 
-    /// Applies a definition as a transaction of `workspace`, while no other session is active. A new routine
+    /// Returns which transactions a definition awaits: none that read and write rows if it changes roles and
+    /// privileges alone, and if a record among those of other transactions is replayed at its place.
+    fn awaited_by(&self, statement: &str, runs_beside: bool) -> Result<Awaits, Error> {
+        let current = self.current();
+        let (schema, effect) = current.schema.apply_unchecked(statement)?;
+        let is_beside = runs_beside && effect.is_nothing() && schema.differs_in_rights_from(&current.schema);
+        Ok(if is_beside { Awaits::Definitions } else { Awaits::All })
+    }
+
+    /// Applies a definition as a transaction of `workspace`, while no other session is active; beside other
+    /// transactions if it changes roles and privileges alone and `runs_beside`. A new routine
     /// whose body names what does not exist is refused if `checks_bodies`. `prepare` runs before the data
     /// change; `commit` runs last and logs the statement. A statement that changes nothing
     /// makes no version and no record: applications send such statements at each start. After an error the
@@ -350,16 +412,20 @@ impl Definitions {
     pub(crate) fn change(
         &self,
         statement: &StatementRecord<'_>,
-        checks_bodies: bool,
+        Making { checks_bodies, runs_beside }: Making,
         workspace: &mut Workspace,
         patience: &Patience,
         prepare: impl FnOnce(&Effect, &Tables) -> Result<(), Error>,
         commit: impl FnOnce(&mut Workspace) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (slot, epochs) = (workspace.worker().slot(), self.current().tables.epochs.clone());
-        self.exclusively(slot, &epochs, patience, |current| {
+        let awaits = self.awaited_by(statement.text, runs_beside)?;
+        self.exclusively(slot, &epochs, patience, awaits, |current| {
             self.check_saved()?;
             let (schema, effect) = apply(&current.schema, statement.text, checks_bodies)?;
+            if awaits == Awaits::Definitions && !schema.differs_in_rights_from(&current.schema) {
+                return Err(serialization_failure(Conflict::Read));
+            }
             if effect.is_nothing() && schema.defines_the_same_as(&current.schema) {
                 return Ok(None);
             }
@@ -373,6 +439,15 @@ impl Definitions {
             Ok(Some((schema, tables)))
         })
     }
+}
+
+/// How a definition is made.
+#[derive(Clone, Copy)]
+pub(crate) struct Making {
+    /// Whether a routine whose body names what does not exist is refused.
+    pub(crate) checks_bodies: bool,
+    /// Whether a change of roles and privileges may run beside other transactions.
+    pub(crate) runs_beside: bool,
 }
 
 /// Applies a statement, if its role may make it. A new routine whose body names what does not exist is

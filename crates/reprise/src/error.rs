@@ -19,6 +19,10 @@ pub enum Error {
     /// A statement was refused at a line and column of its text. It has no effect.
     #[error("{refused} (SQLSTATE {state})", refused = .0, state = .0.error.sqlstate)]
     Statement(StatementError),
+    /// A prepared statement has rows or parameters of other types under the current definitions. Nothing has
+    /// run. A statement that is prepared again runs.
+    #[error("cached plan must not change result type")]
+    Outdated,
     /// The log failed. It is unknown whether the current transaction is durable, except after
     /// `LogError::NoRoom`: then it has no effect.
     #[error(transparent)]
@@ -69,6 +73,7 @@ impl Error {
         match self {
             Self::Recovery(error) => error.hint(),
             Self::Log(error) | Self::Checkpoint(CheckpointError::Disk(error)) => error.hint(),
+            Self::Outdated => Some("Prepare the statement again."),
             Self::BackupTarget(_) => Some("Name a folder that is empty or does not exist."),
             Self::DeviceInUse(_) => Some("Give each logger of each database a separate folder."),
             Self::TooManySessions(_) => Some("Close sessions, or raise the configured number of workers."),
@@ -144,6 +149,7 @@ impl Error {
             Self::Log(error) | Self::Checkpoint(CheckpointError::Disk(error)) => error.sqlstate(),
             Self::Checkpoint(_) => "58030",
             Self::Recovery(_) | Self::Definitions(_) => "XX001",
+            Self::Outdated => "0A000",
             Self::InUse(_) | Self::DeviceInUse(_) | Self::OtherDevices { .. } => "55006",
             Self::BackupTarget(_) => "58P02",
             Self::NoDatabase(_) => "58P01",

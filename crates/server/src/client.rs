@@ -19,7 +19,7 @@ use self::statement::failed_transaction;
 use crate::advisory::ConnectionLocks;
 use crate::attendance::RunningStatement;
 use crate::copy::CopyIn;
-use crate::link::Output;
+use crate::link::{Output, Placed};
 use crate::notifications::{ChannelsMark, ClientChannels};
 use crate::presence::Activity;
 use crate::settings::{Mark, Settings};
@@ -62,12 +62,14 @@ struct NamedStatement {
     given: Arc<[u32]>,
     /// The time of the last execution; `None` before the first.
     last_duration: Option<Duration>,
+    /// The place of its columns in the output; `None` if the client has not asked for them.
+    described: Option<Placed>,
 }
 
 impl NamedStatement {
     /// Returns a statement whose client has given no types of parameters.
     fn new(prepared: Option<Statement>) -> Self {
-        Self { prepared, given: Arc::default(), last_duration: None }
+        Self { prepared, given: Arc::default(), last_duration: None, described: None }
     }
 }
 
@@ -76,6 +78,8 @@ struct Portal {
     statement: Arc<Mutex<NamedStatement>>,
     parameters: Parameters,
     formats: Vec<Format>,
+    /// As that of a statement.
+    described: Option<Placed>,
     /// The remaining rows, as messages, and the command tag; `None` unless it has run with a limit of rows.
     kept: Option<(BytesMut, String)>,
     /// Whether it was declared as a cursor.
@@ -511,17 +515,26 @@ impl Client {
 
     async fn simple_statement(&mut self, text: String, only: bool) -> Result<(), Error> {
         let server = Arc::clone(&self.server);
-        let (prepared, values) = self.plan(&text, |session| server.plans.prepare(&text, session))?;
-        let is_copy = prepared.as_ref().is_some_and(|known| matches!(known.plan().kind, Kind::Copy(_)));
-        if is_copy && !only {
-            let error = SqlError::new("0A000", "COPY among other statements of one query is not supported");
-            return Err(error.with_hint("Send it as a separate query.").into());
+        loop {
+            let (prepared, values) = self.plan(&text, |session| server.plans.prepare(&text, session))?;
+            let is_copy = prepared.as_ref().is_some_and(|known| matches!(known.plan().kind, Kind::Copy(_)));
+            if is_copy && !only {
+                let error =
+                    SqlError::new("0A000", "COPY among other statements of one query is not supported");
+                return Err(error.with_hint("Send it as a separate query.").into());
+            }
+            let mut statement = NamedStatement::new(prepared);
+            let before = self.output.mark();
+            self.describe_rows(statement.prepared.as_ref());
+            match self.run(&mut statement, &values, &[], None, Protocol::Simple).await {
+                // Definitions have changed since the statement was planned.
+                Err(Error::Outdated) if self.output.go_back(before) => {}
+                ran => {
+                    self.complete(ran?);
+                    return Ok(());
+                }
+            }
         }
-        let mut statement = NamedStatement::new(prepared);
-        self.describe_rows(statement.prepared.as_ref());
-        let ran = self.run(&mut statement, &values, &[], None, Protocol::Simple).await?;
-        self.complete(ran);
-        Ok(())
     }
 
     fn complete(&self, ran: Outcome) {

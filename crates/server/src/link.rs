@@ -54,6 +54,23 @@ const KEPT: usize = 64 << 10;
 #[derive(Clone)]
 pub(crate) struct Output(Arc<Shared>);
 
+/// A position in the output of a connection.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark {
+    /// Bytes that the socket had taken.
+    taken: u64,
+    /// Bytes that were buffered.
+    length: usize,
+}
+
+/// A message in the output of a connection.
+#[derive(Clone, Copy)]
+pub(crate) struct Placed {
+    begin: Mark,
+    /// Offset of its end in the buffer.
+    end: usize,
+}
+
 /// The state that the clones of an output share.
 struct Shared {
     bytes: Mutex<BytesMut>,
@@ -169,6 +186,46 @@ impl Output {
 
     pub(crate) fn put(&self, message: PgWireBackendMessage) {
         message.encode(&mut self.lock()).expect("the server's messages can be encoded");
+    }
+
+    /// Returns the current end of the output.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { taken: self.0.taken.load(Ordering::Relaxed), length: self.lock().len() }
+    }
+
+    /// Discards the output behind a mark. Returns false, and discards nothing, if the socket has taken bytes
+    /// since the mark was made.
+    pub(crate) fn go_back(&self, mark: Mark) -> bool {
+        let is_kept = self.is_kept_since(mark);
+        if is_kept {
+            self.lock().truncate(mark.length);
+        }
+        is_kept
+    }
+
+    fn is_kept_since(&self, mark: Mark) -> bool {
+        let shared = &self.0;
+        shared.taken.load(Ordering::Relaxed) == mark.taken && !shared.is_sending.load(Ordering::Relaxed)
+    }
+
+    /// As `put`. Returns the place of the message.
+    pub(crate) fn place(&self, message: PgWireBackendMessage) -> Placed {
+        let begin = self.mark();
+        self.put(message);
+        Placed { begin, end: self.lock().len() }
+    }
+
+    /// Puts a message in the place of another one. Returns false, and changes nothing, if the socket has taken
+    /// bytes since that was placed.
+    pub(crate) fn replace(&self, placed: Placed, message: PgWireBackendMessage) -> bool {
+        let is_kept = self.is_kept_since(placed.begin);
+        if is_kept {
+            let behind = self.lock().split_off(placed.end);
+            self.lock().truncate(placed.begin.length);
+            self.put(message);
+            self.lock().unsplit(behind);
+        }
+        is_kept
     }
 
     /// Begins a row message, whose values the caller appends. Returns its offset, for `end_row`.

@@ -128,6 +128,23 @@ impl Schema {
             && routines(self) == routines(other)
     }
 
+    /// Returns whether two schemas differ in roles and privileges alone: their tables and compiled routines are
+    /// the same ones.
+    pub fn differs_in_rights_from(&self, other: &Self) -> bool {
+        self.rights != other.rights
+            && self.catalog == other.catalog
+            && self.views == other.views
+            && self.namespaces == other.namespaces
+            && self.comments == other.comments
+            && self.compiled().map(Arc::as_ptr).eq(other.compiled().map(Arc::as_ptr))
+    }
+
+    /// Returns all compiled routines, those of triggers included.
+    fn compiled(&self) -> impl Iterator<Item = &Arc<Procedure>> {
+        let of_triggers = self.triggers.values().flatten().map(|(_, compiled)| compiled);
+        self.procedures.values().chain(of_triggers)
+    }
+
     /// Splits a script into its statements: the text of each, and the line and column at which it begins.
     ///
     /// # Errors

@@ -301,6 +301,7 @@ impl Session {
     /// Begins the transaction with its first statement.
     pub(super) fn begin_in_block(&mut self) -> Result<(), Error> {
         if self.block.begun {
+            self.follow_rights();
             return Ok(());
         }
         let settings = self.settings();
@@ -315,6 +316,17 @@ impl Session {
         self.block.begun = true;
         self.block.timestamp_us = now_us();
         Ok(())
+    }
+
+    /// Takes over changed roles and privileges in the open transaction, whose tables they leave alone.
+    fn follow_rights(&mut self) {
+        let changed = match self.block.staged {
+            None => self.worker.inner.definitions.with_objects_of(&self.worker.version),
+            Some(_) => None,
+        };
+        if let Some(version) = changed {
+            self.worker.enter_version(version);
+        }
     }
 
     /// Runs a statement in the open transaction, with encoded arguments.

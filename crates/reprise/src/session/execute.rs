@@ -14,6 +14,7 @@ use catalog::{Type, Value, datum_from_value, encode_value, now_us, value_from_da
 use logging::Commit as CommitPoint;
 use procedure::{Call, Procedure, RowSink, SqlError};
 use sql::{Schema, interruptible};
+use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
 impl Session {
@@ -104,11 +105,17 @@ impl Session {
         statement: &S,
         parameters: &[Value],
     ) -> Result<Executed, Error> {
-        let statement = statement.to_statement(self).inspect_err(|_| self.fail_transaction())?;
-        let (sink, rows) = Collector::collect(statement.shared_columns());
-        let executed = self.execute_into(&statement, parameters, sink)?;
-        let rows = std::mem::take(&mut *rows.lock().unwrap_or_else(PoisonError::into_inner));
-        Ok(Executed { rows, ..executed })
+        loop {
+            let statement = statement.to_statement(self).inspect_err(|_| self.fail_transaction())?;
+            let (sink, rows) = Collector::collect(statement.shared_columns());
+            let executed = match self.execute_once(&statement, parameters, sink) {
+                // Another session has changed definitions since the text was prepared.
+                Err(Error::Outdated) if matches!(statement, Cow::Owned(_)) => continue,
+                executed => executed.inspect_err(|error| self.fail_if_outdated(error))?,
+            };
+            let rows = std::mem::take(&mut *rows.lock().unwrap_or_else(PoisonError::into_inner));
+            return Ok(Executed { rows, ..executed });
+        }
     }
 
     /// As `execute`, for many rows: each row goes to a sink when it is found. The rows are final only when
@@ -146,6 +153,24 @@ impl Session {
     /// # Errors
     /// As `execute`.
     pub fn execute_into(
+        &mut self,
+        statement: &Statement,
+        parameters: &[Value],
+        sink: Box<dyn RowSink>,
+    ) -> Result<Executed, Error> {
+        let executed = self.execute_once(statement, parameters, sink);
+        executed.inspect_err(|error| self.fail_if_outdated(error))
+    }
+
+    /// Makes the open transaction a failed one if its statement is outdated and is not prepared again.
+    fn fail_if_outdated(&mut self, error: &Error) {
+        if matches!(error, Error::Outdated) {
+            self.fail_transaction();
+        }
+    }
+
+    /// Executes a statement. An open transaction has not failed if the statement is outdated.
+    fn execute_once(
         &mut self,
         statement: &Statement,
         parameters: &[Value],

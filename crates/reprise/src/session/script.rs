@@ -2,6 +2,7 @@
 
 use super::{Access, Session};
 use crate::Error;
+use crate::definitions::Making;
 use crate::sequences::Taking;
 use crate::worker::{Recorded, Request, Worker, room_for, serialization_failure};
 use catalog::{CommitOrder, now_us};
@@ -155,14 +156,10 @@ impl Session {
                 has_begun = true;
                 Taking { inner: &inner, tables }.give_back_for(effect)
             };
+            let making = Making { checks_bodies: self.checks_bodies, runs_beside: inner.can_define_beside() };
             let Worker { workspace, pipeline, .. } = &mut self.worker;
-            let changed = inner.definitions.change(
-                statement,
-                self.checks_bodies,
-                workspace,
-                &patience,
-                prepare,
-                |workspace| {
+            let changed =
+                inner.definitions.change(statement, making, workspace, &patience, prepare, |workspace| {
                     commit =
                         pipeline.commit_definitions(workspace, &record).map_err(|error| match error {
                             CommitError::Conflict(conflict) => serialization_failure(conflict),
@@ -170,8 +167,7 @@ impl Session {
                             CommitError::Interrupted(error) => Error::Sql(*error),
                         })?;
                     Ok(())
-                },
-            );
+                });
             // A change that is cancelled while it waits for open transactions has read no row, and its answer
             // need not wait for a batch to become durable.
             changed.inspect_err(|_| {

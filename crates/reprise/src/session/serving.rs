@@ -76,7 +76,8 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// As `execute`.
+    /// As `execute`. After `Error::Outdated` an open transaction has not failed: the caller prepares the
+    /// statement again, or calls `fail_transaction`.
     pub fn attempt(
         &mut self,
         statement: &Statement,
@@ -115,7 +116,10 @@ impl Session {
             Err(error) => {
                 let settings = self.settings();
                 self.worker.let_go_unless_busy(&settings);
-                self.fail_transaction();
+                // The caller may prepare an outdated statement again.
+                if !matches!(error, Error::Outdated) {
+                    self.fail_transaction();
+                }
                 Err(error)
             }
             Ok(affected) => Ok(Attempt::Done(Completion { affected, commit: self.must_be_durable() })),
@@ -255,7 +259,7 @@ impl Session {
             return Ok(plan);
         }
         match self.plan(statement.text(), statement.given_types())? {
-            Some(plan) => Ok(statement.bind(binding, plan)?),
+            Some(plan) => statement.bind(binding, plan),
             None => Ok(statement.plan()),
         }
     }

@@ -25,7 +25,7 @@ mod numbers;
 
 use super::Session;
 use crate::Error;
-use crate::definitions::{Version, apply};
+use crate::definitions::{Staging, Version, apply};
 use crate::inner::Inner;
 use crate::sequences::{Source, Taking};
 use crate::worker::serialization_failure;
@@ -45,6 +45,8 @@ static NEXT_PRIVATE: AtomicU64 = AtomicU64::new(1 << 63);
 pub(super) struct Staged {
     /// The version before the first change.
     base: Arc<Version>,
+    /// Keeps roles and privileges from changing meanwhile.
+    _staging: Staging,
     steps: Vec<Step>,
     touched: Touched,
     /// The sequences that the transaction has created, and those from which its definitions have drawn.
@@ -107,10 +109,11 @@ fn indexes_beside<'t>(table: &'t Table, other: &Table) -> impl Iterator<Item = &
 }
 
 impl Staged {
-    fn new(base: &Arc<Version>, seed: u64) -> Self {
+    fn new(base: &Arc<Version>, staging: Staging, seed: u64) -> Self {
         let (base, counters) = (Arc::clone(base), Arc::new(Counters::default()));
         let (steps, touched) = (Vec::new(), Touched::default());
-        Self { base, steps, touched, counters, timestamp_us: now_us(), seed, kept: None }
+        let (timestamp_us, kept) = (now_us(), None);
+        Self { base, _staging: staging, steps, touched, counters, timestamp_us, seed, kept }
     }
 
     /// Lets other transactions begin, because this one has failed. The sequences of the database go on behind
@@ -157,21 +160,31 @@ impl Session {
     /// The errors of the statement; `40001`: another session has changed definitions; `55P03`: other
     /// transactions stay open; `0A000`: a log names rows by slot.
     pub(super) fn stage(&mut self, text: &str) -> Result<(), Error> {
+        let staging = self.block.staged.is_none().then(|| self.begin_staging());
         let (schema, effect) = apply(&self.worker.version.schema, text, self.checks_bodies)?;
         if effect.is_nothing() && schema.defines_the_same_as(&self.worker.version.schema) {
             return Ok(());
         }
-        let mut staged = match self.block.staged.take() {
-            Some(staged) => staged,
-            None => {
+        let mut staged = match (self.block.staged.take(), staging) {
+            (None, Some(staging)) => {
                 let seed = self.next_seed();
-                Box::new(Staged::new(&self.worker.version, seed))
+                Box::new(Staged::new(&self.worker.version, staging, seed))
             }
+            (staged, _) => staged.expect("a transaction that changes definitions has some"),
         };
         // After an error the transaction can only go back, to before the changes of this.
         let ran = self.stage_step(text, schema, effect, &mut staged);
         self.block.staged = Some(staged);
         ran
+    }
+
+    /// Counts the transaction as one that changes definitions, and takes over changed roles and privileges.
+    fn begin_staging(&mut self) -> Staging {
+        let current = self.worker.inner.definitions.begin_staging();
+        if current.objects == self.worker.version.objects {
+            self.worker.enter_version(current);
+        }
+        Staging(Arc::clone(&self.worker.inner))
     }
 
     fn stage_step(

@@ -147,13 +147,12 @@ impl Statement {
     /// Keeps the plan for another version of the definitions, or another role.
     ///
     /// # Errors
-    /// `0A000`: its rows or parameters have other types now.
-    pub(super) fn bind(&self, binding: Binding, plan: sql::Prepared) -> Result<Arc<sql::Prepared>, SqlError> {
+    /// `Outdated`: its rows or parameters have other types now.
+    pub(super) fn bind(&self, binding: Binding, plan: sql::Prepared) -> Result<Arc<sql::Prepared>, Error> {
         let columns = plan.columns.iter().map(|column| column.ty);
         let is_alike = columns.eq(self.columns().iter().map(|column| column.ty));
         if !is_alike || plan.parameters != self.parameters() {
-            let error = SqlError::new("0A000", "cached plan must not change result type");
-            return Err(error.with_hint("Prepare the statement again."));
+            return Err(Error::Outdated);
         }
         let plan = Arc::new(plan);
         let bound = Bound { binding, plan: Arc::clone(&plan) };

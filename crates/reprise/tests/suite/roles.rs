@@ -3,8 +3,9 @@
 
 use crate::common::{open, recovered_digest, small};
 use reprise::disk::CrashingDisk;
-use reprise::{Content, Database, Session, Statement, params};
+use reprise::{Content, Database, Scheme, Session, Statement, params};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Makes a session act as a role.
 fn act(session: &mut Session, role: &str) {
@@ -204,4 +205,60 @@ fn a_database_without_roles_keeps_nothing() {
     assert!(changed.to_image().unwrap().contains("rights"));
     let (dropped, _) = changed.apply("DROP TABLE t").unwrap();
     assert!(!dropped.to_image().unwrap().contains("rights"), "privileges go with their object");
+}
+
+/// Rights change beside a transaction that has read and written.
+#[test]
+fn rights_change_beside_open_transactions() {
+    for content in [Content::Command, Content::Logical, Content::Physical] {
+        for concurrency in [Scheme::Optimistic, Scheme::TwoPhase] {
+            let disk = CrashingDisk::default();
+            let mut config = small();
+            (config.content, config.concurrency) = (content, concurrency);
+            config.disk = Arc::new(disk.clone());
+            let db = Database::open("data", config.clone()).unwrap();
+            let (mut admin, mut reader, mut writer) =
+                (db.session().unwrap(), db.session().unwrap(), db.session().unwrap());
+            admin.set_lock_timeout(Some(Duration::from_millis(200)));
+            let setup = "CREATE TABLE t (id INT PRIMARY KEY, a INT); INSERT INTO t VALUES (1, 10);
+                CREATE PROCEDURE put(id INT) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t VALUES (id, 0); END $$;
+                CREATE ROLE reader; GRANT SELECT ON t TO reader";
+            admin.execute_script(setup).unwrap();
+            act(&mut reader, "reader");
+            reader.begin().unwrap();
+            assert_eq!(shown(&mut reader, "SELECT a FROM t WHERE id = 1"), ["10"]);
+            writer.begin().unwrap();
+            assert_eq!(shown(&mut writer, "SELECT a FROM t WHERE id = 1"), ["10"]);
+            writer.execute("INSERT INTO t VALUES (2, 20)", params![]).unwrap();
+            for step in ["CREATE ROLE other", "ALTER ROLE reader CREATEDB", "GRANT UPDATE ON t TO other"] {
+                admin.execute_script(step).unwrap_or_else(|error| panic!("{step}: {error}"));
+            }
+            admin.execute_script("CALL put(3)").unwrap();
+            assert_eq!(shown(&mut reader, "SELECT a FROM t WHERE id = 1"), ["10"]);
+            admin.execute_script("REVOKE SELECT ON t FROM reader").unwrap();
+            // As on PostgreSQL, an open transaction loses the right, too.
+            assert_eq!(state(&mut reader, "SELECT a FROM t WHERE id = 1"), "42501");
+            reader.rollback();
+            // What changes tables waits for the transaction.
+            let error = admin.execute_script("ALTER TABLE t ADD COLUMN b INT").unwrap_err();
+            assert_eq!(error.sqlstate(), "55P03");
+            writer.execute("CREATE TABLE staged (id INT PRIMARY KEY)", params![]).unwrap();
+            let error = admin.execute_script("GRANT ALL ON t TO other").unwrap_err();
+            assert_eq!(error.sqlstate(), "55P03", "the writer changes definitions");
+            writer.execute("GRANT ALL ON staged TO other", params![]).unwrap();
+            if content == Content::Physical {
+                writer.rollback();
+            } else {
+                writer.commit().unwrap().wait().unwrap();
+            }
+            admin.execute_script("REVOKE UPDATE ON t FROM other; CALL put(4)").unwrap();
+            let (before, live) = (rights(&mut admin), db.digest().unwrap());
+            admin.shown().wait().unwrap();
+            drop((admin, reader, writer, db));
+            config.disk = Arc::new(disk.after_crash(7));
+            let db = Database::open("data", config).unwrap();
+            assert_eq!(rights(&mut db.session().unwrap()), before, "{content}");
+            assert_eq!(db.digest().unwrap(), live, "{content}");
+        }
+    }
 }

@@ -146,6 +146,7 @@ impl Client {
             statement,
             parameters,
             formats,
+            described: None,
             kept: None,
             is_cursor: false,
             holds: false,
@@ -162,19 +163,20 @@ impl Client {
         } else {
             self.describe_portal(&name)
         };
-        self.answer(done, "")
+        done.inspect_err(|error| self.fail(error, "")).is_ok()
     }
 
-    /// Sends the types of a statement's parameters, and returns the message with its columns.
-    pub(super) fn describe_statement(&mut self, name: &str) -> Result<Message, Error> {
+    /// Sends the types of a statement's parameters, and its columns.
+    pub(super) fn describe_statement(&mut self, name: &str) -> Result<(), Error> {
         let statement = self.statement(name)?;
-        let named = hold(&statement);
+        let mut named = hold(&statement);
         let types = named.prepared.as_ref().map(Statement::parameters).unwrap_or_default();
         let oid = |(index, ty): (usize, &Type)| parameter_oid(named.given.get(index).copied(), *ty);
         let oids = types.iter().enumerate().map(oid).collect();
         self.output.put(Message::ParameterDescription(ParameterDescription::new(oids)));
         let columns = self.columns_of(named.prepared.as_ref());
-        Ok(Self::description(&columns, &[]))
+        named.described = Some(self.output.place(Self::description(&columns, &[])));
+        Ok(())
     }
 
     /// Returns the columns of a statement's rows. FETCH has the columns of its cursor.
@@ -193,12 +195,14 @@ impl Client {
         }
     }
 
-    pub(super) fn describe_portal(&mut self, name: &str) -> Result<Message, Error> {
+    pub(super) fn describe_portal(&mut self, name: &str) -> Result<(), Error> {
         let portal = self.portal(name)?;
         let (statement, formats) = (Arc::clone(&portal.statement), portal.formats.clone());
         let named = hold(&statement);
         let columns = self.columns_of(named.prepared.as_ref());
-        Ok(Self::description(&columns, &formats))
+        let placed = self.output.place(Self::description(&columns, &formats));
+        self.portal(name)?.described = Some(placed);
+        Ok(())
     }
 
     pub(super) fn description(columns: &[Column], formats: &[Format]) -> Message {
@@ -262,7 +266,12 @@ impl Client {
         // Only a statement with rows, and with a limit of rows, keeps the remaining rows.
         let has_rows = named.prepared.as_ref().is_some_and(|known| !known.columns().is_empty());
         let kept = (most > 0 && has_rows).then(|| Arc::new(Mutex::new(BytesMut::new())));
-        let ran = self.run(&mut named, &parameters, &formats, kept.clone(), Protocol::Extended).await;
+        let ran = loop {
+            match self.run(&mut named, &parameters, &formats, kept.clone(), Protocol::Extended).await {
+                Err(Error::Outdated) if self.prepare_again(name, &mut named)? => {}
+                ran => break ran,
+            }
+        };
         *hold(&statement) = named;
         if let Some(portal) = self.portals.get_mut(name) {
             portal.parameters = parameters;
@@ -278,6 +287,32 @@ impl Client {
                 Ok(())
             }
         }
+    }
+
+    /// Prepares the statement of a portal again, because definitions have changed since, and replaces the
+    /// portal's description. Returns false for a statement with a name, and if the client may know its columns
+    /// or parameters already.
+    fn prepare_again(&mut self, portal: &str, named: &mut NamedStatement) -> Result<bool, Error> {
+        let Portal { statement, described, formats, .. } = self.portal(portal)?;
+        let (statement, of_portal, formats) = (Arc::clone(statement), *described, formats.clone());
+        let is_unnamed = self.statements.get("").is_some_and(|known| Arc::ptr_eq(known, &statement));
+        let Some(outdated) = named.prepared.as_ref().filter(|_| is_unnamed) else { return Ok(false) };
+        let text = outdated.text().to_owned();
+        let types = named.given.iter().map(|oid| type_of(*oid)).collect::<Result<Vec<_>, _>>()?;
+        let prepared = self.plan(&text, |session| session.prepare_typed(&text, &types))?;
+        let is_alike = prepared.as_ref().is_some_and(|known| known.parameters() == outdated.parameters());
+        let columns = self.columns_of(prepared.as_ref());
+        let is_told = match (named.described, of_portal) {
+            _ if !is_alike => false,
+            (None, None) => true,
+            (Some(placed), None) => self.output.replace(placed, Self::description(&columns, &[])),
+            (None, Some(placed)) => self.output.replace(placed, Self::description(&columns, &formats)),
+            (Some(_), Some(_)) => false,
+        };
+        if is_told {
+            named.prepared = prepared;
+        }
+        Ok(is_told)
     }
 
     /// Sends up to `most` of the rows that a portal has kept; 0 is no limit.

@@ -293,7 +293,9 @@ impl Client {
         let (parameters, formats) = (Parameters::default(), Vec::new());
         let is_open = self.transaction_state() != TransactionState::None;
         let declared_at = is_open.then_some(self.savepoints.len());
-        let portal = Portal { statement, parameters, formats, kept, is_cursor: true, holds, declared_at };
+        let (is_cursor, described) = (true, None);
+        let portal =
+            Portal { statement, parameters, formats, described, kept, is_cursor, holds, declared_at };
         self.portals.insert(name, portal);
         Ok(Outcome::Complete("DECLARE CURSOR".into()))
     }
@@ -502,6 +504,13 @@ impl Client {
         }
         let ran = self.run(&mut named, &parameters, formats, None, protocol).await;
         *hold(&statement) = named;
-        ran
+        ran.map_err(|error| match error {
+            // The EXECUTE itself is not outdated, so its caller would repeat it.
+            Error::Outdated => {
+                let plain = SqlError::new(error.sqlstate(), error.to_string());
+                plain.with_hint(error.hint().unwrap_or_default()).into()
+            }
+            error => error,
+        })
     }
 }

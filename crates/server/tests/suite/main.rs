@@ -11,6 +11,7 @@ mod limits;
 mod moment;
 mod notices;
 mod notifications;
+mod outdated;
 mod page;
 mod sockets;
 mod strangers;

@@ -3,6 +3,7 @@
 use super::super::Session;
 use super::{Staged, each_effect};
 use crate::Error;
+use crate::definitions::Awaits;
 use crate::inner::Inner;
 use crate::sequences::Taking;
 use crate::worker::serialization_failure;
@@ -49,7 +50,7 @@ impl Session {
         let patience = self.worker.patience(&self.settings());
         let holds = Arc::clone(&self.worker.workspace.tables().holds);
         let _awaits_all = holds.await_all(slot);
-        inner.definitions.exclusively(slot, &epochs, &patience, |current| {
+        inner.definitions.exclusively(slot, &epochs, &patience, Awaits::All, |current| {
             if current.number != staged.base.number {
                 return Err(serialization_failure(Conflict::Read));
             }
