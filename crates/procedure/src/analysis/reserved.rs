@@ -141,8 +141,8 @@ impl Updated {
         }
     }
 
-    /// Adds the columns that the operations of a program update. A program that deletes a row and inserts another one
-    /// with its key updates all columns that are not part of the key.
+    /// Adds the columns that the operations of a program update. A program that deletes a row and
+    /// inserts another one with its key updates all columns that are not part of the key.
     pub(super) fn add(&mut self, operations: &[Operation]) {
         let deletes = |table: &Table| {
             let is_delete = |operation: &Operation| matches!(operation.kind, OperationKind::Delete { .. });

@@ -124,8 +124,8 @@ pub trait DataAccess {
         self.insert(table, row.values, row.arena)
     }
 
-    /// Announces that the next update of the row, which was just read, adds to these columns, and that nothing
-    /// else follows from their values.
+    /// Announces that the next update of the row, which was just read, adds to these columns, and that
+    /// nothing else follows from their values.
     fn adds_to(&mut self, table: &Table, row: Self::Row, columns: &[usize]) {
         let _ = (table, row, columns);
     }
@@ -269,8 +269,8 @@ pub trait TransactionControl: NestedScans {
     /// Continues after `rest`.
     fn resume(&mut self) {}
 
-    /// Returns whether validation would already fail. Loops call this at intervals, because an attempt that has
-    /// read an inconsistent state may loop forever.
+    /// Returns whether validation would already fail. Loops call this at intervals, because an attempt
+    /// that has read an inconsistent state may loop forever.
     fn is_doomed(&self) -> bool {
         false
     }

@@ -1,7 +1,8 @@
 //! Columns to which an UPDATE adds, while nothing else depends on their values. Such updates commute: if
 //! another transaction has changed the row, this one adds to the value that it finds when it commits.
 //! Source: escrow transactional method (O'Neil, TODS 1986). Differs: no bound is tested ahead. If
-//! the column can't hold the sum at the commit, the attempt is retried, and the next one fails with the error.
+//! the column can't hold the sum at the commit, the attempt is retried, and the next one fails with the
+//! error.
 
 use crate::{Access, ArithmeticOperator, Cast, Check, Expression, NumberClass, Register};
 use catalog::exact_bounds;

@@ -102,8 +102,8 @@ pub struct Procedure {
     pub compiled: CompiledSlot,
 }
 
-/// The rules for the results of a call that its record has. The rules belong to the log format: replay must make the same
-/// choice as the logged execution did.
+/// The rules for the results of a call that its record has. The rules belong to the log format: replay must
+/// make the same choice as the logged execution did.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Witnessed {
     /// None.

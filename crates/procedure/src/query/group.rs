@@ -104,7 +104,7 @@ impl Groups<'_> {
     }
 
     /// Passes the groups to the sink, set by set.
-    fn hand_on<D: Transaction>(
+    fn pass_on<D: Transaction>(
         self,
         keys: &[(Register, Expression)],
         sets: &[GroupingSet],
@@ -190,5 +190,5 @@ pub(super) fn run_group<D: Transaction>(
         }
         Ok(Flow::Continue)
     })?;
-    groups.hand_on(keys, sets, machine, data, sink)
+    groups.pass_on(keys, sets, machine, data, sink)
 }

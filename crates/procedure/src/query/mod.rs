@@ -1,4 +1,5 @@
-//! Queries: statements with joins, aggregates or subqueries, as a tree of nodes that hand on rows.
+//! Queries: statements with joins, aggregates or subqueries, as a tree of nodes. A node passes its rows to
+//! the node above it.
 //!
 //! Registers hold the current row. A node runs its input and sees each row in the registers that the input
 //! sets. An inner node can read the registers that an outer node has set: a lateral join, a correlated
@@ -394,11 +395,11 @@ pub enum Plan {
         /// The registers that take a row.
         registers: Vec<Register>,
     },
-    /// Inserts rows, and hands on each inserted row.
+    /// Inserts rows, and passes on each inserted row.
     Insert(Insert),
-    /// Changes rows, and hands on each changed row.
+    /// Changes rows, and passes on each changed row.
     Update(Update),
-    /// Deletes rows, and hands on each deleted row.
+    /// Deletes rows, and passes on each deleted row.
     Delete(Delete),
 }
 

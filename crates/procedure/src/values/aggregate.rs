@@ -87,9 +87,13 @@ impl Accumulator {
             }
             (AggregateFunction::BitAnd | AggregateFunction::BitOr | AggregateFunction::BitXor, _) => {
                 self.best = match (self.best, value, aggregate.function) {
-                    (Datum::Int(bits), Datum::Int(own), AggregateFunction::BitAnd) => Datum::Int(bits & own),
-                    (Datum::Int(bits), Datum::Int(own), AggregateFunction::BitOr) => Datum::Int(bits | own),
-                    (Datum::Int(bits), Datum::Int(own), _) => Datum::Int(bits ^ own),
+                    (Datum::Int(bits), Datum::Int(further), AggregateFunction::BitAnd) => {
+                        Datum::Int(bits & further)
+                    }
+                    (Datum::Int(bits), Datum::Int(further), AggregateFunction::BitOr) => {
+                        Datum::Int(bits | further)
+                    }
+                    (Datum::Int(bits), Datum::Int(further), _) => Datum::Int(bits ^ further),
                     (_, first, _) => first,
                 };
             }
@@ -138,15 +142,15 @@ impl Accumulator {
 
     /// Adds an interval to the sum, which `best` holds.
     fn add_interval(&mut self, value: Datum, machine: &Machine) -> Result<(), Failure> {
-        let own = Interval::from_bytes(machine.frame.arena.datum_bytes(value));
+        let interval = Interval::from_bytes(machine.frame.arena.datum_bytes(value));
         let sum = Interval::from_bytes(self.arena.datum_bytes(self.best));
-        let sum = sum.plus(own).map_err(SqlError::from)?;
+        let sum = sum.plus(interval).map_err(SqlError::from)?;
         self.arena.clear();
         self.best = self.arena.push_bytes(&sum.to_bytes());
         Ok(())
     }
 
-    /// Takes the row in the registers back, which was added before. Only of an invertible aggregate.
+    /// Removes the row in the registers, which was added before. Only of an invertible aggregate.
     pub(crate) fn remove(&mut self, aggregate: &Aggregate, machine: &mut Machine) -> Result<(), Failure> {
         debug_assert!(aggregate.is_invertible());
         if let Some(filter) = &aggregate.filter
@@ -256,11 +260,11 @@ impl Accumulator {
                 None => Datum::Null,
             },
             AggregateFunction::StatisticDecimal(statistic) => {
-                let squares = self.statistics.as_ref().map_or(Decimal::from_int(0), |own| own.0);
+                let squares = self.statistics.as_ref().map_or(Decimal::from_int(0), |sums| sums.0);
                 of_decimals(statistic, self.count, [self.sum, squares], &mut machine.frame.arena)?
             }
             AggregateFunction::StatisticDouble(statistic) => {
-                self.statistics.as_ref().map_or(Datum::Null, |own| own.1.result(statistic))
+                self.statistics.as_ref().map_or(Datum::Null, |sums| sums.1.result(statistic))
             }
             AggregateFunction::AverageInterval => {
                 let sum = Interval::from_bytes(self.arena.datum_bytes(self.best));

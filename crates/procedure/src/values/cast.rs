@@ -196,13 +196,15 @@ impl Cast {
             (T::Double, T::Numeric { .. } | T::AnyNumeric) => Self::DoubleToDecimal { to },
             (_, T::Text) if from.is_text() => Self::Same,
             (_, T::Varchar(characters) | T::Char(characters)) if from.is_text() => match from {
-                T::Varchar(own) | T::Char(own) if own <= characters && matches!(to, T::Varchar(_)) => {
+                T::Varchar(length) | T::Char(length)
+                    if length <= characters && matches!(to, T::Varchar(_)) =>
+                {
                     Self::Same
                 }
                 _ => Self::Limit { to, characters, cut: explicit },
             },
             (_, T::ShortTimestamp { precision, .. })
-                if from.timestamp_precision().is_some_and(|own| own > precision) =>
+                if from.timestamp_precision().is_some_and(|digits| digits > precision) =>
             {
                 Self::RoundTimestamp { precision }
             }
@@ -269,7 +271,7 @@ impl Cast {
         }
     }
 
-    /// Converts a value in the ways that are not worth inlining.
+    /// Applies a conversion that is too rare to be inlined.
     fn apply_uncommon(self, datum: Datum, arena: &mut Arena) -> Result<Datum, ValueError> {
         let decimal = |arena: &Arena, scale| arena.decimal(datum, scale).unwrap_or(Decimal::from_int(0));
         match (self, datum) {
@@ -336,8 +338,8 @@ impl Cast {
                 false => Datum::Null,
             }),
             (Self::IntervalToTime, Datum::Bytes(span)) => {
-                let own = Interval::from_bytes(arena.bytes(span));
-                Ok(Datum::Int(own.us.rem_euclid(MICROSECONDS_PER_DAY)))
+                let interval = Interval::from_bytes(arena.bytes(span));
+                Ok(Datum::Int(interval.us.rem_euclid(MICROSECONDS_PER_DAY)))
             }
             (Self::TimeToInterval, Datum::Int(us)) => {
                 Ok(arena.push_bytes(&Interval { us, ..Interval::default() }.to_bytes()))

@@ -1,9 +1,9 @@
-//! Where a value of one type is converted to another without being asked to.
+//! The contexts in which a value of one type is converted to another.
 //! Source: PostgreSQL 15, `pg_cast`, and "CREATE CAST" for the casts by input and output functions.
 
 use catalog::ScalarType::{self, *};
 
-/// Where a conversion happens. Each context allows the conversions of those before it.
+/// The context of a conversion. Each context allows the conversions of those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CastContext {
     /// In any expression.
@@ -96,7 +96,7 @@ impl CastContext {
         if from == to {
             return Self::Implicit;
         }
-        if let Some((.., context)) = CASTS.iter().find(|own| (own.0, own.1) == (from, to)) {
+        if let Some((.., context)) = CASTS.iter().find(|cast| (cast.0, cast.1) == (from, to)) {
             return *context;
         }
         // By the output function of one type and the input function of the other.

@@ -74,7 +74,7 @@ fn magnitude(decimal: Decimal) -> i32 {
 /// Returns the number of digits after the point of a result of about `10^power`: enough for the significant
 /// digits, and not fewer than an operand has.
 fn scale_for(power: i32, operands: &[Decimal]) -> i32 {
-    let least = operands.iter().map(|own| i32::from(own.scale)).max().unwrap_or(0);
+    let least = operands.iter().map(|operand| i32::from(operand.scale)).max().unwrap_or(0);
     (SIGNIFICANT - power).max(least).clamp(0, MOST_SCALE)
 }
 
@@ -82,8 +82,8 @@ fn scale_for(power: i32, operands: &[Decimal]) -> i32 {
 pub(crate) fn left_of_point(decimal: Decimal, digits: u32, truncates: bool) -> Result<Decimal> {
     let places = digits + u32::from(decimal.scale);
     let Some(divisor) = 10i128.checked_pow(places) else { return Ok(Decimal::from_int(0)) };
-    let (quotient, rest) = (decimal.mantissa / divisor, decimal.mantissa % divisor);
-    let is_up = !truncates && rest.unsigned_abs() >= divisor.unsigned_abs() - rest.unsigned_abs();
+    let (quotient, remainder) = (decimal.mantissa / divisor, decimal.mantissa % divisor);
+    let is_up = !truncates && remainder.unsigned_abs() >= divisor.unsigned_abs() - remainder.unsigned_abs();
     let quotient = quotient + if is_up { decimal.mantissa.signum() } else { 0 };
     let power = 10i128.checked_pow(digits).ok_or_else(overflow)?;
     Ok(Decimal::new(quotient.checked_mul(power).ok_or_else(overflow)?, 0)?)

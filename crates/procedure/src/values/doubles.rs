@@ -39,8 +39,8 @@ pub(crate) fn arithmetic(operator: ArithmeticOperator, a: f64, b: f64) -> Evalua
     }
 }
 
-/// Evaluates `a operator b` of two values of REAL. Rounding the double gives what rounding the exact result
-/// does, because a double has more than twice the digits.
+/// Evaluates `a operator b` of two values of REAL. Rounding the double equals rounding the exact result,
+/// because a double has more than twice the digits.
 pub(crate) fn real_arithmetic(operator: ArithmeticOperator, a: f64, b: f64) -> Evaluated {
     match arithmetic(operator, a, b)? {
         Datum::Double(result) => Ok(catalog::real_datum(result).map_err(SqlError::from)?),

@@ -23,7 +23,7 @@ impl Draw {
         if self == Self::Uuid { 2 } else { 1 }
     }
 
-    /// Returns the value that the next words of `next` make.
+    /// Returns a value that is made of the next words of `next`.
     pub(crate) fn value(self, machine: &mut Machine, mut next: impl FnMut(&mut Machine) -> u64) -> Datum {
         let mut bytes = [0; 16];
         match self {

@@ -1,7 +1,7 @@
-//! What a statement asks about the moment at which it runs: relations and functions whose values the
-//! database, the server and the client's session know.
+//! Values of the moment: relations and functions whose values the database, the server and the client's
+//! session have when the statement runs.
 //!
-//! A statement that asks is logged by value (`ByValueCause::Moment`), so no replay asks.
+//! A statement that uses one is logged by value (`ByValueCause::Moment`), so no replay needs them.
 //! Not here: relations and functions that follow from the definitions (`sql/system`).
 
 use catalog::{Arena, Datum, ScalarType, Type};
@@ -98,7 +98,7 @@ const TIME: Type = Type::Scalar(ScalarType::Timestamptz);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum LiveRelation {
-    /// `reprise_recovery`: what the recovery at the opening has done so far.
+    /// `reprise_recovery`: the progress of the recovery at the opening.
     Recovery,
     /// `reprise_log`: a row for each log.
     Log,
@@ -240,7 +240,7 @@ pub enum LiveFunction {
     TerminateBackend,
     CurrentTransaction,
     StartTime,
-    /// Whether the path of schemas does not have `public`.
+    /// Whether `search_path` lacks `public`.
     HidesPublic,
     ClientAddress,
     ClientPort,
@@ -251,19 +251,19 @@ pub enum LiveFunction {
     TableSize,
     /// The bytes of indexes, which are not known.
     IndexSize,
-    /// `pg_notify`. The statement keeps its notifications; a side may refuse them.
+    /// `pg_notify`. The statement keeps its notifications; the client's session may refuse them.
     Notify,
 }
 
-/// Knows values of the moment: the database, or a client's session.
+/// A source of values of the moment: the database, or a client's session.
 pub trait Surroundings: Send + Sync {
-    /// Returns the rows of a relation; `None` if this side does not know them.
+    /// Returns the rows of a relation; `None` if this source has none.
     fn rows(&self, relation: LiveRelation) -> Option<Vec<Vec<LiveValue>>>;
 
-    /// Returns the value of a function; `None` if this side does not know it.
+    /// Returns the value of a function; `None` if this source has none.
     ///
     /// # Errors
-    /// What the function refuses.
+    /// The error of the function.
     fn value(
         &self,
         function: LiveFunction,

@@ -35,9 +35,9 @@ struct Template {
 
 fn parse(template: &str) -> Result<Template, SqlError> {
     let (mut patterns, mut fills, mut brackets) = (Vec::new(), true, false);
-    let mut rest = template;
-    while let Some(first) = rest.chars().next() {
-        let two = rest.get(..2).unwrap_or_default().to_uppercase();
+    let mut remaining = template;
+    while let Some(first) = remaining.chars().next() {
+        let two = remaining.get(..2).unwrap_or_default().to_uppercase();
         let (pattern, length) = match two.as_str() {
             "FM" => {
                 fills = false;
@@ -63,10 +63,10 @@ fn parse(template: &str) -> Result<Template, SqlError> {
                     'S' | 's' => Pattern::Sign(Sign::Anchored),
                     '$' | 'L' | 'l' => Pattern::Dollar,
                     '"' => {
-                        let quoted = &rest[1..];
+                        let quoted = &remaining[1..];
                         let end = quoted.find('"').unwrap_or(quoted.len());
                         patterns.extend(quoted[..end].chars().map(Pattern::Literal));
-                        rest = quoted.get(end + 1..).unwrap_or_default();
+                        remaining = quoted.get(end + 1..).unwrap_or_default();
                         continue;
                     }
                     // As in PostgreSQL, `C` stands for nothing.
@@ -84,7 +84,7 @@ fn parse(template: &str) -> Result<Template, SqlError> {
             }
         };
         patterns.extend(pattern);
-        rest = &rest[length..];
+        remaining = &remaining[length..];
     }
     if patterns.iter().filter(|pattern| **pattern == Pattern::Point).count() > 1 {
         return Err(SqlError::new("42601", "multiple decimal points"));
@@ -119,7 +119,7 @@ pub(crate) fn to_text(value: Decimal, template: &str) -> Result<String, SqlError
     let anchors_sign = patterns.iter().any(takes_sign);
     let sign_is_last = patterns.iter().rposition(|pattern| matches!(pattern, Pattern::Sign(Sign::Anchored)))
         > patterns.iter().position(|pattern| matches!(pattern, Pattern::Nine | Pattern::Zero));
-    let (mut out, mut place, mut seen_sign) = (String::new(), 0usize, false);
+    let (mut out, mut digit_index, mut seen_sign) = (String::new(), 0usize, false);
     let sign_before = |out: &mut String, seen: &mut bool| {
         if std::mem::replace(seen, true) {
             return;
@@ -157,7 +157,7 @@ pub(crate) fn to_text(value: Decimal, template: &str) -> Result<String, SqlError
     for (index, pattern) in patterns.iter().enumerate() {
         match pattern {
             Pattern::Nine | Pattern::Zero if index < point => {
-                if place < shown_from {
+                if digit_index < shown_from {
                     if fills {
                         out.push(' ');
                     }
@@ -166,11 +166,12 @@ pub(crate) fn to_text(value: Decimal, template: &str) -> Result<String, SqlError
                     if overflows {
                         out.push('#');
                     } else {
-                        let digit = place.checked_sub(first_digit).and_then(|at| before.chars().nth(at));
+                        let digit =
+                            digit_index.checked_sub(first_digit).and_then(|at| before.chars().nth(at));
                         out.push(digit.unwrap_or('0'));
                     }
                 }
-                place += 1;
+                digit_index += 1;
             }
             Pattern::Nine | Pattern::Zero => {
                 let digit = fraction.next().unwrap_or('0');
@@ -179,7 +180,7 @@ pub(crate) fn to_text(value: Decimal, template: &str) -> Result<String, SqlError
                 }
                 decimal += 1;
             }
-            Pattern::Comma if place <= shown_from && index < point => {
+            Pattern::Comma if digit_index <= shown_from && index < point => {
                 if fills {
                     out.push(' ');
                 }

@@ -1,8 +1,7 @@
 //! The table of operators: one entry for each signature.
 //!
 //! The binder chooses an entry by the types of the operands, and `pg_operator` shows all entries. Operands of
-//! two integer types, or of a date and a timestamp, have no entries of their own: the shorter one is
-//! converted.
+//! two integer types, or of a date and a timestamp, have no entries: the shorter one is converted.
 //! Source: PostgreSQL 15's documentation, "Functions and Operators", and its `pg_operator`.
 
 use crate::values::functions::Kind;
@@ -13,17 +12,17 @@ use std::sync::LazyLock;
 /// One signature of an operator.
 #[derive(Clone, Copy, Debug)]
 pub struct Operator {
-    /// How the operator is written.
+    /// The symbol of the operator.
     pub symbol: &'static str,
     /// The types of the operands: two, or the right one alone.
     pub operands: &'static [Kind],
     /// The type of the result.
     pub result: Kind,
-    /// How the result is made.
+    /// The way in which the result is evaluated.
     pub form: OperatorForm,
 }
 
-/// How the result of an operator is made.
+/// The way in which an operator is evaluated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OperatorForm {
     /// By arithmetic. With one operand, `+` is the operand, and `-` is its negative.
@@ -98,7 +97,7 @@ static COMPARED: [&[Kind]; 22] = [
     &[Kind::AnyEnum, Kind::AnyEnum],
 ];
 
-static OTHERS: &[Operator] = &[
+static FURTHER: &[Operator] = &[
     arithmetic(ArithmeticOperator::Add, &[DATE, INT4], DATE),
     arithmetic(ArithmeticOperator::Add, &[INT4, DATE], DATE),
     arithmetic(ArithmeticOperator::Subtract, &[DATE, INT4], DATE),
@@ -224,7 +223,7 @@ static OTHERS: &[Operator] = &[
 static OPERATORS: LazyLock<Vec<Operator>> = LazyLock::new(|| {
     use ArithmeticOperator::{Add, Divide, Multiply, Remainder, Subtract};
     use CompareOperator::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
-    let mut all = OTHERS.to_vec();
+    let mut all = FURTHER.to_vec();
     for operands in NUMBERS {
         let has_remainder = operands[0] != FLOAT4 && operands[0] != FLOAT8;
         let operators =
@@ -252,9 +251,9 @@ pub fn operators() -> &'static [Operator] {
 pub fn operators_named(symbol: &str, operands: usize) -> impl Iterator<Item = &'static Operator> + Clone {
     static SYMBOLS: LazyLock<HashMap<&str, Vec<&Operator>>> = LazyLock::new(|| {
         let mut symbols: HashMap<_, Vec<_>> = HashMap::new();
-        operators().iter().for_each(|own| symbols.entry(own.symbol).or_default().push(own));
+        operators().iter().for_each(|operator| symbols.entry(operator.symbol).or_default().push(operator));
         symbols
     });
     let named = SYMBOLS.get(symbol).map_or(&[][..], Vec::as_slice);
-    named.iter().copied().filter(move |own| own.operands.len() == operands)
+    named.iter().copied().filter(move |operator| operator.operands.len() == operands)
 }

@@ -31,8 +31,9 @@ pub(crate) fn result(aggregate: &Aggregate, rows: &Buffer, machine: &mut Machine
                 AggregateFunction::PercentileCont => percentile(rows, &order)?,
                 AggregateFunction::PercentileDisc => {
                     let fraction = fraction_of(rows, &order)?;
-                    let place = fraction.map(|own| (own * rows.len() as f64).ceil().max(1.0) as usize - 1);
-                    place.map_or(Datum::Null, |place| rows.row(order[place])[0])
+                    let index =
+                        fraction.map(|fraction| (fraction * rows.len() as f64).ceil().max(1.0) as usize - 1);
+                    index.map_or(Datum::Null, |index| rows.row(order[index])[0])
                 }
                 _ => most_frequent(aggregate, rows, &order),
             };
@@ -41,7 +42,7 @@ pub(crate) fn result(aggregate: &Aggregate, rows: &Buffer, machine: &mut Machine
     }
 }
 
-/// Returns the values one behind the other.
+/// Returns the values, concatenated.
 fn concatenated(
     aggregate: &Aggregate,
     rows: &Buffer,
@@ -52,9 +53,9 @@ fn concatenated(
     machine.ask_text(bytes)?;
     Ok(machine.frame.arena.build_bytes(|out| {
         out.reserve(bytes);
-        for (place, row) in order.iter().enumerate() {
+        for (index, row) in order.iter().enumerate() {
             let row = rows.row(*row);
-            if place > 0 && aggregate.second.is_some() {
+            if index > 0 && aggregate.second.is_some() {
                 out.extend_from_slice(rows.arena.datum_bytes(row[1]));
             }
             out.extend_from_slice(rows.arena.datum_bytes(row[0]));
@@ -78,11 +79,11 @@ fn fraction_of(rows: &Buffer, order: &[usize]) -> Result<Option<f64>, SqlError> 
 /// Returns the value at a fraction of the rows, between the values of two rows.
 fn percentile(rows: &Buffer, order: &[usize]) -> Result<Datum, SqlError> {
     let Some(fraction) = fraction_of(rows, order)? else { return Ok(Datum::Null) };
-    let place = fraction * (order.len() - 1) as f64;
-    let value = |place: f64| rows.row(order[place as usize])[0];
-    Ok(match (value(place.floor()), value(place.ceil())) {
-        (Datum::Double(below), Datum::Double(above)) if place.floor() != place.ceil() => {
-            Datum::Double(below + (place - place.floor()) * (above - below))
+    let position = fraction * (order.len() - 1) as f64;
+    let value = |position: f64| rows.row(order[position as usize])[0];
+    Ok(match (value(position.floor()), value(position.ceil())) {
+        (Datum::Double(below), Datum::Double(above)) if position.floor() != position.ceil() => {
+            Datum::Double(below + (position - position.floor()) * (above - below))
         }
         (below, _) => below,
     })
@@ -111,9 +112,9 @@ fn json_of(function: AggregateFunction, order: Vec<usize>, rows: &Buffer) -> Res
     };
     let is_object = matches!(function, AggregateFunction::JsonObject | AggregateFunction::JsonbObject);
     let mut out = String::from(if is_object { "{ " } else { "[" });
-    for (place, row) in order.into_iter().enumerate() {
+    for (index, row) in order.into_iter().enumerate() {
         let row = rows.row(row);
-        out.push_str(if place > 0 { ", " } else { "" });
+        out.push_str(if index > 0 { ", " } else { "" });
         if is_object {
             if row[0].is_null() {
                 return Err(SqlError::new("22023", "field name must not be null"));
@@ -123,7 +124,7 @@ fn json_of(function: AggregateFunction, order: Vec<usize>, rows: &Buffer) -> Res
             out.push_str(&json(row[1]));
             continue;
         }
-        if place > 0 && function == (AggregateFunction::JsonArray { in_lines: true }) {
+        if index > 0 && function == (AggregateFunction::JsonArray { in_lines: true }) {
             out.push_str("\n ");
         }
         out.push_str(&json(row[0]));

@@ -2,25 +2,24 @@
 
 use super::live::LiveValue;
 
-/// What the recovery at the opening of a database has done, and what it has still to do. Times count from the
-/// begin of the opening, in seconds.
+/// The progress of the recovery at the opening of a database. Times are seconds from its begin.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RecoveryProgress {
     /// The method that replays the log, as the command line names it.
     pub method: String,
     /// Number of transactions of the log that are replayed.
     pub transactions: u64,
-    /// Size of what is recovered after the opening, on demand, in bytes of the checkpoint and of the log.
+    /// Bytes of the checkpoint and of the log that are recovered after the opening, on demand.
     pub bytes: u64,
-    /// How much of it is left.
+    /// Those of `bytes` that are not recovered yet.
     pub bytes_left: u64,
-    /// When the database took work.
+    /// When the database accepted transactions.
     pub open_s: f64,
     /// When the first transaction that wrote was durable; `None` before that.
     pub first_commit_s: Option<f64>,
     /// When all rows were recovered; `None` before that.
     pub recovered_s: Option<f64>,
-    /// Number of transactions that were served before that.
+    /// Number of transactions that were served before all rows were recovered.
     pub served: u64,
 }
 

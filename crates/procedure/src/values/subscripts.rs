@@ -1,6 +1,6 @@
 //! Assignments to elements and slices of arrays.
-//! Source: PostgreSQL 15, `array_set_element` and `array_set_slice`. Differs: an array begins at 1, so what
-//! would begin elsewhere is refused.
+//! Source: PostgreSQL 15, `array_set_element` and `array_set_slice`. Differs: an array begins at 1; another
+//! begin is refused.
 
 use crate::{Evaluated, Machine, SqlError};
 use catalog::{Arena, Datum};
@@ -12,8 +12,8 @@ fn refused(sqlstate: &str, message: &str) -> Box<SqlError> {
     SqlError::new(sqlstate, message).into()
 }
 
-/// Returns the position of a subscript.
-fn place(index: Datum) -> Result<usize, Box<SqlError>> {
+/// Returns the index of a subscript, from 0.
+fn index_of(index: Datum) -> Result<usize, Box<SqlError>> {
     match index {
         Datum::Int(index @ 1..=MOST) => Ok(index as usize - 1),
         Datum::Null => Err(refused("22004", "array subscript in assignment must not be null")),
@@ -21,12 +21,12 @@ fn place(index: Datum) -> Result<usize, Box<SqlError>> {
     }
 }
 
-/// Refuses an array that would begin behind 1.
-fn check_first(is_empty: bool, place: usize) -> Result<(), Box<SqlError>> {
-    if !is_empty || place == 0 {
+/// Refuses an array that would begin after 1.
+fn check_first(is_empty: bool, index: usize) -> Result<(), Box<SqlError>> {
+    if !is_empty || index == 0 {
         return Ok(());
     }
-    let message = format!("an array whose first element has the subscript {} is not supported", place + 1);
+    let message = format!("an array whose first element has the subscript {} is not supported", index + 1);
     let error = SqlError::new("0A000", message);
     Err(error.with_hint("Assign the element with the subscript 1 first.").into())
 }
@@ -34,17 +34,17 @@ fn check_first(is_empty: bool, place: usize) -> Result<(), Box<SqlError>> {
 /// Returns an array with another element. An array that is NULL is empty; a gap is filled with NULLs.
 ///
 /// # Errors
-/// `22004`: the subscript is NULL. `2202E`: it is outside the range. `0A000`: the array would begin behind 1.
+/// `22004`: the subscript is NULL. `2202E`: it is outside the range. `0A000`: the array would begin after 1.
 pub(crate) fn with_element(array: Datum, index: Datum, value: Datum, machine: &mut Machine) -> Evaluated {
     machine.check_memory()?;
-    let place = place(index)?;
-    machine.ask_elements(place + 1)?;
+    let index = index_of(index)?;
+    machine.ask_elements(index + 1)?;
     let span = match array {
         Datum::Array(span) if span.length > 0 => Some(span),
         _ => None,
     };
-    check_first(span.is_none(), place)?;
-    Ok(machine.frame.arena.with_element(span, place, value))
+    check_first(span.is_none(), index)?;
+    Ok(machine.frame.arena.with_element(span, index, value))
 }
 
 /// Returns an array with another slice. `ends` are its first and last subscript; without one, the slice
@@ -53,7 +53,7 @@ pub(crate) fn with_element(array: Datum, index: Datum, value: Datum, machine: &m
 ///
 /// # Errors
 /// `22004`: a subscript is NULL. `2202E`: the slice is outside the range or ends before it begins, or the
-/// source is too short. `0A000`: the array would begin behind 1.
+/// source is too short. `0A000`: the array would begin after 1.
 pub(crate) fn with_slice(
     array: Datum,
     ends: [Option<Datum>; 2],
@@ -76,8 +76,8 @@ pub(crate) fn with_slice(
     {
         return Err(refused("2202E", "upper bound cannot be less than lower bound"));
     }
-    let from = from.map_or(Ok(0), place)?;
-    let end = to.map_or(Ok(elements.len()), |to| place(to).map(|to| to + 1))?;
+    let from = from.map_or(Ok(0), index_of)?;
+    let end = to.map_or(Ok(elements.len()), |to| index_of(to).map(|to| to + 1))?;
     if from >= end {
         return Err(refused("2202E", "upper bound cannot be less than lower bound"));
     }

@@ -189,7 +189,7 @@ fn for_each_kept<D: Transaction>(
 }
 
 /// Passes the row in the registers to the sink, if the sink has not stopped.
-fn hand_on<D>(sink: Option<&mut Sink<'_, D>>, machine: &mut Machine, data: &mut D) -> Result<Flow, Failure> {
+fn pass_on<D>(sink: Option<&mut Sink<'_, D>>, machine: &mut Machine, data: &mut D) -> Result<Flow, Failure> {
     match sink {
         Some(sink) => sink(machine, data),
         None => Ok(Flow::Stop),
@@ -213,7 +213,7 @@ fn insert_row<D: Transaction>(
     rules.generate(*registers, machine)?;
     rules.check(table, *registers, machine, data)?;
     if let Some(conflict) = conflict {
-        // An absent key is inserted next. If two statements held its read lock, each would wait for the other.
+        // An absent key is inserted next. Two statements that held its read lock would wait for each other.
         data.will_write(Some(table.id));
         let existing = conflicting(table, conflict, *registers, machine, data);
         data.will_write(None);
@@ -237,7 +237,7 @@ fn insert_row<D: Transaction>(
             touched.written.insert(inserted);
         }
     }
-    hand_on(sink, machine, data)
+    pass_on(sink, machine, data)
 }
 
 /// Returns an existing row that has the same unique key as the row in the registers.
@@ -348,7 +348,7 @@ fn update_existing<D: Transaction>(
     touched.before(existing, machine, data)?;
     write_changes(table, existing, *registers, &changes, machine, data)?;
     touched.after(*registers, machine)?;
-    hand_on(sink, machine, data)
+    pass_on(sink, machine, data)
 }
 
 /// Reads all columns of a row that the statement has found.
@@ -450,7 +450,7 @@ pub(super) fn update<D: Transaction>(
             rules.check(table, *registers, machine, data)?;
             write_changes(table, row, *registers, &changes, machine, data)?;
             touched.after(*registers, machine)?;
-            hand_on(sink, machine, data)
+            pass_on(sink, machine, data)
         })?
     };
     touched.follow(machine, data)?;
@@ -492,7 +492,7 @@ fn move_rows<D: Transaction>(
         let (row, arena) = machine.window(*registers, width);
         data.insert(table, row, arena)?;
         touched.after(*registers, machine)?;
-        hand_on(sink, machine, data)
+        pass_on(sink, machine, data)
     })
 }
 
@@ -518,7 +518,7 @@ pub(super) fn delete<D: Transaction>(
         }
         touched.before(row, machine, data)?;
         data.delete(table, row)?;
-        hand_on(sink, machine, data)
+        pass_on(sink, machine, data)
     })?;
     touched.follow(machine, data)?;
     Ok(flow)

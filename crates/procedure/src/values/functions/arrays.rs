@@ -47,7 +47,7 @@ pub(super) static ARRAYS: &[BuiltIn] = &[
     BuiltIn::of("arraycontained", &[ANY_ARRAY, ANY_ARRAY], Kind::BOOL, |call| Ok(contains(&call, 1, 0))),
     BuiltIn::of("arraycontains", &[ANY_ARRAY, ANY_ARRAY], Kind::BOOL, |call| Ok(contains(&call, 0, 1))),
     BuiltIn::of("arrayoverlap", &[ANY_ARRAY, ANY_ARRAY], Kind::BOOL, |call| {
-        let has_common = call.elements(0).iter().any(|own| has(&call, 1, *own));
+        let has_common = call.elements(0).iter().any(|element| has(&call, 1, *element));
         Ok(Datum::boolean(has_common))
     }),
     BuiltIn::of("cardinality", &[ANY_ARRAY], INT4, |call| Ok(Datum::Int(call.elements(0).len() as i64))),
@@ -88,15 +88,15 @@ fn bound(call: &Call, bound: usize) -> Evaluated {
 }
 
 fn count(call: &Call, nulls: bool) -> Datum {
-    Datum::Int((0..call.count()).filter(|place| call.is_null(*place) == nulls).count() as i64)
+    Datum::Int((0..call.count()).filter(|index| call.is_null(*index) == nulls).count() as i64)
 }
 
 /// An array that is built piece by piece is not copied each time.
 fn append(call: Call) -> Evaluated {
     let array = call.array(0);
-    let place = array.map_or(0, |span| span.length as usize);
-    call.machine.ask_elements(place + 1)?;
-    Ok(call.machine.frame.arena.with_element(array, place, call.values[1]))
+    let length = array.map_or(0, |span| span.length as usize);
+    call.machine.ask_elements(length + 1)?;
+    Ok(call.machine.frame.arena.with_element(array, length, call.values[1]))
 }
 
 fn prepend(call: Call) -> Evaluated {
@@ -136,14 +136,14 @@ fn fill(call: Call) -> Evaluated {
     call.made_array(&elements)
 }
 
-/// Returns whether an array has an element that is equal to a value. NULL is equal to nothing.
-fn has(call: &Call, place: usize, value: Datum) -> bool {
-    !value.is_null() && call.elements(place).iter().any(|own| is_same(call, *own, value))
+/// Returns whether an array has an element that is equal to a value. NULL equals no value.
+fn has(call: &Call, index: usize, value: Datum) -> bool {
+    !value.is_null() && call.elements(index).iter().any(|element| is_same(call, *element, value))
 }
 
 /// Returns whether one array has all elements of another one.
 fn contains(call: &Call, whole: usize, part: usize) -> Datum {
-    Datum::boolean(call.elements(part).iter().all(|own| has(call, whole, *own)))
+    Datum::boolean(call.elements(part).iter().all(|element| has(call, whole, *element)))
 }
 
 /// Returns whether an element is the same as a value; NULL is the same as NULL.
@@ -157,10 +157,10 @@ fn is_same(call: &Call, element: Datum, value: Datum) -> bool {
     }
 }
 
-fn places(call: &Call) -> impl Iterator<Item = usize> {
+fn positions_of(call: &Call) -> impl Iterator<Item = usize> {
     let value = call.values[1];
     let elements = call.elements(0).iter().enumerate();
-    elements.filter(move |(_, own)| is_same(call, **own, value)).map(|(place, _)| place + 1)
+    elements.filter(move |(_, element)| is_same(call, **element, value)).map(|(index, _)| index + 1)
 }
 
 fn position(call: Call) -> Evaluated {
@@ -172,15 +172,15 @@ fn position(call: Call) -> Evaluated {
         Some(_) => return Err(SqlError::new("22004", "initial position must not be null").into()),
         None => 1,
     };
-    let found = places(&call).find(|place| *place as i64 >= start);
-    Ok(found.map_or(Datum::Null, |place| Datum::Int(place as i64)))
+    let found = positions_of(&call).find(|found_at| *found_at as i64 >= start);
+    Ok(found.map_or(Datum::Null, |found_at| Datum::Int(found_at as i64)))
 }
 
 fn positions(call: Call) -> Evaluated {
     if call.is_null(0) {
         return Ok(Datum::Null);
     }
-    let found: Vec<Datum> = places(&call).map(|place| Datum::Int(place as i64)).collect();
+    let found: Vec<Datum> = positions_of(&call).map(|found_at| Datum::Int(found_at as i64)).collect();
     call.made_array(&found)
 }
 
@@ -188,7 +188,7 @@ fn remove(call: Call) -> Evaluated {
     if call.is_null(0) {
         return Ok(Datum::Null);
     }
-    let kept = |own: &&Datum| !is_same(&call, **own, call.values[1]);
+    let kept = |element: &&Datum| !is_same(&call, **element, call.values[1]);
     let elements: Vec<Datum> = call.elements(0).iter().filter(kept).copied().collect();
     call.made_array(&elements)
 }
@@ -197,7 +197,8 @@ fn replace(call: Call) -> Evaluated {
     if call.is_null(0) {
         return Ok(Datum::Null);
     }
-    let replaced = |own: &Datum| if is_same(&call, *own, call.values[1]) { call.values[2] } else { *own };
+    let replaced =
+        |element: &Datum| if is_same(&call, *element, call.values[1]) { call.values[2] } else { *element };
     let elements: Vec<Datum> = call.elements(0).iter().map(replaced).collect();
     call.made_array(&elements)
 }
@@ -221,7 +222,8 @@ fn to_text(mut call: Call) -> Evaluated {
     call.made(joined)
 }
 
-/// `string_to_array(text, separator, text of NULL)`. A separator that is NULL takes the characters apart.
+/// `string_to_array(text, separator, text of NULL)`. A separator that is NULL splits the text into
+/// characters.
 fn parts(call: Call) -> Evaluated {
     if call.is_null(0) {
         return Ok(Datum::Null);
@@ -234,7 +236,8 @@ fn parts(call: Call) -> Evaluated {
         false if call.text(1).is_empty() => vec![text.to_owned()],
         false => text.split(call.text(1)).map(str::to_owned).collect(),
     };
-    let parts: Vec<_> = parts.into_iter().map(|own| (Some(own.as_str()) != of_null).then_some(own)).collect();
+    let parts: Vec<_> =
+        parts.into_iter().map(|part| (Some(part.as_str()) != of_null).then_some(part)).collect();
     call.made_texts(&parts)
 }
 
@@ -257,6 +260,6 @@ fn bucket(call: Call) -> Evaluated {
     }
     let class = CompareClass::of(call.element);
     let arena = &call.machine.frame.arena;
-    let place = bounds.partition_point(|bound| compare(class, *bound, value, arena).is_le());
-    Ok(Datum::Int(place as i64))
+    let count = bounds.partition_point(|bound| compare(class, *bound, value, arena).is_le());
+    Ok(Datum::Int(count as i64))
 }

@@ -109,8 +109,8 @@ fn byte_at(call: &Call) -> Result<usize, Box<SqlError>> {
 /// Returns the byte of a bit, and the number of the bit in its byte.
 fn bit_at(call: &Call) -> Result<(usize, u32), Box<SqlError>> {
     let (at, bits) = (call.int(1), call.bytes(0).len() * 8);
-    let place = usize::try_from(at).ok().filter(|at| *at < bits).ok_or_else(|| out_of_range(at, bits))?;
-    Ok((place / 8, (place % 8) as u32))
+    let bit = usize::try_from(at).ok().filter(|at| *at < bits).ok_or_else(|| out_of_range(at, bits))?;
+    Ok((bit / 8, (bit % 8) as u32))
 }
 
 fn set_bit(call: Call) -> Evaluated {
@@ -133,7 +133,8 @@ fn trim(call: Call, at_start: bool, at_end: bool) -> Evaluated {
 
 fn position(call: Call) -> Evaluated {
     let (bytes, part) = (call.bytes(0), call.bytes(1));
-    let found = if part.is_empty() { Some(0) } else { bytes.windows(part.len()).position(|own| own == part) };
+    let found =
+        if part.is_empty() { Some(0) } else { bytes.windows(part.len()).position(|window| window == part) };
     Ok(Datum::Int(found.map_or(0, |at| at as i64 + 1)))
 }
 

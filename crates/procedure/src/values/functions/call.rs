@@ -3,7 +3,7 @@
 use crate::{Cast, Evaluated, Machine, SqlError};
 use catalog::{Datum, Decimal, ScalarType, Span};
 
-/// The arguments of a call. Those of the types that the entry says are read without a check.
+/// The arguments of a call. They have the types of the entry, so they are read without a check.
 pub struct Call<'a> {
     /// The session that evaluates the call.
     pub(crate) machine: &'a mut Machine,
@@ -18,51 +18,51 @@ impl Call<'_> {
         self.values.len()
     }
 
-    pub(super) fn is_null(&self, place: usize) -> bool {
-        self.values[place].is_null()
+    pub(super) fn is_null(&self, index: usize) -> bool {
+        self.values[index].is_null()
     }
 
-    pub(super) fn bytes(&self, place: usize) -> &[u8] {
-        self.machine.frame.arena.datum_bytes(self.values[place])
+    pub(super) fn bytes(&self, index: usize) -> &[u8] {
+        self.machine.frame.arena.datum_bytes(self.values[index])
     }
 
-    pub(super) fn text(&self, place: usize) -> &str {
-        std::str::from_utf8(self.bytes(place)).unwrap_or_default()
+    pub(super) fn text(&self, index: usize) -> &str {
+        std::str::from_utf8(self.bytes(index)).unwrap_or_default()
     }
 
     /// Returns an argument that may be omitted.
-    pub(super) fn text_or<'b>(&'b self, place: usize, otherwise: &'b str) -> &'b str {
-        if place < self.count() { self.text(place) } else { otherwise }
+    pub(super) fn text_or<'b>(&'b self, index: usize, otherwise: &'b str) -> &'b str {
+        if index < self.count() { self.text(index) } else { otherwise }
     }
 
-    pub(super) fn int(&self, place: usize) -> i64 {
-        match self.values[place] {
+    pub(super) fn int(&self, index: usize) -> i64 {
+        match self.values[index] {
             Datum::Int(value) => value,
             other => unreachable!("{other:?} is no integer"),
         }
     }
 
-    pub(super) fn double(&self, place: usize) -> f64 {
-        match self.values[place] {
+    pub(super) fn double(&self, index: usize) -> f64 {
+        match self.values[index] {
             Datum::Double(value) => value,
             other => unreachable!("{other:?} is no double"),
         }
     }
 
-    pub(super) fn decimal(&self, place: usize) -> Decimal {
-        let value = self.values[place];
+    pub(super) fn decimal(&self, index: usize) -> Decimal {
+        let value = self.values[index];
         self.machine.frame.arena.decimal(value, 0).unwrap_or_else(|| unreachable!("{value:?} is no decimal"))
     }
 
-    pub(super) fn array(&self, place: usize) -> Option<Span> {
-        match self.values[place] {
+    pub(super) fn array(&self, index: usize) -> Option<Span> {
+        match self.values[index] {
             Datum::Array(span) => Some(span),
             _ => None,
         }
     }
 
-    pub(super) fn elements(&self, place: usize) -> &[Datum] {
-        self.array(place).map_or(&[], |span| self.machine.frame.arena.elements(span))
+    pub(super) fn elements(&self, index: usize) -> &[Datum] {
+        self.array(index).map_or(&[], |span| self.machine.frame.arena.elements(span))
     }
 
     /// Asks for the memory of a text, before it is made.
@@ -78,8 +78,8 @@ impl Call<'_> {
     }
 
     /// Returns a part of a text or of bytes as the result, without a copy.
-    pub(super) fn part(self, place: usize, start: usize, length: usize) -> Evaluated {
-        match self.values[place] {
+    pub(super) fn part(self, index: usize, start: usize, length: usize) -> Evaluated {
+        match self.values[index] {
             Datum::Bytes(span) => Ok(self.machine.frame.arena.subspan(span, start, length)),
             other => unreachable!("{other:?} is no text"),
         }
@@ -100,8 +100,9 @@ impl Call<'_> {
     pub(super) fn made_texts(self, texts: &[Option<String>]) -> Evaluated {
         self.machine.ask_text(texts.iter().flatten().map(String::len).sum())?;
         let arena = &mut self.machine.frame.arena;
-        let text =
-            |own: &Option<String>| own.as_ref().map_or(Datum::Null, |own| arena.push_bytes(own.as_bytes()));
+        let text = |text: &Option<String>| {
+            text.as_ref().map_or(Datum::Null, |text| arena.push_bytes(text.as_bytes()))
+        };
         let elements: Vec<Datum> = texts.iter().map(text).collect();
         self.made_array(&elements)
     }

@@ -34,8 +34,8 @@ pub(super) static CLOCKS: &[BuiltIn] = &[
         Ok(turned(call.int(0), -by))
     }),
     BuiltIn::of("time_mi_time", &[TIME, TIME], INTERVAL, |call| {
-        let own = Interval { us: call.int(0) - call.int(1), ..Interval::default() };
-        Ok(call.machine.frame.arena.push_bytes(&own.to_bytes()))
+        let interval = Interval { us: call.int(0) - call.int(1), ..Interval::default() };
+        Ok(call.machine.frame.arena.push_bytes(&interval.to_bytes()))
     }),
     BuiltIn::of("time_pl_interval", &[TIME, INTERVAL], TIME, |call| {
         Ok(turned(call.int(0), Interval::from_bytes(call.bytes(1)).us))

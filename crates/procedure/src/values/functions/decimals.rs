@@ -93,7 +93,7 @@ fn power(call: Call) -> Evaluated {
     call.made_decimal(power)
 }
 
-/// Returns a decimal without its digits behind a place.
+/// Returns a decimal, truncated to a number of digits after the point.
 fn truncated(value: Decimal, digits: u8) -> Result<Decimal> {
     if digits >= value.scale {
         return Ok(value.rescale(digits)?);
@@ -102,8 +102,8 @@ fn truncated(value: Decimal, digits: u8) -> Result<Decimal> {
     Ok(Decimal::new(value.mantissa / divisor, digits)?)
 }
 
-/// `floor` and `ceil`: the truncated number, and one step further if the number is beyond it. `beyond` says
-/// how the truncated number then compares.
+/// `floor` and `ceil`: the truncated number, or one step further if the truncated number compares as `beyond`
+/// with the number.
 fn whole(call: Call, beyond: Ordering) -> Evaluated {
     let value = call.decimal(0);
     let whole = truncated(value, 0)?;

@@ -1,5 +1,5 @@
-//! Trigonometric functions in degrees. They are exact where the result is: `sind(30)` is 0.5.
-//! Source: PostgreSQL 15, `float.c`: each function is scaled by what it is at an angle whose result is known.
+//! Trigonometric functions in degrees. Results that have an exact value are exact: `sind(30)` is 0.5.
+//! Source: PostgreSQL 15, `float.c`: each function is scaled by its value at an angle whose result is known.
 
 use super::{BuiltIn, Call, Kind};
 use crate::{Evaluated, SqlError};

@@ -119,7 +119,7 @@ fn bucket(call: Call) -> Evaluated {
     } else if value >= high {
         count + 1
     } else {
-        let place = (count as f64 * ((value / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0))) as i64;
-        place.min(count - 1) + 1
+        let bucket = (count as f64 * ((value / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0))) as i64;
+        bucket.min(count - 1) + 1
     }))
 }

@@ -10,13 +10,13 @@ const ANY_ENUM: Kind = Kind::AnyEnum;
 pub(super) static ENUMERATIONS: &[BuiltIn] = &[
     BuiltIn::of("enum_first", &[ANY_ENUM], ANY_ENUM, |call| {
         let first = labels(&call).first();
-        first.map(|own| Datum::Int(own.position)).ok_or_else(|| empty(&call))
+        first.map(|label| Datum::Int(label.position)).ok_or_else(|| empty(&call))
     })
     .taking_null()
     .stable(),
     BuiltIn::of("enum_last", &[ANY_ENUM], ANY_ENUM, |call| {
         let last = labels(&call).last();
-        last.map(|own| Datum::Int(own.position)).ok_or_else(|| empty(&call))
+        last.map(|label| Datum::Int(label.position)).ok_or_else(|| empty(&call))
     })
     .taking_null()
     .stable(),
@@ -32,7 +32,7 @@ pub(super) static ENUMERATIONS: &[BuiltIn] = &[
 ];
 
 fn labels(call: &Call) -> &'static [EnumLabel] {
-    call.element.enumeration().map_or(&[], |own| &own.labels)
+    call.element.enumeration().map_or(&[], |enumeration| &enumeration.labels)
 }
 
 fn empty(call: &Call) -> Box<SqlError> {
@@ -44,7 +44,7 @@ fn between(call: Call, [from, to]: [Datum; 2]) -> Evaluated {
     let is_within = |position: i64| {
         !matches!(from, Datum::Int(from) if position < from) && !matches!(to, Datum::Int(to) if position > to)
     };
-    let positions = labels(&call).iter().map(|own| own.position).filter(|own| is_within(*own));
+    let positions = labels(&call).iter().map(|label| label.position).filter(|position| is_within(*position));
     let values: Vec<Datum> = positions.map(Datum::Int).collect();
     call.made_array(&values)
 }

@@ -1,4 +1,4 @@
-//! Texts made of other values: quoting, `format`, numbers in other bases.
+//! Functions that format other values as texts: quoting, `format`, numbers in other bases.
 //! Source: PostgreSQL 15's documentation, "String Functions and Operators" and "format".
 
 use super::{BuiltIn, Call, Kind};
@@ -232,56 +232,57 @@ fn refused(message: impl Into<String>) -> Box<SqlError> {
     SqlError::new("22023", message).into()
 }
 
-/// Reads a number at the start of a text; returns it with the rest of the text.
+/// Reads a number at the start of a text. Returns it with the remaining text.
 fn number(text: &str) -> Result<(Option<usize>, &str), Box<SqlError>> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, rest) = text.split_at(end);
+    let (digits, remaining) = text.split_at(end);
     if digits.is_empty() {
-        return Ok((None, rest));
+        return Ok((None, remaining));
     }
     let value: i32 = digits.parse().map_err(|_| SqlError::new("22003", "number is out of range"))?;
-    Ok((Some(value.unsigned_abs() as usize), rest))
+    Ok((Some(value.unsigned_abs() as usize), remaining))
 }
 
-/// Reads a placeholder behind its `%`; returns it with the rest of the text.
-fn placeholder(text: &str) -> Result<(Placeholder, &str), Box<SqlError>> {
+/// Reads a placeholder after its `%`. Returns it with the remaining text.
+fn read_placeholder(text: &str) -> Result<(Placeholder, &str), Box<SqlError>> {
     let ended = || {
         let hint = "For a single \"%\" use \"%%\".";
         Box::new(SqlError::new("22023", "unterminated format() type specifier").with_hint(hint))
     };
     let zero = || refused("format specifies argument 0, but arguments are numbered from 1");
-    let mut own = Placeholder { position: None, is_left: false, width: Width::Fixed(0), conversion: ' ' };
-    let (first, mut rest) = number(text)?;
+    let mut placeholder =
+        Placeholder { position: None, is_left: false, width: Width::Fixed(0), conversion: ' ' };
+    let (first, mut remaining) = number(text)?;
     let mut width = first;
-    if let (Some(position), Some(behind)) = (first, rest.strip_prefix('$')) {
+    if let (Some(position), Some(behind)) = (first, remaining.strip_prefix('$')) {
         if position == 0 {
             return Err(zero());
         }
-        (own.position, rest, width) = (Some(position), behind, None);
+        (placeholder.position, remaining, width) = (Some(position), behind, None);
     }
     if width.is_none() {
-        while let Some(behind) = rest.strip_prefix('-') {
-            (own.is_left, rest) = (true, behind);
+        while let Some(behind) = remaining.strip_prefix('-') {
+            (placeholder.is_left, remaining) = (true, behind);
         }
-        if let Some(behind) = rest.strip_prefix('*') {
+        if let Some(behind) = remaining.strip_prefix('*') {
             let (position, after) = number(behind)?;
-            rest = match (position, after.strip_prefix('$')) {
+            remaining = match (position, after.strip_prefix('$')) {
                 (Some(0), _) => return Err(zero()),
                 (Some(_), None) => return Err(refused("width argument position must be ended by \"$\"")),
                 (Some(_), Some(after)) => after,
                 (None, _) => behind,
             };
-            own.width = Width::Argument(position);
+            placeholder.width = Width::Argument(position);
         } else {
-            (width, rest) = number(rest)?;
+            (width, remaining) = number(remaining)?;
         }
     }
     if let Some(width) = width {
-        own.width = Width::Fixed(width);
+        placeholder.width = Width::Fixed(width);
     }
-    own.conversion = rest.chars().next().ok_or_else(ended)?;
-    let behind = &rest[own.conversion.len_utf8()..];
-    Ok((own, behind))
+    placeholder.conversion = remaining.chars().next().ok_or_else(ended)?;
+    let behind = &remaining[placeholder.conversion.len_utf8()..];
+    Ok((placeholder, behind))
 }
 
 /// `format(template, …)`. The arguments are texts, as the outputs of their types show them.
@@ -289,41 +290,41 @@ fn format(call: Call) -> Evaluated {
     if call.is_null(0) {
         return Ok(Datum::Null);
     }
-    let (mut made, mut rest, mut next) = (String::new(), call.text(0), 1);
+    let (mut made, mut remaining, mut next) = (String::new(), call.text(0), 1);
     let argument = |position: Option<usize>, next: &mut usize| {
-        let place = position.unwrap_or(*next);
-        *next = place + 1;
-        match place < call.count() {
-            true => Ok(place),
+        let index = position.unwrap_or(*next);
+        *next = index + 1;
+        match index < call.count() {
+            true => Ok(index),
             false => Err(refused("too few arguments for format()")),
         }
     };
-    while let Some(at) = rest.find('%') {
-        made.push_str(&rest[..at]);
-        if let Some(behind) = rest[at + 1..].strip_prefix('%') {
+    while let Some(at) = remaining.find('%') {
+        made.push_str(&remaining[..at]);
+        if let Some(behind) = remaining[at + 1..].strip_prefix('%') {
             made.push('%');
-            rest = behind;
+            remaining = behind;
             continue;
         }
-        let (mut own, behind) = placeholder(&rest[at + 1..])?;
-        rest = behind;
-        if !matches!(own.conversion, 's' | 'I' | 'L') {
-            let message = format!("unrecognized format() type specifier \"{}\"", own.conversion);
+        let (mut placeholder, behind) = read_placeholder(&remaining[at + 1..])?;
+        remaining = behind;
+        if !matches!(placeholder.conversion, 's' | 'I' | 'L') {
+            let message = format!("unrecognized format() type specifier \"{}\"", placeholder.conversion);
             return Err(SqlError::new("22023", message).with_hint("For a single \"%\" use \"%%\".").into());
         }
-        let width = match own.width {
+        let width = match placeholder.width {
             Width::Fixed(width) => width,
             Width::Argument(position) => {
                 let text = call.text(argument(position, &mut next)?);
                 let invalid =
                     || SqlError::new("22P02", format!("invalid input syntax for type integer: \"{text}\""));
                 let width: i32 = if text.is_empty() { 0 } else { text.parse().map_err(|_| invalid())? };
-                own.is_left |= width < 0;
+                placeholder.is_left |= width < 0;
                 width.unsigned_abs() as usize
             }
         };
-        let place = argument(own.position, &mut next)?;
-        let text = match (own.conversion, call.is_null(place)) {
+        let index = argument(placeholder.position, &mut next)?;
+        let text = match (placeholder.conversion, call.is_null(index)) {
             ('s', true) => String::new(),
             ('L', true) => "NULL".into(),
             (_, true) => {
@@ -331,16 +332,17 @@ fn format(call: Call) -> Evaluated {
                     SqlError::new("22004", "null values cannot be formatted as an SQL identifier").into()
                 );
             }
-            ('I', false) => quoted_name(call.text(place)),
-            ('L', false) => quoted_literal(call.text(place)),
-            _ => call.text(place).to_owned(),
+            ('I', false) => quoted_name(call.text(index)),
+            ('L', false) => quoted_literal(call.text(index)),
+            _ => call.text(index).to_owned(),
         };
         let padding = width.saturating_sub(text.chars().count());
         call.machine.ask_longer(&made, text.len() + padding)?;
         let padding = " ".repeat(padding);
-        let (before, behind) = if own.is_left { ("", padding.as_str()) } else { (padding.as_str(), "") };
+        let (before, behind) =
+            if placeholder.is_left { ("", padding.as_str()) } else { (padding.as_str(), "") };
         made.extend([before, &text, behind]);
     }
-    made.push_str(rest);
+    made.push_str(remaining);
     call.made(made)
 }

@@ -15,7 +15,7 @@ pub(super) static HASHES: &[BuiltIn] = &[
     }),
 ];
 
-/// One step of the mixture: which of the three words changes, and by how many bits another is turned.
+/// Mixes the three words: six steps, each of which changes one word by another one that is rotated.
 fn mix([a, b, c]: &mut [u32; 3]) {
     let turns = [4, 6, 8, 16, 19, 4];
     for (step, turn) in turns.into_iter().enumerate() {
@@ -45,10 +45,10 @@ fn hash(bytes: &[u8], seed: u64) -> [u32; 2] {
         }
         mix(&mut words);
     }
-    for (place, byte) in parts.remainder().iter().enumerate() {
+    for (index, byte) in parts.remainder().iter().enumerate() {
         // The lowest byte of the last word is that of the length.
-        let shift = if place < 8 { place % 4 } else { place % 4 + 1 };
-        words[place / 4] = words[place / 4].wrapping_add(u32::from(*byte) << (8 * shift));
+        let shift = if index < 8 { index % 4 } else { index % 4 + 1 };
+        words[index / 4] = words[index / 4].wrapping_add(u32::from(*byte) << (8 * shift));
     }
     let [mut a, mut b, mut c] = words;
     for (turn, step) in [14, 11, 25, 16, 4, 14, 24].into_iter().zip([0, 1, 2].into_iter().cycle()) {

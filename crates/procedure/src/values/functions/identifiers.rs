@@ -15,7 +15,7 @@ pub(super) static IDENTIFIERS: &[BuiltIn] = &[
     BuiltIn::of("unistr", &[TEXT], TEXT, unescaped),
 ];
 
-/// Returns the parts of a qualified name. A strict call refuses what follows the name.
+/// Returns the parts of a qualified name. A strict call refuses text after the name.
 fn parts(call: Call, is_strict: bool) -> Evaluated {
     let whole = call.text(0);
     let invalid = |detail: Option<String>| {
@@ -28,9 +28,9 @@ fn parts(call: Call, is_strict: bool) -> Evaluated {
     let begins = |c: char| c.is_ascii_alphabetic() || c == '_' || !c.is_ascii();
     let continues = |c: char| begins(c) || c.is_ascii_digit() || c == '$';
     let blank = [' ', '\t', '\n', '\r', '\x0b', '\x0c'];
-    let (mut rest, mut found, mut is_behind_dot) = (whole.trim_start_matches(blank), Vec::new(), false);
+    let (mut remaining, mut found, mut is_behind_dot) = (whole.trim_start_matches(blank), Vec::new(), false);
     loop {
-        if let Some(quoted) = rest.strip_prefix('"') {
+        if let Some(quoted) = remaining.strip_prefix('"') {
             let (mut name, mut from) = (String::new(), quoted);
             loop {
                 let Some(end) = from.find('"') else {
@@ -50,21 +50,21 @@ fn parts(call: Call, is_strict: bool) -> Evaluated {
                 return Err(invalid(Some("Quoted identifier must not be empty.".into())));
             }
             found.push(Some(name));
-            rest = from;
-        } else if rest.starts_with(begins) {
-            let end = rest.find(|c| !continues(c)).unwrap_or(rest.len());
-            found.push(Some(rest[..end].to_ascii_lowercase()));
-            rest = &rest[end..];
+            remaining = from;
+        } else if remaining.starts_with(begins) {
+            let end = remaining.find(|c| !continues(c)).unwrap_or(remaining.len());
+            found.push(Some(remaining[..end].to_ascii_lowercase()));
+            remaining = &remaining[end..];
         } else if is_behind_dot {
             return Err(invalid(Some("No valid identifier after \".\".".into())));
         } else {
-            let is_dot = rest.starts_with('.');
+            let is_dot = remaining.starts_with('.');
             return Err(invalid(is_dot.then(|| "No valid identifier before \".\".".into())));
         }
-        rest = rest.trim_start_matches(blank);
-        match rest.strip_prefix('.') {
-            Some(next) => (rest, is_behind_dot) = (next.trim_start_matches(blank), true),
-            None if rest.is_empty() || !is_strict => break,
+        remaining = remaining.trim_start_matches(blank);
+        match remaining.strip_prefix('.') {
+            Some(next) => (remaining, is_behind_dot) = (next.trim_start_matches(blank), true),
+            None if remaining.is_empty() || !is_strict => break,
             None => return Err(invalid(None)),
         }
     }
@@ -78,23 +78,23 @@ fn unescaped(call: Call) -> Evaluated {
     let invalid =
         || invalid().with_hint("Unicode escapes must be \\XXXX, \\+XXXXXX, \\uXXXX, or \\UXXXXXXXX.");
     let not_a_pair = || SqlError::new("42601", "invalid Unicode surrogate pair");
-    let (mut made, mut first_half, mut rest) = (String::new(), None, text);
-    while let Some(c) = rest.chars().next() {
+    let (mut made, mut first_half, mut remaining) = (String::new(), None, text);
+    while let Some(c) = remaining.chars().next() {
         if c != '\\' {
             if first_half.is_some() {
                 return Err(not_a_pair().into());
             }
             made.push(c);
-            rest = &rest[c.len_utf8()..];
+            remaining = &remaining[c.len_utf8()..];
             continue;
         }
-        let escaped = &rest[1..];
+        let escaped = &remaining[1..];
         if let Some(behind) = escaped.strip_prefix('\\') {
             if first_half.is_some() {
                 return Err(not_a_pair().into());
             }
             made.push('\\');
-            rest = behind;
+            remaining = behind;
             continue;
         }
         let (skipped, digits) = match escaped.chars().next() {
@@ -103,10 +103,11 @@ fn unescaped(call: Call) -> Evaluated {
             Some('U') => (1, 8),
             _ => (0, 4),
         };
-        let hex =
-            escaped.get(skipped..skipped + digits).filter(|own| own.bytes().all(|b| b.is_ascii_hexdigit()));
-        let code = hex.and_then(|own| u32::from_str_radix(own, 16).ok()).ok_or_else(invalid)?;
-        rest = &escaped[skipped + digits..];
+        let hex = escaped
+            .get(skipped..skipped + digits)
+            .filter(|hex_digits| hex_digits.bytes().all(|b| b.is_ascii_hexdigit()));
+        let code = hex.and_then(|hex_digits| u32::from_str_radix(hex_digits, 16).ok()).ok_or_else(invalid)?;
+        remaining = &escaped[skipped + digits..];
         let code = match (first_half.take(), code) {
             (None, 0xd800..=0xdbff) => {
                 first_half = Some(code);
@@ -116,7 +117,7 @@ fn unescaped(call: Call) -> Evaluated {
             (None, code) if !(0xdc00..=0xdfff).contains(&code) => code,
             _ => return Err(not_a_pair().into()),
         };
-        let made_of = |own: u32| char::from_u32(own).filter(|own| *own != '\0');
+        let made_of = |code: u32| char::from_u32(code).filter(|code| *code != '\0');
         let invalid_code = || SqlError::new("22023", format!("invalid Unicode code point: {code:04X}"));
         made.push(made_of(code).ok_or_else(invalid_code)?);
     }

@@ -25,7 +25,7 @@ pub(super) static INTERVALS: &[BuiltIn] = &[
     }),
     BuiltIn::of("date_mi_interval", &[DATE, INTERVAL], TIMESTAMP, |call| day_moved(&call, 0, true)),
     BuiltIn::of("date_part", &[TEXT, INTERVAL], FLOAT8, |call| {
-        Ok(part(&call)?.map_or(Datum::Null, |own| Datum::Double(own.to_double())))
+        Ok(part(&call)?.map_or(Datum::Null, |part| Datum::Double(part.to_double())))
     }),
     BuiltIn::of("date_pl_interval", &[DATE, INTERVAL], TIMESTAMP, |call| day_moved(&call, 0, false)),
     BuiltIn::of("date_trunc", &[TEXT, INTERVAL], INTERVAL, |call| made(Ok(truncated(&call)?), call)),
@@ -34,16 +34,16 @@ pub(super) static INTERVALS: &[BuiltIn] = &[
         None => Ok(Datum::Null),
     }),
     BuiltIn::of("interval_div", &[INTERVAL, FLOAT8], INTERVAL, |call| {
-        made(own(&call, 0).divided(call.double(1)), call)
+        made(interval_at(&call, 0).divided(call.double(1)), call)
     }),
     BuiltIn::of("interval_mi", &[INTERVAL, INTERVAL], INTERVAL, |call| {
-        made(own(&call, 0).minus(own(&call, 1)), call)
+        made(interval_at(&call, 0).minus(interval_at(&call, 1)), call)
     }),
     BuiltIn::of("interval_mul", &[INTERVAL, FLOAT8], INTERVAL, |call| {
-        made(own(&call, 0).times(call.double(1)), call)
+        made(interval_at(&call, 0).times(call.double(1)), call)
     }),
     BuiltIn::of("interval_pl", &[INTERVAL, INTERVAL], INTERVAL, |call| {
-        made(own(&call, 0).plus(own(&call, 1)), call)
+        made(interval_at(&call, 0).plus(interval_at(&call, 1)), call)
     }),
     BuiltIn::of("interval_pl_date", &[INTERVAL, DATE], TIMESTAMP, |call| day_moved(&call, 1, false)),
     BuiltIn::of("interval_pl_timestamp", &[INTERVAL, TIMESTAMP], TIMESTAMP, |call| moved(&call, 1, false)),
@@ -51,17 +51,23 @@ pub(super) static INTERVALS: &[BuiltIn] = &[
         moved(&call, 1, false)
     })
     .stable(),
-    BuiltIn::of("interval_um", &[INTERVAL], INTERVAL, |call| made(own(&call, 0).negated(), call)),
+    BuiltIn::of("interval_um", &[INTERVAL], INTERVAL, |call| made(interval_at(&call, 0).negated(), call)),
     BuiltIn::of("isfinite", &[INTERVAL], Kind::BOOL, |_| Ok(Datum::boolean(true))),
-    BuiltIn::of("justify_days", &[INTERVAL], INTERVAL, |call| made(own(&call, 0).justified_days(), call)),
-    BuiltIn::of("justify_hours", &[INTERVAL], INTERVAL, |call| made(own(&call, 0).justified_hours(), call)),
-    BuiltIn::of("justify_interval", &[INTERVAL], INTERVAL, |call| made(own(&call, 0).justified(), call)),
+    BuiltIn::of("justify_days", &[INTERVAL], INTERVAL, |call| {
+        made(interval_at(&call, 0).justified_days(), call)
+    }),
+    BuiltIn::of("justify_hours", &[INTERVAL], INTERVAL, |call| {
+        made(interval_at(&call, 0).justified_hours(), call)
+    }),
+    BuiltIn::of("justify_interval", &[INTERVAL], INTERVAL, |call| {
+        made(interval_at(&call, 0).justified(), call)
+    }),
     BuiltIn::of("make_interval", &[INT4, INT4, INT4, INT4, INT4, INT4, FLOAT8], INTERVAL, |call| {
-        let fields = [0, 1, 2, 3, 4, 5].map(|place| call.int(place));
+        let fields = [0, 1, 2, 3, 4, 5].map(|index| call.int(index));
         made(of_fields(fields, call.double(6)), call)
     }),
     BuiltIn::of("mul_d_interval", &[FLOAT8, INTERVAL], INTERVAL, |call| {
-        made(own(&call, 1).times(call.double(0)), call)
+        made(interval_at(&call, 1).times(call.double(0)), call)
     }),
     BuiltIn::of("timestamp_mi", &[TIMESTAMP, TIMESTAMP], INTERVAL, |call| {
         made(Interval::between(call.int(0), call.int(1)), call)
@@ -81,8 +87,8 @@ pub(super) static INTERVALS: &[BuiltIn] = &[
     .stable(),
 ];
 
-fn own(call: &Call, place: usize) -> Interval {
-    Interval::from_bytes(call.bytes(place))
+fn interval_at(call: &Call, index: usize) -> Interval {
+    Interval::from_bytes(call.bytes(index))
 }
 
 /// Returns the interval of years, months, weeks, days, hours, minutes and seconds.
@@ -107,25 +113,25 @@ fn made(interval: Result<Interval, ValueError>, call: Call) -> Evaluated {
 }
 
 /// Returns a moment, which is one of two arguments, plus or minus the other one.
-fn shifted(call: &Call, place: usize, us: i64, is_earlier: bool) -> Evaluated {
-    let interval = own(call, 1 - place);
+fn shifted(call: &Call, index: usize, us: i64, is_earlier: bool) -> Evaluated {
+    let interval = interval_at(call, 1 - index);
     let interval = if is_earlier { interval.negated().map_err(SqlError::from)? } else { interval };
     Ok(Datum::Int(interval.after(us).map_err(SqlError::from)?))
 }
 
-fn moved(call: &Call, place: usize, is_earlier: bool) -> Evaluated {
-    shifted(call, place, call.int(place), is_earlier)
+fn moved(call: &Call, index: usize, is_earlier: bool) -> Evaluated {
+    shifted(call, index, call.int(index), is_earlier)
 }
 
 /// The same of a date, which is its midnight.
-fn day_moved(call: &Call, place: usize, is_earlier: bool) -> Evaluated {
-    shifted(call, place, midnight_of(call.int(place)).map_err(SqlError::from)?, is_earlier)
+fn day_moved(call: &Call, index: usize, is_earlier: bool) -> Evaluated {
+    shifted(call, index, midnight_of(call.int(index)).map_err(SqlError::from)?, is_earlier)
 }
 
 /// Evaluates EXTRACT.
 fn part(call: &Call) -> Result<Option<Decimal>, Box<SqlError>> {
     let field = field(call, ScalarType::Interval)?;
-    let Interval { months, days, us } = own(call, 1);
+    let Interval { months, days, us } = interval_at(call, 1);
     let (years, months, days) = (i64::from(months / 12), i64::from(months % 12), i64::from(days));
     let seconds = us % 60_000_000;
     let whole = |value: i64| Ok(Some(Decimal::from_int(value)));
@@ -158,7 +164,7 @@ fn part(call: &Call) -> Result<Option<Decimal>, Box<SqlError>> {
 /// Evaluates `date_trunc`.
 fn truncated(call: &Call) -> Result<Interval, Box<SqlError>> {
     let field = field(call, ScalarType::Interval)?;
-    let Interval { months, days, us } = own(call, 1);
+    let Interval { months, days, us } = interval_at(call, 1);
     let years =
         |count: i32| Ok(Interval { months: months / (12 * count) * (12 * count), ..Interval::default() });
     let to = |unit: i64| Ok(Interval { months, days, us: us / unit * unit });

@@ -48,13 +48,15 @@ pub(super) static JSONS: &[BuiltIn] = &[
     rows("jsonb_each", &[JSONB], JSONB, JsonRows::members(false, true)),
     rows("jsonb_each_text", &[JSONB], TEXT, JsonRows::members(true, true)),
     BuiltIn::of("jsonb_exists", &[JSONB, TEXT], BOOL, |call| {
-        let own = Json::read(call.text(0))?;
-        Ok(Datum::boolean(own.has(call.text(1))))
+        let json = Json::read(call.text(0))?;
+        Ok(Datum::boolean(json.has(call.text(1))))
     }),
     BuiltIn::of("jsonb_exists_all", &[JSONB, TEXTS], BOOL, |call| {
-        exist(&call, |own| own.iter().all(|has| *has))
+        exist(&call, |found| found.iter().all(|has| *has))
     }),
-    BuiltIn::of("jsonb_exists_any", &[JSONB, TEXTS], BOOL, |call| exist(&call, |own| own.contains(&true))),
+    BuiltIn::of("jsonb_exists_any", &[JSONB, TEXTS], BOOL, |call| {
+        exist(&call, |found| found.contains(&true))
+    }),
     BuiltIn::of("jsonb_extract_path", &[JSONB, TEXTS], JSONB, |call| at_path(call, false)).for_variadic(),
     BuiltIn::of("jsonb_extract_path", &[JSONB, TEXT], JSONB, |call| at_path(call, false)).variadic(),
     BuiltIn::of("jsonb_extract_path_text", &[JSONB, TEXTS], TEXT, |call| at_path(call, true)).for_variadic(),
@@ -80,14 +82,14 @@ fn found(call: Call, part: Option<String>, is_text: bool) -> Evaluated {
 /// Returns the member of an object with a key; of several, the last one.
 fn member(json: &str, key: &str) -> Result<Option<String>, Box<SqlError>> {
     let members = json_members(json)?.unwrap_or_default();
-    Ok(members.into_iter().rfind(|(own, _)| own == key).map(|(_, value)| value.to_owned()))
+    Ok(members.into_iter().rfind(|(known, _)| known == key).map(|(_, value)| value.to_owned()))
 }
 
 /// Returns the element of an array at an index, which counts from the end if it is negative.
 fn element_at(json: &str, index: i64) -> Result<Option<String>, Box<SqlError>> {
     let Some(elements) = json_elements(json)? else { return Ok(None) };
     let index = if index < 0 { index + elements.len() as i64 } else { index };
-    Ok(usize::try_from(index).ok().and_then(|index| elements.get(index)).map(|own| (*own).to_owned()))
+    Ok(usize::try_from(index).ok().and_then(|index| elements.get(index)).map(|element| (*element).to_owned()))
 }
 
 fn field(call: Call, is_text: bool) -> Evaluated {
@@ -109,27 +111,27 @@ fn element_or_scalar(call: Call, is_text: bool) -> Evaluated {
 }
 
 /// Returns the texts of a path, which is an array or the arguments from the second on; `None` if one is NULL.
-pub(super) fn path_of(call: &Call, place: usize) -> Option<Vec<String>> {
+pub(super) fn path_of(call: &Call, first: usize) -> Option<Vec<String>> {
     let arena = &call.machine.frame.arena;
-    let values = match call.array(place) {
+    let values = match call.array(first) {
         Some(span) => arena.elements(span),
-        None => &call.values[place..],
+        None => &call.values[first..],
     };
-    let text = |own: &Datum| String::from_utf8_lossy(arena.datum_bytes(*own)).into_owned();
-    values.iter().map(|own| (!own.is_null()).then(|| text(own))).collect()
+    let text = |value: &Datum| String::from_utf8_lossy(arena.datum_bytes(*value)).into_owned();
+    values.iter().map(|value| (!value.is_null()).then(|| text(value))).collect()
 }
 
 fn at_path(call: Call, is_text: bool) -> Evaluated {
     let Some(path) = path_of(&call, 1) else { return Ok(Datum::Null) };
     let mut part = Some(call.text(0).to_owned());
     for step in path {
-        let Some(own) = part else { break };
-        part = match own.trim_start().starts_with('[') {
+        let Some(json) = part else { break };
+        part = match json.trim_start().starts_with('[') {
             true => match step.trim_start().parse::<i32>() {
-                Ok(index) => element_at(&own, index.into())?,
+                Ok(index) => element_at(&json, index.into())?,
                 Err(_) => None,
             },
-            false => member(&own, &step)?,
+            false => member(&json, &step)?,
         };
     }
     found(call, part, is_text)
@@ -168,10 +170,10 @@ fn contains(call: &Call, outer: usize, inner: usize) -> Evaluated {
 }
 
 fn exist(call: &Call, holds: fn(&[bool]) -> bool) -> Evaluated {
-    let own = Json::read(call.text(0))?;
+    let json = Json::read(call.text(0))?;
     let arena = &call.machine.frame.arena;
     let keys = call.elements(1).iter().filter(|key| !key.is_null());
     let found: Vec<bool> =
-        keys.map(|key| own.has(std::str::from_utf8(arena.datum_bytes(*key)).unwrap_or_default())).collect();
+        keys.map(|key| json.has(std::str::from_utf8(arena.datum_bytes(*key)).unwrap_or_default())).collect();
     Ok(Datum::boolean(holds(&found)))
 }

@@ -58,7 +58,7 @@ pub(super) static CHANGED_JSONS: &[BuiltIn] = &[
     }),
 ];
 
-/// What is done at the end of a path.
+/// The change at the end of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Change {
     /// Replaces a value, or adds it.
@@ -95,12 +95,12 @@ fn changed(call: Call, change: Change) -> Evaluated {
         let verb = if change == Change::Delete { "delete" } else { "set" };
         return Err(wrong_kind(format!("cannot {verb} path in scalar")));
     }
-    let is_empty = matches!(&json, Json::Array(own) if own.is_empty())
-        || matches!(&json, Json::Object(own) if own.is_empty());
+    let is_empty = matches!(&json, Json::Array(elements) if elements.is_empty())
+        || matches!(&json, Json::Object(members) if members.is_empty());
     if !is_empty || change.creates() {
         let Some(path) = path_of(&call, 1) else {
             let elements = call.elements(1).iter();
-            let null = elements.take_while(|own| !own.is_null()).count() + 1;
+            let null = elements.take_while(|element| !element.is_null()).count() + 1;
             let message = format!("path element at position {null} is null");
             return Err(SqlError::new("22004", message).into());
         };
@@ -139,8 +139,8 @@ fn change_at(
         },
         Json::Array(elements) => {
             let index: i32 = step.trim_start().parse().map_err(|_| {
-                let place = level + 1;
-                let message = format!("path element at position {place} is not an integer: \"{step}\"");
+                let position = level + 1;
+                let message = format!("path element at position {position} is not an integer: \"{step}\"");
                 SqlError::new("22P02", message)
             })?;
             change_element(elements, index.into(), path, level, new, change)?;
@@ -206,7 +206,7 @@ fn without(call: Call, keys: &[String]) -> Evaluated {
             Json::Object(members)
         }
         Json::Array(mut elements) => {
-            elements.retain(|own| !matches!(own, Json::String(text) if !is_kept(text)));
+            elements.retain(|element| !matches!(element, Json::String(text) if !is_kept(text)));
             Json::Array(elements)
         }
         _ => return Err(wrong_kind("cannot delete from scalar")),
@@ -245,8 +245,8 @@ fn strip_text(json: &str, out: &mut String) -> Result<(), Box<SqlError>> {
     if let Some(members) = json_members(json)? {
         out.push('{');
         let kept = members.into_iter().filter(|(_, value)| *value != "null");
-        for (place, (key, value)) in kept.enumerate() {
-            out.push_str(if place > 0 { "," } else { "" });
+        for (index, (key, value)) in kept.enumerate() {
+            out.push_str(if index > 0 { "," } else { "" });
             push_json_string(&key, out);
             out.push(':');
             strip_text(value, out)?;
@@ -254,8 +254,8 @@ fn strip_text(json: &str, out: &mut String) -> Result<(), Box<SqlError>> {
         out.push('}');
     } else if let Some(elements) = json_elements(json)? {
         out.push('[');
-        for (place, element) in elements.into_iter().enumerate() {
-            out.push_str(if place > 0 { "," } else { "" });
+        for (index, element) in elements.into_iter().enumerate() {
+            out.push_str(if index > 0 { "," } else { "" });
             strip_text(element, out)?;
         }
         out.push(']');
@@ -276,8 +276,8 @@ fn write_pretty(json: &Json, depth: usize, out: &mut String) {
     match json {
         Json::Array(elements) => {
             out.push('[');
-            for (place, element) in elements.iter().enumerate() {
-                out.push_str(if place > 0 { "," } else { "" });
+            for (index, element) in elements.iter().enumerate() {
+                out.push_str(if index > 0 { "," } else { "" });
                 line(depth + 1, out);
                 write_pretty(element, depth + 1, out);
             }
@@ -286,8 +286,8 @@ fn write_pretty(json: &Json, depth: usize, out: &mut String) {
         }
         Json::Object(members) => {
             out.push('{');
-            for (place, (key, value)) in members.iter().enumerate() {
-                out.push_str(if place > 0 { "," } else { "" });
+            for (index, (key, value)) in members.iter().enumerate() {
+                out.push_str(if index > 0 { "," } else { "" });
                 line(depth + 1, out);
                 push_json_string(key, out);
                 out.push_str(": ");

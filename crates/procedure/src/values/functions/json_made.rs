@@ -65,7 +65,7 @@ fn json_of(value: Datum, ty: ScalarType, arena: &Arena) -> String {
 }
 
 fn json_of_array(elements: &[Datum], ty: ScalarType, arena: &Arena) -> String {
-    let elements: Vec<String> = elements.iter().map(|own| json_of(*own, ty, arena)).collect();
+    let elements: Vec<String> = elements.iter().map(|element| json_of(*element, ty, arena)).collect();
     format!("[{}]", elements.join(","))
 }
 
@@ -74,21 +74,21 @@ fn made(call: Call) -> Evaluated {
     call.made(text)
 }
 
-/// With a second argument that is true, elements stand in lines.
+/// Writes each element on a line if the second argument is true.
 fn made_of_array(call: Call) -> Evaluated {
     let text = json_of_array(call.elements(0), call.element, &call.machine.frame.arena);
     if call.count() > 1 && call.values[1].is_true() {
         let arena = &call.machine.frame.arena;
         let elements: Vec<String> =
-            call.elements(0).iter().map(|own| json_of(*own, call.element, arena)).collect();
+            call.elements(0).iter().map(|element| json_of(*element, call.element, arena)).collect();
         return call.made(format!("[{}]", elements.join(",\n ")));
     }
     call.made(text)
 }
 
 /// Returns an argument, which is JSON already.
-fn argument<'a>(call: &'a Call, place: usize) -> &'a str {
-    if call.is_null(place) { "null" } else { call.text(place) }
+fn argument<'a>(call: &'a Call, index: usize) -> &'a str {
+    if call.is_null(index) { "null" } else { call.text(index) }
 }
 
 /// Returns the text of a key of an object, which is JSON already.
@@ -100,8 +100,8 @@ pub(crate) fn json_key(json: &str) -> Result<String, Box<SqlError>> {
 }
 
 fn array_text(call: &Call) -> Result<String, Box<SqlError>> {
-    let elements: Vec<&str> = (0..call.count()).map(|place| argument(call, place)).collect();
-    call.ask(elements.iter().map(|own| own.len() + 2).sum())?;
+    let elements: Vec<&str> = (0..call.count()).map(|index| argument(call, index)).collect();
+    call.ask(elements.iter().map(|element| element.len() + 2).sum())?;
     Ok(format!("[{}]", elements.join(", ")))
 }
 
@@ -112,16 +112,16 @@ fn object_text(call: &Call, name: &str, no_key: fn(usize) -> Box<SqlError>) -> R
         let message = "argument list must have even number of elements";
         return Err(SqlError::new("22023", message).with_hint(hint).into());
     }
-    call.ask((0..call.count()).map(|place| argument(call, place).len() + 3).sum())?;
+    call.ask((0..call.count()).map(|index| argument(call, index).len() + 3).sum())?;
     let mut out = String::from("{");
-    for place in (0..call.count()).step_by(2) {
-        if call.is_null(place) {
-            return Err(no_key(place + 1));
+    for index in (0..call.count()).step_by(2) {
+        if call.is_null(index) {
+            return Err(no_key(index + 1));
         }
-        out.push_str(if place > 0 { ", " } else { "" });
-        push_json_string(&json_key(argument(call, place))?, &mut out);
+        out.push_str(if index > 0 { ", " } else { "" });
+        push_json_string(&json_key(argument(call, index))?, &mut out);
         out.push_str(" : ");
-        out.push_str(argument(call, place + 1));
+        out.push_str(argument(call, index + 1));
     }
     out.push('}');
     Ok(out)
@@ -138,8 +138,8 @@ fn normal_array(call: Call) -> Evaluated {
 }
 
 fn object(call: Call) -> Evaluated {
-    let no_key = |place| {
-        let message = format!("argument {place} cannot be null");
+    let no_key = |position| {
+        let message = format!("argument {position} cannot be null");
         SqlError::new("22023", message).with_hint("Object keys should be text.").into()
     };
     let text = object_text(&call, "json_build_object", no_key)?;
@@ -147,7 +147,7 @@ fn object(call: Call) -> Evaluated {
 }
 
 fn normal_object(call: Call) -> Evaluated {
-    let no_key = |place| wrong_kind(format!("argument {place}: key must not be null"));
+    let no_key = |position| wrong_kind(format!("argument {position}: key must not be null"));
     let text = object_text(&call, "jsonb_build_object", no_key)?;
     normal(call, &text)
 }

@@ -56,12 +56,12 @@ fn paired(call: &Call) -> Result<String, Box<SqlError>> {
 fn object(call: &Call, pairs: impl Iterator<Item = (Datum, Datum)>) -> Result<String, Box<SqlError>> {
     let arena = &call.machine.frame.arena;
     let mut out = String::from("{");
-    for (place, (key, value)) in pairs.enumerate() {
+    for (index, (key, value)) in pairs.enumerate() {
         if key.is_null() {
             return Err(SqlError::new("22004", "null value not allowed for object key").into());
         }
-        let text = |own: Datum| String::from_utf8_lossy(arena.datum_bytes(own)).into_owned();
-        out.push_str(if place > 0 { ", " } else { "" });
+        let text = |datum: Datum| String::from_utf8_lossy(arena.datum_bytes(datum)).into_owned();
+        out.push_str(if index > 0 { ", " } else { "" });
         push_json_string(&text(key), &mut out);
         out.push_str(" : ");
         match value.is_null() {
@@ -74,9 +74,9 @@ fn object(call: &Call, pairs: impl Iterator<Item = (Datum, Datum)>) -> Result<St
     Ok(out)
 }
 
-/// Sets a member to a value that may be NULL. The last argument says what NULL does.
+/// Sets a member to a value that may be NULL. The last argument names the treatment of NULL.
 fn set(call: Call) -> Evaluated {
-    let is_null = |place: usize| place < call.count() && call.is_null(place);
+    let is_null = |index: usize| index < call.count() && call.is_null(index);
     if is_null(0) || is_null(1) || is_null(3) {
         return Ok(Datum::Null);
     }

@@ -1,4 +1,4 @@
-//! The regexp functions that take a place to begin at, or return each match.
+//! The regexp functions that take a start position, or return each match.
 //! Source: PostgreSQL 15, `regexp.c`.
 
 use super::patterns::{behind, groups, refuse_global, replacement_of, split, with_regex};
@@ -12,12 +12,12 @@ const INT4: Kind = Kind::INT4;
 const TEXTS: Kind = Kind::TEXTS;
 
 pub(super) static MATCHED: &[BuiltIn] = &[
-    BuiltIn::of("regexp_instr", &[TEXT, TEXT], INT4, place),
-    BuiltIn::of("regexp_instr", &[TEXT, TEXT, INT4], INT4, place),
-    BuiltIn::of("regexp_instr", &[TEXT, TEXT, INT4, INT4], INT4, place),
-    BuiltIn::of("regexp_instr", &[TEXT, TEXT, INT4, INT4, INT4], INT4, place),
-    BuiltIn::of("regexp_instr", &[TEXT, TEXT, INT4, INT4, INT4, TEXT], INT4, place),
-    BuiltIn::of("regexp_instr", &[TEXT, TEXT, INT4, INT4, INT4, TEXT, INT4], INT4, place),
+    BuiltIn::of("regexp_instr", &[TEXT, TEXT], INT4, instr),
+    BuiltIn::of("regexp_instr", &[TEXT, TEXT, INT4], INT4, instr),
+    BuiltIn::of("regexp_instr", &[TEXT, TEXT, INT4, INT4], INT4, instr),
+    BuiltIn::of("regexp_instr", &[TEXT, TEXT, INT4, INT4, INT4], INT4, instr),
+    BuiltIn::of("regexp_instr", &[TEXT, TEXT, INT4, INT4, INT4, TEXT], INT4, instr),
+    BuiltIn::of("regexp_instr", &[TEXT, TEXT, INT4, INT4, INT4, TEXT, INT4], INT4, instr),
     BuiltIn::new("regexp_matches", &[TEXT, TEXT], TEXTS, Form::Elements(all)),
     BuiltIn::new("regexp_matches", &[TEXT, TEXT, TEXT], TEXTS, Form::Elements(all)),
     BuiltIn::of("regexp_replace", &[TEXT, TEXT, TEXT, INT4], TEXT, replace),
@@ -38,8 +38,8 @@ pub(super) static MATCHED: &[BuiltIn] = &[
 ];
 
 /// Returns an argument that must be at least `least`.
-fn at_least(call: &Call, place: usize, name: &str, least: i64) -> Result<i64, Box<SqlError>> {
-    let value = if place < call.count() { call.int(place) } else { 1.max(least) };
+fn at_least(call: &Call, index: usize, name: &str, least: i64) -> Result<i64, Box<SqlError>> {
+    let value = if index < call.count() { call.int(index) } else { 1.max(least) };
     if value < least {
         let message = format!("invalid value for parameter \"{name}\": {value}");
         return Err(SqlError::new("22023", message).into());
@@ -49,14 +49,14 @@ fn at_least(call: &Call, place: usize, name: &str, least: i64) -> Result<i64, Bo
 
 /// Returns the offset at which a search begins: that of a character, counted from 1. `None` if the text is
 /// shorter.
-fn start(call: &Call, place: usize) -> Result<Option<usize>, Box<SqlError>> {
-    let skipped = at_least(call, place, "start", 1)? - 1;
+fn start(call: &Call, index: usize) -> Result<Option<usize>, Box<SqlError>> {
+    let skipped = at_least(call, index, "start", 1)? - 1;
     let text = call.text(0);
     let offsets = text.char_indices().map(|(offset, _)| offset).chain([text.len()]);
     Ok(usize::try_from(skipped).ok().and_then(|skipped| offsets.into_iter().nth(skipped)))
 }
 
-/// Hands on the matches from an offset, until `visit` says that it is enough.
+/// Visits the matches from an offset on, until `visit` returns false.
 fn each<'t>(
     regex: &regex::Regex,
     text: &'t str,
@@ -78,7 +78,7 @@ fn each<'t>(
     }
 }
 
-/// The bounds of the wanted match, or of a group of it, in bytes.
+/// Returns the bounds of the wanted match, or of one of its groups, in bytes.
 fn wanted(call: &Call, flags: &str, group: i64) -> Result<Option<(usize, usize)>, Box<SqlError>> {
     let from = start(call, 2)?;
     let number = at_least(call, 3, "n", 1)?;
@@ -91,7 +91,7 @@ fn wanted(call: &Call, flags: &str, group: i64) -> Result<Option<(usize, usize)>
                 // A pattern without groups has the whole match as its first one.
                 let group = if group == 1 && captures.len() == 1 { 0 } else { group };
                 let group = usize::try_from(group).unwrap_or(usize::MAX);
-                found = captures.get(group).map(|own| (own.start(), own.end()));
+                found = captures.get(group).map(|found| (found.start(), found.end()));
             }
             count < number
         });
@@ -99,7 +99,7 @@ fn wanted(call: &Call, flags: &str, group: i64) -> Result<Option<(usize, usize)>
     })
 }
 
-fn place(call: Call) -> Evaluated {
+fn instr(call: Call) -> Evaluated {
     let flags = call.text_or(5, "");
     let is_end = if call.count() > 4 { call.int(4) } else { 0 };
     if !matches!(is_end, 0 | 1) {
@@ -124,7 +124,7 @@ fn part(call: Call) -> Evaluated {
     }
 }
 
-/// Each match as an array of its groups; only the first one without the flag `g`.
+/// Returns each match as an array of its groups; without the flag `g`, only the first one.
 fn all(call: Call) -> Evaluated {
     let flags = call.text_or(2, "");
     let (is_global, text) = (flags.contains('g'), call.text(0));
@@ -140,8 +140,8 @@ fn all(call: Call) -> Evaluated {
     call.machine.ask_elements(found.iter().map(Vec::len).sum())?;
     let arena = &mut call.machine.frame.arena;
     let mut rows = Vec::new();
-    for own in found {
-        let texts = own.iter().map(|own| match own {
+    for texts in found {
+        let texts = texts.iter().map(|text| match text {
             Some(text) => arena.push_bytes(text.as_bytes()),
             None => Datum::Null,
         });

@@ -1,7 +1,7 @@
 //! The table of built-in functions: one entry for each signature, in a file for each family.
 //!
-//! An entry says the name, the types of arguments and result, and how the value is made. The binder chooses
-//! an entry by the types of the arguments, and `pg_proc` shows all entries.
+//! An entry has the name, the types of arguments and result, and the form of the evaluation. The binder
+//! chooses an entry by the types of the arguments, and `pg_proc` shows all entries.
 //! Source: PostgreSQL 15's documentation, chapter "Functions and Operators", and its `pg_proc`.
 
 mod aggregates;
@@ -53,7 +53,7 @@ pub struct BuiltIn {
     pub arguments: &'static [Kind],
     /// The type of the result.
     pub result: Kind,
-    /// How the value is made.
+    /// The way in which the value is evaluated.
     pub form: Form,
     /// Whether the function is called with NULL too. Any other function of a NULL is NULL.
     pub takes_null: bool,
@@ -66,7 +66,7 @@ pub struct BuiltIn {
     pub is_stable: bool,
 }
 
-/// How the value of a function is made.
+/// The way in which a function is evaluated.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum Form {
@@ -88,11 +88,11 @@ pub enum Form {
     Elements(fn(Call<'_>) -> Evaluated),
     /// The same as an operator.
     Operator(&'static str),
-    /// What the binder knows about the session and the catalog.
+    /// A value that the binder takes from the session and the catalog.
     Session,
-    /// A value of the moment, which the database or the client's session knows.
+    /// A value of the moment, of the database or the client's session.
     Live(LiveFunction),
-    /// Another value at every call, so that a call that uses it could not be replayed. It is refused.
+    /// Refused: its value changes during a statement, so a replay could not compute it.
     Unrepeatable,
 }
 
@@ -177,11 +177,11 @@ impl BuiltIn {
         matches!(self.form, Form::Rows(_) | Form::Elements(_))
     }
 
-    /// Returns the type of the argument at a place, if there may be that many.
-    pub fn argument(&self, place: usize) -> Option<Kind> {
-        match self.arguments.get(place) {
+    /// Returns the type of the argument at an index, if there may be that many.
+    pub fn argument(&self, index: usize) -> Option<Kind> {
+        match self.arguments.get(index) {
             None if self.is_variadic => self.arguments.last().copied(),
-            own => own.copied(),
+            kind => kind.copied(),
         }
     }
 
@@ -192,7 +192,7 @@ impl BuiltIn {
     }
 }
 
-/// The entry itself is compared, not what it says.
+/// Compares the addresses of the entries, not their contents.
 impl PartialEq for BuiltIn {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -243,7 +243,7 @@ pub fn built_ins() -> impl Iterator<Item = &'static BuiltIn> {
 pub fn built_ins_named(name: &str) -> &'static [&'static BuiltIn] {
     static NAMES: LazyLock<HashMap<&str, Vec<&BuiltIn>>> = LazyLock::new(|| {
         let mut names: HashMap<_, Vec<_>> = HashMap::new();
-        built_ins().for_each(|own| names.entry(own.name).or_default().push(own));
+        built_ins().for_each(|built_in| names.entry(built_in.name).or_default().push(built_in));
         names
     });
     NAMES.get(name).map_or(&[], Vec::as_slice)

@@ -1,7 +1,7 @@
 //! LIKE and regular expressions.
 //! Source: PostgreSQL 15's documentation, "Pattern Matching".
-//! Differs: of several matches at one place, the crate `regex` takes that of the first alternative, not the
-//! longest one.
+//! Differs: of several matches at one position, the crate `regex` takes that of the first alternative, not
+//! the longest one.
 
 use super::pattern_syntax::as_regex;
 use super::{BuiltIn, Call, Kind};
@@ -64,29 +64,29 @@ fn negated(value: Evaluated) -> Evaluated {
 
 /// LIKE with `%`, `_` and backslash escapes.
 fn like(call: Call, ignores_case: bool) -> Evaluated {
-    let folded = |place: usize| match ignores_case {
-        true => call.text(place).to_lowercase().chars().collect(),
-        false => call.text(place).chars().collect::<Vec<char>>(),
+    let folded = |index: usize| match ignores_case {
+        true => call.text(index).to_lowercase().chars().collect(),
+        false => call.text(index).chars().collect::<Vec<char>>(),
     };
     Ok(Datum::boolean(is_like(&folded(0), &folded(1))?))
 }
 
-/// A `%` takes as few characters as the rest allows: only the last one is tried again.
+/// Matches a `%` with as few characters as the remaining pattern allows. Only the last `%` is tried again.
 fn is_like(text: &[char], pattern: &[char]) -> Result<bool, Box<SqlError>> {
-    let (mut at, mut own) = (0, 0);
+    let (mut at, mut next) = (0, 0);
     let mut again: Option<(usize, usize)> = None;
     loop {
-        let step = match pattern.get(own) {
+        let step = match pattern.get(next) {
             Some('%') => {
-                again = Some((at, own + 1));
-                own += 1;
+                again = Some((at, next + 1));
+                next += 1;
                 continue;
             }
             None if at == text.len() => return Ok(true),
             None => None,
             Some('_') => (at < text.len()).then_some(1),
             // As in PostgreSQL, a pattern is refused only where a character of the text meets its end.
-            Some('\\') if at < text.len() => match pattern.get(own + 1) {
+            Some('\\') if at < text.len() => match pattern.get(next + 1) {
                 None => {
                     return Err(
                         SqlError::new("22025", "LIKE pattern must not end with escape character").into()
@@ -98,10 +98,10 @@ fn is_like(text: &[char], pattern: &[char]) -> Result<bool, Box<SqlError>> {
             literal => (text.get(at) == literal).then_some(1),
         };
         match (step, again) {
-            (Some(step), _) => (at, own) = (at + 1, own + step),
+            (Some(step), _) => (at, next) = (at + 1, next + step),
             (None, Some((from, behind))) if from < text.len() => {
                 again = Some((from + 1, behind));
-                (at, own) = (from + 1, behind);
+                (at, next) = (from + 1, behind);
             }
             (None, _) => return Ok(false),
         }
@@ -267,7 +267,7 @@ fn count(call: Call) -> Evaluated {
     Ok(Datum::Int(with_regex(call.text(1), flags, found)? as i64))
 }
 
-/// Returns the offset of the character behind the one at an offset.
+/// Returns the offset of the character after the one at an offset.
 pub(super) fn behind(text: &str, offset: usize) -> Option<usize> {
     text[offset..].chars().next().map(|c| offset + c.len_utf8())
 }
@@ -276,7 +276,7 @@ pub(super) fn behind(text: &str, offset: usize) -> Option<usize> {
 pub(super) fn groups(captures: &regex::Captures) -> Vec<Option<String>> {
     let from = if captures.len() > 1 { 1 } else { 0 };
     let texts = captures.iter().skip(from);
-    texts.map(|own| own.map(|own| own.as_str().to_owned())).collect()
+    texts.map(|group| group.map(|group| group.as_str().to_owned())).collect()
 }
 
 fn first_match(call: Call) -> Evaluated {
@@ -295,8 +295,8 @@ fn first_match(call: Call) -> Evaluated {
 fn part(call: Call) -> Evaluated {
     let found = with_regex(call.text(1), "", |regex| {
         let captures = regex.captures(call.text(0))?;
-        let own = captures.get(usize::from(captures.len() > 1))?;
-        Some((own.start(), own.len()))
+        let group = captures.get(usize::from(captures.len() > 1))?;
+        Some((group.start(), group.len()))
     })?;
     match found {
         Some((start, length)) => call.part(0, start, length),

@@ -1,4 +1,4 @@
-//! Functions whose values the binder knows: of the session, of the catalog, of sequences, of random values.
+//! Functions of the session, of the catalog, of sequences and of random values, which the binder resolves.
 //! Source: PostgreSQL 15's documentation, "System Information Functions and Operators".
 
 use super::SequenceFunction::{CurrVal, LastVal, NextVal, SetVal};

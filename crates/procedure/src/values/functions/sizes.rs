@@ -5,9 +5,8 @@ use super::{BuiltIn, Call, Kind};
 use crate::{Evaluated, SqlError};
 use catalog::Datum;
 
-/// A unit: its name, the amount up to which it is used, whether an amount is rounded by half, and the power
-/// of
-/// two.
+/// A unit: its name, the amount up to which it is used, whether an amount is rounded half away from zero,
+/// and the power of two.
 struct Unit {
     name: &'static str,
     limit: i128,
@@ -37,19 +36,19 @@ pub(super) static SIZES: &[BuiltIn] = &[
     BuiltIn::of("pg_size_pretty", &[Kind::NUMERIC], Kind::TEXT, |call| {
         let size = call.decimal(0);
         let whole = size.mantissa / 10_i128.pow(size.scale.into());
-        // Only bytes have digits behind the point.
+        // Only bytes have digits after the point.
         let text = if whole.abs() < UNITS[0].limit { format!("{size} bytes") } else { pretty(whole) };
         call.made(text)
     }),
 ];
 
 fn pretty(mut size: i128) -> String {
-    for (place, unit) in UNITS.iter().enumerate() {
-        let Some(next) = UNITS.get(place + 1).filter(|_| size.abs() >= unit.limit) else {
+    for (index, unit) in UNITS.iter().enumerate() {
+        let Some(next) = UNITS.get(index + 1).filter(|_| size.abs() >= unit.limit) else {
             let size = if unit.rounds { (size + if size < 0 { -1 } else { 1 }) / 2 } else { size };
             return format!("{size} {}", unit.name);
         };
-        // One bit stays for the rounding.
+        // One bit is left for the rounding.
         let bits = next.bits - unit.bits - u32::from(next.rounds) + u32::from(unit.rounds);
         size /= 1 << bits;
     }
@@ -64,8 +63,8 @@ fn bytes_of(call: Call<'_>) -> Evaluated {
         plain.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))).unwrap_or(plain.len());
     let number: f64 = plain[..end].parse().map_err(|_| malformed())?;
     let name = plain[end..].trim();
-    let is_it = |own: &&Unit| own.name.eq_ignore_ascii_case(name);
-    let bits = match (name, UNITS.iter().find(is_it)) {
+    let is_named = |unit: &&Unit| unit.name.eq_ignore_ascii_case(name);
+    let bits = match (name, UNITS.iter().find(is_named)) {
         ("", _) => 0,
         (_, Some(unit)) => unit.bits,
         _ => {

@@ -53,33 +53,32 @@ fn binned(call: Call) -> Evaluated {
     if length <= 0 {
         return Err(SqlError::new("22008", "stride must be greater than zero").into());
     }
-    let behind = (i128::from(moment) - i128::from(origin)).div_euclid(length) * length;
-    let begin = i64::try_from(i128::from(origin) + behind).ok().filter(|own| is_finite_timestamp(*own));
+    let distance = (i128::from(moment) - i128::from(origin)).div_euclid(length) * length;
+    let begin = i64::try_from(i128::from(origin) + distance).ok().filter(|us| is_finite_timestamp(*us));
     begin.map(Datum::Int).ok_or_else(|| SqlError::new("22008", "timestamp out of range").into())
 }
 
-/// Returns a timestamp that an interval has moved.
+/// Returns a timestamp plus an interval.
 fn after(moment: i64, interval: Interval) -> Result<i64, Box<SqlError>> {
     Ok(interval.after(moment).map_err(SqlError::from)?)
 }
 
-/// Returns a time of day that an interval has moved.
+/// Returns a time of day plus an interval.
 fn later(time: i64, interval: Interval) -> Result<i64, Box<SqlError>> {
     Ok((time + interval.us).rem_euclid(MICROSECONDS_PER_DAY))
 }
 
-/// Returns whether two spans overlap, of which some ends, at these places, are intervals behind their
-/// beginnings.
+/// Returns whether two spans overlap. The ends at the indexes `intervals` are intervals from the beginnings.
 fn overlap_of(
     call: Call,
     intervals: &[usize],
     moved: fn(i64, Interval) -> Result<i64, Box<SqlError>>,
 ) -> Evaluated {
     let mut values = call.values.to_vec();
-    for place in intervals {
-        values[*place] = match (call.values[place - 1], call.values[*place]) {
+    for index in intervals {
+        values[*index] = match (call.values[index - 1], call.values[*index]) {
             (Datum::Int(begin), length) if !length.is_null() => {
-                Datum::Int(moved(begin, Interval::from_bytes(call.bytes(*place)))?)
+                Datum::Int(moved(begin, Interval::from_bytes(call.bytes(*index)))?)
             }
             _ => Datum::Null,
         };
@@ -87,10 +86,10 @@ fn overlap_of(
     overlap(Call { values: &values, ..call })
 }
 
-/// Returns whether two spans overlap: half-open ones, but for a span of one moment. An end that is not known
-/// leaves the answer open only where it matters.
+/// Returns whether two spans overlap. Spans are half-open, except a span of one moment. The answer is NULL if
+/// it depends on an end that is NULL.
 fn overlap(call: Call) -> Evaluated {
-    let ordered = |place: usize| match (call.values[place], call.values[place + 1]) {
+    let ordered = |index: usize| match (call.values[index], call.values[index + 1]) {
         (Datum::Int(a), Datum::Int(b)) => Some((a.min(b), Some(a.max(b)))),
         (Datum::Int(known), _) | (_, Datum::Int(known)) => Some((known, None)),
         _ => None,

@@ -107,10 +107,10 @@ fn join(call: Call) -> Evaluated {
 }
 
 fn concat(call: Call) -> Evaluated {
-    let bytes = (0..call.count()).map(|place| call.bytes(place).len()).sum();
+    let bytes = (0..call.count()).map(|index| call.bytes(index).len()).sum();
     call.ask(bytes)?;
     let mut all = Vec::with_capacity(bytes);
-    (0..call.count()).for_each(|place| all.extend_from_slice(call.bytes(place)));
+    (0..call.count()).for_each(|index| all.extend_from_slice(call.bytes(index)));
     call.made(all)
 }
 
@@ -118,9 +118,9 @@ fn concat_between(call: Call) -> Evaluated {
     if call.is_null(0) {
         return Ok(catalog::Datum::Null);
     }
-    let texts = || (1..call.count()).filter(|place| !call.is_null(*place)).map(|place| call.bytes(place));
+    let texts = || (1..call.count()).filter(|index| !call.is_null(*index)).map(|index| call.bytes(index));
     let between = call.bytes(0);
-    call.ask(texts().map(|own| own.len() + between.len()).sum())?;
+    call.ask(texts().map(|text| text.len() + between.len()).sum())?;
     let all = texts().collect::<Vec<_>>().join(between);
     call.made(all)
 }
@@ -199,12 +199,12 @@ fn trim(call: Call, at_start: bool, at_end: bool) -> Evaluated {
 fn pad(call: Call, at_start: bool) -> Evaluated {
     let (text, fill) = (call.text(0), call.text_or(2, " "));
     let length = usize::try_from(call.int(1)).unwrap_or(0);
-    let own = text.chars().count();
-    if own >= length || fill.is_empty() {
+    let count = text.chars().count();
+    if count >= length || fill.is_empty() {
         return characters(call, 0, length as i64);
     }
-    call.ask(text.len().saturating_add((length - own).saturating_mul(fill.len().min(4))))?;
-    let padding = fill.chars().cycle().take(length - own);
+    call.ask(text.len().saturating_add((length - count).saturating_mul(fill.len().min(4))))?;
+    let padding = fill.chars().cycle().take(length - count);
     let made: String = match at_start {
         true => padding.chain(text.chars()).collect(),
         false => text.chars().chain(padding).collect(),
@@ -247,14 +247,14 @@ fn reverse(call: Call) -> Evaluated {
 fn split_part(call: Call) -> Evaluated {
     let (whole, between) = (call.text(0), call.text(1));
     let parts: Vec<&str> = if between.is_empty() { vec![whole] } else { whole.split(between).collect() };
-    let place = match call.int(2) {
+    let index = match call.int(2) {
         0 => return Err(SqlError::new("22023", "field position must not be zero").into()),
-        place @ 1.. => usize::try_from(place - 1).ok(),
-        place => usize::try_from(parts.len() as i64 + place).ok(),
+        index @ 1.. => usize::try_from(index - 1).ok(),
+        index => usize::try_from(parts.len() as i64 + index).ok(),
     };
-    let (start, length) = match place.filter(|place| *place < parts.len()) {
-        Some(place) => {
-            (parts[..place].iter().map(|part| part.len() + between.len()).sum(), parts[place].len())
+    let (start, length) = match index.filter(|index| *index < parts.len()) {
+        Some(index) => {
+            (parts[..index].iter().map(|part| part.len() + between.len()).sum(), parts[index].len())
         }
         None => (0, 0),
     };
@@ -267,8 +267,8 @@ fn starts_with(call: Call) -> Evaluated {
 
 fn translate(call: Call) -> Evaluated {
     let (from, to): (Vec<char>, Vec<char>) = (call.text(1).chars().collect(), call.text(2).chars().collect());
-    let translated = |c: char| match from.iter().position(|own| *own == c) {
-        Some(place) => to.get(place).copied(),
+    let translated = |c: char| match from.iter().position(|known| *known == c) {
+        Some(index) => to.get(index).copied(),
         None => Some(c),
     };
     call.ask(call.bytes(0).len())?;

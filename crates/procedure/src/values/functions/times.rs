@@ -96,8 +96,8 @@ fn part(mut call: Call, ty: ScalarType) -> Evaluated {
         }
         (ty, values) => ([values[0], values[1]], ty),
     };
-    let own = Call { machine: call.machine, values: &values, element: call.element };
-    let part = extracted(own, ty)?;
+    let inner = Call { machine: call.machine, values: &values, element: call.element };
+    let part = extracted(inner, ty)?;
     call.values = &[];
     let decimal = call.machine.frame.arena.decimal(part, 0);
     Ok(decimal.map_or(Datum::Null, |decimal| Datum::Double(decimal.to_double())))
@@ -124,9 +124,9 @@ fn to_text(call: Call) -> Evaluated {
     call.made(text)
 }
 
-fn outside(what: &str, call: &Call) -> Box<SqlError> {
+fn outside(type_name: &str, call: &Call) -> Box<SqlError> {
     let (year, month, day) = (call.int(0), call.int(1), call.int(2));
-    let message = format!("{what} field value out of range: {year}-{month:02}-{day:02}");
+    let message = format!("{type_name} field value out of range: {year}-{month:02}-{day:02}");
     SqlError::new("22008", message).into()
 }
 

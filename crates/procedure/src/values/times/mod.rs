@@ -71,8 +71,8 @@ impl TimeField {
     }
 }
 
-fn unsupported(what: &str) -> SqlError {
-    SqlError::new("0A000", format!("{what} is not supported"))
+fn unsupported(feature: &str) -> SqlError {
+    SqlError::new("0A000", format!("{feature} is not supported"))
 }
 
 /// Returns NULL for a cyclic field of an infinite timestamp. Refuses a growing field, which is infinite in

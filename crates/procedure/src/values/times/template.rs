@@ -62,26 +62,26 @@ pub(crate) fn to_text(us: i64, template: &str) -> Result<String, SqlError> {
     let (iso_year, iso_week) = day.iso_week();
     let iso_year = Day { year: iso_year, ..day }.written_year().0;
     let mut out = String::new();
-    let mut rest = template;
+    let mut remaining = template;
     let mut fills = true;
-    while let Some(first) = rest.chars().next() {
-        if let Some(quoted) = rest.strip_prefix('"') {
+    while let Some(first) = remaining.chars().next() {
+        if let Some(quoted) = remaining.strip_prefix('"') {
             let end = quoted.find('"').unwrap_or(quoted.len());
             out.push_str(&quoted[..end]);
-            rest = quoted.get(end + 1..).unwrap_or_default();
+            remaining = quoted.get(end + 1..).unwrap_or_default();
             continue;
         }
-        if rest.get(..2).is_some_and(|head| head.eq_ignore_ascii_case("FM")) {
+        if remaining.get(..2).is_some_and(|head| head.eq_ignore_ascii_case("FM")) {
             fills = false;
-            rest = &rest[2..];
+            remaining = &remaining[2..];
             continue;
         }
-        let Some((pattern, written)) = pattern_of(rest) else {
+        let Some((pattern, written)) = pattern_of(remaining) else {
             out.push(first);
-            rest = &rest[first.len_utf8()..];
+            remaining = &remaining[first.len_utf8()..];
             continue;
         };
-        rest = &rest[written.len()..];
+        remaining = &remaining[written.len()..];
         let begin = out.len();
         let number = |out: &mut String, value: i64, width: usize| {
             // Writing to a string does not fail.
@@ -144,12 +144,16 @@ pub(crate) fn to_text(us: i64, template: &str) -> Result<String, SqlError> {
             "TZM" => out.push_str("00"),
             other => return Err(unsupported(&format!("pattern \"{other}\" of to_char"))),
         }
-        if rest.get(..2).is_some_and(|head| head.eq_ignore_ascii_case("TH"))
+        if remaining.get(..2).is_some_and(|head| head.eq_ignore_ascii_case("TH"))
             && out[begin..].ends_with(|c: char| c.is_ascii_digit())
         {
             let ordinal = ordinal_of(&out[begin..]);
-            out.push_str(&if rest.starts_with('T') { ordinal.to_uppercase() } else { ordinal.to_owned() });
-            rest = &rest[2..];
+            out.push_str(&if remaining.starts_with('T') {
+                ordinal.to_uppercase()
+            } else {
+                ordinal.to_owned()
+            });
+            remaining = &remaining[2..];
         }
         fills = true;
     }
@@ -172,22 +176,22 @@ pub(crate) fn from_text(whole: &str, template: &str) -> Result<Moment, SqlError>
     let (mut year, mut month, mut day) = (None::<i64>, 1i64, 1i64);
     let (mut day_of_year, mut is_afternoon, mut us) = (None::<i64>, None::<bool>, 0i64);
     let (mut hour, mut minute, mut second) = (0i64, 0i64, 0i64);
-    let (mut text, mut rest) = (whole.trim_start(), template);
+    let (mut text, mut remaining) = (whole.trim_start(), template);
     let wrong = |pattern: &str, text: &str| {
         let value: String = text.chars().take(pattern.len()).collect();
         let error = SqlError::new("22007", format!("invalid value \"{value}\" for \"{pattern}\""));
         error.with_detail("Value must be an integer.")
     };
-    while let Some(first) = rest.chars().next() {
-        if rest.get(..2).is_some_and(|head| head.eq_ignore_ascii_case("FM")) {
-            rest = &rest[2..];
+    while let Some(first) = remaining.chars().next() {
+        if remaining.get(..2).is_some_and(|head| head.eq_ignore_ascii_case("FM")) {
+            remaining = &remaining[2..];
             continue;
         }
         let Some((pattern, written)) =
-            pattern_of(rest).filter(|(pattern, _)| !matches!(*pattern, "TZ" | "OF"))
+            pattern_of(remaining).filter(|(pattern, _)| !matches!(*pattern, "TZ" | "OF"))
         else {
             // A separator of the template matches any separator of the text, or none.
-            rest = &rest[first.len_utf8()..];
+            remaining = &remaining[first.len_utf8()..];
             let is_separator = |c: char| !c.is_alphanumeric() && c != '+';
             if first.is_alphanumeric() {
                 text = text.get(text.chars().next().map_or(0, char::len_utf8)..).unwrap_or_default();
@@ -196,10 +200,10 @@ pub(crate) fn from_text(whole: &str, template: &str) -> Result<Moment, SqlError>
             }
             continue;
         };
-        rest = &rest[written.len()..];
+        remaining = &remaining[written.len()..];
         text = text.trim_start();
         // A number has at most the digits of its pattern if another pattern of digits follows directly.
-        let follows = pattern_of(rest).is_some_and(|(next, _)| {
+        let follows = pattern_of(remaining).is_some_and(|(next, _)| {
             !matches!(next, "AM" | "PM" | "A.M." | "P.M." | "MON" | "MONTH" | "DY" | "DAY")
         });
         let mut number = |width: usize| -> Result<i64, SqlError> {
@@ -254,15 +258,15 @@ pub(crate) fn from_text(whole: &str, template: &str) -> Result<Moment, SqlError>
             "MON" | "MONTH" => {
                 let name: String = text.chars().take_while(char::is_ascii_alphabetic).collect();
                 let wanted = if pattern == "MON" { name.get(..3).unwrap_or(&name) } else { &name };
-                let fits = |own: &&str| {
-                    let own = if pattern == "MON" { &own[..3] } else { own };
-                    own.eq_ignore_ascii_case(wanted)
+                let fits = |name: &&str| {
+                    let name = if pattern == "MON" { &name[..3] } else { name };
+                    name.eq_ignore_ascii_case(wanted)
                 };
-                let place = MONTHS.iter().position(fits);
-                let place = place.ok_or_else(|| {
+                let index = MONTHS.iter().position(fits);
+                let index = index.ok_or_else(|| {
                     SqlError::new("22007", format!("invalid value \"{name}\" for \"{written}\""))
                 })?;
-                month = place as i64 + 1;
+                month = index as i64 + 1;
                 text = &text[wanted.len()..];
             }
             "DAY" | "DY" => text = text.trim_start_matches(|c: char| c.is_ascii_alphabetic()),
