@@ -121,7 +121,6 @@ pub(crate) struct Binder<'a> {
     /// Whether a name of both a column and a variable denotes the column, as in the language SQL. In PL/pgSQL
     /// such a name is ambiguous.
     pub(crate) prefers_columns: bool,
-    pub(crate) routine: String,
     pub(crate) registers: Vec<Type>,
     pub(crate) scopes: Vec<(Option<String>, HashMap<String, Name>)>,
     pub(crate) operations: Vec<Operation>,
@@ -181,7 +180,6 @@ impl<'a> Binder<'a> {
             source,
             body: None,
             prefers_columns: false,
-            routine: String::new(),
             registers: Vec::new(),
             scopes: vec![(None, HashMap::new())],
             operations: Vec::new(),

@@ -24,15 +24,7 @@ impl Binder<'_> {
         if let Some(result) = self.bind_keyword_call(call)? {
             return Ok(result);
         }
-        let name = match call.expr() {
-            Some(ast::Expr::NameRef(name)) => name.text(),
-            // A function with its schema: all functions are in one namespace.
-            Some(ast::Expr::FieldExpr(field)) => match field.field() {
-                Some(name) => name.text(),
-                None => return Err(self.unsupported(node, "this kind of call")),
-            },
-            _ => return Err(self.unsupported(node, "this kind of call")),
-        };
+        let name = self.callee(call)?;
         if let Some(columns) = self.rows_in_list(&name, call)? {
             let (register, ty) = columns[0];
             return Ok(Typed::Known(Expression::Register(register), ty));
@@ -255,11 +247,7 @@ impl Binder<'_> {
     ) -> Result<(), StatementError> {
         let node = call.syntax();
         let path = self.part(call.procedure_name_ref().and_then(|name| name.path_ref()), node)?;
-        let name = crate::types::last_name(&path);
-        let Some(procedure) = self.schema.procedure(&name).cloned() else {
-            let message = format!("procedure {name} does not exist");
-            return Err(self.error(node, SqlError::new("42883", message)));
-        };
+        let procedure = self.called_procedure(&path, node)?;
         // As in PostgreSQL, CALL has an argument for every parameter: a variable for each output.
         let all: Vec<_> = procedure.parameters.iter().collect();
         let placed = self.placed_arguments(&procedure, &all, call.arg_list(), node)?;

@@ -50,7 +50,7 @@ fn constraint_names(table: &Table) -> impl Iterator<Item = &str> {
 pub(crate) fn subject_of(object: &ast::CommentObject) -> Option<Subject> {
     use ast::CommentObject as Object;
     let relation = |path: Option<ast::PathRef>| path.as_ref().map(object_name);
-    let routine = |path: Option<ast::PathRef>| path.as_ref().map(last_name).map(Subject::Routine);
+    let routine = |path: Option<ast::PathRef>| path.as_ref().map(object_name).map(Subject::Routine);
     match object {
         Object::ObjectTable(target) => relation(target.table_name_ref()?.path_ref()).map(Subject::Relation),
         Object::ObjectView(target) => relation(target.view_ref()?.path_ref()).map(Subject::Relation),

@@ -201,21 +201,33 @@ impl Schema {
                 Err(error) if error.error.sqlstate == "42704" && drop.if_exists().is_some() => continue,
                 enumeration => enumeration?,
             };
-            let ty = ScalarType::Enum(enumeration);
-            let user = self.catalog.tables().find_map(|table| {
-                let column = table.columns.iter().find(|own| own.ty.element() == ty)?;
-                Some((column.name.as_str(), table.short_name()))
-            });
-            if let Some((column, table)) = user {
-                let message = format!("cannot drop type {ty} because other objects depend on it");
-                let detail = format!("column {column} of table {table} depends on type {ty}");
-                let error = SqlError::new("2BP01", message).with_detail(detail);
-                let error = error.with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
-                return Err(source.error_at(node.text_range().start().into(), error));
-            }
-            self.catalog.drop_enumeration(&enumeration.definition().name);
+            self.remove_type(&enumeration.definition().name, source, node)?;
             self.recompile(source, node)?;
         }
         Ok(Effect::None)
+    }
+
+    /// Removes an enumeration that no column has.
+    pub(crate) fn remove_type(
+        &mut self,
+        name: &str,
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let Some(enumeration) = self.catalog.enumeration(name) else { return Ok(()) };
+        let ty = ScalarType::Enum(enumeration);
+        let user = self.catalog.tables().find_map(|table| {
+            let column = table.columns.iter().find(|own| own.ty.element() == ty)?;
+            Some((column.name.as_str(), table.short_name()))
+        });
+        if let Some((column, table)) = user {
+            let message = format!("cannot drop type {ty} because other objects depend on it");
+            let detail = format!("column {column} of table {table} depends on type {ty}");
+            let error = SqlError::new("2BP01", message).with_detail(detail);
+            let error = error.with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
+            return Err(source.error_at(node.text_range().start().into(), error));
+        }
+        self.catalog.drop_enumeration(name);
+        Ok(())
     }
 }

@@ -8,14 +8,16 @@
 //! cases of `parallel_replay`.
 
 use crate::roles::rights::{Rights, RightsImage};
+use crate::routine_changes::with_name;
 use crate::schema::{Member, View};
 use crate::source::Source;
 use crate::subject::Subject;
+use crate::types::written_name;
 use crate::{Schema, StatementError};
 use catalog::{Catalog, ProcedureId};
 use procedure::SqlError;
 use serde::{Deserialize, Serialize};
-use squawk_syntax::ast::AstNode;
+use squawk_syntax::ast::{self, AstNode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use thiserror::Error;
@@ -102,6 +104,18 @@ impl UnboundImage {
     }
 }
 
+/// Returns the CREATE statement of a routine under its name in the history. Earlier releases ignored the
+/// schema in the statement.
+fn named_as(source: &Arc<str>, name: &str) -> Result<Arc<str>, ImageError> {
+    let refused = |error| ImageError::Refused { name: name.to_owned(), error: Box::new(error) };
+    let parsed = Source::parse(source).map_err(refused)?;
+    let path = parsed.file.syntax().descendants().find_map(ast::Path::cast);
+    match path.is_none_or(|path| written_name(&path) == name) {
+        true => Ok(Arc::clone(source)),
+        false => Ok(with_name(source, name).map_err(refused)?.into()),
+    }
+}
+
 impl Schema {
     /// Returns an image of all definitions.
     ///
@@ -160,6 +174,7 @@ impl Schema {
             let named = schema.history.iter().find(|(_, (known, _))| *known == id);
             let name = named.map(|(name, _)| name.clone()).unwrap_or_default();
             let unbound = unbound.map(UnboundImage::into_error);
+            let source = named_as(&source, &name)?;
             if let Err(error) = schema.compile_again((id, version), &source, unbound.as_ref()) {
                 return Err(ImageError::Refused { name, error: Box::new(error) });
             }

@@ -1,5 +1,6 @@
 //! Conditions that a table keeps as text (CHECK). They are bound again when the table changes.
 
+use crate::callee::{called_name, in_catalog};
 use crate::quoted::quoted;
 use crate::source::Source;
 use squawk_syntax::SyntaxNode;
@@ -73,11 +74,7 @@ pub(crate) fn called(text: &str) -> Option<String> {
 pub(crate) fn calls(text: &str, function: &str) -> bool {
     let Ok(source) = Source::parse(&format!("SELECT {text}")) else { return false };
     let mut calls = source.file.syntax().descendants().filter_map(ast::CallExpr::cast);
-    calls.any(|call| match call.expr() {
-        Some(ast::Expr::NameRef(name)) => name.text() == function,
-        Some(ast::Expr::FieldExpr(field)) => field.field().is_some_and(|name| name.text() == function),
-        _ => false,
-    })
+    calls.any(|call| called_name(&call).is_some_and(|name| in_catalog(&name) == function))
 }
 
 /// Returns an expression with a new name for a column.

@@ -127,11 +127,7 @@ pub(crate) fn compile_statement(
         _ if is_query => binder.bind_for_client(statement, &mut body)?,
         ast::Stmt::Call(call) => {
             let path = binder.part(call.procedure_name_ref().and_then(|name| name.path_ref()), node)?;
-            let name = crate::types::last_name(&path);
-            let Some(procedure) = schema.procedure(&name).cloned() else {
-                let message = format!("procedure {name} does not exist");
-                return Err(binder.error(node, SqlError::new("42883", message)));
-            };
+            let procedure = binder.called_procedure(&path, node)?;
             let arguments = binder.procedure_arguments(&procedure, call.arg_list(), node)?;
             let arguments = binder.call_arguments(&procedure, arguments, node)?;
             binder.note_call(&procedure);

@@ -3,6 +3,7 @@
 use crate::StatementError;
 use crate::advisory_functions::AdvisoryCall;
 use crate::binder::Binder;
+use crate::callee::called_name;
 use crate::copy::Copy;
 use crate::deferral::SetConstraints;
 use crate::evaluated::Arguments;
@@ -13,6 +14,7 @@ use crate::plan::ResultColumn;
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::transaction::{TransactionModes, chains};
+use crate::types::short;
 use crate::types::without_limits;
 use catalog::Type;
 use procedure::query::{ExplainOptions, Explained};
@@ -185,6 +187,7 @@ fn definition_tag(statement: &ast::Stmt) -> Option<&'static str> {
         ast::Stmt::DropIndex(_) => "DROP INDEX",
         ast::Stmt::DropProcedure(_) => "DROP PROCEDURE",
         ast::Stmt::DropFunction(_) => "DROP FUNCTION",
+        ast::Stmt::DropRoutine(_) => "DROP ROUTINE",
         other => return crate::roles::tag_of(other),
     })
 }
@@ -401,7 +404,8 @@ impl Schema {
     /// the built-in.
     fn is_backup(&self, call: &ast::Call) -> bool {
         let path = call.procedure_name_ref().and_then(|name| name.path_ref());
-        path.is_some_and(|path| crate::types::last_name(&path) == BACKUP) && self.procedure(BACKUP).is_none()
+        path.is_some_and(|path| crate::types::object_name(&path) == BACKUP)
+            && self.procedure(BACKUP).is_none()
     }
 
     /// Returns the argument of `reprise_backup`, an expression of constants.
@@ -473,11 +477,7 @@ impl Schema {
         let mut binder = Binder::new(self, source);
         binder.declare_parameters(parameters_of(node), types);
         let path = binder.part(call.procedure_name_ref().and_then(|name| name.path_ref()), node)?;
-        let name = crate::types::last_name(&path);
-        let Some(procedure) = self.procedure(&name).cloned() else {
-            let message = format!("procedure {name} does not exist");
-            return Err(binder.error(node, SqlError::new("42883", message)));
-        };
+        let procedure = binder.called_procedure(&path, node)?;
         let bound = binder.procedure_arguments(&procedure, call.arg_list(), node)?;
         let values = binder.call_arguments(&procedure, bound, node)?;
         Ok(Some(called(binder, procedure, values, None, node)?))
@@ -492,9 +492,8 @@ impl Schema {
     ) -> Result<Option<Called>, StatementError> {
         let node = select.syntax();
         let Some((call, alias)) = only_call(select) else { return Ok(None) };
-        let Some(ast::Expr::NameRef(name)) = call.expr() else { return Ok(None) };
-        let Some(procedure) =
-            self.procedure(&name.text()).filter(|function| function.result.is_some()).cloned()
+        let Some(name) = called_name(&call) else { return Ok(None) };
+        let Some(procedure) = self.procedure(&name).filter(|function| function.result.is_some()).cloned()
         else {
             return Ok(None);
         };
@@ -506,7 +505,7 @@ impl Schema {
         binder.declare_parameters(parameters_of(node), types);
         let bound = binder.function_arguments(&procedure, call.arg_list(), node)?;
         let values = binder.call_arguments(&procedure, bound, node)?;
-        let name = alias.unwrap_or_else(|| name.text());
+        let name = alias.unwrap_or_else(|| short(&name).to_owned());
         Ok(Some(called(binder, procedure, values, Some(name), node)?))
     }
 

@@ -73,6 +73,8 @@ impl Schema {
         let cascades = node.children().any(|child| ast::Cascade::can_cast(child.kind()));
         let mut effects = Vec::new();
         let mut tables = BTreeSet::new();
+        // The routines and types of dropped schemas.
+        let mut dropped: (Vec<Arc<Procedure>>, Vec<String>) = Default::default();
         for (name, at) in listed(statement) {
             let exists = match kind {
                 Kind::Table => self.catalog.table(&name).is_ok_and(|table| table.sequence.is_none()),
@@ -114,7 +116,14 @@ impl Schema {
                         dependents.filter(|name| name.starts_with(&prefix)).collect();
                     let views = self.views.keys().filter(|name| name.starts_with(&prefix));
                     let views: Vec<_> = views.cloned().collect();
-                    let is_empty = dependents.is_empty() && views.is_empty();
+                    let routines = self.procedures.values().filter(|own| own.name.starts_with(&prefix));
+                    let routines: Vec<_> = routines.cloned().collect();
+                    let types = self.catalog.enumerations().map(|own| own.definition().name.clone());
+                    let of_schema: Vec<_> = types.filter(|name| name.starts_with(&prefix)).collect();
+                    let is_empty = dependents.is_empty()
+                        && views.is_empty()
+                        && routines.is_empty()
+                        && of_schema.is_empty();
                     if !(cascades || is_empty) {
                         let message = format!("cannot drop schema {name} because other objects depend on it");
                         let error = SqlError::new("2BP01", message);
@@ -127,10 +136,20 @@ impl Schema {
                         self.views.remove(view);
                     });
                     self.namespaces.remove(&name);
+                    for own in &routines {
+                        self.procedures.remove(&own.name);
+                        self.unbound.remove(&own.name);
+                    }
+                    dropped.0.extend(routines);
+                    dropped.1.extend(of_schema);
                 }
             }
         }
         self.drop_tables(tables, cascades, (source, node), &mut effects)?;
+        self.remove_routines(&dropped.0, source, node)?;
+        for name in dropped.1 {
+            self.remove_type(&name, source, node)?;
+        }
         while cascades && let Some((view, _)) = self.broken_view() {
             let name = view.name.clone();
             self.views.remove(&name);

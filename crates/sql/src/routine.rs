@@ -8,8 +8,7 @@ use crate::error::StatementError;
 use crate::nesting::check_tree;
 use crate::schema::Schema;
 use crate::source::Source;
-use crate::types::object_name;
-use crate::types::without_limits;
+use crate::types::{object_name, short, without_limits, written_name};
 use catalog::{Datum, ProcedureId, ScalarType, Table, Trigger, TriggerEvent, Type, value_from_datum};
 use procedure::{
     Accesses, CastContext, CompiledSlot, Expression, Machine, Mode, Opaque, Parameter, Procedure, Raise,
@@ -25,6 +24,7 @@ use std::sync::Arc;
 /// A CREATE PROCEDURE or CREATE FUNCTION statement.
 pub(crate) struct Routine {
     pub(crate) node: SyntaxNode,
+    /// Its name in the catalog.
     pub(crate) name: String,
     pub(crate) replace: bool,
     parameters: Option<ast::ParamList>,
@@ -45,9 +45,7 @@ enum RoutineBody {
 
 impl Routine {
     pub(crate) fn of(statement: &ast::Stmt) -> Option<Self> {
-        let name = |path: Option<ast::Path>| {
-            path.and_then(|path| path.segment()).map(|segment| segment.text()).unwrap_or_default()
-        };
+        let name = |path: Option<ast::Path>| path.as_ref().map(written_name).unwrap_or_default();
         match statement {
             ast::Stmt::CreateProcedure(create) => Some(Self {
                 node: create.syntax().clone(),
@@ -99,7 +97,6 @@ impl Routine {
     ) -> Result<Procedure, StatementError> {
         let recursive = self.with_recursion(id, version, schema, source)?;
         let mut binder = Binder::new(recursive.as_ref().unwrap_or(schema), source);
-        binder.routine.clone_from(&self.name);
         let Some(body) = &self.body else {
             return Err(binder.unsupported(&self.node, "a routine without a body in plpgsql or sql"));
         };
@@ -153,7 +150,6 @@ impl Routine {
         source: &Source,
     ) -> Result<Procedure, StatementError> {
         let mut binder = Binder::new(schema, source);
-        binder.routine.clone_from(&self.name);
         let parameters = self.bind_signature(&mut binder)?;
         let parts = Parts { id, version, name: &self.name, parameters, result: binder.result };
         let compiled = finish(binder, Vec::new(), parts, source, &self.node);
@@ -173,7 +169,7 @@ impl Routine {
         schema: &Schema,
         source: &Source,
     ) -> Result<Option<Schema>, StatementError> {
-        let (text, name) = (source.text_of(&self.node).to_lowercase(), self.name.to_lowercase());
+        let (text, name) = (source.text_of(&self.node).to_lowercase(), short(&self.name).to_lowercase());
         if text.matches(&name).count() < 2 || self.returns_trigger() {
             return Ok(None);
         }
@@ -193,7 +189,6 @@ impl Routine {
         error: &SqlError,
     ) -> Result<Procedure, StatementError> {
         let mut binder = Binder::new(schema, source);
-        binder.routine.clone_from(&self.name);
         let parameters = self.bind_signature(&mut binder)?;
         let result = binder.result;
         let raise = Statement::Raise(Box::new(Raise::error(&error.sqlstate, &error.message)));
@@ -269,7 +264,6 @@ impl Routine {
             return self.compile_fired(table, trigger, event, &schema.acting_as(definer), source);
         }
         let mut binder = Binder::new(schema, source);
-        binder.routine.clone_from(&self.name);
         let Some(RoutineBody::Plpgsql(body)) = &self.body else {
             return Err(binder.unsupported(&self.node, "a trigger function that is not in plpgsql"));
         };
@@ -300,7 +294,7 @@ impl Routine {
         for parameter in self.parameters.iter().flat_map(|list| list.params()) {
             parameters.push(bind_parameter(binder, &parameter)?);
         }
-        binder.scopes.push((Some(self.name.clone()), Default::default()));
+        binder.scopes.push((Some(short(&self.name).to_owned()), Default::default()));
         for (position, parameter) in parameters.iter().enumerate() {
             let register = binder.new_register(parameter.ty);
             let variable = Variable { register, ty: parameter.ty, constant: false };
@@ -369,7 +363,7 @@ impl Routine {
         let table = path.and_then(|path| binder.schema.catalog().table(&object_name(&path)).ok());
         binder.returns = Some(match table {
             Some(table) => table.visible().iter().map(|column| (column.name.clone(), column.ty)).collect(),
-            None => vec![(self.name.clone(), binder.bind_function_type(ty)?)],
+            None => vec![(short(&self.name).to_owned(), binder.bind_function_type(ty)?)],
         });
         Ok(())
     }

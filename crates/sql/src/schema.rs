@@ -102,9 +102,10 @@ impl Schema {
         &self.catalog
     }
 
-    /// Returns the current version of a procedure by name.
+    /// Returns the current version of a procedure by its name, before which a schema other than `public`
+    /// stands.
     pub fn procedure(&self, name: &str) -> Option<&Arc<Procedure>> {
-        self.procedures.get(name)
+        self.procedures.get(name.strip_prefix("public.").unwrap_or(name))
     }
 
     /// Returns all procedures, in the order of their names.
@@ -243,11 +244,10 @@ impl Schema {
             ast::Stmt::AlterTable(alter) => self.alter_table(alter, source),
             ast::Stmt::AlterIndex(alter) => self.alter_index(alter, source),
             ast::Stmt::AlterSequence(alter) => self.alter_sequence(alter, source),
-            ast::Stmt::AlterSchema(_)
-            | ast::Stmt::AlterFunction(_)
-            | ast::Stmt::AlterProcedure(_)
-            | ast::Stmt::AlterRoutine(_)
-            | ast::Stmt::AlterView(_) => {
+            ast::Stmt::AlterFunction(_) | ast::Stmt::AlterProcedure(_) | ast::Stmt::AlterRoutine(_) => {
+                self.alter_routine(statement, source)
+            }
+            ast::Stmt::AlterSchema(_) | ast::Stmt::AlterView(_) => {
                 match node.children().any(|child| ast::OwnerTo::can_cast(child.kind())) {
                     true => Ok(Effect::None),
                     false => Err(unsupported(source, node, "this form of ALTER")),
@@ -273,7 +273,7 @@ impl Schema {
             | ast::Stmt::DropView(_)
             | ast::Stmt::DropSequence(_)
             | ast::Stmt::DropSchema(_) => self.drop_relations(statement, source),
-            ast::Stmt::DropProcedure(_) | ast::Stmt::DropFunction(_) => {
+            ast::Stmt::DropProcedure(_) | ast::Stmt::DropFunction(_) | ast::Stmt::DropRoutine(_) => {
                 self.drop_routine(statement, source)?;
                 Ok(Effect::None)
             }
@@ -421,12 +421,23 @@ impl Schema {
     }
 
     fn create_routine(&mut self, routine: &Routine, source: &Source) -> Result<(), StatementError> {
+        let path = routine.node.descendants().find_map(ast::Path::cast);
+        path.map(|path| made_name(&Binder::new(self, source), &path)).transpose()?;
         if self.procedures.contains_key(&routine.name) && !routine.replace {
             let message = format!("function \"{}\" already exists", routine.name);
             let hint = "Use CREATE OR REPLACE; several routines of one name are not supported.";
             let error = SqlError::new("42723", message).with_hint(hint);
             return Err(source.error_at(routine.node.text_range().start().into(), error));
         }
+        self.replace_routine(routine, source)
+    }
+
+    /// Creates a routine, or a new version of one.
+    pub(crate) fn replace_routine(
+        &mut self,
+        routine: &Routine,
+        source: &Source,
+    ) -> Result<(), StatementError> {
         if !self.procedures.contains_key(&routine.name) {
             // The rights of the owner may decide how the body is compiled.
             self.adopt(&Subject::Routine(routine.name.clone()), self.maker);
@@ -511,40 +522,6 @@ impl Schema {
         })
     }
 
-    fn drop_routine(&mut self, statement: &ast::Stmt, source: &Source) -> Result<(), StatementError> {
-        let node = statement.syntax();
-        let mut names = node.descendants().filter_map(|child| {
-            let name = ast::ProcedureNameRef::cast(child.clone()).and_then(|name| name.path_ref());
-            name.or_else(|| ast::FunctionNameRef::cast(child).and_then(|name| name.path_ref()))
-        });
-        let (Some(path), None) = (names.next(), names.next()) else {
-            return Err(unsupported(source, node, "DROP of several routines"));
-        };
-        let name = crate::types::last_name(&path);
-        let if_exists = node.children().any(|child| ast::IfExists::cast(child).is_some());
-        let removed = self.procedures.remove(&name);
-        self.unbound.remove(&name);
-        if removed.is_none() && !if_exists {
-            let error = SqlError::new("42883", format!("function {name} does not exist"));
-            return Err(source.error_at(node.text_range().start().into(), error));
-        }
-        let user = self.catalog.tables().find_map(|table| Some((table, uses(table, &name)?)));
-        if let (Some((table, what)), Some(removed)) = (user, removed) {
-            let types: Vec<String> =
-                removed.inputs().map(|(_, parameter)| parameter.ty.to_string()).collect();
-            let function = format!("function {name}({})", types.join(", "));
-            let message = format!("cannot drop {function} because other objects depend on it");
-            let detail = format!("{what} of table {} depends on {function}", table.name);
-            let error = SqlError::new("2BP01", message).with_detail(detail);
-            return Err(source.error_at(node.text_range().start().into(), error));
-        }
-        if let Some(user) = self.procedures.values().find(|user| user.callees.contains(&name)) {
-            let message = format!("cannot drop function {name}: function {} depends on it", user.name);
-            return Err(source.error_at(node.text_range().start().into(), SqlError::new("2BP01", message)));
-        }
-        self.recompile(source, node)
-    }
-
     /// Returns whether a new object of this name may change the meaning of a procedure or view. It searches
     /// their texts, because a name without an object may be the name of a system function.
     pub(crate) fn is_mentioned(&self, name: &str) -> bool {
@@ -560,13 +537,19 @@ impl Schema {
 }
 
 /// Returns the part of a table's definition that calls a function; `None` if no part does.
-fn uses(table: &Table, function: &str) -> Option<String> {
+pub(crate) fn uses(table: &Table, function: &str) -> Option<String> {
+    let fires = |trigger: &&Trigger| trigger.function == function;
+    let trigger = table.triggers.iter().find(fires).map(|trigger| format!("trigger {}", trigger.name));
+    trigger.or_else(|| calls_in_texts(table, function))
+}
+
+/// Returns the expression of a table's definition that calls a function; `None` if no expression does.
+pub(crate) fn calls_in_texts(table: &Table, function: &str) -> Option<String> {
     let calls = |text: &str| kept_text::calls(text, function);
     if let Some((name, _)) = table.checks.iter().find(|(_, text)| calls(text)) {
         return Some(format!("constraint {name}"));
     }
-    let fires =
-        |trigger: &&Trigger| trigger.function == function || trigger.condition.as_deref().is_some_and(calls);
+    let fires = |trigger: &&Trigger| trigger.condition.as_deref().is_some_and(calls);
     if let Some(trigger) = table.triggers.iter().find(fires) {
         return Some(format!("trigger {}", trigger.name));
     }

@@ -254,6 +254,15 @@ pub(crate) fn first_free(base: String, is_taken: impl Fn(&str) -> bool) -> Strin
     names.find(|name| !is_taken(name)).unwrap_or(base)
 }
 
+/// Returns the name in the catalog of an object that a statement creates.
+pub(crate) fn written_name(path: &ast::Path) -> String {
+    let name = path.segment().map(|segment| segment.text()).unwrap_or_default();
+    match path.qualifier().map(|schema| last_name(&schema)).filter(|schema| schema != "public") {
+        Some(schema) => format!("{schema}.{name}"),
+        None => name,
+    }
+}
+
 /// Returns the name of an object that is created. Its schema must exist.
 pub(crate) fn made_name(binder: &Binder<'_>, path: &ast::Path) -> Result<String, StatementError> {
     let name = path.segment().map(|segment| segment.text()).unwrap_or_default();

@@ -7,6 +7,7 @@ use super::windows::WindowScope;
 use super::{Binder, Bound, Level, Merged, Relation, Relations, Rows};
 use crate::binder::Typed;
 use crate::error::StatementError;
+use crate::types::short;
 use crate::types::{last_name, object_name};
 use catalog::{ScalarType, Type};
 use procedure::query::{JoinKind, Plan, TableFunction};
@@ -178,11 +179,11 @@ impl Binder<'_> {
     ) -> Result<usize, StatementError> {
         let node = item.syntax();
         let (alias, names) = self.alias_of(item.alias())?;
-        let alias = alias.unwrap_or_else(|| procedure.name.clone());
+        let alias = alias.unwrap_or_else(|| short(&procedure.name).to_owned());
         let arguments = self.call_arguments(&procedure, arguments, node)?;
         if let Some(mut columns) = procedure.rows.clone() {
             if let [(only, _)] = columns.as_mut_slice()
-                && *only == procedure.name
+                && *only == short(&procedure.name)
             {
                 // As in PostgreSQL, the only column of a function has the name of the alias.
                 only.clone_from(&alias);
@@ -221,7 +222,7 @@ impl Binder<'_> {
     fn bind_table_function(&mut self, item: &ast::FunctionFromItem) -> Result<usize, StatementError> {
         let node = item.syntax();
         let call = self.part(item.call_expr(), node)?;
-        let name = self.called_name(&call)?;
+        let name = self.callee(&call)?;
         let own =
             self.schema.procedure(&name).filter(|own| own.result.is_some() || own.rows.is_some()).cloned();
         let names_some =

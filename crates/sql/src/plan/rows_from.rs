@@ -6,22 +6,13 @@ use super::sets::{SetFunction, returns_record, returns_set};
 use super::{Relation, Rows};
 use crate::binder::Binder;
 use crate::error::StatementError;
+use crate::types::short;
 use catalog::{ScalarType, Type};
 use procedure::query::{Beside, Plan};
 use squawk_syntax::ast::{self, AstNode};
 
 impl Binder<'_> {
     /// Returns the name of a function that is called in FROM.
-    pub(super) fn called_name(&self, call: &ast::CallExpr) -> Result<String, StatementError> {
-        match call.expr() {
-            Some(ast::Expr::NameRef(name)) => Ok(name.text()),
-            Some(ast::Expr::FieldExpr(field)) => {
-                Ok(field.field().map(|name| name.text()).unwrap_or_default())
-            }
-            _ => Err(self.unsupported(call.syntax(), "this kind of FROM")),
-        }
-    }
-
     /// Binds ROWS FROM.
     pub(super) fn bind_rows_from(&mut self, item: &ast::RowsFromItem) -> Result<usize, StatementError> {
         let node = item.syntax();
@@ -57,7 +48,7 @@ impl Binder<'_> {
     ) -> Result<(Beside, Vec<(String, Type)>), StatementError> {
         let node = argument.syntax();
         let call = self.part(argument.call_expr(), node)?;
-        let name = self.called_name(&call)?;
+        let name = self.callee(&call)?;
         let own = self.schema.procedure(&name).filter(|own| own.rows.is_some()).cloned();
         if let Some(procedure) = own {
             let arguments = self.function_arguments(&procedure, call.arg_list(), node)?;
@@ -68,7 +59,7 @@ impl Binder<'_> {
             let own = registers.clone();
             let plan = Plan::Rows { procedure, arguments, registers: own, ordinality: None };
             let only = columns.len() == 1;
-            let named = |(own, ty): (String, Type)| (if only { name.clone() } else { own }, ty);
+            let named = |(own, ty): (String, Type)| (if only { short(&name).to_owned() } else { own }, ty);
             return Ok((Beside { plan, registers }, columns.into_iter().map(named).collect()));
         }
         if argument.column_def_list().is_some() || returns_record(&name) || !returns_set(&name) {

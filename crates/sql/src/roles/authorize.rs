@@ -5,12 +5,14 @@
 use super::acl::{AclKind, CREATE, REFERENCES, RoleId, TRIGGER, TRUNCATE, USAGE};
 use super::rights::namespace_in;
 use super::role::BOOTSTRAP;
+use crate::callee::called_name;
 use crate::error::StatementError;
 use crate::nesting::with_stack;
+use crate::routine_changes::routines_dropped;
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::subject::Subject;
-use crate::types::{last_name, object_name, short};
+use crate::types::{last_name, object_name, short, written_name};
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -60,7 +62,7 @@ impl Schema {
                 } else {
                     "function"
                 };
-                format!("{word} {name}")
+                format!("{word} {}", short(name))
             }
             Subject::Namespace(name) => format!("schema {name}"),
             Subject::Type(name) => format!("type {}", short(name)),
@@ -135,8 +137,9 @@ impl Schema {
             }
             Demand::Dropped(subject) => {
                 let namespace = match subject {
-                    Subject::Relation(name) | Subject::Type(name) => Some(namespace_in(name)),
-                    Subject::Routine(_) => Some("public"),
+                    Subject::Relation(name) | Subject::Type(name) | Subject::Routine(name) => {
+                        Some(namespace_in(name))
+                    }
                     _ => None,
                 };
                 let owns_schema =
@@ -179,19 +182,19 @@ impl Schema {
             ast::Stmt::CreateTable(create) => self.demands_of_table(create),
             ast::Stmt::CreateTableAs(_) | ast::Stmt::CreateView(_) | ast::Stmt::CreateSequence(_) => {
                 let path = node.descendants().find_map(ast::Path::cast);
-                let name = path.map(|path| made(&path)).unwrap_or_default();
+                let name = path.map(|path| written_name(&path)).unwrap_or_default();
                 let replaced = self.view(&name).map(|_| Demand::Owner(Subject::Relation(name.clone())));
                 vec![replaced.unwrap_or_else(|| Demand::Create(self.existing(namespace_in(&name))))]
             }
             ast::Stmt::CreateType(_) => {
                 let path = node.descendants().find_map(ast::Path::cast);
-                let name = path.map(|path| made(&path)).unwrap_or_default();
+                let name = path.map(|path| written_name(&path)).unwrap_or_default();
                 vec![Demand::Create(self.existing(namespace_in(&name)))]
             }
             ast::Stmt::CreateFunction(_) | ast::Stmt::CreateProcedure(_) => {
                 let path = node.descendants().find_map(ast::Path::cast);
-                let name = path.and_then(|path| path.segment()).map(|own| own.text()).unwrap_or_default();
-                let mut all = vec![Demand::Create("public".into())];
+                let name = path.map(|path| written_name(&path)).unwrap_or_default();
+                let mut all = vec![Demand::Create(self.existing(namespace_in(&name)))];
                 all.extend(owner(Some(Subject::Routine(name))));
                 all
             }
@@ -222,8 +225,8 @@ impl Schema {
                 let name = own.schema_ref().map(|own| ast::normalize_name_node(own.syntax()));
                 owner(name.map(Subject::Namespace))
             }
-            ast::Stmt::AlterFunction(_) | ast::Stmt::AlterProcedure(_) => {
-                owner(paths().next().map(|path| Subject::Routine(last_name(&path))))
+            ast::Stmt::AlterFunction(_) | ast::Stmt::AlterProcedure(_) | ast::Stmt::AlterRoutine(_) => {
+                self.demands_of_altered_routine(node, owner(first().map(Subject::Routine)))
             }
             ast::Stmt::Truncate(truncate) => {
                 let mut tables = paths().map(|path| object_name(&path)).collect();
@@ -258,8 +261,9 @@ impl Schema {
                 let names = drop.schema_refs().map(|own| ast::normalize_name_node(own.syntax()));
                 names.filter_map(|own| self.known(Subject::Namespace(own))).map(Demand::Dropped).collect()
             }
-            ast::Stmt::DropFunction(_) | ast::Stmt::DropProcedure(_) => {
-                let names = paths().map(|path| Subject::Routine(last_name(&path)));
+            ast::Stmt::DropFunction(_) | ast::Stmt::DropProcedure(_) | ast::Stmt::DropRoutine(_) => {
+                let names =
+                    routines_dropped(statement.syntax()).map(|path| Subject::Routine(object_name(&path)));
                 names.filter_map(|own| self.known(own)).map(Demand::Dropped).collect()
             }
             _ => Vec::new(),
@@ -278,7 +282,7 @@ impl Schema {
     /// CREATE TABLE: CREATE on the schema, and REFERENCES on the columns that foreign keys refer to.
     fn demands_of_table(&self, create: &ast::CreateTable) -> Vec<Demand> {
         let path = create.table_name().and_then(|name| name.path());
-        let name = path.map(|path| made(&path)).unwrap_or_default();
+        let name = path.map(|path| written_name(&path)).unwrap_or_default();
         let mut all = vec![Demand::Create(self.existing(namespace_in(&name)))];
         all.extend(self.references_in(create.syntax(), &name));
         all
@@ -308,6 +312,21 @@ impl Schema {
             });
             add(key.table_name_ref().and_then(|name| name.path_ref()), columns.collect());
         }
+        all
+    }
+
+    /// ALTER FUNCTION: the owner, and CREATE on the schema where the routine gets a new name or schema.
+    fn demands_of_altered_routine(&self, node: &SyntaxNode, mut all: Vec<Demand>) -> Vec<Demand> {
+        let name = node.descendants().find_map(ast::PathRef::cast).map(|path| object_name(&path));
+        let namespace = match node.descendants().find_map(ast::SetSchema::cast) {
+            Some(set) => set.schema_ref().map(|own| ast::normalize_name_node(own.syntax())),
+            // The new name of a routine is the only path that is no reference.
+            None => {
+                let renames = node.descendants().any(|own| ast::Path::can_cast(own.kind()));
+                name.filter(|_| renames).map(|name| namespace_in(&name).to_owned())
+            }
+        };
+        all.extend(namespace.map(|own| Demand::Create(self.existing(&own))));
         all
     }
 
@@ -348,8 +367,8 @@ impl Schema {
             .filter_map(|own| self.known(own))
             .map(|own| Demand::Privilege(own, TRIGGER))
             .collect();
-        let function = node.descendants().find_map(ast::FunctionNameRef::cast).and_then(|own| own.path_ref());
-        let function = function.map(|path| Subject::Routine(last_name(&path)));
+        let call = node.descendants().find_map(ast::CallExpr::cast);
+        let function = call.and_then(|call| called_name(&call)).map(Subject::Routine);
         all.extend(
             function
                 .and_then(|own| self.known(own))
@@ -407,14 +426,5 @@ impl Schema {
             Subject::Relation(name) => self.catalog.table(name).is_ok() || self.view(name).is_some(),
             own => self.has_subject(own),
         }
-    }
-}
-
-/// Returns the name of an object that a statement makes.
-fn made(path: &ast::Path) -> String {
-    let name = path.segment().map(|segment| segment.text()).unwrap_or_default();
-    match path.qualifier().map(|schema| last_name(&schema)).filter(|schema| schema != "public") {
-        Some(schema) => format!("{schema}.{name}"),
-        None => name,
     }
 }

@@ -209,13 +209,12 @@ impl Schema {
         match objects {
             Objects::Listed(kind, names) => {
                 for name in names {
-                    if let (AclKind::Table | AclKind::Sequence | AclKind::Type, Some((schema, _))) =
-                        (kind, name.rsplit_once('.'))
-                    {
+                    let is_in_schema = !matches!(kind, AclKind::Namespace | AclKind::Database);
+                    if let Some((schema, _)) = name.rsplit_once('.').filter(|_| is_in_schema) {
                         self.check_usage(self.maker, schema).map_err(|error| clause.refuse(error))?;
                     }
                     let subject = match kind {
-                        AclKind::Routine => Subject::Routine(short(name).into()),
+                        AclKind::Routine => Subject::Routine(name.clone()),
                         AclKind::Namespace => Subject::Namespace(name.clone()),
                         AclKind::Type => Subject::Type(name.clone()),
                         AclKind::Database => Subject::Database,
@@ -261,7 +260,7 @@ impl Schema {
                     Subject::Routine(name) => {
                         let is_function = self.procedure(name).is_some_and(|own| own.is_function);
                         functions.is_none_or(|wanted| wanted == is_function)
-                            && schemas.iter().any(|schema| schema == "public")
+                            && schemas.iter().any(|schema| super::rights::namespace_in(name) == schema)
                     }
                     _ => false,
                 };

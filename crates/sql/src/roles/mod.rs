@@ -26,7 +26,7 @@ use crate::error::StatementError;
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::subject::Subject;
-use crate::types::{last_name, object_name};
+use crate::types::object_name;
 use clause::Clause;
 use procedure::{Effect, SqlError};
 use squawk_syntax::ast::{self, AstNode};
@@ -142,7 +142,6 @@ impl Schema {
             }
             ast::Stmt::AlterType(_) => (Subject::Type(name.clone()), "42704", format!("type \"{name}\"")),
             ast::Stmt::AlterFunction(_) | ast::Stmt::AlterProcedure(_) | ast::Stmt::AlterRoutine(_) => {
-                let name = path.as_ref().map(last_name).unwrap_or_default();
                 (Subject::Routine(name.clone()), "42883", format!("function {name}"))
             }
             _ => (Subject::Relation(name.clone()), "42P01", format!("relation \"{name}\"")),

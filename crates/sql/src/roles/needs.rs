@@ -77,6 +77,7 @@ impl Binder<'_> {
     pub(crate) fn need_execute(&mut self, routine: &str) {
         let role = self.schema.acting;
         if self.is_checked(role) {
+            self.need_namespace(namespace_in(routine));
             self.needs.push(Need::Object(Subject::Routine(routine.into()), role, EXECUTE));
         }
     }

@@ -214,8 +214,9 @@ impl Schema {
         }
         let Some(kind) = self.acl_kind(subject) else { return };
         let namespace = match subject {
-            Subject::Relation(name) | Subject::Type(name) => Some(namespace_in(name)),
-            Subject::Routine(_) => Some("public"),
+            Subject::Relation(name) | Subject::Type(name) | Subject::Routine(name) => {
+                Some(namespace_in(name))
+            }
             _ => None,
         };
         let wanted = |of: Option<&str>| {

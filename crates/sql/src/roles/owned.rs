@@ -30,8 +30,9 @@ impl Schema {
                 return Err(SqlError::new("42501", message));
             }
             let namespace = match subject {
-                Subject::Relation(name) | Subject::Type(name) => Some(super::rights::namespace_in(name)),
-                Subject::Routine(_) => Some("public"),
+                Subject::Relation(name) | Subject::Type(name) | Subject::Routine(name) => {
+                    Some(super::rights::namespace_in(name))
+                }
                 _ => None,
             };
             if let Some(name) = namespace.filter(|name| !self.may_create_in(new, name)) {

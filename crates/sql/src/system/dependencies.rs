@@ -169,6 +169,9 @@ impl Schema {
         }
         for own in self.procedures() {
             let object = whole("pg_proc", routine_oid(own));
+            if own.name.contains('.') {
+                all.add(object, whole("pg_namespace", self.namespace_oid(&own.name)), "n");
+            }
             // A function of the rows of a table is written after the table.
             let of_rows = RoutineText::of(own, self).row_type;
             if let Some(table) = of_rows.and_then(|name| self.catalog().table(&name).ok()) {

@@ -138,9 +138,9 @@ impl Schema {
         tables.chain(self.views().map(|view| (self.view_oid(view), is_public(&view.name)))).collect()
     }
 
-    /// Returns the routines, which all are in `public`.
+    /// Returns the routines, with whether each is in `public`.
     pub(crate) fn routines_by_path(&self) -> Vec<(i64, bool)> {
-        self.procedures().map(|own| (routine_oid(own), true)).collect()
+        self.procedures().map(|own| (routine_oid(own), !own.name.contains('.'))).collect()
     }
 
     /// Returns the types of the schema, with whether each is in `public`.

@@ -4,10 +4,11 @@
 use super::qualified::Named;
 use super::routine_text::RoutineText;
 use super::types::{type_oid, type_oids};
-use super::{BOOL, Cell, INT, INTS, PUBLIC, SYSTEM, SystemRelation, TEXT, TEXTS};
+use super::{BOOL, Cell, INT, INTS, SYSTEM, SystemRelation, TEXT, TEXTS};
 use crate::oids::routine_oid;
 use crate::schema::Schema;
 use crate::subject::Subject;
+use crate::types::short;
 use catalog::{ScalarType, Type};
 use procedure::{
     BuiltIn, CASTS, CastContext, Form, Kind, Mode, OperatorForm, Procedure, Volatility, built_ins, operators,
@@ -175,8 +176,8 @@ impl Schema {
         };
         vec![
             routine_oid(own).into(),
-            own.name.as_str().into(),
-            PUBLIC.into(),
+            short(&own.name).into(),
+            self.namespace_oid(&own.name).into(),
             self.owner_cell(&Subject::Routine(own.name.clone())),
             LANGUAGES.iter().find(|known| known.1 == text.language).map_or(PLPGSQL, |known| known.0).into(),
             if own.is_function { "f" } else { "p" }.into(),

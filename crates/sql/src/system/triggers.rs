@@ -161,7 +161,8 @@ impl Schema {
                     table.short_name().into(),
                     (table.triggers.iter().filter(same).count() as i64).into(),
                     own.condition.clone().map_or(Cell::Null, Cell::Text),
-                    format!("EXECUTE FUNCTION {}({})", quoted(&own.function), arguments.join(", ")).into(),
+                    format!("EXECUTE FUNCTION {}({})", path_text(&own.function, false), arguments.join(", "))
+                        .into(),
                     if own.for_each_row { "ROW" } else { "STATEMENT" }.into(),
                     own.timing.to_string().into(),
                 ]);

@@ -13,6 +13,7 @@ pub(crate) use lowered::Triggered;
 
 use crate::StatementError;
 use crate::binder::{Binder, Typed};
+use crate::callee::called_name;
 use crate::definition::TableBuilder;
 use crate::kept_text;
 use crate::schema::{Schema, refused, unsupported};
@@ -92,12 +93,7 @@ fn events_of(
 /// Returns the function of a trigger, and its arguments.
 fn called(create: &ast::CreateTrigger, binder: &Binder<'_>) -> Result<(String, Vec<String>), StatementError> {
     let call = binder.part(create.call_expr(), create.syntax())?;
-    let function = match call.expr() {
-        Some(ast::Expr::NameRef(name)) => Some(name.text()),
-        Some(ast::Expr::FieldExpr(field)) => field.field().map(|name| name.text()),
-        _ => None,
-    };
-    let function = binder.part(function, call.syntax())?;
+    let function = binder.part(called_name(&call), call.syntax())?;
     let mut arguments = Vec::new();
     for argument in call.arg_list().into_iter().flat_map(|list| list.args()) {
         let text = argument.syntax().text().to_string();
@@ -117,7 +113,7 @@ fn called(create: &ast::CreateTrigger, binder: &Binder<'_>) -> Result<(String, V
         let message = format!("function {function} must return type trigger");
         return Err(binder.error(call.syntax(), SqlError::new("42P17", message)));
     }
-    Ok((function, arguments))
+    Ok((procedure.name.clone(), arguments))
 }
 
 /// Refuses the forms of CREATE TRIGGER that are not supported.

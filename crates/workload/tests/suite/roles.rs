@@ -40,6 +40,9 @@ const BEGINNING: &str = "
         BEGIN DELETE FROM t0; EXCEPTION WHEN insufficient_privilege THEN UPDATE t1 SET a = 7; END;
         EXECUTE 'SELECT a FROM q.t2';
       END $$;
+    CREATE FUNCTION q.f4(x INT) RETURNS INT LANGUAGE sql AS $$ SELECT x + 1 $$;
+    CREATE PROCEDURE q.p3(x INT) LANGUAGE plpgsql AS $$
+      BEGIN PERFORM q.f4(x); UPDATE q.t2 SET a = x; END $$;
     CREATE FUNCTION fired() RETURNS TRIGGER LANGUAGE plpgsql AS $$
       BEGIN INSERT INTO q.t2 VALUES (NEW.id, 5); RETURN NULL; END $$;
     CREATE TRIGGER after_insert AFTER INSERT ON t0 FOR EACH ROW WHEN (NEW.id > 50)
@@ -48,7 +51,7 @@ const BEGINNING: &str = "
     INSERT INTO q.t2 VALUES (1, 9);";
 
 /// Statements that read and write.
-const STATEMENTS: [&str; 61] = [
+const STATEMENTS: [&str; 66] = [
     "SELECT * FROM t0",
     "SELECT id FROM t0",
     "SELECT a, id FROM t0 WHERE b IS NULL",
@@ -99,6 +102,11 @@ const STATEMENTS: [&str; 61] = [
     "SELECT f3()",
     "SELECT id, f0(id) FROM t1",
     "SELECT f1(id) FROM t0",
+    "SELECT q.f4(1)",
+    "SELECT f4(1)",
+    "SELECT q.f4(id) FROM t1",
+    "SELECT * FROM q.f4(2)",
+    "CALL q.p3(1)",
     "CALL p0(1)",
     "CALL p0(11)",
     "CALL p1(1)",
@@ -113,7 +121,7 @@ const STATEMENTS: [&str; 61] = [
 ];
 
 /// Objects that privileges are granted on: as GRANT names them, and their privileges.
-const OBJECTS: [(&str, &[&str]); 12] = [
+const OBJECTS: [(&str, &[&str]); 14] = [
     ("t0", &["SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"]),
     ("t0", &["SELECT (id)", "SELECT (id, a)", "UPDATE (a)", "INSERT (id, a)", "UPDATE (a, b)", "ALL (b)"]),
     ("TABLE t1", &["SELECT", "INSERT", "UPDATE", "DELETE", "SELECT (a)", "INSERT (a)"]),
@@ -126,9 +134,11 @@ const OBJECTS: [(&str, &[&str]); 12] = [
     ("SCHEMA public", &["CREATE"]),
     ("FUNCTION f0(INT)", &["EXECUTE"]),
     ("FUNCTION f1", &["EXECUTE"]),
+    ("FUNCTION q.f4(INT)", &["EXECUTE"]),
+    ("PROCEDURE q.p3", &["EXECUTE"]),
 ];
 
-const OWNED: [&str; 9] = [
+const OWNED: [&str; 11] = [
     "TABLE t0",
     "TABLE t1",
     "TABLE q.t2",
@@ -138,16 +148,20 @@ const OWNED: [&str; 9] = [
     "SCHEMA q",
     "FUNCTION f1(INT)",
     "PROCEDURE p1(INT)",
+    "FUNCTION q.f4(INT)",
+    "ROUTINE q.p3",
 ];
 
 /// Definitions, which are taken back by the second statement.
-const DEFINITIONS: [(&str, &str); 14] = [
+const DEFINITIONS: [(&str, &str); 16] = [
     ("CREATE TABLE x (a INT PRIMARY KEY)", "DROP TABLE IF EXISTS x"),
     ("CREATE TABLE q.x (a INT PRIMARY KEY)", "DROP TABLE IF EXISTS q.x"),
     ("CREATE TABLE y (a INT PRIMARY KEY REFERENCES t0)", "DROP TABLE IF EXISTS y"),
     ("CREATE VIEW w AS SELECT 1 AS one", "DROP VIEW IF EXISTS w"),
     ("CREATE SEQUENCE z", "DROP SEQUENCE IF EXISTS z"),
     ("CREATE FUNCTION n() RETURNS INT LANGUAGE sql AS 'SELECT 1'", "DROP FUNCTION IF EXISTS n"),
+    ("CREATE FUNCTION q.n() RETURNS INT LANGUAGE sql AS 'SELECT 1'", "DROP FUNCTION IF EXISTS q.n"),
+    ("ALTER FUNCTION f2() STABLE", "ALTER FUNCTION f2() VOLATILE"),
     ("CREATE SCHEMA k", "DROP SCHEMA IF EXISTS k"),
     ("CREATE INDEX i ON t0 (a)", "DROP INDEX IF EXISTS i"),
     ("ALTER TABLE t0 ADD COLUMN c INT", "ALTER TABLE t0 DROP COLUMN IF EXISTS c"),
@@ -169,7 +183,7 @@ const SHOWN: [&str; 9] = [
     "SELECT c.relname, a.attname, a.attacl FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
      WHERE a.attacl IS NOT NULL AND a.attnum > 0 AND c.relname NOT LIKE 'pg%' ORDER BY 1, 2",
     "SELECT p.proname, r.rolname, p.proacl FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner
-     JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'public' ORDER BY 1",
+     JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname IN ('public', 'q') ORDER BY 1",
     "SELECT n.nspname, r.rolname, n.nspacl FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner
      WHERE n.nspname IN ('public', 'q') ORDER BY 1",
     "SELECT a.rolname, b.rolname, m.admin_option FROM pg_auth_members m JOIN pg_roles a ON a.oid = m.roleid
