@@ -71,7 +71,7 @@ fn parse(template: &str) -> Result<Template, SqlError> {
                     }
                     // As in PostgreSQL, `C` stands for nothing.
                     'C' | 'c' => {
-                        rest = &rest[1..];
+                        remaining = &remaining[1..];
                         continue;
                     }
                     'V' | 'v' | 'B' | 'b' => {
