@@ -25,13 +25,15 @@ pub(crate) enum Activity {
     FailedTransaction,
 }
 
-/// The lock that a statement waits for.
+/// What a statement waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WaitCause {
     /// A row or key that another transaction holds.
     Row,
     /// An advisory lock.
     Advisory,
+    /// `pg_sleep`.
+    Sleep,
 }
 
 struct State {
@@ -150,6 +152,7 @@ impl Presence {
             waits_for: wait_cause.map(|wait_cause| match wait_cause {
                 WaitCause::Row => "row",
                 WaitCause::Advisory => "advisory",
+                WaitCause::Sleep => "sleep",
             }),
             query: now.query.clone(),
             started_ms: unix_ms(self.started),
@@ -165,6 +168,7 @@ impl Presence {
         let (kind, event) = match (now.activity, now.wait_cause) {
             (Activity::Statement, Some(WaitCause::Row)) => (Some("Lock"), Some("tuple")),
             (Activity::Statement, Some(WaitCause::Advisory)) => (Some("Lock"), Some("advisory")),
+            (Activity::Statement, Some(WaitCause::Sleep)) => (Some("Timeout"), Some("PgSleep")),
             (Activity::Statement, None) => (None, None),
             _ => (Some("Client"), Some("ClientRead")),
         };

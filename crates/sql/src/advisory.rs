@@ -6,7 +6,7 @@
 
 use crate::ResultColumn;
 use crate::advisory_functions::{AdvisoryAction, AdvisoryCall, FUNCTIONS};
-use crate::binder::Binder;
+use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::evaluated::Arguments;
 use crate::prepare::{Kind, Prepared};
@@ -29,7 +29,7 @@ fn called_name(call: &ast::CallExpr) -> Option<String> {
 }
 
 impl Schema {
-    /// Prepares a SELECT of nothing but a function for advisory locks; `None` for any other statement.
+    /// Prepares a SELECT of nothing but a function for advisory locks, or of `pg_sleep`; `None` for any other statement.
     pub(crate) fn prepare_advisory(
         &self,
         select: &ast::Select,
@@ -41,6 +41,9 @@ impl Schema {
         let Some(name) = called_name(&call).filter(|name| self.procedure(name).is_none()) else {
             return Ok(None);
         };
+        if matches!(name.as_str(), "pg_sleep" | "pg_sleep_for") {
+            return self.prepare_sleep(&name, &call, alias, source, types).map(Some);
+        }
         let Some((_, action, is_shared, of_transaction)) = FUNCTIONS.iter().find(|entry| entry.0 == name)
         else {
             return Ok(None);
@@ -80,5 +83,39 @@ impl Schema {
         let kind = Kind::Advisory(AdvisoryCall { action, is_shared, of_transaction, key });
         let parameters = binder.parameter_types(node)?;
         Ok(Some(Prepared { kind, tag: "SELECT 1", parameters, columns: vec![column], refused: None }))
+    }
+
+    /// Prepares `SELECT pg_sleep(seconds)` or `SELECT pg_sleep_for(interval)`.
+    fn prepare_sleep(
+        &self,
+        name: &str,
+        call: &ast::CallExpr,
+        alias: Option<String>,
+        source: &Source,
+        types: &[Option<Type>],
+    ) -> Result<Prepared, StatementError> {
+        let node = call.syntax();
+        let mut binder = Binder::new(self, source);
+        binder.declare_parameters(crate::nameless::parameters_of(node), types);
+        let arguments = binder.plain_arguments(call.arg_list())?;
+        let [argument] = arguments.as_slice() else {
+            return Err(binder.no_function_of(&format!("{name} with {} arguments", arguments.len()), node));
+        };
+        let ty = if name == "pg_sleep" { ScalarType::Double } else { ScalarType::Interval };
+        let mut seconds = binder.bind_as(argument, ty, CastContext::Implicit)?;
+        if ty == ScalarType::Interval {
+            let parts = vec![Typed::Literal("epoch".into()), Typed::Known(seconds, ty.into())];
+            let epoch = binder.call_built_in("date_part", parts, node)?;
+            seconds = binder.coerce(epoch, ScalarType::Double.into(), CastContext::Implicit, node)?;
+        }
+        let column = ResultColumn {
+            name: alias.unwrap_or_else(|| name.into()),
+            ty: ScalarType::Text.into(),
+            register: procedure::Register(0),
+            origin: None,
+        };
+        let parameters = binder.parameter_types(node)?;
+        let kind = Kind::Sleep(Arguments::new(vec![seconds], binder.registers.len(), false));
+        Ok(Prepared { kind, tag: "SELECT 1", parameters, columns: vec![column], refused: None })
     }
 }

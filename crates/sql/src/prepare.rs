@@ -136,6 +136,8 @@ pub enum Kind {
     Backup(String),
     /// A SELECT of a function for advisory locks.
     Advisory(AdvisoryCall),
+    /// `SELECT pg_sleep(…)`: the seconds, a DOUBLE PRECISION.
+    Sleep(Arguments),
     /// LISTEN to a channel.
     Listen(String),
     /// UNLISTEN of a channel; `None`: of all channels.

@@ -1,4 +1,4 @@
-//! The statements that take and release advisory locks.
+//! The statements that take and release advisory locks, and the one that sleeps.
 
 use super::statement::{canceled, until};
 use super::{Client, Outcome};
@@ -7,8 +7,11 @@ use crate::link::Output;
 use crate::presence::WaitCause;
 use crate::wire::{Format, put_value};
 use reprise::{Arena, Datum, Error, Parameters, ScalarType, TransactionState};
-use sql::{AdvisoryAction, AdvisoryCall};
-use std::time::Instant;
+use sql::{AdvisoryAction, AdvisoryCall, Arguments};
+use std::time::{Duration, Instant};
+
+/// The longest time that `pg_sleep` waits.
+const LONGEST_SLEEP: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 impl Client {
     /// Executes a call of a function for advisory locks. Its value is NULL if its key is.
@@ -85,6 +88,38 @@ impl Client {
             self.advisory.stop_waiting();
             if let Some((sqlstate, reason)) = refused {
                 return Err(canceled(sqlstate, reason));
+            }
+        }
+    }
+
+    /// Executes `SELECT pg_sleep(seconds)`. Nothing waits if the seconds are NULL or negative.
+    ///
+    /// # Errors
+    /// `57014`: the statement was cancelled, or its deadline has passed.
+    pub(super) async fn sleep(
+        &mut self,
+        seconds: &Arguments,
+        parameters: &Parameters,
+    ) -> Result<Outcome, Error> {
+        let values = self.with_session(|session| session.evaluate_alone(seconds, parameters))?;
+        let seconds = match values[..] {
+            [Datum::Double(seconds)] => seconds.clamp(0.0, LONGEST_SLEEP.as_secs_f64()),
+            _ => 0.0,
+        };
+        let end = Instant::now() + Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        let _running = self.run_attended();
+        self.registered.attended.presence.set_wait(Some(WaitCause::Sleep));
+        let reason = tokio::select! {
+            () = until(Some(end)) => None,
+            () = self.registered.attended.cancel.raised() => Some("user request"),
+            () = until(self.deadline) => Some("statement timeout"),
+        };
+        self.registered.attended.presence.set_wait(None);
+        match reason {
+            Some(reason) => Err(canceled("57014", reason)),
+            None => {
+                self.put_texts(&[String::new()]);
+                Ok(Outcome::Complete("SELECT 1".into()))
             }
         }
     }

@@ -162,6 +162,7 @@ impl Client {
                 complete(tag)
             }
             Kind::Advisory(call) => self.advisory(call, parameters, formats).await,
+            Kind::Sleep(seconds) => self.sleep(seconds, parameters).await,
             Kind::Listen(channel) => {
                 self.change_channels(Change::Listen(channel.clone()))?;
                 complete(tag)

@@ -99,3 +99,25 @@ fn keys_come_as_parameters_and_expressions() {
     assert_eq!(outcome(&mut one, "SELECT pg_advisory_lock('x')"), "22P02");
     assert_eq!(outcome(&mut one, "SELECT pg_advisory_lock(1, 2, 3)"), "42883");
 }
+
+#[test]
+fn a_sleep_ends_by_itself_or_is_cancelled() {
+    let server = Server::start();
+    let (mut one, mut other) = (connect(&server), connect(&server));
+    let begin = std::time::Instant::now();
+    assert_eq!(outcome(&mut one, "SELECT pg_sleep(0.2)"), "ok");
+    assert!(begin.elapsed().as_millis() >= 200);
+    for text in ["SELECT pg_sleep(NULL)", "SELECT pg_sleep(-5)", "SELECT pg_sleep_for('10 milliseconds')"] {
+        assert_eq!(outcome(&mut one, text), "ok");
+    }
+    let slept = one.query_one("SELECT pg_catalog.pg_sleep($1)", &[&0.01_f64]);
+    assert!(slept.is_ok());
+    assert_eq!(outcome(&mut one, "SET statement_timeout = 50"), "ok");
+    assert_eq!(outcome(&mut one, "SELECT pg_sleep(600)"), "57014");
+    let sleeping = Waiting::start(connect(&server), "SELECT pg_sleep(600)");
+    assert!(sleeping.waits());
+    let cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+    assert_eq!(other.query_one(cancel, &[]).unwrap().get::<_, i64>(0), 1);
+    let (answer, _) = sleeping.end();
+    assert_eq!(answer, "57014");
+}

@@ -38,7 +38,12 @@ fn accepted(schema: &Schema, statement: &str) -> Result<(), StatementError> {
             schema.prepare(statement, &[]).map(|_| ())
         }
         Err(error) => match schema.prepare(statement, &[]) {
-            Ok(Some(prepared)) if matches!(prepared.kind, sql::Kind::Advisory(_) | sql::Kind::Filled(_)) => {
+            Ok(Some(prepared))
+                if matches!(
+                    prepared.kind,
+                    sql::Kind::Advisory(_) | sql::Kind::Sleep(_) | sql::Kind::Filled(_)
+                ) =>
+            {
                 Ok(())
             }
             _ => Err(error),
