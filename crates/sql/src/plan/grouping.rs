@@ -72,9 +72,6 @@ impl Binder<'_> {
     ) -> Result<Grouping, StatementError> {
         let mut grouping = Grouping::default();
         let Some(clause) = clause else { return Ok(grouping) };
-        if let Some(distinct @ ast::AllOrDistinct::Distinct(_)) = clause.all_or_distinct() {
-            return Err(self.unsupported(distinct.syntax(), "GROUP BY DISTINCT"));
-        }
         let mut sets = vec![Vec::new()];
         for item in clause.group_by_list().into_iter().flat_map(|list| list.group_bys()) {
             let own = self.bind_grouping_item(&item, list, &mut grouping)?;
@@ -84,6 +81,14 @@ impl Binder<'_> {
                 own.iter().map(move |more| set.iter().chain(more).copied().collect())
             };
             sets = sets.iter().flat_map(joined).collect();
+        }
+        if let Some(ast::AllOrDistinct::Distinct(_)) = clause.all_or_distinct() {
+            for set in &mut sets {
+                set.sort_unstable();
+                set.dedup();
+            }
+            sets.sort_unstable();
+            sets.dedup();
         }
         grouping.sets = Some(sets);
         Ok(grouping)
