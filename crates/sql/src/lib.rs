@@ -36,6 +36,7 @@ mod expression;
 mod extensions;
 mod fetched;
 mod filled;
+mod followed;
 mod image;
 mod index;
 mod interrupt;
