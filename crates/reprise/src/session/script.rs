@@ -158,13 +158,8 @@ impl Session {
             };
             let making = Making { checks_bodies: self.checks_bodies, runs_beside: inner.can_define_beside() };
             let Worker { workspace, pipeline, .. } = &mut self.worker;
-            let changed = inner.definitions.change(
-                statement,
-                making,
-                workspace,
-                &patience,
-                prepare,
-                |workspace| {
+            let changed =
+                inner.definitions.change(statement, making, workspace, &patience, prepare, |workspace| {
                     commit =
                         pipeline.commit_definitions(workspace, &record).map_err(|error| match error {
                             CommitError::Conflict(conflict) => serialization_failure(conflict),
@@ -172,8 +167,7 @@ impl Session {
                             CommitError::Interrupted(error) => Error::Sql(*error),
                         })?;
                     Ok(())
-                },
-            );
+                });
             // A change that is cancelled while it waits for open transactions has read no row, and its answer
             // need not wait for a batch to become durable.
             changed.inspect_err(|_| {
