@@ -300,8 +300,7 @@ impl Definitions {
 
     /// Makes a new version while no transaction is open of those that `awaits` returns. `make` returns the
     /// schema and tables of the version, or `None` if nothing changes. Waits for open transactions up to the
-    /// limit of `patience`;
-    /// other sessions run transactions between the rounds of the wait.
+    /// limit of `patience`; other sessions run transactions between the rounds of the wait.
     ///
     /// # Errors
     /// The error of `make`; `55P03`: transactions stay open; `57014`: the statement was cancelled.

@@ -344,10 +344,11 @@ fn merged_rows_come_back() {
              UPDATE t SET n = n - 1 WHERE id = p;
          END $$;";
     let merged = "MERGE INTO t USING t s ON t.id = s.id + 1 WHEN MATCHED THEN UPDATE SET n = s.n
-             WHEN NOT MATCHED AND s.id < 5000 THEN INSERT (id, n) VALUES (s.id + 5000, s.n);
+             WHEN NOT MATCHED AND s.id >= 0 THEN INSERT (id, n) VALUES (-1 - s.id, s.n);
          MERGE INTO kind USING (VALUES (0), (7)) v (i) ON kind.id = i WHEN NOT MATCHED THEN INSERT VALUES (i);
          MERGE INTO t USING (SELECT max(id) AS i FROM t) s ON t.id = s.i WHEN MATCHED THEN DELETE";
-    let layouts: &[&str] = &[merged, "ALTER TABLE t ADD COLUMN w INT DEFAULT 1", merged];
+    let again = "MERGE INTO t USING t s ON t.id = -s.id WHEN MATCHED AND s.id < 0 THEN DELETE";
+    let layouts: &[&str] = &[merged, "ALTER TABLE t ADD COLUMN w INT DEFAULT 1", again];
     let indexes: &[&str] = &[merged, "CREATE INDEX t_d ON t (d)"];
     comes_back(script, layouts, indexes);
 }
