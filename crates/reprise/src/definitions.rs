@@ -3,18 +3,16 @@
 //! A change waits until no transaction is running and no snapshot is open. Then it publishes a new version,
 //! and sessions find its number at their next transaction. A change of roles and privileges alone does not
 //! wait for transactions that read and write rows; an open one finds it at its next statement.
-//! Invariant: a transaction runs from begin to end under one version of the tables and routines. A session enters the
-//! epochs, then reads the version's number, and opens a snapshot only after that. A change raises the flag,
-//! then waits until no other worker is active, and then looks for snapshots. Held by:
+//! Invariant: a transaction runs from begin to end under one version of the tables and routines. A session
+//! enters the epochs, then reads the version's number, and opens a snapshot only after that. A change raises
+//! the flag, then waits until no other worker is active, and then looks for snapshots. Held by:
 //! `crates/reprise/tests/suite/definitions.rs`, `roles.rs`.
 
 use crate::Error;
-use crate::inner::Inner;
-use crate::worker::serialization_failure;
 use catalog::Deferral;
 use logging::content::StatementRecord;
 use native::Compiler;
-use procedure::{Conflict, Effect, ForeignKeys, Interrupts, Procedure, SqlError};
+use procedure::{Effect, ForeignKeys, Interrupts, Procedure, SqlError};
 use sql::Schema;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -61,8 +59,8 @@ impl Default for Patience {
 #[derive(Debug)]
 pub(crate) struct Version {
     pub(crate) number: u64,
-    /// The number of the version that made the tables and routines. Versions with the same one differ in roles
-    /// and privileges alone.
+    /// The number of the version that made the tables and routines. Versions with the same one differ in
+    /// roles and privileges alone.
     pub(crate) objects: u64,
     pub(crate) schema: Schema,
     pub(crate) tables: Tables,
@@ -143,15 +141,6 @@ pub(crate) enum Awaits {
     All,
     /// Those that change definitions: the version differs in roles and privileges alone.
     Definitions,
-}
-
-/// A transaction that changes definitions, until it is dropped.
-pub(crate) struct Staging(pub(crate) Arc<Inner>);
-
-impl Drop for Staging {
-    fn drop(&mut self) {
-        self.0.definitions.staging.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 /// The current version of the definitions, and the flag that a next one is being made.
@@ -267,13 +256,19 @@ impl Definitions {
         base: u64,
         lost: impl FnOnce() -> Error,
     ) -> Result<(), Error> {
-        self.exclusively(slot, epochs, patience, Awaits::All, |current| {
-            if current.number != base {
-                return Err(lost());
-            }
-            self.keeper.store(slot.0 + 1, Ordering::SeqCst);
-            Ok(None)
-        })
+        self.exclusively(
+            slot,
+            epochs,
+            patience,
+            |_| Awaits::All,
+            |current| {
+                if current.number != base {
+                    return Err(lost());
+                }
+                self.keeper.store(slot.0 + 1, Ordering::SeqCst);
+                Ok(None)
+            },
+        )
     }
 
     /// Lets other transactions begin again.
@@ -290,6 +285,11 @@ impl Definitions {
         self.current()
     }
 
+    /// Ends the count of a transaction that has changed definitions.
+    pub(crate) fn end_staging(&self) {
+        self.staging.fetch_sub(1, Ordering::SeqCst);
+    }
+
     /// Returns the current version if it differs from one in roles and privileges alone.
     pub(crate) fn with_objects_of(&self, version: &Version) -> Option<Arc<Version>> {
         if self.number.load(Ordering::SeqCst) == version.number {
@@ -298,9 +298,9 @@ impl Definitions {
         Some(self.current()).filter(|current| current.objects == version.objects)
     }
 
-    /// Makes a new version while no other session is active, or none that `awaits` says. `make` returns the schema and tables of the
-    /// version, or `None` if nothing changes. Waits for open transactions up to the limit of `patience`;
-    /// other sessions run transactions between the rounds of the wait.
+    /// Makes a new version while no transaction is open of those that `awaits` returns. `make` returns the
+    /// schema and tables of the version, or `None` if nothing changes. Waits for open transactions up to the
+    /// limit of `patience`; other sessions run transactions between the rounds of the wait.
     ///
     /// # Errors
     /// The error of `make`; `55P03`: transactions stay open; `57014`: the statement was cancelled.
@@ -309,7 +309,7 @@ impl Definitions {
         slot: Slot,
         epochs: &Epochs,
         patience: &Patience,
-        awaits: Awaits,
+        awaits: impl Fn(&Version) -> Awaits,
         make: impl FnOnce(&Arc<Version>) -> Result<Option<(Schema, Tables)>, Error>,
     ) -> Result<(), Error> {
         let begun = Instant::now();
@@ -317,7 +317,7 @@ impl Definitions {
             let making = hold(&self.making);
             let current = self.current();
             let changing = Changing::begin(self);
-            let round = Instant::now();
+            let (round, awaits) = (Instant::now(), awaits(&current));
             // In this order: a session opens a snapshot only while it is active.
             let is_quiet = || {
                 !self.is_kept_by_another(slot)
@@ -360,10 +360,16 @@ impl Definitions {
         if self.number.load(Ordering::SeqCst) == UNSAVED {
             return Ok(());
         }
-        self.exclusively(slot, epochs, &Patience::default(), Awaits::All, |_| {
-            self.number.store(UNSAVED, Ordering::SeqCst);
-            Ok(None)
-        })
+        self.exclusively(
+            slot,
+            epochs,
+            &Patience::default(),
+            |_| Awaits::All,
+            |_| {
+                self.number.store(UNSAVED, Ordering::SeqCst);
+                Ok(None)
+            },
+        )
     }
 
     /// Lets transactions begin, because a checkpoint holds all loaded rows.
@@ -390,15 +396,6 @@ impl Definitions {
         Ok(current.schema.apply_unchecked(statement)?.1)
     }
 
-    /// Returns which transactions a definition awaits: none that read and write rows if it changes roles and
-    /// privileges alone, and if a record among those of other transactions is replayed at its place.
-    fn awaited_by(&self, statement: &str, runs_beside: bool) -> Result<Awaits, Error> {
-        let current = self.current();
-        let (schema, effect) = current.schema.apply_unchecked(statement)?;
-        let is_beside = runs_beside && effect.is_nothing() && schema.differs_in_rights_from(&current.schema);
-        Ok(if is_beside { Awaits::Definitions } else { Awaits::All })
-    }
-
     /// Applies a definition as a transaction of `workspace`, while no other session is active; beside other
     /// transactions if it changes roles and privileges alone and `runs_beside`. A new routine
     /// whose body names what does not exist is refused if `checks_bodies`. `prepare` runs before the data
@@ -419,13 +416,14 @@ impl Definitions {
         commit: impl FnOnce(&mut Workspace) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (slot, epochs) = (workspace.worker().slot(), self.current().tables.epochs.clone());
-        let awaits = self.awaited_by(statement.text, runs_beside)?;
+        let awaits = |current: &Version| match runs_beside && changes_rights(&current.schema, statement.text)
+        {
+            true => Awaits::Definitions,
+            false => Awaits::All,
+        };
         self.exclusively(slot, &epochs, patience, awaits, |current| {
             self.check_saved()?;
             let (schema, effect) = apply(&current.schema, statement.text, checks_bodies)?;
-            if awaits == Awaits::Definitions && !schema.differs_in_rights_from(&current.schema) {
-                return Err(serialization_failure(Conflict::Read));
-            }
             if effect.is_nothing() && schema.defines_the_same_as(&current.schema) {
                 return Ok(None);
             }
@@ -439,6 +437,12 @@ impl Definitions {
             Ok(Some((schema, tables)))
         })
     }
+}
+
+/// Returns whether a statement changes roles and privileges alone.
+fn changes_rights(schema: &Schema, text: &str) -> bool {
+    let changed = Schema::may_change_rights(text).then(|| schema.apply_unchecked(text)).and_then(Result::ok);
+    changed.is_some_and(|(after, effect)| effect.is_nothing() && after.differs_in_rights_from(schema))
 }
 
 /// How a definition is made.

@@ -74,8 +74,9 @@ impl Inner {
         }
     }
 
-    /// Returns whether the record of a definition can lie among those of open transactions: each transaction has
-    /// one record, and replay puts all records into one order. Batches run under one version of the definitions.
+    /// Returns whether the record of a definition can lie among those of open transactions: each transaction
+    /// has one record, and replay puts all records into one order. Batches run under one version of the
+    /// definitions.
     pub(crate) fn can_define_beside(&self) -> bool {
         let mut contents = self.logs.iter().map(|own| own.format.content);
         self.gate.is_none()

@@ -215,8 +215,8 @@ impl Output {
         Placed { begin, end: self.lock().len() }
     }
 
-    /// Puts a message in the place of another one. Returns false, and changes nothing, if the socket has taken
-    /// bytes since that was placed.
+    /// Puts a message in the place of another one. Returns false, and changes nothing, if the socket has
+    /// taken bytes since that was placed.
     pub(crate) fn replace(&self, placed: Placed, message: PgWireBackendMessage) -> bool {
         let is_kept = self.is_kept_since(placed.begin);
         if is_kept {

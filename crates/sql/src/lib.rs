@@ -37,6 +37,7 @@ mod expression;
 mod extensions;
 mod fetched;
 mod filled;
+mod followed;
 mod image;
 mod index;
 mod interrupt;

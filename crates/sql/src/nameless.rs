@@ -109,7 +109,7 @@ impl Schema {
     }
 }
 
-/// Compiles a query, INSERT, UPDATE, DELETE or CALL as a procedure without a name or parameters.
+/// Compiles a query, INSERT, UPDATE, DELETE, MERGE or CALL as a procedure without a name or parameters.
 pub(crate) fn compile_statement(
     statement: &ast::Stmt,
     schema: &Schema,
@@ -121,7 +121,7 @@ pub(crate) fn compile_statement(
     binder.lifted = Some(Vec::new());
     let is_query = ast::SelectVariant::can_cast(node.kind());
     match statement {
-        ast::Stmt::Insert(_) | ast::Stmt::Update(_) | ast::Stmt::Delete(_) => {
+        ast::Stmt::Insert(_) | ast::Stmt::Update(_) | ast::Stmt::Delete(_) | ast::Stmt::Merge(_) => {
             binder.bind_for_client(statement, &mut body)?;
         }
         _ if is_query => binder.bind_for_client(statement, &mut body)?,

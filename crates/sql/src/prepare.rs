@@ -199,6 +199,7 @@ fn query_tag(statement: &ast::Stmt) -> &'static str {
         ast::Stmt::Insert(_) => "INSERT 0",
         ast::Stmt::Update(_) => "UPDATE",
         ast::Stmt::Delete(_) => "DELETE",
+        ast::Stmt::Merge(_) => "MERGE",
         ast::Stmt::Call(_) => "CALL",
         _ => "SELECT",
     }

@@ -95,6 +95,7 @@ impl Binder<'_> {
             ast::Stmt::Insert(insert) => self.bind_insert_plan(insert),
             ast::Stmt::Update(update) => self.bind_update_plan(update),
             ast::Stmt::Delete(delete) => self.bind_delete_plan(delete),
+            ast::Stmt::Merge(merge) => self.bind_merge_plan(merge),
             ast::Stmt::Notify(notify) => self.bind_notify(notify),
             _ => match ast::SelectVariant::cast(statement.syntax().clone()) {
                 Some(query) => self.bind_variant(&query),

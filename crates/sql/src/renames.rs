@@ -1,5 +1,5 @@
 //! Updates the references by name to a table and its parts when they are renamed: owners of sequences,
-//! compiled triggers, comments.
+//! compiled triggers, comments, views (`followed`).
 //!
 //! Not here: foreign keys of other tables (`alter`).
 
@@ -17,6 +17,7 @@ impl Schema {
         column: impl Fn(&str) -> Option<String>,
         renames_constraint: bool,
     ) {
+        self.follow_in_views(old, new, &column);
         self.rename_owner(old, new, &column);
         self.rename_table_of_triggers(&old.name, new);
         self.rename_comments(old, new, &column, renames_constraint);

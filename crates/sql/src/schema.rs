@@ -129,8 +129,8 @@ impl Schema {
             && routines(self) == routines(other)
     }
 
-    /// Returns whether two schemas differ in roles and privileges alone: their tables and compiled routines are
-    /// the same ones.
+    /// Returns whether two schemas differ in roles and privileges alone: their tables and compiled routines
+    /// are the same ones.
     pub fn differs_in_rights_from(&self, other: &Self) -> bool {
         self.rights != other.rights
             && self.catalog == other.catalog
@@ -277,9 +277,11 @@ impl Schema {
                 self.drop_routine(statement, source)?;
                 Ok(Effect::None)
             }
-            ast::Stmt::Insert(_) | ast::Stmt::Update(_) | ast::Stmt::Delete(_) | ast::Stmt::Call(_) => {
-                Ok(Effect::Run(self.script_statement(statement, source)?))
-            }
+            ast::Stmt::Insert(_)
+            | ast::Stmt::Update(_)
+            | ast::Stmt::Delete(_)
+            | ast::Stmt::Merge(_)
+            | ast::Stmt::Call(_) => Ok(Effect::Run(self.script_statement(statement, source)?)),
             ast::Stmt::Do(block) => {
                 let Some(body) = block.body() else { return Err(unsupported(source, node, "this block")) };
                 let text = source.text_of(body.syntax());

@@ -2,7 +2,7 @@
 
 use super::measure::{Measured, Measures};
 use super::{
-    Combination, Delete, HashJoin, Insert, JoinKind, Plan, Question, Subquery, TableFunction, Update,
+    Combination, Delete, HashJoin, Insert, JoinKind, Merge, Plan, Question, Subquery, TableFunction, Update,
 };
 use crate::{Access, Bound, Path};
 use std::fmt::Write;
@@ -270,5 +270,6 @@ fn describe(plan: &Plan) -> Option<Explained> {
         Plan::Insert(Insert { table, .. }) => written("Insert", &table.name),
         Plan::Update(Update { table, .. }) => written("Update", &table.name),
         Plan::Delete(Delete { table, .. }) => written("Delete", &table.name),
+        Plan::Merge(Merge { table, .. }) => written("Merge", &table.name),
     })
 }

@@ -44,7 +44,9 @@ pub(crate) use sort::compare_keys;
 pub use window::{
     Exclusion, Frame, FrameBound, FrameMode, FrameOffset, Window, WindowCall, WindowFunction, WindowValue,
 };
-pub use write::{ConflictUpdate, Delete, Insert, OnConflict, RowRules, Triggers, Update};
+pub use write::{
+    ConflictUpdate, Delete, Insert, Merge, MergeAction, MergeChange, OnConflict, RowRules, Triggers, Update,
+};
 
 use crate::ForeignKeys;
 use crate::LiveRelation;
@@ -401,6 +403,8 @@ pub enum Plan {
     Update(Update),
     /// Deletes rows, and passes on each deleted row.
     Delete(Delete),
+    /// Inserts, changes and deletes rows, and hands on each of them.
+    Merge(Merge),
 }
 
 /// The nodes directly below a node.
@@ -425,6 +429,7 @@ macro_rules! inputs {
             Self::Insert(insert) => insert.$inputs(),
             Self::Update(update) => update.$inputs(),
             Self::Delete(delete) => delete.$inputs(),
+            Self::Merge(merge) => merge.$inputs(),
             Self::Apply { input, subquery } => vec![input, &$($mut)? subquery.plan],
             Self::Loop { outer, inner, .. } => vec![outer, inner],
             Self::Hash(HashJoin { probe, build, .. }) => vec![probe, build],
@@ -517,6 +522,7 @@ impl Plan {
             }
             Self::Insert(Insert { values, .. }) => values.iter().collect(),
             Self::Update(Update { assignments, .. }) => assignments.iter().map(|(_, value)| value).collect(),
+            Self::Merge(Merge { actions, .. }) => actions.iter().flat_map(MergeAction::expressions).collect(),
         }
     }
 
@@ -532,7 +538,8 @@ impl Plan {
             Self::Scan { access, .. } => Some((&access.table, false)),
             Self::Insert(Insert { table, .. })
             | Self::Update(Update { table, .. })
-            | Self::Delete(Delete { table, .. }) => Some((table, true)),
+            | Self::Delete(Delete { table, .. })
+            | Self::Merge(Merge { table, .. }) => Some((table, true)),
             _ => None,
         }
     }
@@ -542,7 +549,8 @@ impl Plan {
         let (table, keys) = match self {
             Self::Insert(Insert { table, keys, .. })
             | Self::Update(Update { table, keys, .. })
-            | Self::Delete(Delete { table, keys, .. }) => (table, keys),
+            | Self::Delete(Delete { table, keys, .. })
+            | Self::Merge(Merge { table, keys, .. }) => (table, keys),
             _ => return None,
         };
         keys.as_deref().map(|keys| (table, keys))
@@ -551,7 +559,7 @@ impl Plan {
     /// Returns whether its rows are those that a statement has written.
     pub fn returns_written_rows(&self) -> bool {
         match self {
-            Self::Insert(_) | Self::Update(_) | Self::Delete(_) => true,
+            Self::Insert(_) | Self::Update(_) | Self::Delete(_) | Self::Merge(_) => true,
             Self::Compute { input, .. }
             | Self::Apply { input, .. }
             | Self::Call { input, .. }

@@ -292,6 +292,7 @@ fn run_node<D: Transaction>(
         Plan::Insert(insert) => write::insert(insert, machine, data, sink),
         Plan::Update(update) => write::update(update, machine, data, sink),
         Plan::Delete(delete) => write::delete(delete, machine, data, sink),
+        Plan::Merge(merge) => write::merge(merge, machine, data, sink),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Watches the expressions of plans and of single statements that are evaluated for each row.
 
-use super::{HashJoin, Plan, Query};
+use super::{HashJoin, MergeAction, Plan, Query};
 use crate::{Access, Aggregate, Expression, OperationKind, Procedure, Select, SortKey};
 
 fn watch_access(access: &mut Access) {
@@ -43,6 +43,10 @@ impl Plan {
             Self::Window(window) => watch_sort(&mut window.keys),
             Self::Update(update) => update.assignments.iter_mut().for_each(|(_, value)| value.watch()),
             Self::Insert(insert) => insert.values.iter_mut().for_each(Expression::watch),
+            Self::Merge(merge) => {
+                let expressions = merge.actions.iter_mut().flat_map(MergeAction::expressions_mut);
+                expressions.for_each(Expression::watch);
+            }
             _ => {}
         }
         self.inputs_mut().into_iter().for_each(Self::watch);

@@ -25,7 +25,7 @@ mod numbers;
 
 use super::Session;
 use crate::Error;
-use crate::definitions::{Staging, Version, apply};
+use crate::definitions::{Version, apply};
 use crate::inner::Inner;
 use crate::sequences::{Source, Taking};
 use crate::worker::serialization_failure;
@@ -83,6 +83,15 @@ struct Kept(Arc<Inner>);
 impl Drop for Kept {
     fn drop(&mut self) {
         self.0.definitions.readmit();
+    }
+}
+
+/// Counts a transaction that changes definitions until it is dropped.
+struct Staging(Arc<Inner>);
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        self.0.definitions.end_staging();
     }
 }
 

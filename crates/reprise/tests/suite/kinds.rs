@@ -326,3 +326,29 @@ fn routines_that_call_themselves_come_back() {
     let indexes: &[&str] = &[replaced, "CREATE INDEX t_v ON t (v)"];
     comes_back(script, layouts, indexes);
 }
+
+/// MERGE inserts, changes, moves and deletes rows with foreign keys, in routines and in statements.
+#[test]
+fn merged_rows_come_back() {
+    let script = "CREATE TABLE kind (id INT PRIMARY KEY); INSERT INTO kind SELECT generate_series(0, 3);
+         CREATE TABLE t (id INT PRIMARY KEY, n INT CHECK (n > -500), kind INT REFERENCES kind,
+             d INT GENERATED ALWAYS AS (n * 2) STORED);
+         CREATE INDEX ON t (n);
+         CREATE PROCEDURE put(p INT) LANGUAGE plpgsql AS $$ BEGIN
+             MERGE INTO t USING (SELECT i, i % 4 AS k FROM generate_series(p, p + 3) AS i) s ON t.id = s.i
+                 WHEN MATCHED AND t.n % 7 = 0 THEN DELETE
+                 WHEN MATCHED AND s.k = 1 THEN UPDATE SET id = t.id + 1000 * p + 10000, kind = NULL
+                 WHEN MATCHED THEN UPDATE SET n = t.n + p, kind = s.k
+                 WHEN NOT MATCHED AND s.k = 2 THEN DO NOTHING
+                 WHEN NOT MATCHED THEN INSERT (id, n) VALUES (s.i, p);
+             UPDATE t SET n = n - 1 WHERE id = p;
+         END $$;";
+    let merged = "MERGE INTO t USING t s ON t.id = s.id + 1 WHEN MATCHED THEN UPDATE SET n = s.n
+             WHEN NOT MATCHED AND s.id >= 0 THEN INSERT (id, n) VALUES (-1 - s.id, s.n);
+         MERGE INTO kind USING (VALUES (0), (7)) v (i) ON kind.id = i WHEN NOT MATCHED THEN INSERT VALUES (i);
+         MERGE INTO t USING (SELECT max(id) AS i FROM t) s ON t.id = s.i WHEN MATCHED THEN DELETE";
+    let again = "MERGE INTO t USING t s ON t.id = -s.id WHEN MATCHED AND s.id < 0 THEN DELETE";
+    let layouts: &[&str] = &[merged, "ALTER TABLE t ADD COLUMN w INT DEFAULT 1", again];
+    let indexes: &[&str] = &[merged, "CREATE INDEX t_d ON t (d)"];
+    comes_back(script, layouts, indexes);
+}

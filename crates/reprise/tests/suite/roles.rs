@@ -221,7 +221,7 @@ fn rights_change_beside_open_transactions() {
                 (db.session().unwrap(), db.session().unwrap(), db.session().unwrap());
             admin.set_lock_timeout(Some(Duration::from_millis(200)));
             let setup = "CREATE TABLE t (id INT PRIMARY KEY, a INT); INSERT INTO t VALUES (1, 10);
-                CREATE PROCEDURE put(id INT) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t VALUES (id, 0); END $$;
+                CREATE PROCEDURE put(p INT) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t VALUES (p, 0); END $$;
                 CREATE ROLE reader; GRANT SELECT ON t TO reader";
             admin.execute_script(setup).unwrap();
             act(&mut reader, "reader");

@@ -289,9 +289,9 @@ impl Client {
         }
     }
 
-    /// Prepares the statement of a portal again, because definitions have changed since, and replaces the
-    /// portal's description. Returns false for a statement with a name, and if the client may know its columns
-    /// or parameters already.
+    /// Prepares the statement of a portal again, because definitions have changed since, and replaces its
+    /// description. Returns false for a statement with a name, and if the client may know its columns or
+    /// parameters already.
     fn prepare_again(&mut self, portal: &str, named: &mut NamedStatement) -> Result<bool, Error> {
         let Portal { statement, described, formats, .. } = self.portal(portal)?;
         let (statement, of_portal, formats) = (Arc::clone(statement), *described, formats.clone());

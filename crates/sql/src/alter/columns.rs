@@ -1,11 +1,13 @@
 //! The actions of ALTER TABLE on columns.
 
 use super::{Alteration, ForeignKeyName, Origin};
+use crate::binder::Binder;
 use crate::error::StatementError;
 use crate::index::remove_unused;
 use crate::kept_text;
 use crate::quoted::quoted;
-use catalog::{Column, NewIndex, ScalarType};
+use crate::types::is_assignable;
+use catalog::{Column, NewIndex, ScalarType, Type};
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -42,6 +44,9 @@ impl Alteration<'_> {
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let name = self.builder.table.columns[position].name.clone();
+        if let (Origin::Old(old), false) = (&self.origins[position], cascades) {
+            self.refuse_drop_of_used(&name, *old, node)?;
+        }
         self.builder.table.foreign_keys.retain(|key| !key.columns.contains(&position));
         let uses = |index: &NewIndex| {
             let condition = index.details.condition.as_ref();
@@ -84,6 +89,25 @@ impl Alteration<'_> {
         self.origins.remove(position);
         self.rebuilds = true;
         Ok(())
+    }
+
+    /// Refuses to drop a column that a view uses.
+    fn refuse_drop_of_used(
+        &self,
+        name: &str,
+        old_position: usize,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let Some(view) = self.builder.binder.schema.view_using(&self.old, old_position) else {
+            return Ok(());
+        };
+        let (view, table) = (&view.name, &self.old.name);
+        let message =
+            format!("cannot drop column {name} of table {table} because other objects depend on it");
+        let error = SqlError::new("2BP01", message)
+            .with_detail(format!("view {view} depends on column {name} of table {table}"))
+            .with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
+        Err(self.builder.binder.error(node, error))
     }
 
     pub(super) fn alter_column(&mut self, alter: &ast::AlterColumn) -> Result<(), StatementError> {
@@ -171,10 +195,53 @@ impl Alteration<'_> {
             let error = SqlError::new("0A000", message).with_detail(detail);
             return Err(self.builder.binder.error(node, error));
         }
+        self.refuse_used_by_view(position, old_position, node)?;
+        self.convert_default_of(position, ty, set.using_expr().is_some(), node)?;
         self.builder.table.columns[position].ty = ty;
         self.origins[position] =
             Origin::Converted(old_position, set.using_expr().and_then(|using| using.expr()));
         self.rebuilds = true;
+        Ok(())
+    }
+
+    fn refuse_used_by_view(
+        &self,
+        position: usize,
+        old_position: usize,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let Some(view) = self.builder.binder.schema.view_using(&self.old, old_position) else {
+            return Ok(());
+        };
+        let column = &self.builder.table.columns[position].name;
+        let detail = format!("rule _RETURN on view {} depends on column \"{column}\"", view.name);
+        let error = SqlError::new("0A000", "cannot alter type of a column used by a view or rule");
+        Err(self.builder.binder.error(node, error.with_detail(detail)))
+    }
+
+    /// Keeps the type that a literal default had, and refuses a type to which the default cannot be assigned.
+    /// Without USING, the values of the column must be assignable first.
+    fn convert_default_of(
+        &mut self,
+        position: usize,
+        ty: Type,
+        has_using: bool,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let Column { name, ty: old, default: Some(default), generated: false, .. } =
+            self.builder.table.columns[position].clone()
+        else {
+            return Ok(());
+        };
+        let type_of = |binder: &mut Binder<'_>, own: &ast::Expr| Ok(binder.bind(own)?.known_type());
+        let known = self.builder.binder.bind_definition(&default, node, type_of)?;
+        if !is_assignable(known.unwrap_or(old), ty) && (has_using || is_assignable(old, ty)) {
+            let message = format!("default for column \"{name}\" cannot be cast automatically to type {ty}");
+            return self.error(node, "42804", message);
+        }
+        if known.is_none() && old.base() != ty.base() {
+            self.builder.table.columns[position].default = Some(format!("{default}::{}", old.base()));
+        }
         Ok(())
     }
 

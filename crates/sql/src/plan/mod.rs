@@ -13,6 +13,7 @@ mod grouping;
 mod indexed;
 mod join;
 mod listed;
+mod merge;
 mod named;
 mod origin;
 mod outputs;
@@ -546,7 +547,7 @@ impl Binder<'_> {
     }
 
     /// Returns the names of a list of columns.
-    fn column_names(list: Option<ast::ColumnList>) -> Vec<String> {
+    pub(crate) fn column_names(list: Option<ast::ColumnList>) -> Vec<String> {
         list.into_iter().flat_map(|list| list.column_names()).map(|name| name.text()).collect()
     }
 }

@@ -21,6 +21,13 @@ use std::sync::Arc;
 /// Columns, and the values that they are set to.
 type Assignments = Vec<(usize, Expression)>;
 
+/// The columns of an INSERT.
+pub(super) struct InsertColumns {
+    pub(super) all: Vec<usize>,
+    /// Whether the statement names them; otherwise they are all columns of the table.
+    pub(super) are_named: bool,
+}
+
 /// Returns the error of a value for a generated column.
 fn of_generated(error: SqlError, column: &str) -> SqlError {
     error.with_detail(format!("Column \"{column}\" is a generated column."))
@@ -46,7 +53,7 @@ fn is_default(expression: &ast::Expr) -> bool {
 
 impl Binder<'_> {
     /// Binds a statement that writes as a new level, with the names of its WITH in scope.
-    fn writing(
+    pub(super) fn writing(
         &mut self,
         with: Option<ast::WithClause>,
         node: &SyntaxNode,
@@ -84,7 +91,7 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    fn target_table(
+    pub(super) fn target_table(
         &self,
         path: Option<ast::PathRef>,
         node: &SyntaxNode,
@@ -102,48 +109,11 @@ impl Binder<'_> {
     fn bind_insert_level(&mut self, insert: &ast::Insert) -> Result<Bound, StatementError> {
         let node = insert.syntax();
         let table = self.target_table(insert.relation_name_ref().and_then(|name| name.path_ref()), node)?;
-        let mut columns = Vec::new();
-        for target in insert.column_target_list().into_iter().flat_map(|list| list.column_targets()) {
-            let name = self.part(target.name(), target.syntax())?;
-            let column = self.column_of(&table, &ast::normalize_name_node(name.syntax()), name.syntax())?;
-            if columns.contains(&column) {
-                let message = format!("column \"{}\" specified more than once", table.columns[column].name);
-                return Err(self.error(name.syntax(), SqlError::new("42701", message)));
-            }
-            if let Some(accessor) = target.accessors().next() {
-                return Err(self.unsupported(accessor.syntax(), "an INSERT into an element of an array"));
-            }
-            columns.push(column);
-        }
-        let are_named = !columns.is_empty();
-        if !are_named {
-            columns = (0..table.visible().len()).collect();
-        }
-        let (input, given) = self.bind_source(insert, &table, &columns)?;
-        let width = given.len();
-        self.need_columns(&table, acl::INSERT, &columns[..width.min(columns.len())]);
-        if width > columns.len() {
-            return Err(self.syntax(node, "INSERT has more expressions than target columns"));
-        }
-        if width < columns.len() && are_named && insert.column_target_list().is_some() {
-            return Err(self.syntax(node, "INSERT has more target columns than expressions"));
-        }
-        let mut values: Vec<Option<Expression>> = vec![None; table.columns.len()];
-        let overriding = insert.overriding_clause();
-        for (column, given) in columns.into_iter().zip(given) {
-            self.refuse_given(&table, column, given.is_some(), overriding.as_ref(), node)?;
-            let is_user = overriding
-                .as_ref()
-                .is_some_and(|own| own.syntax().text().to_string().to_lowercase().contains("user"));
-            values[column] = given.filter(|_| !(is_user && table.columns[column].identity.is_some()));
-        }
-        let (complete, applied) = self.applying(|binder| {
-            let complete = values.into_iter().enumerate().map(|(column, value)| match value {
-                Some(value) => Ok(value),
-                None => binder.bind_default(&table, column, node),
-            });
-            complete.collect::<Result<Vec<_>, _>>()
-        })?;
+        let columns = self.insert_columns(insert.column_target_list(), &table)?;
+        let (input, given) = self.bind_source(insert, &table, &columns.all)?;
+        let bind =
+            |binder: &mut Self| binder.new_row(&table, columns, given, insert.overriding_clause(), node);
+        let (complete, applied) = self.applying(bind)?;
         let input = apply_all(applied, input);
         let registers = self.row_registers(&table);
         let rules = self.bind_rules(&table, registers, None, node)?;
@@ -163,6 +133,65 @@ impl Binder<'_> {
         let triggers = self.bind_triggers(&table, TriggerEvent::Insert, &[], row, node)?;
         let plan = Plan::Insert(Insert { input, table, values, registers, rules, conflict, keys, triggers });
         self.returning(plan, insert.returning_clause())
+    }
+
+    /// Returns the columns of an INSERT.
+    pub(super) fn insert_columns(
+        &mut self,
+        list: Option<ast::ColumnTargetList>,
+        table: &Table,
+    ) -> Result<InsertColumns, StatementError> {
+        let mut columns = Vec::new();
+        for target in list.into_iter().flat_map(|list| list.column_targets()) {
+            let name = self.part(target.name(), target.syntax())?;
+            let column = self.column_of(table, &ast::normalize_name_node(name.syntax()), name.syntax())?;
+            if columns.contains(&column) {
+                let message = format!("column \"{}\" specified more than once", table.columns[column].name);
+                return Err(self.error(name.syntax(), SqlError::new("42701", message)));
+            }
+            if let Some(accessor) = target.accessors().next() {
+                return Err(self.unsupported(accessor.syntax(), "an INSERT into an element of an array"));
+            }
+            columns.push(column);
+        }
+        let are_named = !columns.is_empty();
+        if !are_named {
+            columns = (0..table.visible().len()).collect();
+        }
+        Ok(InsertColumns { all: columns, are_named })
+    }
+
+    /// Returns the values of a new row: given ones, and the defaults of all other columns.
+    pub(super) fn new_row(
+        &mut self,
+        table: &Arc<Table>,
+        columns: InsertColumns,
+        given: Vec<Option<Expression>>,
+        overriding: Option<ast::OverridingClause>,
+        node: &SyntaxNode,
+    ) -> Result<Vec<Expression>, StatementError> {
+        let InsertColumns { all: columns, are_named } = columns;
+        let width = given.len();
+        self.need_columns(table, acl::INSERT, &columns[..width.min(columns.len())]);
+        if width > columns.len() {
+            return Err(self.syntax(node, "INSERT has more expressions than target columns"));
+        }
+        if width < columns.len() && are_named {
+            return Err(self.syntax(node, "INSERT has more target columns than expressions"));
+        }
+        let mut values: Vec<Option<Expression>> = vec![None; table.columns.len()];
+        let is_user = overriding
+            .as_ref()
+            .is_some_and(|own| own.syntax().text().to_string().to_lowercase().contains("user"));
+        for (column, given) in columns.into_iter().zip(given) {
+            self.refuse_given(table, column, given.is_some(), overriding.as_ref(), node)?;
+            values[column] = given.filter(|_| !(is_user && table.columns[column].identity.is_some()));
+        }
+        let complete = values.into_iter().enumerate().map(|(column, value)| match value {
+            Some(value) => Ok(value),
+            None => self.bind_default(table, column, node),
+        });
+        complete.collect()
     }
 
     /// Refuses a value for a generated column, and for a column GENERATED ALWAYS AS IDENTITY unless
@@ -223,7 +252,7 @@ impl Binder<'_> {
         Ok((bound.plan, given))
     }
 
-    fn bind_value_rows(
+    pub(super) fn bind_value_rows(
         &mut self,
         rows: &[ast::Row],
         (table, columns): (&Table, &[usize]),
@@ -392,7 +421,7 @@ impl Binder<'_> {
     }
 
     /// Binds SET.
-    fn bind_assignments(
+    pub(super) fn bind_assignments(
         &mut self,
         clause: Option<ast::SetClause>,
         table: &Table,
@@ -454,7 +483,7 @@ impl Binder<'_> {
 
     /// Binds the rows that a statement changes: the target, the relations that it is joined with, and the
     /// condition.
-    fn bind_target(
+    pub(super) fn bind_target(
         &mut self,
         (table, alias): (&Arc<Table>, Option<ast::OptionalAsAlias>),
         items: impl Iterator<Item = ast::FromListItem>,
@@ -487,7 +516,7 @@ impl Binder<'_> {
     }
 
     /// Returns the registers of found rows that a statement must keep, without the handle.
-    fn kept_registers(&self, handle: Register) -> Vec<Register> {
+    pub(super) fn kept_registers(&self, handle: Register) -> Vec<Register> {
         let level = self.queries.levels.last().expect("a statement is being bound");
         let all = level.relations.iter().flat_map(Relation::set_registers);
         all.filter(|register| *register != handle).collect()

@@ -55,6 +55,12 @@ fn is_of_roles(node: &squawk_syntax::SyntaxNode) -> bool {
 }
 
 impl Schema {
+    /// Returns whether a text may be a statement about roles and privileges.
+    pub fn may_change_rights(text: &str) -> bool {
+        let source = Source::parse(text);
+        source.is_ok_and(|own| own.file.stmts().any(|statement| tag_of(&statement).is_some()))
+    }
+
     /// Executes a statement about roles and privileges; `None` for any other statement.
     pub(crate) fn change_rights(
         &mut self,

@@ -91,6 +91,12 @@ fn firing_of<'p>(query: &'p Query, all: &mut Vec<Fires<'p>>) {
         Plan::Delete(delete) => {
             all.push(Fires { table: &delete.table, event: TriggerEvent::Delete, columns: Vec::new() });
         }
+        // A trigger of its table is refused as long as the statement is there.
+        Plan::Merge(merge) => {
+            for event in [TriggerEvent::Insert, TriggerEvent::Update, TriggerEvent::Delete] {
+                all.push(Fires { table: &merge.table, event, columns: Vec::new() });
+            }
+        }
         _ => {}
     });
 }

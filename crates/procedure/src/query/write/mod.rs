@@ -1,12 +1,15 @@
-//! INSERT, UPDATE and DELETE.
+//! INSERT, UPDATE, DELETE and MERGE.
 //!
 //! A statement first collects the rows to write and then writes them, so its input never reads a row that the
 //! statement has written. INSERT of VALUES has no such input and writes each row at once.
 
+mod merge;
 mod nodes;
 mod rules;
 mod triggers;
 
+pub(super) use merge::merge;
+pub use merge::{Merge, MergeAction, MergeChange};
 pub use nodes::{ConflictUpdate, Delete, Insert, OnConflict, RowRules, Triggers, Update};
 
 use super::Plan;

@@ -50,27 +50,35 @@ impl Session {
         let patience = self.worker.patience(&self.settings());
         let holds = Arc::clone(&self.worker.workspace.tables().holds);
         let _awaits_all = holds.await_all(slot);
-        inner.definitions.exclusively(slot, &epochs, &patience, Awaits::All, |current| {
-            if current.number != staged.base.number {
-                return Err(serialization_failure(Conflict::Read));
-            }
-            let mut tables = current.tables.clone();
-            let complete = staged.touched.private.iter();
-            complete.filter_map(|id| private.tables.by_id(*id)).for_each(|store| tables.share(store));
-            for step in &staged.steps {
-                Taking { inner: &inner, tables: &current.tables }.give_back_for(&step.effect)?;
-                each_effect(&step.effect, &mut |effect| self.publish_effect(effect, staged, &mut tables))?;
-            }
-            let record = self.definitions_record(staged, &inner)?;
-            let worker = &mut self.worker;
-            commit = match worker.pipeline.commit_definitions(&mut worker.workspace, &record) {
-                Ok(committed) => committed,
-                Err(CommitError::Conflict(conflict)) => return Err(worker.lost_at_commit(conflict)),
-                Err(CommitError::Log(error)) => return Err(error.into()),
-                Err(CommitError::Interrupted(error)) => return Err(Error::Sql(*error)),
-            };
-            Ok(Some((private.schema.clone(), tables)))
-        })?;
+        inner.definitions.exclusively(
+            slot,
+            &epochs,
+            &patience,
+            |_| Awaits::All,
+            |current| {
+                if current.number != staged.base.number {
+                    return Err(serialization_failure(Conflict::Read));
+                }
+                let mut tables = current.tables.clone();
+                let complete = staged.touched.private.iter();
+                complete.filter_map(|id| private.tables.by_id(*id)).for_each(|store| tables.share(store));
+                for step in &staged.steps {
+                    Taking { inner: &inner, tables: &current.tables }.give_back_for(&step.effect)?;
+                    each_effect(&step.effect, &mut |effect| {
+                        self.publish_effect(effect, staged, &mut tables)
+                    })?;
+                }
+                let record = self.definitions_record(staged, &inner)?;
+                let worker = &mut self.worker;
+                commit = match worker.pipeline.commit_definitions(&mut worker.workspace, &record) {
+                    Ok(committed) => committed,
+                    Err(CommitError::Conflict(conflict)) => return Err(worker.lost_at_commit(conflict)),
+                    Err(CommitError::Log(error)) => return Err(error.into()),
+                    Err(CommitError::Interrupted(error)) => return Err(Error::Sql(*error)),
+                };
+                Ok(Some((private.schema.clone(), tables)))
+            },
+        )?;
         Ok(commit)
     }
 
