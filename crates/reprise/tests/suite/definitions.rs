@@ -397,7 +397,7 @@ fn routines_of_schemas_come_back() {
         let values: Vec<_> = rows.iter().map(|row| row[0].to_string()).collect();
         assert_eq!(values, ["0", "11", "22"]);
         let row = session.query("SELECT s.f(1), s.f(NULL) IS NULL").unwrap().rows.remove(0);
-        assert_eq!((row[0].to_string(), row[1].to_string()), ("2".into(), "true".into()));
+        assert_eq!((row[0].to_string(), row[1].to_string()), ("2".into(), "t".into()));
         assert_eq!(session.query("SELECT f(1)").unwrap_err().sqlstate(), "42883");
         let error = session.call("g", params![]).unwrap_err();
         assert_eq!(error.sqlstate(), "42883");
