@@ -20,6 +20,9 @@ pub struct Sequence {
     pub cycles: bool,
     /// The table and column that own it, as OWNED BY says.
     pub owner: Option<(String, String)>,
+    /// The first number after the last RESTART; `None`: that of `start`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<i64>,
 }
 
 /// A sequence's position: a number, and whether `nextval` has returned it (`is_called` in PostgreSQL). A
@@ -35,7 +38,7 @@ pub struct SequencePlace {
 impl Sequence {
     /// Returns the position before the first number.
     pub fn beginning(&self) -> SequencePlace {
-        SequencePlace { number: self.start, is_given: false }
+        SequencePlace { number: self.restart.unwrap_or(self.start), is_given: false }
     }
 
     /// Returns the number `steps` steps after another one. The result must be within the bounds.
@@ -83,8 +86,9 @@ mod tests {
 
     #[test]
     fn numbers_end_at_the_bounds() {
-        let (ty, owner) = (ScalarType::BigInt, None);
-        let own = Sequence { ty, start: 1, increment: 3, least: 1, greatest: 10, cycles: false, owner };
+        let (ty, owner, restart) = (ScalarType::BigInt, None, None);
+        let own =
+            Sequence { ty, start: 1, increment: 3, least: 1, greatest: 10, cycles: false, owner, restart };
         let given = |number| SequencePlace { number, is_given: true };
         assert_eq!(own.numbers_after(own.beginning(), 32), Some((1, 4)));
         assert_eq!(own.numbers_after(given(7), 32), Some((10, 1)));

@@ -290,6 +290,11 @@ impl Taking<'_> {
         Ok(())
     }
 
+    /// Returns the remaining numbers of a sequence's range. No other session may be active.
+    pub(crate) fn give_back_one(&self, wanted: TableId) -> Result<(), SqlError> {
+        self.give_back_of(|sequence| sequence == wanted)
+    }
+
     fn give_back_of(&self, is_meant: impl Fn(TableId) -> bool) -> Result<(), SqlError> {
         let mut state = self.state();
         let ranges: Vec<(TableId, Range)> =

@@ -241,11 +241,6 @@ impl Schema {
         types: &[Option<Type>],
     ) -> Result<Prepared, StatementError> {
         let node = statement.syntax();
-        if let ast::Stmt::AlterSequence(alter) = statement
-            && let Some(restart) = self.sequence_restart(alter, source)?
-        {
-            return Ok(Prepared::plain(Kind::Run(restart), "ALTER SEQUENCE"));
-        }
         crate::extensions::only_database(statement, source)?;
         if let Some(tag) = self.extension(statement, source)? {
             return Ok(Prepared::plain(Kind::Nothing, tag));

@@ -310,7 +310,8 @@ impl Schema {
         let mut effects = Vec::new();
         for name in names {
             let old = self.catalog.table(&name).map_err(|error| refused(source, node, &error))?;
-            let (old, new) = (Arc::clone(old), NewTable::from(&**old));
+            let (old, mut new) = (Arc::clone(old), NewTable::from(&**old));
+            new.sequence.iter_mut().for_each(|own| own.restart = None);
             let new =
                 self.catalog.replace_table(&name, new).map_err(|error| refused(source, node, &error))?;
             effects.extend([Effect::DropTable(old), Effect::CreateTable(new)]);

@@ -261,7 +261,9 @@ impl Schema {
             return Err(refused(SqlError::new("42723", message)));
         }
         let calls = |text: &str| kept_text::calls(text, &old);
-        let is_called = self.procedures.values().any(|user| user.callees.contains(&old))
+        // A routine that only fires a trigger of the function does not name it.
+        let names = |user: &Procedure| user.source.to_lowercase().contains(&short(&old).to_lowercase());
+        let is_called = self.procedures.values().any(|user| user.callees.contains(&old) && names(user))
             || self.catalog.tables().any(|table| crate::schema::calls_in_texts(table, &old).is_some())
             || self.views.values().any(|view| calls(&format!("({})", view.query.trim_end_matches(';'))));
         if is_called {

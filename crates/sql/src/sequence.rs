@@ -3,12 +3,13 @@
 
 use crate::binder::Binder;
 use crate::error::StatementError;
-use crate::quoted::quoted_path;
+use crate::roles::rights::namespace_in;
 use crate::schema::{Schema, refused};
 use crate::source::Source;
+use crate::subject::Subject;
 use crate::types::{last_name, made_name, object_name};
 use catalog::{Column, NewIndex, NewTable, ScalarType, Sequence, Table, Type};
-use procedure::{Effect, Procedure, SqlError};
+use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub(crate) fn sequence_of(ty: ScalarType) -> Sequence {
         ScalarType::Integer => i64::from(i32::MAX),
         _ => i64::MAX,
     };
-    Sequence { ty, start: 1, increment: 1, least: 1, greatest, cycles: false, owner: None }
+    Sequence { ty, start: 1, increment: 1, least: 1, greatest, cycles: false, owner: None, restart: None }
 }
 
 /// Returns the table and the column of OWNED BY.
@@ -176,9 +177,11 @@ fn check_change(
     binder: &Binder<'_>,
     before: &Sequence,
     after: &Sequence,
+    restarts: bool,
     node: &SyntaxNode,
 ) -> Result<(), StatementError> {
     let Sequence { least, greatest, start, .. } = after;
+    let restart = after.restart.filter(|_| restarts);
     let bounds = sequence_of(after.ty);
     let message = if after.increment == 0 {
         "INCREMENT must not be zero".into()
@@ -192,12 +195,40 @@ fn check_change(
         format!("START value ({start}) cannot be less than MINVALUE ({least})")
     } else if start > greatest {
         format!("START value ({start}) cannot be greater than MAXVALUE ({greatest})")
-    } else if *least > before.least || *greatest < before.greatest {
+    } else if let Some(first) = restart.filter(|first| first < least) {
+        format!("RESTART value ({first}) cannot be less than MINVALUE ({least})")
+    } else if let Some(first) = restart.filter(|first| first > greatest) {
+        format!("RESTART value ({first}) cannot be greater than MAXVALUE ({greatest})")
+    } else if restart.is_none() && (*least > before.least || *greatest < before.greatest) {
         return Err(binder.unsupported(node, "ALTER SEQUENCE with narrower bounds"));
     } else {
         return Ok(());
     };
     Err(binder.error(node, SqlError::new("22023", message)))
+}
+
+/// Checks the table that owns a sequence.
+///
+/// # Errors
+/// `55000`: the table is in another schema, or belongs to another role.
+fn check_owner(
+    binder: &Binder<'_>,
+    schema: &Schema,
+    name: &str,
+    sequence: &Sequence,
+    node: &SyntaxNode,
+) -> Result<(), StatementError> {
+    let Some((table, _)) = &sequence.owner else { return Ok(()) };
+    let refused = |message: &str| Err(binder.error(node, SqlError::new("55000", message)));
+    let known = Subject::Relation(name.to_owned());
+    let role = if schema.catalog.table(name).is_ok() { schema.owner_of(&known) } else { schema.maker };
+    if schema.owner_of(&Subject::Relation(table.clone())) != role {
+        return refused("sequence must have same owner as table it is linked to");
+    }
+    if namespace_in(table) != namespace_in(name) {
+        return refused("sequence must be in same schema as table it is linked to");
+    }
+    Ok(())
 }
 
 /// Returns the name that the options of an identity column give to its sequence.
@@ -230,44 +261,6 @@ impl Schema {
         Ok(known)
     }
 
-    /// Returns the block that ALTER SEQUENCE … RESTART runs; `None` for any other form.
-    pub(crate) fn sequence_restart(
-        &self,
-        alter: &ast::AlterSequence,
-        source: &Source,
-    ) -> Result<Option<Arc<Procedure>>, StatementError> {
-        let (binder, node) = (Binder::new(self, source), alter.syntax());
-        let mut actions = alter.actions();
-        let action = match (actions.next(), actions.next()) {
-            (Some(ast::AlterSequenceAction::SequenceOption(only)), None) => only,
-            _ => return Ok(None),
-        };
-        let ast::SequenceOption::OptionRestart(restart) = action else { return Ok(None) };
-        let Some(table) = self.altered_sequence(alter, source)? else { return Ok(None) };
-        let Some(sequence) = &table.sequence else { return Ok(None) };
-        let first = match restart.expr() {
-            None => sequence.start,
-            given => number(&binder, given, node)?,
-        };
-        let bound = match first {
-            _ if first < sequence.least => Some(format!("less than MINVALUE ({})", sequence.least)),
-            _ if first > sequence.greatest => Some(format!("greater than MAXVALUE ({})", sequence.greatest)),
-            _ => None,
-        };
-        if let Some(bound) = bound {
-            let message = format!("RESTART value ({first}) cannot be {bound}");
-            return Err(binder.error(node, SqlError::new("22023", message)));
-        }
-        let name = quoted_path(&table.name).replace('\'', "''");
-        let block = format!("DO $restart$ BEGIN PERFORM setval('{name}', {first}, false); END $restart$");
-        let block = Source::parse(&block)?;
-        let body =
-            block.file.syntax().descendants().find_map(ast::Do::cast).and_then(|statement| statement.body());
-        let body = binder.part(body, node)?;
-        self.block(block.text_of(body.syntax()), &block, body.syntax())
-            .map(|procedure| Some(Arc::new(procedure)))
-    }
-
     /// Executes ALTER SEQUENCE.
     pub(crate) fn alter_sequence(
         &mut self,
@@ -275,12 +268,10 @@ impl Schema {
         source: &Source,
     ) -> Result<Effect, StatementError> {
         let node = alter.syntax();
-        if let Some(restart) = self.sequence_restart(alter, source)? {
-            return Ok(Effect::Run(restart));
-        }
         let binder = Binder::new(self, source);
         let Some(known) = self.altered_sequence(alter, source)? else { return Ok(Effect::None) };
         let (name, mut changed) = (known.name.clone(), Table::clone(known));
+        let mut restart = None;
         for action in alter.actions() {
             let option = match action {
                 ast::AlterSequenceAction::OwnerTo(_) => continue,
@@ -288,10 +279,28 @@ impl Schema {
                 other => return Err(binder.unsupported(other.syntax(), "this form of ALTER SEQUENCE")),
             };
             let Some(sequence) = &mut changed.sequence else { continue };
-            change_option(&binder, sequence, &option)?;
+            match &option {
+                ast::SequenceOption::OptionRestart(own) => {
+                    let first = own.expr().map(|first| number(&binder, Some(first), node)).transpose()?;
+                    restart = Some(first);
+                }
+                _ => change_option(&binder, sequence, &option)?,
+            }
         }
-        if let (Some(before), Some(after)) = (&known.sequence, &changed.sequence) {
-            check_change(&binder, before, after, node)?;
+        if let (Some(before), Some(after)) = (&known.sequence, &mut changed.sequence) {
+            check_owner(&binder, self, &name, after, node)?;
+            if let Some(first) = restart {
+                after.restart = Some(first.unwrap_or(after.start));
+            }
+            check_change(&binder, before, after, restart.is_some(), node)?;
+        }
+        // As in PostgreSQL, a sequence that restarts gets a new row, so ROLLBACK takes it back.
+        if restart.is_some() {
+            let old = Arc::clone(known);
+            let new = self.catalog.replace_table(&name, NewTable::from(&changed));
+            let new = new.map_err(|error| refused(source, node, &error))?;
+            self.recompile(source, node)?;
+            return Ok(Effect::All(vec![Effect::DropTable(old), Effect::CreateTable(new)]));
         }
         let changed = self.catalog.redefine(&name, changed);
         let changed = changed.map_err(|error| refused(source, node, &error))?;
@@ -310,11 +319,17 @@ impl Schema {
         }
         let path = binder.part(create.sequence().and_then(|name| name.path()), node)?;
         let name = made_name(&binder, &path)?;
-        let sequence = sequence_options(&binder, create.sequence_options(), ScalarType::BigInt, node)?;
+        let mut sequence = sequence_options(&binder, create.sequence_options(), ScalarType::BigInt, node)?;
+        for option in create.sequence_options() {
+            if matches!(option, ast::SequenceOption::OptionOwnedBy(_)) {
+                change_option(&binder, &mut sequence, &option)?;
+            }
+        }
         if create.if_not_exists().is_some() && self.relation_exists(&name) {
             return Ok(Effect::None);
         }
         self.refuse_taken(&name, source, node)?;
+        check_owner(&binder, self, &name, &sequence, node)?;
         self.add_table(sequence_table(name, sequence), source, node)
     }
 }

@@ -148,8 +148,9 @@ impl Staged {
                 beginning.into_iter().for_each(|beginning| self.counters.add(table, beginning));
             }
             Effect::DropTable(table) => self.counters.remove(table.id),
+            Effect::Redefine(table) => self.counters.redefine(table),
             Effect::All(effects) => effects.iter().for_each(|effect| self.count_sequences(effect)),
-            Effect::None | Effect::Redefine(_) | Effect::Rebuild(_) | Effect::Run(_) => {}
+            Effect::None | Effect::Rebuild(_) | Effect::Run(_) => {}
         }
     }
 
@@ -245,6 +246,7 @@ impl Session {
             Effect::Redefine(table) => {
                 let known = self.worker.workspace.tables().by_id(table.id);
                 let Some(known) = known.map(|store| Arc::clone(store.definition())) else { return Ok(()) };
+                self.count_changed(&known, table, staged)?;
                 let mut added = indexes_beside(table, &known);
                 let is_checked = added.any(|index| index.unique);
                 let changes_indexes = is_checked
@@ -263,6 +265,23 @@ impl Session {
             Effect::DropTable(_) | Effect::CreateTable(_) | Effect::None => {}
             Effect::All(_) | Effect::Run(_) => {}
         }
+        Ok(())
+    }
+
+    /// Counts a sequence in this transaction, from where it stands, if the transaction changes its numbers.
+    fn count_changed(&mut self, known: &Table, new: &Table, staged: &mut Staged) -> Result<(), Error> {
+        let numbers = |table: &Table| {
+            let own = table.sequence.as_ref();
+            own.map(|own| (own.increment, own.least, own.greatest, own.cycles))
+        };
+        if numbers(known) == numbers(new) || staged.counters.has(new.id) {
+            return Ok(());
+        }
+        self.exclude_others(staged)?;
+        Taking { inner: &self.worker.inner, tables: &staged.base.tables }.give_back_one(new.id)?;
+        let tables = self.worker.workspace.tables().clone();
+        staged.counters.read(tables.store(new.id), self.worker.workspace.worker().guard());
+        staged.touched.private.insert(new.id);
         Ok(())
     }
 

@@ -382,3 +382,51 @@ fn values_without_end_are_an_error_of_the_statement() {
     assert_eq!(error.sqlstate(), "53200", "{error}");
     assert_eq!(session.query("SELECT 6 * 7").unwrap().rows[0][0].to_string(), "42");
 }
+
+/// Routines of one name in several schemas, and routines with a new name, schema or option, come back from the
+/// log and from a checkpoint.
+#[test]
+fn routines_of_schemas_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |session: &mut Session| {
+        session.execute_script("TRUNCATE t").unwrap();
+        for (number, procedure) in ["put", "s.put", "s.moved"].into_iter().enumerate() {
+            session.call(procedure, params![number as i32]).unwrap().commit.wait().unwrap();
+        }
+        let rows = session.query("SELECT v FROM t ORDER BY v").unwrap().rows;
+        let values: Vec<_> = rows.iter().map(|row| row[0].to_string()).collect();
+        assert_eq!(values, ["0", "11", "22"]);
+        let row = session.query("SELECT s.f(1), s.f(NULL) IS NULL").unwrap().rows.remove(0);
+        assert_eq!((row[0].to_string(), row[1].to_string()), ("2".into(), "t".into()));
+        assert_eq!(session.query("SELECT f(1)").unwrap_err().sqlstate(), "42883");
+        let error = session.call("g", params![]).unwrap_err();
+        assert_eq!(error.sqlstate(), "42883");
+    };
+    for takes_checkpoint in [false, true, false] {
+        let db = open(folder.path());
+        let mut session = db.session().unwrap();
+        if session.query("SELECT s.f(1)").is_err() {
+            session
+                .execute_script(
+                    "CREATE SCHEMA s; CREATE TABLE t (v INT PRIMARY KEY);
+                     CREATE PROCEDURE put(n INT) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t VALUES (n); END $$;
+                     CREATE PROCEDURE s.put(n INT) LANGUAGE plpgsql AS $$
+                         BEGIN INSERT INTO t VALUES (n + 10); END $$;
+                     CREATE PROCEDURE g(n INT) LANGUAGE plpgsql AS $$
+                         BEGIN INSERT INTO t VALUES (n + 20); END $$;
+                     CREATE FUNCTION s.f(n INT) RETURNS INT LANGUAGE sql AS $$ SELECT coalesce(n, 0) + 1 $$;
+                     ALTER PROCEDURE g(INT) RENAME TO moved;
+                     ALTER PROCEDURE moved SET SCHEMA s;
+                     ALTER FUNCTION s.f(INT) STRICT;",
+                )
+                .unwrap();
+        }
+        check(&mut session);
+        if takes_checkpoint {
+            db.checkpoint().unwrap();
+        }
+        let live = db.digest().unwrap();
+        drop((session, db));
+        assert_eq!(recovered_digest(folder.path()), live);
+    }
+}

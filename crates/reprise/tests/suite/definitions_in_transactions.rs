@@ -534,3 +534,39 @@ fn a_table_of_a_query_comes_back() {
         assert_eq!(missing.unwrap_err().sqlstate(), "42P01");
     }
 }
+
+/// ALTER SEQUENCE changes the numbers of its own transaction at once, and is taken back with it.
+#[test]
+fn a_sequence_is_altered_with_its_transaction() {
+    for (content, sequencing) in LOGS {
+        let (folder, database) =
+            open_with(|config| (config.content, config.sequencing) = (content, sequencing));
+        let mut session = database.session().unwrap();
+        session.execute_script("CREATE SEQUENCE s").unwrap();
+        let next = |session: &mut Session| numbers(session, "SELECT nextval('s')")[0];
+        assert_eq!(next(&mut session), 1);
+        session.begin().unwrap();
+        run(&mut session, "ALTER SEQUENCE s RESTART WITH 50").unwrap();
+        assert_eq!(next(&mut session), 50);
+        session.rollback();
+        assert_eq!(next(&mut session), 2);
+        session.begin().unwrap();
+        session.set_savepoint("a").unwrap();
+        run(&mut session, "ALTER SEQUENCE s RESTART WITH 70").unwrap();
+        session.roll_back_to_savepoint("a").unwrap();
+        assert_eq!(next(&mut session), 3);
+        run(&mut session, "ALTER SEQUENCE s INCREMENT BY 10").unwrap();
+        assert_eq!(next(&mut session), 13);
+        session.commit().unwrap().wait().unwrap();
+        assert_eq!(next(&mut session), 23);
+        in_transaction(&mut session, &["ALTER SEQUENCE s INCREMENT BY 5 RESTART WITH 100"]).unwrap();
+        assert_eq!(next(&mut session), 100);
+        let digest = database.digest().unwrap();
+        drop((session, database));
+        assert_eq!(recovered_digest_of(content, folder.path()), digest, "{content}, {sequencing}");
+        let database = Database::open(folder.path(), small()).unwrap();
+        let mut session = database.session().unwrap();
+        let after = next(&mut session);
+        assert!(after >= 105 && after % 5 == 0, "{after}");
+    }
+}

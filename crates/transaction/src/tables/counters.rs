@@ -81,6 +81,13 @@ impl Counters {
         self.lock().insert(table.id, counter);
     }
 
+    /// Counts a sequence by its changed definition, if it is counted here.
+    pub fn redefine(&self, table: &Arc<Table>) {
+        if let Some(counter) = self.lock().get_mut(&table.id) {
+            counter.table = Arc::clone(table);
+        }
+    }
+
     /// Counts a sequence no more.
     pub fn remove(&self, sequence: TableId) {
         self.lock().remove(&sequence);
@@ -109,6 +116,7 @@ impl Counters {
         for (sequence, counter) in &before.0 {
             let now = sequences.entry(*sequence).or_insert_with(|| counter.clone());
             now.is_used |= counter.is_used;
+            now.table = Arc::clone(&counter.table);
         }
     }
 
