@@ -347,7 +347,7 @@ impl Fields {
             let head: &str = text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
             if month_of(head).is_none() {
                 // The word can only be the name of a zone.
-                if !self.has_date() {
+                if self.month.is_none() || self.day.is_none() {
                     return Err(Refusal::Syntax);
                 }
                 let zone = Zone::of_rules(text).ok_or_else(|| Refusal::Zone(text.into()))?;

@@ -162,6 +162,14 @@ impl Zone {
         }
     }
 
+    /// Returns the zone whose offset an abbreviation tells; any other zone as it is.
+    pub fn of_abbreviation(self) -> Self {
+        match self {
+            Self::Abbreviation(_, rules) => Self::Rules(rules),
+            zone => zone,
+        }
+    }
+
     /// Returns the zone of `make_timestamptz`: a numeric offset east of UTC, or a name.
     ///
     /// # Errors

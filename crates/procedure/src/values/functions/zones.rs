@@ -69,7 +69,7 @@ fn truncated(call: Call) -> Evaluated {
     if !is_finite_timestamp(us) {
         return Ok(Datum::Int(us));
     }
-    let zone = named(call.text(2))?;
+    let zone = named(call.text(2))?.of_abbreviation();
     let field = field(&call, ScalarType::Timestamptz)?;
     let local = truncate(field, zone.local_of(us)?)?;
     match field.is_below_day() {
