@@ -1,6 +1,6 @@
 //! Time zones: the offsets from UTC that their rules give.
-//! Source: PostgreSQL 15, `DetermineTimeZoneOffset` and `pg_interpret_timezone_abbrev`; the rules are those of
-//! the crate jiff's own database, so a replay on another machine gives the same answers.
+//! Source: PostgreSQL 15, `DetermineTimeZoneOffset` and `pg_interpret_timezone_abbrev`. The rules are those
+//! of the crate jiff, so a replay on another machine gives the same answers.
 
 use super::abbreviations::{FIXED, OF_ZONES};
 use super::offset::{Refusal, offset_of};
