@@ -71,6 +71,7 @@ pub use values::statistics::Statistic;
 /// - a function, a cast, an operator, rounding or a collation;
 /// - the order in which rows are visited;
 /// - the rows that a check admits;
+/// - the database of time zones, which is jiff's;
 /// - the values that replay takes from the record;
 /// - the values that the checksum of a written row covers (`execution/operations.rs`): the key, or the
 ///   columns that a range reads, so another choice of index counts.

@@ -2,39 +2,24 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
-use catalog::{Datum, ScalarType, Type};
-use procedure::{CastContext, Expression, SqlError};
+use catalog::{Datum, ScalarType};
+use procedure::{CastContext, Expression};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
-fn is_time(ty: Type) -> bool {
-    matches!(ty, Type::Scalar(ty) if ty.is_timestamp() || ty == ScalarType::Date)
-}
-
 impl Binder<'_> {
-    /// Binds `timestamp AT TIME ZONE 'UTC'`; UTC is the only supported zone.
+    /// Binds `timestamp AT TIME ZONE zone`, which is the function `timezone`.
     pub(crate) fn in_zone(
         &mut self,
         time: &ast::Expr,
         zone: &ast::Expr,
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
-        let Typed::Literal(zone) = self.bind(zone)? else {
-            return Err(self.unsupported(node, "a time zone that is not a literal"));
-        };
-        if !matches!(
-            zone.to_lowercase().as_str(),
-            "utc" | "gmt" | "z" | "zulu" | "etc/utc" | "etc/gmt" | "uct"
-        ) {
-            return Err(self.unsupported(node, "a time zone other than UTC"));
+        let (time, zone) = (self.bind(time)?, self.bind(zone)?);
+        if time.known_type() == Some(ScalarType::Time.into()) {
+            return Err(self.unsupported(node, "a time of day in a time zone"));
         }
-        let typed = self.bind(time)?;
-        let (value, ty) = self.settle(typed, Some(ScalarType::Timestamptz.into()), time.syntax())?;
-        let value = self.as_moment(value, ty, node)?;
-        // A date becomes its midnight in the session's zone.
-        let is_local = ty.element().unlimited() == ScalarType::Timestamp;
-        let ty = if is_local { ScalarType::Timestamptz } else { ScalarType::Timestamp };
-        Ok(Typed::Known(value, ty.into()))
+        self.call_built_in("timezone", vec![zone, time], node)
     }
 
     /// Returns the text of `interval '5' day`: a whole number of one field.
@@ -120,26 +105,5 @@ impl Binder<'_> {
         let ty = if is_local { ScalarType::Timestamp } else { ScalarType::Timestamptz };
         let today = Typed::Known(self.coerce(today, ty.into(), CastContext::Implicit, node)?, ty.into());
         self.call_built_in("age", vec![today, moment], node)
-    }
-
-    /// Converts a timestamp or date to a timestamp.
-    fn as_moment(
-        &self,
-        value: Expression,
-        ty: Type,
-        node: &SyntaxNode,
-    ) -> Result<Expression, StatementError> {
-        if !is_time(ty) {
-            return Err(self.error(node, SqlError::new("42883", format!("type {ty} is not a timestamp"))));
-        }
-        match ty {
-            Type::Scalar(ScalarType::Date) => self.coerce(
-                Typed::Known(value, ty),
-                ScalarType::Timestamp.into(),
-                CastContext::Explicit,
-                node,
-            ),
-            _ => Ok(value),
-        }
     }
 }

@@ -1,10 +1,11 @@
 //! Reads texts as dates and timestamps.
 //! Source: PostgreSQL 15, `ParseDateTime`, `DecodeDateTime` and their callees, under `DateStyle` ISO, MDY.
-//! Differs: values that depend on the clock (`now`, `today`), named zones and Julian days are not supported.
+//! Differs: values that depend on the clock (`now`, `today`) and Julian days are not supported.
 
+use super::offset::{Read, Refusal, number_of, offset_of};
 use super::{
     DATE_AFTER_ALL, DATE_BEFORE_ALL, Day, Moment, POSTGRES_EPOCH_S, TIMESTAMP_AFTER_ALL,
-    TIMESTAMP_BEFORE_ALL, TemporalError, timestamp_plus,
+    TIMESTAMP_BEFORE_ALL, TemporalError, Zone,
 };
 
 /// Maximum length of a date's text, in bytes.
@@ -48,49 +49,14 @@ const WEEKDAYS: [&str; 19] = [
     "saturday",
     "on",
 ];
-/// Abbreviations of zones, with their offsets in hours east of UTC.
-const ZONES: [(&str, i64); 20] = [
-    ("z", 0),
-    ("zulu", 0),
-    ("utc", 0),
-    ("ut", 0),
-    ("uct", 0),
-    ("gmt", 0),
-    ("wet", 0),
-    ("bst", 1),
-    ("cet", 1),
-    ("cest", 2),
-    ("eet", 2),
-    ("eest", 3),
-    ("msk", 3),
-    ("est", -5),
-    ("edt", -4),
-    ("cst", -6),
-    ("cdt", -5),
-    ("mst", -7),
-    ("mdt", -6),
-    ("pst", -8),
-];
-
-/// Why a text is not a date or timestamp; the caller adds the text.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Refusal {
-    Syntax,
-    Field,
-    Displacement,
-    Unsupported,
-}
-
-type Read<T> = Result<T, Refusal>;
-
 /// The meaning of a text.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Meaning {
     BeforeAll,
     AfterAll,
     Epoch,
-    /// A moment in a zone this many seconds east of UTC.
-    At(Moment, i64),
+    /// A moment in a zone.
+    At(Moment, Zone),
 }
 
 /// A word of a text, in lower case.
@@ -132,15 +98,7 @@ pub fn parse_timestamp(text: &str, zoned: bool) -> Result<i64, TemporalError> {
         Meaning::AfterAll => Ok(TIMESTAMP_AFTER_ALL),
         Meaning::Epoch => Ok(-POSTGRES_EPOCH_S * 1_000_000),
         Meaning::At(moment, _) if !zoned => moment.timestamp(),
-        Meaning::At(moment, east) => match moment.timestamp() {
-            Ok(us) => timestamp_plus(us, -east * 1_000_000),
-            // The zone may move a moment beyond the end of the range back into it.
-            Err(error) => {
-                let inner = Moment { hour: moment.hour - east.div_euclid(3600), ..moment };
-                let inner = Moment { minute: inner.minute - east.rem_euclid(3600) / 60, ..inner };
-                Moment { second: inner.second - east.rem_euclid(60), ..inner }.timestamp().map_err(|_| error)
-            }
-        },
+        Meaning::At(moment, zone) => zone.moment(moment),
     }
 }
 
@@ -149,13 +107,14 @@ pub(super) fn error(kind: &'static str, text: &str, refusal: Refusal) -> Tempora
         Refusal::Syntax => TemporalError::Syntax { kind, text: text.into() },
         Refusal::Field => TemporalError::Field(text.into()),
         Refusal::Displacement => TemporalError::Displacement(text.into()),
+        Refusal::Zone(name) => TemporalError::Zone(name),
         Refusal::Unsupported => TemporalError::Unsupported(format!("\"{text}\"")),
     }
 }
 
 pub(super) fn meaning(text: &str) -> Read<Meaning> {
     if let Some(moment) = super::canonical::read(text) {
-        return Ok(Meaning::At(moment, 0));
+        return Ok(Meaning::At(moment, Zone::UTC));
     }
     let tokens = tokens(text)?;
     let mut fields = Fields::default();
@@ -276,24 +235,10 @@ fn month_of(word: &str) -> Option<i64> {
     place.map(|place| place as i64 + 1)
 }
 
-fn zone_of(word: &str) -> Option<i64> {
-    if word == "pdt" {
-        return Some(-7 * 3600);
-    }
-    ZONES.iter().find(|(name, _)| *name == word).map(|(_, hours)| hours * 3600)
-}
-
 fn is_known(word: &str) -> bool {
     month_of(word).is_some()
         || WEEKDAYS.contains(&word)
         || matches!(word, "t" | "j" | "am" | "pm" | "ad" | "bc" | "at")
-}
-
-fn number_of(text: &str) -> Read<i64> {
-    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(Refusal::Syntax);
-    }
-    text.parse::<i32>().map(i64::from).map_err(|_| Refusal::Field)
 }
 
 /// Returns the microseconds of `.f`, rounded. PostgreSQL reads the fraction as a double.
@@ -324,8 +269,7 @@ struct Fields {
     day_of_year: Option<i64>,
     /// Hour, minute, second, microsecond.
     clock: Option<[i64; 4]>,
-    /// Seconds east of UTC.
-    east: Option<i64>,
+    zone: Option<Zone>,
     half: Option<Half>,
     is_before_christ: Option<bool>,
     has_weekday: bool,
@@ -391,9 +335,9 @@ impl Fields {
             }
             "allballs" => {
                 set(&mut self.clock, [0; 4])?;
-                set(&mut self.east, 0)
+                set(&mut self.zone, Zone::UTC)
             }
-            _ => set(&mut self.east, zone_of(word).ok_or(Refusal::Syntax)?),
+            _ => set(&mut self.zone, Zone::named(word).ok_or(Refusal::Syntax)?),
         }
     }
 
@@ -403,7 +347,11 @@ impl Fields {
             let head: &str = text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
             if month_of(head).is_none() {
                 // The word can only be the name of a zone.
-                return Err(if self.has_date() { Refusal::Unsupported } else { Refusal::Syntax });
+                if self.month.is_none() || self.day.is_none() {
+                    return Err(Refusal::Syntax);
+                }
+                let zone = Zone::of_rules(text).ok_or_else(|| Refusal::Zone(text.into()))?;
+                return set(&mut self.zone, zone);
             }
         }
         if self.year.is_some() || self.month.is_some() || self.day.is_some() {
@@ -544,23 +492,7 @@ impl Fields {
 
     /// Reads `+HH[:MM[:SS]]` or `+HHMM`: `DecodeTimezone`.
     fn zone(&mut self, text: &str) -> Read<()> {
-        let (sign, body) = (if text.starts_with('-') { -1 } else { 1 }, &text[1..]);
-        let parts: Vec<&str> = match body.split(':').collect::<Vec<_>>()[..] {
-            [digits] if digits.len() > 2 && digits.is_char_boundary(digits.len() - 2) => {
-                let (hour, minute) = digits.split_at(digits.len() - 2);
-                vec![hour, minute]
-            }
-            ref parts => parts.to_vec(),
-        };
-        if parts.len() > 3 {
-            return Err(Refusal::Syntax);
-        }
-        let number = |place: usize| parts.get(place).map_or(Ok(0), |part| number_of(part));
-        let (hour, minute, second) = (number(0)?, number(1)?, number(2)?);
-        if hour > 15 || minute > 59 || second > 59 {
-            return Err(Refusal::Displacement);
-        }
-        set(&mut self.east, sign * ((hour * 60 + minute) * 60 + second))
+        set(&mut self.zone, Zone::Fixed(offset_of(text)?))
     }
 
     /// Combines the fields into a moment, with the half of the day: `ValidateDate`.
@@ -593,6 +525,6 @@ impl Fields {
             day = super::day_of(Day { year, month: 1, day: of_year }.days());
         }
         let moment = Moment { day, hour, minute, second, microsecond };
-        Ok(Meaning::At(moment, self.east.unwrap_or(0)))
+        Ok(Meaning::At(moment, self.zone.unwrap_or(Zone::UTC)))
     }
 }

@@ -5,16 +5,20 @@
 //! `checked_date` and `checked_timestamp`, which check every input and every result of arithmetic; tests
 //! `values_out_of_range_are_refused` here, `values` in `workload`.
 
+mod abbreviations;
 mod calendar;
 mod canonical;
 mod input;
 mod interval;
+mod offset;
 mod time;
+mod zone;
 
 pub use calendar::{Day, Moment, day_of, moment_of};
 pub use input::{parse_date, parse_timestamp};
 pub use interval::Interval;
 pub use time::{checked_time, format_time, parse_time};
+pub use zone::Zone;
 
 use thiserror::Error;
 
@@ -60,6 +64,15 @@ pub enum TemporalError {
     /// The zone is further from UTC than any zone.
     #[error("time zone displacement out of range: \"{0}\"")]
     Displacement(String),
+    /// A numeric zone has no sign.
+    #[error("invalid input syntax for type numeric time zone: \"{0}\"")]
+    UnsignedZone(String),
+    /// A numeric zone is further from UTC than any zone.
+    #[error("numeric time zone \"{0}\" out of range")]
+    NumericZone(String),
+    /// No zone has this name.
+    #[error("time zone \"{0}\" not recognized")]
+    Zone(String),
     /// The value lies outside of the type's range.
     #[error("{0} out of range")]
     Range(&'static str),
@@ -78,6 +91,7 @@ impl TemporalError {
             Self::Syntax { .. } => "22007",
             Self::Field(_) | Self::Range(_) | Self::DateForTimestamp => "22008",
             Self::Displacement(_) => "22009",
+            Self::UnsignedZone(_) | Self::NumericZone(_) | Self::Zone(_) => "22023",
             Self::Unsupported(_) => "0A000",
         }
     }

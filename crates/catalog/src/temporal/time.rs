@@ -1,7 +1,8 @@
 //! Times of day: microseconds since midnight, up to 24:00.
 //! Source: PostgreSQL 15, `time_in` in `date.c` and `DecodeTimeOnly` in `datetime.c`.
 
-use super::input::{Meaning, Refusal, error, meaning};
+use super::input::{Meaning, error, meaning};
+use super::offset::Refusal;
 use super::{MICROSECONDS_PER_DAY, TemporalError};
 
 /// Returns microseconds since midnight as a time.

@@ -6,7 +6,7 @@ const ABSENT: &str = "\
 abbrev/1 aclcontains/2 aclexplode/1 aclinsert/2 aclremove/2 amvalidate/1 area/1 array_to_tsvector/1 \
 bound_box/2 box/1,2 broadcast/1 center/1 circle/1,2 convert/3 current_query/0 cursor_to_xml/5 \
 cursor_to_xmlschema/4 database_to_xml/3 database_to_xml_and_xmlschema/3 database_to_xmlschema/3 \
-date_trunc/3 datemultirange/0,0+,1 daterange/2,3 daterange_canonical/1 daterange_subdiff/2 \
+datemultirange/0,0+,1 daterange/2,3 daterange_canonical/1 daterange_subdiff/2 \
 datetimetz_pl/2 diagonal/1 diameter/1 elem_contained_by_multirange/2 elem_contained_by_range/2 \
 family/1 generate_subscripts/3 get_current_ts_config/0 has_foreign_data_wrapper_privilege/2,3 \
 has_parameter_privilege/2,3 has_server_privilege/2,3 height/1 host/1 hostmask/1 inet_merge/2 \
@@ -16,7 +16,7 @@ jsonb_path_exists/2,3,4 jsonb_path_exists_tz/2,3,4 jsonb_path_match/2,3,4 jsonb_
 jsonb_path_query/2,3,4 jsonb_path_query_array/2,3,4 jsonb_path_query_array_tz/2,3,4 \
 jsonb_path_query_first/2,3,4 jsonb_path_query_first_tz/2,3,4 jsonb_path_query_tz/2,3,4 \
 jsonb_populate_record/2 jsonb_populate_recordset/2 jsonb_to_tsvector/2,3 length/2 line/2 lower_inc/1 \
-lower_inf/1 lseg/1,2 make_interval/0,1,2,3,4,5,6 make_timestamptz/7 makeaclitem/4 masklen/1 \
+lower_inf/1 lseg/1,2 make_interval/0,1,2,3,4,5,6 makeaclitem/4 masklen/1 \
 multirange/1 mxid_age/1 netmask/1 network/1 normalize/1,2 npoints/1 nummultirange/0,0+,1 numnode/1 \
 numrange/2,3 numrange_subdiff/2 on_sb/2 on_sl/2 path/1 pg_available_extension_versions/0 \
 pg_available_extensions/0 pg_blocking_pids/1 pg_collation_actual_version/1 pg_collation_for/1 \
@@ -51,7 +51,7 @@ point/1,2 polygon/1,2 query_to_xml/4 query_to_xml_and_xmlschema/4 query_to_xmlsc
 radius/1 range_agg/1 range_intersect_agg/1 range_merge/1,2 schema_to_xml/4 \
 schema_to_xml_and_xmlschema/4 schema_to_xmlschema/4 set_masklen/2 setseed/1 setweight/2,3 \
 similar_escape/2 slope/2 strip/1 table_to_xml/4 table_to_xml_and_xmlschema/4 table_to_xmlschema/4 \
-timetzdate_pl/2 timezone/2 to_ascii/1,2 to_number/2 to_regcollation/1 to_regoper/1 to_regoperator/1 \
+timetzdate_pl/2 to_ascii/1,2 to_number/2 to_regcollation/1 to_regoper/1 to_regoperator/1 \
 to_tsquery/1,2 to_tsvector/1,2 ts_debug/1,2 ts_delete/2 ts_filter/2 ts_headline/2,3,4 ts_lexize/2 \
 ts_parse/2 ts_rank/2,3,4 ts_rank_cd/2,3,4 ts_rewrite/2,3 ts_stat/1,2 ts_token_type/1 \
 tsmultirange/0,0+,1 tsrange/2,3 tsrange_subdiff/2 tstzmultirange/0,0+,1 tstzrange/2,3 \

@@ -5,6 +5,7 @@
 use super::times::{field, not_supported};
 use super::{BuiltIn, Call, Kind};
 use crate::values::times::TimeField;
+use crate::values::times::interval_template::interval_text;
 use crate::{Evaluated, SqlError};
 use catalog::{Datum, Decimal, Interval, MICROSECONDS_PER_DAY, ScalarType, ValueError, midnight_of};
 
@@ -85,6 +86,13 @@ pub(super) static INTERVALS: &[BuiltIn] = &[
         moved(&call, 0, false)
     })
     .stable(),
+    BuiltIn::of("to_char", &[INTERVAL, TEXT], TEXT, |call| {
+        if call.text(1).is_empty() {
+            return Ok(Datum::Null);
+        }
+        let text = interval_text(interval_at(&call, 0), call.text(1))?;
+        call.made(text)
+    }),
 ];
 
 fn interval_at(call: &Call, index: usize) -> Interval {

@@ -32,6 +32,7 @@ mod spans;
 mod texts;
 mod times;
 mod windows;
+mod zones;
 
 pub use call::Call;
 pub use format::quoted_name;
@@ -221,6 +222,7 @@ static FAMILIES: &[&[BuiltIn]] = &[
     intervals::INTERVALS,
     clocks::CLOCKS,
     times::TIMES,
+    zones::ZONES,
     spans::SPANS,
     arrays::ARRAYS,
     enumerations::ENUMERATIONS,

@@ -5,7 +5,7 @@
 use super::{BuiltIn, Call, Form, Kind};
 use crate::values::times::{TimeField, extract, from_epoch, part_of_infinity, template, truncate};
 use crate::{Evaluated, SqlError};
-use catalog::{Datum, Day, Moment, ScalarType, is_finite_date, is_finite_timestamp, midnight_of};
+use catalog::{Datum, Day, Decimal, Moment, ScalarType, is_finite_date, is_finite_timestamp, midnight_of};
 
 const TEXT: Kind = Kind::TEXT;
 const INT4: Kind = Kind::INT4;
@@ -38,9 +38,13 @@ pub(super) static TIMES: &[BuiltIn] = &[
         let day = made_day(&call)?;
         Ok(Datum::Int(day.date().map_err(|_| outside("date", &call))?.into()))
     }),
-    BuiltIn::of("make_timestamp", &[INT4, INT4, INT4, INT4, INT4, FLOAT8], TIMESTAMP, |call| made(&call)),
-    BuiltIn::of("make_timestamptz", &[INT4, INT4, INT4, INT4, INT4, FLOAT8], TIMESTAMPTZ, |call| made(&call))
-        .stable(),
+    BuiltIn::of("make_timestamp", &[INT4, INT4, INT4, INT4, INT4, FLOAT8], TIMESTAMP, |call| {
+        Ok(Datum::Int(made_moment(&call)?))
+    }),
+    BuiltIn::of("make_timestamptz", &[INT4, INT4, INT4, INT4, INT4, FLOAT8], TIMESTAMPTZ, |call| {
+        Ok(Datum::Int(made_moment(&call)?))
+    })
+    .stable(),
     BuiltIn::new("now", &[], TIMESTAMPTZ, Form::Now),
     BuiltIn::new("statement_timestamp", &[], TIMESTAMPTZ, Form::Now),
     BuiltIn::new("timeofday", &[], TEXT, Form::Unrepeatable),
@@ -58,9 +62,17 @@ pub(super) static TIMES: &[BuiltIn] = &[
     BuiltIn::new("transaction_timestamp", &[], TIMESTAMPTZ, Form::Now),
 ];
 
+/// Returns whether a name denotes the session's offset from UTC or a part of it.
+fn is_zone_field(name: &str) -> bool {
+    matches!(name, "timezone" | "timezone_h" | "timezone_hour" | "timezone_m" | "timezone_minute")
+}
+
 /// Returns the field that the first argument names.
 pub(super) fn field(call: &Call, ty: ScalarType) -> Result<TimeField, Box<SqlError>> {
     let name = call.text(0).to_lowercase();
+    if is_zone_field(&name) {
+        return Err(not_supported(call, ty));
+    }
     TimeField::named(name.trim())
         .ok_or_else(|| SqlError::new("22023", format!("unit \"{name}\" not recognized for type {ty}")).into())
 }
@@ -73,6 +85,12 @@ pub(super) fn not_supported(call: &Call, ty: ScalarType) -> Box<SqlError> {
 
 /// Evaluates EXTRACT. A date is its midnight, without fields below the day.
 fn extracted(call: Call, ty: ScalarType) -> Evaluated {
+    if ty == ScalarType::Timestamptz && is_zone_field(&call.text(0).to_lowercase()) {
+        return match is_finite_timestamp(call.int(1)) {
+            true => call.made_decimal(Decimal::from_int(0)),
+            false => Ok(Datum::Null),
+        };
+    }
     let (field, value) = (field(&call, ty)?, call.int(1));
     let is_date = ty == ScalarType::Date;
     if is_date && field.is_below_day() {
@@ -139,7 +157,8 @@ fn made_day(call: &Call) -> Result<Day, Box<SqlError>> {
     is_valid.then_some(Day { year, month, day }).ok_or_else(|| outside("date", call))
 }
 
-fn made(call: &Call) -> Evaluated {
+/// Returns the local time that the first six arguments name.
+pub(super) fn made_moment(call: &Call) -> Result<i64, Box<SqlError>> {
     let day = made_day(call)?;
     let (hour, minute, second) = (call.int(3), call.int(4), call.double(5));
     let is_valid = (0..=24).contains(&hour)
@@ -152,5 +171,5 @@ fn made(call: &Call) -> Evaluated {
     }
     let microsecond = (second * 1e6).round_ties_even() as i64;
     let moment = Moment { day, hour, minute, second: 0, microsecond };
-    Ok(Datum::Int(moment.timestamp()?))
+    Ok(moment.timestamp()?)
 }

@@ -2,6 +2,7 @@
 //! Source: PostgreSQL 15's documentation, "Date/Time Functions and Operators" and "Data Type Formatting
 //! Functions".
 
+pub(crate) mod interval_template;
 pub(crate) mod template;
 
 use crate::{Evaluated, SqlError};

@@ -55,12 +55,35 @@ fn pattern_of(template: &str) -> Option<(&'static str, &str)> {
     found.map(|pattern| (pattern, &template[..pattern.len()]))
 }
 
-/// Evaluates `to_char` of a timestamp.
-pub(crate) fn to_text(us: i64, template: &str) -> Result<String, SqlError> {
-    let Moment { day, hour, minute, second, microsecond: fraction } = moment_of(us);
-    let (year, is_before_christ) = day.written_year();
-    let (iso_year, iso_week) = day.iso_week();
-    let iso_year = Day { year: iso_year, ..day }.written_year().0;
+/// A pattern of a template.
+pub(super) struct Pattern<'a> {
+    pub(super) name: &'static str,
+    /// The pattern as the template writes it.
+    pub(super) written: &'a str,
+    /// Whether numbers and names are filled up to their widths.
+    fills: bool,
+}
+
+impl Pattern<'_> {
+    /// Writes a number with zeros before it up to a width.
+    pub(super) fn number(&self, out: &mut String, value: i64, width: usize) {
+        // Writing to a string does not fail.
+        let _ = if self.fills { write!(out, "{value:0width$}") } else { write!(out, "{value}") };
+    }
+
+    /// Writes the half of the day of an hour.
+    pub(super) fn half(&self, out: &mut String, is_second: bool) {
+        let half = if is_second { ["PM", "pm", "P.M.", "p.m."] } else { ["AM", "am", "A.M.", "a.m."] };
+        let is_lower = self.written.starts_with(char::is_lowercase);
+        out.push_str(half[if self.name.contains('.') { 2 } else { 0 } + usize::from(is_lower)]);
+    }
+}
+
+/// Writes a template, with each pattern written by a function.
+pub(super) fn filled(
+    template: &str,
+    write: impl Fn(&Pattern<'_>, &mut String) -> Result<(), SqlError>,
+) -> Result<String, SqlError> {
     let mut out = String::new();
     let mut remaining = template;
     let mut fills = true;
@@ -76,74 +99,14 @@ pub(crate) fn to_text(us: i64, template: &str) -> Result<String, SqlError> {
             remaining = &remaining[2..];
             continue;
         }
-        let Some((pattern, written)) = pattern_of(remaining) else {
+        let Some((name, written)) = pattern_of(remaining) else {
             out.push(first);
             remaining = &remaining[first.len_utf8()..];
             continue;
         };
         remaining = &remaining[written.len()..];
         let begin = out.len();
-        let number = |out: &mut String, value: i64, width: usize| {
-            // Writing to a string does not fail.
-            let _ = if fills { write!(out, "{value:0width$}") } else { write!(out, "{value}") };
-        };
-        let half = if hour < 12 { ["AM", "am", "A.M.", "a.m."] } else { ["PM", "pm", "P.M.", "p.m."] };
-        let in_case = |dotted: usize| half[dotted + usize::from(written.starts_with(char::is_lowercase))];
-        match pattern {
-            "YYYY" => number(&mut out, year, 4),
-            "YYY" => number(&mut out, year % 1000, 3),
-            "YY" => number(&mut out, year % 100, 2),
-            "Y" => number(&mut out, year % 10, 1),
-            "Y,YYY" => {
-                let _ = write!(out, "{},{:03}", year / 1000, year % 1000);
-            }
-            "IYYY" => number(&mut out, iso_year, 4),
-            "IYY" => number(&mut out, iso_year % 1000, 3),
-            "IY" => number(&mut out, iso_year % 100, 2),
-            "MM" => number(&mut out, day.month, 2),
-            "MONTH" | "MON" => out.push_str(&cased(MONTHS[day.month as usize - 1], written, fills)),
-            "DAY" | "DY" => {
-                let name = DAYS[day.weekday() as usize];
-                out.push_str(&cased(name, written, fills));
-            }
-            "DD" => number(&mut out, day.day, 2),
-            "DDD" => number(&mut out, day.of_year(), 3),
-            "D" => number(&mut out, day.weekday() + 1, 1),
-            "ID" => number(&mut out, (day.weekday() + 6) % 7 + 1, 1),
-            "W" => number(&mut out, (day.day - 1) / 7 + 1, 1),
-            "WW" => number(&mut out, (day.of_year() - 1) / 7 + 1, 2),
-            "IW" => number(&mut out, iso_week, 2),
-            "Q" => number(&mut out, (day.month + 2) / 3, 1),
-            "CC" => number(&mut out, (year + 99) / 100, 2),
-            "J" => number(&mut out, day.days() + 2_451_545, 1),
-            "HH24" => number(&mut out, hour, 2),
-            "HH" | "HH12" => number(&mut out, (hour + 11) % 12 + 1, 2),
-            "MI" => number(&mut out, minute, 2),
-            "SS" => number(&mut out, second, 2),
-            "SSSS" | "SSSSS" => number(&mut out, us.rem_euclid(DAY_US) / 1_000_000, 1),
-            "MS" => number(&mut out, fraction / 1000, 3),
-            "US" => number(&mut out, fraction, 6),
-            "FF1" | "FF2" | "FF3" | "FF4" | "FF5" | "FF6" => {
-                let digits = usize::from(pattern.as_bytes()[2] - b'0');
-                out.push_str(&format!("{fraction:06}")[..digits]);
-            }
-            "AM" | "PM" => out.push_str(in_case(0)),
-            "A.M." | "P.M." => out.push_str(in_case(2)),
-            "AD" | "BC" | "A.D." | "B.C." => {
-                let era = match (is_before_christ, pattern.len()) {
-                    (false, 2) => "AD",
-                    (true, 2) => "BC",
-                    (false, _) => "A.D.",
-                    (true, _) => "B.C.",
-                };
-                let is_lower = written.starts_with(char::is_lowercase);
-                out.push_str(&if is_lower { era.to_lowercase() } else { era.to_owned() });
-            }
-            "TZ" => out.push_str(if written.starts_with(char::is_lowercase) { "utc" } else { "UTC" }),
-            "OF" | "TZH" => out.push_str("+00"),
-            "TZM" => out.push_str("00"),
-            other => return Err(unsupported(&format!("pattern \"{other}\" of to_char"))),
-        }
+        write(&Pattern { name, written, fills }, &mut out)?;
         if remaining.get(..2).is_some_and(|head| head.eq_ignore_ascii_case("TH"))
             && out[begin..].ends_with(|c: char| c.is_ascii_digit())
         {
@@ -158,6 +121,72 @@ pub(crate) fn to_text(us: i64, template: &str) -> Result<String, SqlError> {
         fills = true;
     }
     Ok(out)
+}
+
+/// Evaluates `to_char` of a timestamp.
+pub(crate) fn to_text(us: i64, template: &str) -> Result<String, SqlError> {
+    let Moment { day, hour, minute, second, microsecond: fraction } = moment_of(us);
+    let (year, is_before_christ) = day.written_year();
+    let (iso_year, iso_week) = day.iso_week();
+    let iso_year = Day { year: iso_year, ..day }.written_year().0;
+    filled(template, |pattern, out| {
+        let written = pattern.written;
+        match pattern.name {
+            "YYYY" => pattern.number(out, year, 4),
+            "YYY" => pattern.number(out, year % 1000, 3),
+            "YY" => pattern.number(out, year % 100, 2),
+            "Y" => pattern.number(out, year % 10, 1),
+            "Y,YYY" => {
+                let _ = write!(out, "{},{:03}", year / 1000, year % 1000);
+            }
+            "IYYY" => pattern.number(out, iso_year, 4),
+            "IYY" => pattern.number(out, iso_year % 1000, 3),
+            "IY" => pattern.number(out, iso_year % 100, 2),
+            "MM" => pattern.number(out, day.month, 2),
+            "MONTH" | "MON" => out.push_str(&cased(MONTHS[day.month as usize - 1], written, pattern.fills)),
+            "DAY" | "DY" => {
+                let name = DAYS[day.weekday() as usize];
+                out.push_str(&cased(name, written, pattern.fills));
+            }
+            "DD" => pattern.number(out, day.day, 2),
+            "DDD" => pattern.number(out, day.of_year(), 3),
+            "D" => pattern.number(out, day.weekday() + 1, 1),
+            "ID" => pattern.number(out, (day.weekday() + 6) % 7 + 1, 1),
+            "W" => pattern.number(out, (day.day - 1) / 7 + 1, 1),
+            "WW" => pattern.number(out, (day.of_year() - 1) / 7 + 1, 2),
+            "IW" => pattern.number(out, iso_week, 2),
+            "Q" => pattern.number(out, (day.month + 2) / 3, 1),
+            "CC" => pattern.number(out, (year + 99) / 100, 2),
+            "J" => pattern.number(out, day.days() + 2_451_545, 1),
+            "HH24" => pattern.number(out, hour, 2),
+            "HH" | "HH12" => pattern.number(out, (hour + 11) % 12 + 1, 2),
+            "MI" => pattern.number(out, minute, 2),
+            "SS" => pattern.number(out, second, 2),
+            "SSSS" | "SSSSS" => pattern.number(out, us.rem_euclid(DAY_US) / 1_000_000, 1),
+            "MS" => pattern.number(out, fraction / 1000, 3),
+            "US" => pattern.number(out, fraction, 6),
+            "FF1" | "FF2" | "FF3" | "FF4" | "FF5" | "FF6" => {
+                let digits = usize::from(pattern.name.as_bytes()[2] - b'0');
+                out.push_str(&format!("{fraction:06}")[..digits]);
+            }
+            "AM" | "PM" | "A.M." | "P.M." => pattern.half(out, hour >= 12),
+            "AD" | "BC" | "A.D." | "B.C." => {
+                let era = match (is_before_christ, pattern.name.len()) {
+                    (false, 2) => "AD",
+                    (true, 2) => "BC",
+                    (false, _) => "A.D.",
+                    (true, _) => "B.C.",
+                };
+                let is_lower = written.starts_with(char::is_lowercase);
+                out.push_str(&if is_lower { era.to_lowercase() } else { era.to_owned() });
+            }
+            "TZ" => out.push_str(if written.starts_with(char::is_lowercase) { "utc" } else { "UTC" }),
+            "OF" | "TZH" => out.push_str("+00"),
+            "TZM" => out.push_str("00"),
+            other => return Err(unsupported(&format!("pattern \"{other}\" of to_char"))),
+        }
+        Ok(())
+    })
 }
 
 fn ordinal_of(digits: &str) -> &'static str {
