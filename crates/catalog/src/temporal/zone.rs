@@ -87,7 +87,7 @@ fn posix_offset(text: &str) -> Option<i64> {
     let parts: Vec<&str> = body.split(':').collect();
     let is_number =
         |part: &&str| (1..=3).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
-    if parts.len() > 3 || !parts.iter().all(|part| is_number(part)) {
+    if parts.len() > 3 || !parts.iter().all(is_number) {
         return None;
     }
     let number = |place: usize| parts.get(place).and_then(|part| part.parse::<i64>().ok()).unwrap_or(0);
