@@ -10,8 +10,8 @@ use catalog::{Arena, Datum, Table};
 pub enum Violated<'a> {
     /// NOT NULL of a column.
     NotNull(usize),
-    /// A CHECK constraint with this name.
-    Check(&'a str),
+    /// A CHECK constraint of the table or of a column's domain, or NOT NULL of the domain.
+    Check(&'a Check),
     /// A unique index, by its position in the table.
     Unique(usize),
 }
@@ -38,7 +38,8 @@ impl Violated<'_> {
                 );
                 SqlError::new("23502", message).with_column(table, name).with_detail(failing_row())
             }
-            Self::Check(name) => {
+            Self::Check(Check { name, domain: Some(domain), .. }) => domain_error(domain, name),
+            Self::Check(Check { name, .. }) => {
                 let message =
                     format!("new row for relation \"{relation}\" violates check constraint \"{name}\"");
                 SqlError::new("23514", message).with_constraint(table, name).with_detail(failing_row())
@@ -80,14 +81,27 @@ impl Violated<'_> {
     }
 }
 
+/// Returns the error of a value that violates a constraint of a domain; that of NOT NULL has no name.
+fn domain_error(domain: &str, constraint: &str) -> SqlError {
+    let (schema, name) = domain.rsplit_once('.').unwrap_or(("public", domain));
+    let error = match constraint {
+        "" => SqlError::new("23502", format!("domain {name} does not allow null values")),
+        constraint => {
+            let message = format!("value for domain {name} violates check constraint \"{constraint}\"");
+            SqlError::new("23514", message)
+        }
+    };
+    error.with_domain(schema, name, constraint)
+}
+
 /// Returns the first CHECK constraint that the row in the registers violates.
 pub(crate) fn violated_check<'a>(
     checks: &'a [Check],
     machine: &mut Machine,
 ) -> Result<Option<Violated<'a>>, Failure> {
-    for Check { name, condition } in checks {
-        if condition.evaluate(machine)? == Datum::Int(0) {
-            return Ok(Some(Violated::Check(name)));
+    for check in checks {
+        if check.condition.evaluate(machine)? == Datum::Int(0) {
+            return Ok(Some(Violated::Check(check)));
         }
     }
     Ok(None)

@@ -172,6 +172,7 @@ impl Alteration<'_> {
             return Err(self.builder.binder.error(node, error));
         }
         self.builder.table.columns[position].ty = ty;
+        self.builder.table.columns[position].domain = None;
         self.origins[position] =
             Origin::Converted(old_position, set.using_expr().and_then(|using| using.expr()));
         self.rebuilds = true;

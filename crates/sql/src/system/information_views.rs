@@ -243,7 +243,7 @@ const COLUMNS: [(&str, &str); 41] = [
 ];
 
 /// The relations that are queries.
-pub(super) const QUERIES: [(&str, &str); 11] = [
+pub(super) const QUERIES: [(&str, &str); 13] = [
     (
         "information_schema.check_constraints",
         "SELECT 'postgres' AS constraint_catalog, n.nspname AS constraint_schema, c.conname AS \
@@ -272,6 +272,28 @@ pub(super) const QUERIES: [(&str, &str); 11] = [
          c.connamespace JOIN pg_catalog.pg_class r ON r.oid = CASE c.contype WHEN 'f' THEN \
          c.confrelid ELSE c.conrelid END JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
          WHERE c.contype IN ('f', 'p', 'u')",
+    ),
+    (
+        "information_schema.domain_constraints",
+        "SELECT 'postgres' AS constraint_catalog, n.nspname AS constraint_schema, c.conname AS \
+         constraint_name, 'postgres' AS domain_catalog, n.nspname AS domain_schema, t.typname AS \
+         domain_name, 'NO' AS is_deferrable, 'NO' AS initially_deferred FROM pg_catalog.pg_constraint c \
+         JOIN pg_catalog.pg_type t ON t.oid = c.contypid JOIN pg_catalog.pg_namespace n ON n.oid = \
+         t.typnamespace",
+    ),
+    (
+        "information_schema.domains",
+        "SELECT 'postgres' AS domain_catalog, n.nspname AS domain_schema, t.typname AS domain_name, \
+         format_type(t.typbasetype, NULL) AS data_type, CASE WHEN t.typbasetype IN (1042, 1043) AND \
+         t.typtypmod > 0 THEN t.typtypmod - 4 END AS character_maximum_length, CASE t.typbasetype WHEN 21 \
+         THEN 16 WHEN 23 THEN 32 WHEN 20 THEN 64 WHEN 700 THEN 24 WHEN 701 THEN 53 WHEN 1700 THEN CASE \
+         WHEN t.typtypmod > 0 THEN (t.typtypmod - 4) / 65536 END END AS numeric_precision, CASE WHEN \
+         t.typbasetype IN (20, 21, 23, 700, 701) THEN 2 WHEN t.typbasetype = 1700 THEN 10 END AS \
+         numeric_precision_radix, CASE WHEN t.typbasetype IN (20, 21, 23) THEN 0 WHEN t.typbasetype = 1700 \
+         AND t.typtypmod > 0 THEN (t.typtypmod - 4) % 65536 END AS numeric_scale, t.typdefault AS \
+         domain_default, 'postgres' AS udt_catalog, 'pg_catalog' AS udt_schema, b.typname AS udt_name, \
+         '1' AS dtd_identifier FROM pg_catalog.pg_type t JOIN pg_catalog.pg_type b ON b.oid = \
+         t.typbasetype JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace WHERE t.typtype = 'd'",
     ),
     ("information_schema.information_schema_catalog_name", "SELECT 'postgres' AS catalog_name"),
     (
