@@ -283,8 +283,8 @@ impl Schema {
             Some(Action::SetNotNull(_)) => domain.nullable = false,
             Some(Action::DropNotNull(_)) => domain.nullable = true,
             Some(Action::DropConstraint(drop)) => {
-                let name = drop.constraint_name_ref().map(|name| ast::normalize_name_node(name.syntax()));
-                let name = name.unwrap_or_default();
+                let path = drop.constraint_name_ref().and_then(|name| name.path_ref());
+                let name = path.as_ref().map(object_name).unwrap_or_default();
                 let before = domain.checks.len();
                 domain.checks.retain(|(own, _)| *own != name);
                 if domain.checks.len() == before && drop.if_exists().is_none() {

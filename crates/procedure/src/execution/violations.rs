@@ -38,8 +38,11 @@ impl Violated<'_> {
                 );
                 SqlError::new("23502", message).with_column(table, name).with_detail(failing_row())
             }
-            Self::Check(Check { name, domain: Some(domain), .. }) => domain_error(domain, name),
-            Self::Check(Check { name, .. }) => {
+            Self::Check(check) => {
+                if let Some(error) = check.domain_error() {
+                    return error;
+                }
+                let name = &check.name;
                 let message =
                     format!("new row for relation \"{relation}\" violates check constraint \"{name}\"");
                 SqlError::new("23514", message).with_constraint(table, name).with_detail(failing_row())
@@ -81,17 +84,21 @@ impl Violated<'_> {
     }
 }
 
-/// Returns the error of a value that violates a constraint of a domain; that of NOT NULL has no name.
-fn domain_error(domain: &str, constraint: &str) -> SqlError {
-    let (schema, name) = domain.rsplit_once('.').unwrap_or(("public", domain));
-    let error = match constraint {
-        "" => SqlError::new("23502", format!("domain {name} does not allow null values")),
-        constraint => {
-            let message = format!("value for domain {name} violates check constraint \"{constraint}\"");
-            SqlError::new("23514", message)
-        }
-    };
-    error.with_domain(schema, name, constraint)
+impl Check {
+    /// Returns the error of a value that violates a constraint of a domain; `None` for one of a table.
+    #[cold]
+    pub fn domain_error(&self) -> Option<SqlError> {
+        let domain = self.domain.as_deref()?;
+        let (schema, name) = domain.rsplit_once('.').unwrap_or(("public", domain));
+        let error = match &*self.name {
+            "" => SqlError::new("23502", format!("domain {name} does not allow null values")),
+            constraint => {
+                let message = format!("value for domain {name} violates check constraint \"{constraint}\"");
+                SqlError::new("23514", message)
+            }
+        };
+        Some(error.with_domain(schema, name, &self.name))
+    }
 }
 
 /// Returns the first CHECK constraint that the row in the registers violates.
