@@ -6,7 +6,7 @@
 
 use crate::deferral::Deferral;
 use crate::{Arena, Datum};
-use crate::{EnumType, Enumeration};
+use crate::{Domain, EnumType};
 use crate::{
     IndexId, RowLayout, ScalarType, Sequence, TableId, Trigger, Type, encode_datum, write_canonical,
 };
@@ -54,8 +54,11 @@ pub enum Identity {
 pub struct Column {
     /// Its name, folded to lower case unless it was quoted.
     pub name: String,
-    /// Its type.
+    /// Its type; the type under its domain.
     pub ty: Type,
+    /// The full name of its domain, whose constraints its values meet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
     /// Whether NULL is allowed.
     pub nullable: bool,
     /// DEFAULT, or the expression that generates the column's values, as SQL text.
@@ -76,7 +79,8 @@ impl Default for Column {
     fn default() -> Self {
         let (name, ty) = (String::new(), ScalarType::Text.into());
         let (nullable, default, identity) = (false, None, None);
-        Self { name, ty, nullable, default, generated: false, hidden: false, identity }
+        let (domain, generated, hidden) = (None, false, false);
+        Self { name, ty, domain, nullable, default, generated, hidden, identity }
     }
 }
 
@@ -378,21 +382,21 @@ impl Table {
     }
 }
 
-/// The number in `pg_type` of the first enumeration.
-const FIRST_ENUMERATION: u32 = 4_000_000;
-
 /// All definitions of a database except its procedures.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Catalog {
-    tables: BTreeMap<String, Arc<Table>>,
+    pub(crate) tables: BTreeMap<String, Arc<Table>>,
     next_table: u32,
     next_index: u32,
     /// Enumerations, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    enumerations: BTreeMap<String, EnumType>,
-    /// Number of enumerations that were ever created.
+    pub(crate) enumerations: BTreeMap<String, EnumType>,
+    /// Number of enumerations and domains that were ever created.
     #[serde(default, skip_serializing_if = "is_zero")]
-    next_enumeration: u32,
+    pub(crate) next_enumeration: u32,
+    /// Domains, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) domains: BTreeMap<String, Domain>,
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -512,45 +516,6 @@ impl Catalog {
         let changed = Arc::new(changed);
         self.tables.insert(table.into(), Arc::clone(&changed));
         Ok(changed)
-    }
-
-    /// Returns an enumeration by name.
-    pub fn enumeration(&self, name: &str) -> Option<EnumType> {
-        self.enumerations.get(name).copied()
-    }
-
-    /// Returns all enumerations, by name.
-    pub fn enumerations(&self) -> impl Iterator<Item = EnumType> {
-        self.enumerations.values().copied()
-    }
-
-    /// Adds an enumeration.
-    pub fn create_enumeration(&mut self, name: String, labels: Vec<String>) {
-        let oid = FIRST_ENUMERATION + 2 * self.next_enumeration;
-        self.next_enumeration += 1;
-        self.enumerations.insert(name.clone(), EnumType::of(Enumeration::new(name, oid, labels)));
-    }
-
-    /// Replaces an enumeration, also as the type of columns. Returns the changed tables. Stored values stay.
-    pub fn replace_enumeration(&mut self, old: EnumType, new: Enumeration) -> Vec<Arc<Table>> {
-        let new = EnumType::of(new);
-        self.enumerations.remove(&old.definition().name);
-        self.enumerations.insert(new.definition().name.clone(), new);
-        let mut changed = Vec::new();
-        for table in self.tables.values_mut() {
-            if table.columns.iter().any(|own| own.ty.element() == ScalarType::Enum(old)) {
-                let of_type = Arc::make_mut(table).columns.iter_mut();
-                let of_type = of_type.filter(|own| own.ty.element() == ScalarType::Enum(old));
-                of_type.for_each(|own| own.ty = own.ty.with_element(ScalarType::Enum(new)));
-                changed.push(Arc::clone(table));
-            }
-        }
-        changed
-    }
-
-    /// Removes an enumeration, which no column has as its type.
-    pub fn drop_enumeration(&mut self, name: &str) {
-        self.enumerations.remove(name);
     }
 
     /// Removes a table.

@@ -29,6 +29,8 @@ pub struct ErrorObject {
     pub table: String,
     /// The column.
     pub column: String,
+    /// The domain.
+    pub datatype: String,
     /// The constraint.
     pub constraint: String,
 }
@@ -141,7 +143,20 @@ impl SqlError {
             schema: schema.into(),
             table: table.short_name().into(),
             column: column.into(),
+            datatype: String::new(),
             constraint: table.short_constraint(constraint).into(),
+        }));
+        self
+    }
+
+    /// Adds the domain that the error is about, and its violated constraint.
+    #[must_use]
+    pub fn with_domain(mut self, schema: &str, domain: &str, constraint: &str) -> Self {
+        self.object = Some(Box::new(ErrorObject {
+            schema: schema.into(),
+            datatype: domain.into(),
+            constraint: constraint.into(),
+            ..ErrorObject::default()
         }));
         self
     }

@@ -82,7 +82,8 @@ impl Loader {
     /// ```
     ///
     /// # Errors
-    /// 42P01: there is no such table. 42601: the number of values is wrong. 0A000: a column is generated.
+    /// 42P01: there is no such table. 42601: the number of values is wrong. 0A000: a column is generated, or has a
+    /// domain.
     /// 23502: NULL in a NOT NULL column.
     /// 23505: the primary key exists. 53200: out of memory. A value of another type has the error of the
     /// type.
@@ -106,6 +107,10 @@ impl Loader {
         }
         if let Some(column) = columns.iter().find(|column| column.generated) {
             let message = format!("a loader cannot compute the generated column \"{}\"", column.name);
+            return Err(SqlError::new("0A000", message).with_hint("Use INSERT or COPY.").into());
+        }
+        if let Some(column) = columns.iter().find(|column| column.domain.is_some()) {
+            let message = format!("a loader cannot check the domain of the column \"{}\"", column.name);
             return Err(SqlError::new("0A000", message).with_hint("Use INSERT or COPY.").into());
         }
         if table.hidden_key {

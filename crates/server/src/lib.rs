@@ -298,7 +298,7 @@ pub(crate) fn notice_response(notice: &Notice) -> NoticeResponse {
 pub(crate) fn error_response(error: &reprise::Error, text: &str) -> ErrorResponse {
     let mut response = ErrorResponse::from(error_info(error, text));
     if let Some(object) = error.object() {
-        let names = [&object.schema, &object.table, &object.column, &object.constraint];
+        let names = [&object.schema, &object.table, &object.column, &object.datatype, &object.constraint];
         let fields = b"stcn".iter().copied().zip(names).filter(|(_, name)| !name.is_empty());
         response.fields.extend(fields.map(|(field, name)| (field, name.clone())));
     }

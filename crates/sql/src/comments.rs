@@ -133,7 +133,7 @@ impl Schema {
             }
             Subject::Routine(name) => self.procedure(name).is_some(),
             Subject::Namespace(name) => self.has_namespace(name),
-            Subject::Type(name) => self.catalog.enumeration(name).is_some(),
+            Subject::Type(name) => self.catalog.type_number(name).is_some(),
             Subject::Database => true,
         }
     }

@@ -155,12 +155,12 @@ impl Binder<'_> {
     ) -> Result<RowRules, StatementError> {
         let generated = self.bind_generated(table, registers, set, node)?;
         let (conditions, applied) = self.applying(|binder| {
-            let mut checks = Vec::new();
+            let mut checks = binder.bind_domains(table, registers, node)?;
             for (name, text) in &table.checks {
                 let condition = binder.bind_definition(text, node, |binder, condition| {
                     binder.over_row(table, registers, |binder| binder.bind_condition(condition))
                 })?;
-                checks.push(Check { name: name.clone(), condition });
+                checks.push(Check { name: name.clone(), domain: None, condition });
             }
             Ok(checks)
         })?;

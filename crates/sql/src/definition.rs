@@ -155,11 +155,11 @@ impl<'a> TableBuilder<'a> {
             "bigserial" | "serial8" => Some(ScalarType::BigInt),
             _ => None,
         };
-        let ty = match serial {
-            Some(ty) => ty.into(),
-            None => self.binder.bind_type(&ty)?,
+        let (ty, domain) = match serial {
+            Some(ty) => (ty.into(), None),
+            None => self.binder.bind_column_type(&ty, &self.table.triggers)?,
         };
-        let column = Column { name, ty, nullable: true, ..Column::default() };
+        let column = Column { name, ty, domain, nullable: true, ..Column::default() };
         self.table.insert_column(position, column);
         if let Some(ty) = serial {
             self.count_by(position, sequence_of(ty), None);

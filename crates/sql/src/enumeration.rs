@@ -67,24 +67,29 @@ impl Schema {
         Ok(Effect::None)
     }
 
-    /// Returns the numbers of all enumerations and of the types of their arrays, with their names.
+    /// Returns the numbers of all enumerations, of the types of their arrays, and of all domains, with their
+    /// names.
     pub(crate) fn enumeration_names(&self) -> Vec<(i64, Named)> {
         let names = |enumeration: EnumType| {
             let (oid, name) = (i64::from(enumeration.definition().oid), &enumeration.definition().name);
             let array = |is_qualified| path_text(name, is_qualified) + "[]";
             [(oid, Named::of(|is_qualified| path_text(name, is_qualified))), (oid + 1, Named::of(array))]
         };
-        self.catalog().enumerations().flat_map(names).collect()
+        let domain = |own: &catalog::Domain| {
+            (i64::from(own.oid), Named::of(|is_qualified| path_text(&own.name, is_qualified)))
+        };
+        let domains = self.catalog().domains().map(domain);
+        self.catalog().enumerations().flat_map(names).chain(domains).collect()
     }
 
-    fn refuse_taken_type(
+    pub(crate) fn refuse_taken_type(
         &self,
         name: &str,
         source: &Source,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         // Each relation defines a row type of the same name.
-        if self.catalog.enumeration(name).is_some() || self.relation_exists(name) {
+        if self.catalog.type_number(name).is_some() || self.relation_exists(name) {
             let error = SqlError::new("42710", format!("type \"{name}\" already exists"));
             return Err(source.error_at(node.text_range().start().into(), error));
         }

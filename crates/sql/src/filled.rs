@@ -132,6 +132,9 @@ impl Schema {
         if names.len() > compiled.columns.len() {
             return Err(binder.error(node, SqlError::new("42601", "too many column names were specified")));
         }
+        for origin in compiled.columns.iter().filter_map(|column| column.origin) {
+            self.refuse_domain_of(origin, binder, node)?;
+        }
         let given = names.iter().map(Some).chain(std::iter::repeat(None));
         let columns = compiled.columns.iter().zip(given).map(|(column, given)| {
             // As in PostgreSQL, an expression has no precision that later values would be rounded to.

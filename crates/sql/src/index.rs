@@ -233,16 +233,9 @@ impl Reader<'_> {
         if let Some(known) = self.hidden.iter().position(is_meant) {
             return end + known;
         }
-        let (default, identity) = (Some(text), None);
-        self.hidden.push(Column {
-            name,
-            ty,
-            nullable: true,
-            default,
-            generated: true,
-            hidden: true,
-            identity,
-        });
+        let (nullable, default) = (true, Some(text));
+        let (generated, hidden) = (true, true);
+        self.hidden.push(Column { name, ty, nullable, default, generated, hidden, ..Column::default() });
         end + self.hidden.len() - 1
     }
 

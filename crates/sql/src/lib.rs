@@ -27,6 +27,7 @@ mod copy;
 mod cursors;
 mod deferral;
 mod definition;
+mod domain;
 mod enumeration;
 mod error;
 mod escapes;

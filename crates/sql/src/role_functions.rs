@@ -64,7 +64,7 @@ impl Schema {
                 Subject::Namespace(name) => {
                     self.namespace_names().into_iter().find(|(_, namespace)| namespace == name)?.0
                 }
-                Subject::Type(name) => self.catalog().enumeration(name)?.definition().oid.into(),
+                Subject::Type(name) => self.catalog().type_number(name)?.into(),
                 _ => return None,
             })
         };

@@ -361,6 +361,9 @@ impl Routine {
             _ => None,
         };
         let table = path.and_then(|path| binder.schema.catalog().table(&object_name(&path)).ok());
+        if let Some(table) = table {
+            binder.refuse_domains(table, "a result of rows", ty.syntax())?;
+        }
         binder.returns = Some(match table {
             Some(table) => table.visible().iter().map(|column| (column.name.clone(), column.ty)).collect(),
             None => vec![(short(&self.name).to_owned(), binder.bind_function_type(ty)?)],

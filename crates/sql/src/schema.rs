@@ -254,6 +254,9 @@ impl Schema {
                 }
             }
             ast::Stmt::CreateType(create) => self.create_type(create, source),
+            ast::Stmt::CreateDomain(create) => self.create_domain(create, source),
+            ast::Stmt::AlterDomain(alter) => self.alter_domain(alter, source),
+            ast::Stmt::DropDomain(drop) => self.drop_domain(drop, source),
             ast::Stmt::AlterType(alter) => self.alter_type(alter, source),
             ast::Stmt::DropType(drop) => self.drop_type(drop, source),
             ast::Stmt::CreateTrigger(create) => self.create_trigger(create, source),

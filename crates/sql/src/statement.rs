@@ -210,6 +210,7 @@ impl Binder<'_> {
             }
             ast::PlpgsqlDeclType::FuncType(ty) => match self.table_of_type(&ty) {
                 Some(table) => {
+                    self.refuse_domains(&table, "a row variable", node)?;
                     self.declare_row(name.clone(), &table, out);
                     return self.initial_row(&name, variable.init(), node, out);
                 }
@@ -217,6 +218,7 @@ impl Binder<'_> {
             },
             ast::PlpgsqlDeclType::PlpgsqlPercentRowtype(row) => {
                 let table = self.table_of_row(&row)?;
+                self.refuse_domains(&table, "a row variable", node)?;
                 self.declare_row(name.clone(), &table, out);
                 return self.initial_row(&name, variable.init(), node, out);
             }

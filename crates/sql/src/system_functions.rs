@@ -295,7 +295,9 @@ impl Binder<'_> {
             }
             "pg_get_constraintdef" => {
                 let all = self.schema.constraints().into_iter();
-                named(self, all.map(|constraint| (constraint.oid, constraint.definition)).collect())?
+                let all = all.map(|constraint| (constraint.oid, constraint.definition));
+                let of_domains = self.schema.domain_constraints().into_iter();
+                named(self, all.chain(of_domains.map(|own| (own.oid, own.definition))).collect())?
             }
             "pg_get_indexdef" if arguments.len() == 3 => {
                 // The definition of one column, or of the whole index.

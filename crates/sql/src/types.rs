@@ -103,6 +103,9 @@ impl Binder<'_> {
                 if let Some(enumeration) = self.schema.catalog().enumeration(&full) {
                     return Ok(ScalarType::Enum(enumeration).into());
                 }
+                if self.schema.catalog().domain(&full).is_some() {
+                    return Err(self.unsupported(ty.syntax(), "a domain here"));
+                }
                 let name = path.path_ref().map(|path| last_name(&path)).unwrap_or_default();
                 self.named_type(&name, &numbers, ty.syntax())?
             }
@@ -210,6 +213,9 @@ impl Binder<'_> {
                     Some(table) => {
                         let table = self.table(&object_name(&table), table.syntax())?;
                         let position = self.column_of(&table, &column, path.syntax())?;
+                        if table.columns[position].domain.is_some() {
+                            return Err(self.unsupported(percent.syntax(), "%TYPE of a column of a domain"));
+                        }
                         Ok(table.columns[position].ty)
                     }
                     None => match self.variable(&column) {

@@ -290,7 +290,7 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Host for ExecutionHost<'_,
         else {
             unreachable!("only rows that are written are checked")
         };
-        self.violation(id, Violated::Check(&checks[check].name))
+        self.violation(id, Violated::Check(&checks[check]))
     }
 
     fn failed_at(&mut self, id: OperationId) {

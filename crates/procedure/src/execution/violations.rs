@@ -10,8 +10,8 @@ use catalog::{Arena, Datum, Table};
 pub enum Violated<'a> {
     /// NOT NULL of a column.
     NotNull(usize),
-    /// A CHECK constraint with this name.
-    Check(&'a str),
+    /// A CHECK constraint of the table or of a column's domain, or NOT NULL of the domain.
+    Check(&'a Check),
     /// A unique index, by its position in the table.
     Unique(usize),
 }
@@ -38,7 +38,11 @@ impl Violated<'_> {
                 );
                 SqlError::new("23502", message).with_column(table, name).with_detail(failing_row())
             }
-            Self::Check(name) => {
+            Self::Check(check) => {
+                if let Some(error) = check.domain_error() {
+                    return error;
+                }
+                let name = &check.name;
                 let message =
                     format!("new row for relation \"{relation}\" violates check constraint \"{name}\"");
                 SqlError::new("23514", message).with_constraint(table, name).with_detail(failing_row())
@@ -80,14 +84,31 @@ impl Violated<'_> {
     }
 }
 
+impl Check {
+    /// Returns the error of a value that violates a constraint of a domain; `None` for one of a table.
+    #[cold]
+    pub fn domain_error(&self) -> Option<SqlError> {
+        let domain = self.domain.as_deref()?;
+        let (schema, name) = domain.rsplit_once('.').unwrap_or(("public", domain));
+        let error = match &*self.name {
+            "" => SqlError::new("23502", format!("domain {name} does not allow null values")),
+            constraint => {
+                let message = format!("value for domain {name} violates check constraint \"{constraint}\"");
+                SqlError::new("23514", message)
+            }
+        };
+        Some(error.with_domain(schema, name, &self.name))
+    }
+}
+
 /// Returns the first CHECK constraint that the row in the registers violates.
 pub(crate) fn violated_check<'a>(
     checks: &'a [Check],
     machine: &mut Machine,
 ) -> Result<Option<Violated<'a>>, Failure> {
-    for Check { name, condition } in checks {
-        if condition.evaluate(machine)? == Datum::Int(0) {
-            return Ok(Some(Violated::Check(name)));
+    for check in checks {
+        if check.condition.evaluate(machine)? == Datum::Int(0) {
+            return Ok(Some(Violated::Check(check)));
         }
     }
     Ok(None)

@@ -99,8 +99,10 @@ impl Access {
 /// A constraint to check before a row is written.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Check {
-    /// The constraint's name.
+    /// The constraint's name; empty for NOT NULL of a domain.
     pub name: String,
+    /// The full name of the domain whose constraint it is.
+    pub domain: Option<String>,
     /// Violated when false; NULL passes.
     pub condition: Expression,
 }

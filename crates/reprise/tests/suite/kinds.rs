@@ -66,6 +66,40 @@ fn documents_come_back() {
     comes_back(script, layouts, indexes);
 }
 
+/// A call before a change of a domain is replayed although its value no longer is one, or was not one before.
+#[test]
+fn domains_change_between_calls() {
+    let script = "CREATE DOMAIN odd AS INT CHECK (VALUE % 2 = 1) NOT NULL;
+         CREATE DOMAIN word VARCHAR(9) CONSTRAINT word_long CHECK (length(VALUE) > 1);
+         CREATE TABLE t (id INT PRIMARY KEY, n odd, w word, o INT);
+         CREATE PROCEDURE put(p INT) LANGUAGE plpgsql AS $$
+         BEGIN
+             BEGIN
+                 INSERT INTO t VALUES (p, CASE WHEN p % 7 > 0 THEN p END, repeat('x', p % 5), 0);
+             EXCEPTION WHEN check_violation OR not_null_violation THEN
+                 INSERT INTO t VALUES (p, 2 * p + 1, NULL, 1);
+             END;
+             UPDATE t SET n = n + 2, w = w || 'y' WHERE id = p - 3 AND length(w) < 6;
+         END $$;";
+    let changes: &[&str] = &[
+        "ALTER DOMAIN odd DROP NOT NULL",
+        "ALTER DOMAIN word DROP CONSTRAINT word_long",
+        "ALTER DOMAIN odd DROP CONSTRAINT odd_check; ALTER DOMAIN word RENAME TO name_of",
+    ];
+    let layouts: &[&str] = &[
+        "ALTER DOMAIN odd DROP NOT NULL",
+        "ALTER TABLE t ADD COLUMN more word",
+        "ALTER DOMAIN odd DROP CONSTRAINT odd_check; ALTER TABLE t DROP COLUMN more",
+    ];
+    comes_back(script, layouts, changes);
+    let folder = tempfile::tempdir().unwrap();
+    played(folder.path(), &[], script, &changes[..2]);
+    let db = open(folder.path());
+    let mut session = db.session().unwrap();
+    let error = session.execute_script("INSERT INTO t VALUES (-1, 2, 'z', 0)").unwrap_err();
+    assert_eq!(error.sqlstate(), "23514");
+}
+
 /// A call before a change of an enumeration is replayed with the labels that there were, one after it with
 /// those that there are.
 #[test]

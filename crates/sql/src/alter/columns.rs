@@ -198,6 +198,7 @@ impl Alteration<'_> {
         self.refuse_used_by_view(position, old_position, node)?;
         self.convert_default_of(position, ty, set.using_expr().is_some(), node)?;
         self.builder.table.columns[position].ty = ty;
+        self.builder.table.columns[position].domain = None;
         self.origins[position] =
             Origin::Converted(old_position, set.using_expr().and_then(|using| using.expr()));
         self.rebuilds = true;

@@ -66,6 +66,7 @@ impl Binder<'_> {
         }) else {
             return Err(self.unsupported(node, &format!("{name} of a row other than NULL::table")));
         };
+        self.refuse_domains(&table, "JSON as rows", node)?;
         let bind = |binder: &mut Self| objects.iter().map(|own| binder.bind(own)).collect();
         let ((arguments, applied), references) = self.referring(|binder| binder.applying(bind))?;
         let columns = table.visible().iter().map(|own| (own.name.clone(), own.ty, node.clone())).collect();

@@ -186,7 +186,7 @@ impl Schema {
                 let replaced = self.view(&name).map(|_| Demand::Owner(Subject::Relation(name.clone())));
                 vec![replaced.unwrap_or_else(|| Demand::Create(self.existing(namespace_in(&name))))]
             }
-            ast::Stmt::CreateType(_) => {
+            ast::Stmt::CreateType(_) | ast::Stmt::CreateDomain(_) => {
                 let path = node.descendants().find_map(ast::Path::cast);
                 let name = path.map(|path| written_name(&path)).unwrap_or_default();
                 vec![Demand::Create(self.existing(namespace_in(&name)))]
@@ -220,7 +220,7 @@ impl Schema {
                 let known = |name: &String| self.relation_exists(name);
                 relation(names.into_iter().find(known))
             }
-            ast::Stmt::AlterType(_) => owner(first().map(Subject::Type)),
+            ast::Stmt::AlterType(_) | ast::Stmt::AlterDomain(_) => owner(first().map(Subject::Type)),
             ast::Stmt::AlterSchema(own) => {
                 let name = own.schema_ref().map(|own| ast::normalize_name_node(own.syntax()));
                 owner(name.map(Subject::Namespace))
@@ -253,7 +253,7 @@ impl Schema {
                 let known = names.filter(|own| self.has_subject(own) || self.is_relation(own));
                 known.map(Demand::Dropped).collect()
             }
-            ast::Stmt::DropType(_) => {
+            ast::Stmt::DropType(_) | ast::Stmt::DropDomain(_) => {
                 let names = paths().map(|path| Subject::Type(object_name(&path)));
                 names.filter_map(|own| self.known(own)).map(Demand::Dropped).collect()
             }
@@ -395,6 +395,7 @@ impl Schema {
                 | ast::Stmt::CreateSequence(_)
                 | ast::Stmt::CreateSchema(_)
                 | ast::Stmt::CreateType(_)
+                | ast::Stmt::CreateDomain(_)
                 | ast::Stmt::CreateFunction(_)
                 | ast::Stmt::CreateProcedure(_)
                 | ast::Stmt::AlterTable(_)

@@ -146,7 +146,9 @@ impl Schema {
                 let name = name.unwrap_or_default();
                 (Subject::Namespace(name.clone()), "3F000", format!("schema \"{name}\""))
             }
-            ast::Stmt::AlterType(_) => (Subject::Type(name.clone()), "42704", format!("type \"{name}\"")),
+            ast::Stmt::AlterType(_) | ast::Stmt::AlterDomain(_) => {
+                (Subject::Type(name.clone()), "42704", format!("type \"{name}\""))
+            }
             ast::Stmt::AlterFunction(_) | ast::Stmt::AlterProcedure(_) | ast::Stmt::AlterRoutine(_) => {
                 (Subject::Routine(name.clone()), "42883", format!("function {name}"))
             }

@@ -202,8 +202,9 @@ impl Schema {
         all.extend(self.procedures.keys().map(|name| Subject::Routine(name.clone())));
         all.extend(self.namespaces.iter().map(|name| Subject::Namespace(name.clone())));
         all.push(Subject::Namespace("public".into()));
-        let types = self.catalog.enumerations();
-        all.extend(types.map(|own| Subject::Type(own.definition().name.clone())));
+        let types = self.catalog.enumerations().map(|own| own.definition().name.clone());
+        let types = types.chain(self.catalog.domains().map(|own| own.name.clone()));
+        all.extend(types.map(Subject::Type));
         all
     }
 

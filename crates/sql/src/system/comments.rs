@@ -70,7 +70,7 @@ impl Schema {
                 (PG_TRIGGER, oid, 0)
             }
             Subject::Routine(name) => (PG_PROC, routine_oid(self.procedure(name)?), 0),
-            Subject::Type(name) => (PG_TYPE, self.catalog().enumeration(name)?.definition().oid.into(), 0),
+            Subject::Type(name) => (PG_TYPE, self.catalog().type_number(name)?.into(), 0),
             Subject::Database => return None,
             Subject::Namespace(name) => {
                 let (oid, _) = self.namespace_names().into_iter().find(|(_, own)| own == name)?;

@@ -12,7 +12,7 @@ use catalog::{EnumType, ScalarType, Type};
 use procedure::LiveRelation;
 
 /// The columns of `pg_type`.
-const OF_TYPES: [(&str, Type); 24] = [
+pub(super) const OF_TYPES: [(&str, Type); 24] = [
     ("oid", INT),
     ("typname", TEXT),
     ("typnamespace", INT),
@@ -175,6 +175,8 @@ impl Schema {
             let array = in_schema_of(&own.name, format!("_{}", own.short_name()));
             add(oid + 1, &array, "b", -1, "A", oid, 0);
         }
+        let domains: Vec<_> = self.catalog.domains().filter_map(|own| self.domain_row(own, &rows)).collect();
+        rows.extend(domains);
         SystemRelation::new(&OF_TYPES, rows)
     }
 

@@ -72,9 +72,14 @@ impl Schema {
             ("numeric_precision_radix", INT),
             ("udt_schema", TEXT),
             ("dtd_identifier", TEXT),
+            ("domain_catalog", TEXT),
+            ("domain_schema", TEXT),
+            ("domain_name", TEXT),
         ];
         let mut rows = Vec::new();
         let mut add = |table: &str, place: usize, column: &Column| {
+            let domain = column.domain.as_deref();
+            let of_domain = |text: &dyn Fn(&str) -> Cell| domain.map_or(Cell::Null, text);
             let Column { name, ty, nullable, default, generated, identity, .. } = column;
             let (ty, nullable) = (*ty, *nullable);
             let text = default.as_ref().map(|text| Cell::from(self.named(text, false).plain));
@@ -140,6 +145,9 @@ impl Schema {
                 if scalar.is_number() && !is_array { number(radix) } else { Cell::Null },
                 scalar.enumeration().map_or("pg_catalog", |own| self.namespace_of(&own.name)).into(),
                 (place as i64 + 1).to_string().into(),
+                of_domain(&|_| DATABASE.into()),
+                of_domain(&|name| self.namespace_of(name).into()),
+                of_domain(&|name| short(name).into()),
             ]);
         };
         for table in self.catalog().tables().filter(|own| own.sequence.is_none()) {

@@ -7,7 +7,7 @@ use super::{Cell, SystemRelation};
 
 /// The relations that are no queries: the columns of each, as in `catalogs`. One that Reprise does not know
 /// is empty, because its objects are not supported.
-const COLUMNS: [(&str, &str); 41] = [
+const COLUMNS: [(&str, &str); 39] = [
     (
         "column_privileges",
         "grantor ?t, grantee ?t, table_catalog ?t, table_schema ?t, table_name ?t, column_name ?t, \
@@ -98,24 +98,9 @@ const COLUMNS: [(&str, &str); 41] = [
         "object_catalog ?t, object_schema ?t, object_name ?t, object_type ?t, dtd_identifier ?t",
     ),
     (
-        "domain_constraints",
-        "constraint_catalog ?t, constraint_schema ?t, constraint_name ?t, domain_catalog ?t, \
-         domain_schema ?t, domain_name ?t, is_deferrable ?t, initially_deferred ?t",
-    ),
-    (
         "domain_udt_usage",
         "udt_catalog ?t, udt_schema ?t, udt_name ?t, domain_catalog ?t, domain_schema ?t, \
          domain_name ?t",
-    ),
-    (
-        "domains",
-        "domain_catalog ?t, domain_schema ?t, domain_name ?t, data_type ?t, \
-         character_maximum_length ?i, character_octet_length ?i, character_set_catalog ?t, \
-         character_set_schema ?t, character_set_name ?t, collation_catalog ?t, collation_schema \
-         ?t, collation_name ?t, numeric_precision ?i, numeric_precision_radix ?i, numeric_scale \
-         ?i, datetime_precision ?i, interval_type ?t, interval_precision ?i, domain_default ?t, \
-         udt_catalog ?t, udt_schema ?t, udt_name ?t, scope_catalog ?t, scope_schema ?t, \
-         scope_name ?t, maximum_cardinality ?i, dtd_identifier ?t",
     ),
     (
         "element_types",
@@ -243,7 +228,7 @@ const COLUMNS: [(&str, &str); 41] = [
 ];
 
 /// The relations that are queries.
-pub(super) const QUERIES: [(&str, &str); 11] = [
+pub(super) const QUERIES: [(&str, &str); 13] = [
     (
         "information_schema.check_constraints",
         "SELECT 'postgres' AS constraint_catalog, n.nspname AS constraint_schema, c.conname AS \
@@ -272,6 +257,36 @@ pub(super) const QUERIES: [(&str, &str); 11] = [
          c.connamespace JOIN pg_catalog.pg_class r ON r.oid = CASE c.contype WHEN 'f' THEN \
          c.confrelid ELSE c.conrelid END JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
          WHERE c.contype IN ('f', 'p', 'u')",
+    ),
+    (
+        "information_schema.domain_constraints",
+        "SELECT 'postgres' AS constraint_catalog, n.nspname AS constraint_schema, c.conname AS \
+         constraint_name, 'postgres' AS domain_catalog, n.nspname AS domain_schema, t.typname AS \
+         domain_name, 'NO' AS is_deferrable, 'NO' AS initially_deferred FROM pg_catalog.pg_constraint c \
+         JOIN pg_catalog.pg_type t ON t.oid = c.contypid JOIN pg_catalog.pg_namespace n ON n.oid = \
+         t.typnamespace",
+    ),
+    (
+        "information_schema.domains",
+        "SELECT 'postgres' AS domain_catalog, n.nspname AS domain_schema, t.typname AS domain_name, \
+         format_type(t.typbasetype, NULL) AS data_type, CASE WHEN t.typbasetype IN (1042, 1043) AND \
+         t.typtypmod > 0 THEN t.typtypmod - 4 END AS character_maximum_length, NULL::integer AS \
+         character_octet_length, NULL::text AS character_set_catalog, NULL::text AS \
+         character_set_schema, NULL::text AS character_set_name, NULL::text AS collation_catalog, \
+         NULL::text AS collation_schema, NULL::text AS collation_name, CASE t.typbasetype WHEN 21 \
+         THEN 16 WHEN 23 THEN 32 WHEN 20 THEN 64 WHEN 700 THEN 24 WHEN 701 THEN 53 WHEN 1700 THEN \
+         CASE WHEN t.typtypmod > 0 THEN (t.typtypmod - 4) / 65536 END END AS numeric_precision, CASE \
+         WHEN t.typbasetype IN (20, 21, 23, 700, 701) THEN 2 WHEN t.typbasetype = 1700 THEN 10 END AS \
+         numeric_precision_radix, CASE WHEN t.typbasetype IN (20, 21, 23) THEN 0 WHEN t.typbasetype = \
+         1700 AND t.typtypmod > 0 THEN (t.typtypmod - 4) % 65536 END AS numeric_scale, CASE WHEN \
+         t.typbasetype = 1082 THEN 0 WHEN t.typbasetype IN (1083, 1186) THEN 6 WHEN t.typbasetype IN \
+         (1114, 1184) THEN CASE WHEN t.typtypmod < 0 THEN 6 ELSE t.typtypmod END END AS \
+         datetime_precision, NULL::text AS interval_type, NULL::integer AS interval_precision, \
+         t.typdefault AS domain_default, 'postgres' AS udt_catalog, 'pg_catalog' AS udt_schema, \
+         b.typname AS udt_name, NULL::text AS scope_catalog, NULL::text AS scope_schema, NULL::text \
+         AS scope_name, NULL::integer AS maximum_cardinality, '1' AS dtd_identifier FROM \
+         pg_catalog.pg_type t JOIN pg_catalog.pg_type b ON b.oid = t.typbasetype JOIN \
+         pg_catalog.pg_namespace n ON n.oid = t.typnamespace WHERE t.typtype = 'd'",
     ),
     ("information_schema.information_schema_catalog_name", "SELECT 'postgres' AS catalog_name"),
     (

@@ -10,6 +10,7 @@ mod absent;
 mod catalogs;
 mod comments;
 mod dependencies;
+mod domains;
 mod general;
 mod grants;
 mod information_schema;

@@ -150,7 +150,8 @@ impl Schema {
             let is_public = !own.name.contains('.');
             [(i64::from(own.oid), is_public), (i64::from(own.oid) + 1, is_public)]
         });
-        both.collect()
+        let domains = self.catalog().domains();
+        both.chain(domains.map(|own| (own.oid.into(), !own.name.contains('.')))).collect()
     }
 
     /// Returns the number of an object by its name.
@@ -164,7 +165,7 @@ impl Schema {
             "regtype" => {
                 let known = TYPES.iter().find(|own| own.1 == plain || own.2 == plain).map(|own| own.0);
                 let bare = plain.strip_prefix("public.").unwrap_or(plain);
-                let own = || self.catalog().enumeration(bare).map(|own| own.definition().oid.into());
+                let own = || self.catalog().type_number(bare).map(i64::from);
                 let all = || self.object_names(ty)?.into_iter().find(|own| own.1.plain == plain);
                 known.or_else(own).or_else(|| all().map(|own| own.0))
             }

@@ -1,5 +1,6 @@
 //! The relations of `pg_catalog` that describe tables and views, with their columns, indexes and constraints.
 
+use super::domains::fill;
 use super::objects::{
     action_code, in_parentheses, index_column_name, index_expressions, index_places, places,
 };
@@ -172,11 +173,12 @@ impl Schema {
             let collation = if scalar.is_text() { 100 } else { 0 };
             let is_enumeration = matches!(ty, Type::Scalar(own) if own.enumeration().is_some());
             let (storage, _) = storage_of(oid);
+            let domain = self.domain_of_column(owner, name);
             rows.push(vec![
                 relation.into(),
                 name.into(),
-                oid.into(),
-                i64::from(type_modifier(scalar)).into(),
+                domain.map_or(oid, |own| own.oid.into()).into(),
+                Cell::Int(domain.map_or(type_modifier(scalar).into(), |_| -1)),
                 (place as i64 + 1).into(),
                 length.into(),
                 not_null.into(),
@@ -378,6 +380,30 @@ impl Schema {
                 false.into(),
                 Cell::Null,
             ]);
+        }
+        for own in self.domain_constraints() {
+            let mut row = vec![Cell::Null; columns.len()];
+            let values: [(&str, Cell); 17] = [
+                ("oid", own.oid.into()),
+                ("conname", own.name.into()),
+                ("connamespace", self.namespace_oid(&own.domain.name).into()),
+                ("contype", "c".into()),
+                ("condeferrable", false.into()),
+                ("condeferred", false.into()),
+                ("convalidated", true.into()),
+                ("conrelid", 0.into()),
+                ("conindid", 0.into()),
+                ("conparentid", 0.into()),
+                ("confrelid", 0.into()),
+                ("confupdtype", " ".into()),
+                ("confdeltype", " ".into()),
+                ("confmatchtype", " ".into()),
+                ("contypid", i64::from(own.domain.oid).into()),
+                ("conislocal", true.into()),
+                ("connoinherit", false.into()),
+            ];
+            fill(&mut row, &columns, values);
+            rows.push(row);
         }
         SystemRelation::new(&columns, rows)
     }

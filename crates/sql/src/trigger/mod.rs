@@ -146,6 +146,10 @@ fn trigger_definition(
         ast::Timing::TimingAfter(_) => TriggerTiming::After,
         ast::Timing::TimingInsteadOf(own) => return Err(binder.unsupported(own.syntax(), "INSTEAD OF")),
     };
+    if timing == TriggerTiming::Before {
+        // Constraints of domains are checked after such triggers.
+        binder.refuse_domains(table, "a BEFORE trigger", node)?;
+    }
     let (events, columns) = events_of(create, table, binder)?;
     let for_each_row = matches!(create.trigger_level(), Some(ast::TriggerLevel::ForEachRow(_)));
     let condition = create.when_condition().and_then(|own| own.expr());

@@ -72,7 +72,7 @@ pub(super) fn apply(
         }
         for check in checks.iter().filter(|_| how.is_new) {
             if check.condition.evaluate(&mut machine).map_err(|error| *error)? == Datum::Int(0) {
-                return Err(violated(new, &check.name));
+                return Err(check.domain_error().unwrap_or_else(|| violated(new, &check.name)));
             }
         }
         new.layout.encode(&row, &machine.frame.arena, &mut image);

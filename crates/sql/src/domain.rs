@@ -1,0 +1,338 @@
+//! CREATE, ALTER and DROP DOMAIN, and the constraints of columns whose type is a domain.
+//!
+//! A column holds values of the type under its domain. The domain's constraints are bound like the CHECK
+//! constraints of the table, so every way that writes a row checks them.
+//! Source: PostgreSQL 15, `typecmds.c`.
+
+use crate::binder::Binder;
+use crate::error::StatementError;
+use crate::oids::table_oid;
+use crate::plan::ColumnOrigin;
+use crate::schema::{Schema, unsupported};
+use crate::source::Source;
+use crate::subject::Subject;
+use crate::types::{first_free, in_schema_of, made_name, object_name, short};
+use catalog::{Column, Domain, Table, TableId, Trigger, TriggerTiming, Type};
+use procedure::{Check, Effect, Expression, Register, SqlError};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+use std::sync::Arc;
+
+/// Returns a table whose only column is `VALUE`, to bind conditions over it.
+fn value_table(ty: Type) -> Table {
+    let columns = vec![Column { name: "value".into(), ty, nullable: true, ..Column::default() }];
+    Table {
+        id: TableId(u32::MAX),
+        name: String::new(),
+        layout: Table::layout_of(&columns),
+        columns,
+        indexes: Vec::new(),
+        checks: Vec::new(),
+        foreign_keys: Vec::new(),
+        hidden_key: false,
+        sequence: None,
+        triggers: Vec::new(),
+    }
+}
+
+impl Binder<'_> {
+    /// Binds the constraints of the domains of a table's columns, over a row in registers.
+    pub(crate) fn bind_domains(
+        &mut self,
+        table: &Table,
+        registers: Register,
+        node: &SyntaxNode,
+    ) -> Result<Vec<Check>, StatementError> {
+        let mut checks = Vec::new();
+        for (place, column) in table.columns.iter().enumerate() {
+            let Some(name) = &column.domain else { continue };
+            let Some(domain) = self.schema.catalog().domain(name) else { continue };
+            let value = Register(registers.0 + place as u32);
+            let check = |name: &str, condition| Check {
+                name: name.into(),
+                domain: Some(domain.name.clone()),
+                condition,
+            };
+            if !domain.nullable {
+                let is_null = Expression::IsNull(Box::new(Expression::Register(value)));
+                checks.push(check("", Expression::Not(Box::new(is_null))));
+            }
+            let row = value_table(domain.ty);
+            for (name, text) in &domain.checks {
+                let condition = self.bind_definition(text, node, |binder, condition| {
+                    binder.over_row(&row, value, |binder| binder.bind_condition(condition))
+                })?;
+                checks.push(check(name, condition));
+            }
+        }
+        Ok(checks)
+    }
+
+    /// Returns the domain that a type names.
+    pub(crate) fn domain_named_by(&self, ty: &ast::Type) -> Option<&Domain> {
+        let ast::Type::PathType(path) = ty else { return None };
+        self.schema.catalog().domain(&object_name(&path.path_ref()?))
+    }
+
+    /// Binds the type of a column. Returns the type of its values, and the domain's name.
+    pub(crate) fn bind_column_type(
+        &self,
+        ty: &ast::Type,
+        triggers: &[Trigger],
+    ) -> Result<(Type, Option<String>), StatementError> {
+        let Some(domain) = self.domain_named_by(ty) else { return Ok((self.bind_type(ty)?, None)) };
+        match triggers.iter().any(|trigger| trigger.timing == TriggerTiming::Before) {
+            true => {
+                Err(self.unsupported(ty.syntax(), "a column of a domain in a table with a BEFORE trigger"))
+            }
+            false => Ok((domain.ty, Some(domain.name.clone()))),
+        }
+    }
+
+    /// Refuses a use of a table that does not check the constraints of domains.
+    pub(crate) fn refuse_domains(
+        &self,
+        table: &Table,
+        what: &str,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        match table.columns.iter().any(|column| column.domain.is_some()) {
+            true => Err(self.unsupported(node, &format!("{what} of a table with a column of a domain"))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Adds a constraint to a domain.
+fn add_constraint(
+    schema: &Schema,
+    domain: &mut Domain,
+    constraint: &ast::Constraint,
+    source: &Source,
+) -> Result<(), StatementError> {
+    let node = constraint.syntax();
+    let impossible = |what: &str| {
+        let message = format!("{what} constraints not possible for domains");
+        source.error_at(node.text_range().start().into(), SqlError::new("42601", message))
+    };
+    match constraint {
+        ast::Constraint::NotNullConstraint(_) => domain.nullable = false,
+        ast::Constraint::NullConstraint(_) => domain.nullable = true,
+        ast::Constraint::CheckConstraint(check) => add_check(schema, domain, check, source)?,
+        ast::Constraint::DefaultConstraint(_) => {
+            return Err(unsupported(source, node, "DEFAULT of a domain"));
+        }
+        ast::Constraint::UniqueConstraint(_) => return Err(impossible("unique")),
+        ast::Constraint::PrimaryKeyConstraint(_) => return Err(impossible("primary key")),
+        ast::Constraint::ExcludeConstraint(_) => return Err(impossible("exclusion")),
+        ast::Constraint::ForeignKeyConstraint(_) | ast::Constraint::ReferencesConstraint(_) => {
+            return Err(impossible("foreign key"));
+        }
+        ast::Constraint::GeneratedConstraint(_) => {
+            return Err(unsupported(source, node, "GENERATED of a domain"));
+        }
+    }
+    Ok(())
+}
+
+fn add_check(
+    schema: &Schema,
+    domain: &mut Domain,
+    check: &ast::CheckConstraint,
+    source: &Source,
+) -> Result<(), StatementError> {
+    let node = check.syntax();
+    let mut binder = Binder::new(schema, source);
+    if let Some(option) = check.constraint_options().next() {
+        return Err(binder.unsupported(option.syntax(), "this option of a constraint"));
+    }
+    let given = check.constraint_name_clause().and_then(|clause| clause.constraint_name());
+    let given = given.map(|name| ast::normalize_name_node(name.syntax()));
+    let is_taken = |name: &str| domain.checks.iter().any(|(own, _)| own == name);
+    let name = match given {
+        Some(name) if is_taken(&name) => {
+            let message =
+                format!("constraint \"{name}\" for domain \"{}\" already exists", short(&domain.name));
+            return Err(binder.error(node, SqlError::new("42710", message)));
+        }
+        Some(name) => name,
+        None => first_free(format!("{}_check", short(&domain.name)), is_taken),
+    };
+    let expression = binder.part(check.expr(), node)?;
+    let row = value_table(domain.ty);
+    let value = binder.row_registers(&row);
+    let (_, applied) = binder.applying(|binder: &mut Binder<'_>| {
+        binder.over_row(&row, value, |binder| binder.bind_condition(&expression))
+    })?;
+    binder.refuse_subqueries(&applied, "check constraint", node)?;
+    if !applied.is_empty() {
+        return Err(binder.unsupported(node, "a domain whose CHECK calls a function"));
+    }
+    domain.checks.push((name, source.text_of(expression.syntax()).to_owned()));
+    Ok(())
+}
+
+impl Schema {
+    pub(crate) fn create_domain(
+        &mut self,
+        create: &ast::CreateDomain,
+        source: &Source,
+    ) -> Result<Effect, StatementError> {
+        let node = create.syntax();
+        let before = self.clone();
+        let binder = Binder::new(&before, source);
+        let path = binder.part(create.domain().and_then(|name| name.path()), node)?;
+        let name = made_name(&binder, &path)?;
+        self.refuse_taken_type(&name, source, node)?;
+        let written = binder.part(create.ty(), node)?;
+        if binder.domain_named_by(&written).is_some() {
+            return Err(binder.unsupported(written.syntax(), "a domain of a domain"));
+        }
+        let ty = binder.bind_type(&written)?;
+        match ty.scalar() {
+            Some(scalar) if scalar.enumeration().is_none() => {}
+            _ => return Err(binder.unsupported(written.syntax(), "a domain of this type")),
+        }
+        let mut domain = self.catalog.create_domain(name.clone(), ty);
+        for qualifier in create.domain_qualifiers() {
+            match qualifier {
+                ast::DomainQualifier::Constraint(constraint) => {
+                    add_constraint(&before, &mut domain, &constraint, source)?;
+                }
+                ast::DomainQualifier::Collate(collate) => {
+                    return Err(unsupported(source, collate.syntax(), "COLLATE of a domain"));
+                }
+            }
+        }
+        self.catalog.replace_domain(&name, domain);
+        if self.is_mentioned(&name) {
+            self.recompile(source, node)?;
+        }
+        Ok(Effect::None)
+    }
+
+    fn named_domain(
+        &self,
+        name: Option<ast::DomainRef>,
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<Domain, StatementError> {
+        let path = name.and_then(|name| name.path_ref());
+        let name = path.as_ref().map(object_name).unwrap_or_default();
+        self.catalog.domain(&name).cloned().ok_or_else(|| {
+            let error = match self.catalog.enumeration(&name).is_some() || self.relation_exists(&name) {
+                true => SqlError::new("42809", format!("\"{name}\" is not a domain")),
+                false => SqlError::new("42704", format!("type \"{name}\" does not exist")),
+            };
+            source.error_at(node.text_range().start().into(), error)
+        })
+    }
+
+    /// Refuses a table that is made of a column of a domain, because the new column would have the domain, too.
+    pub(crate) fn refuse_domain_of(
+        &self,
+        origin: ColumnOrigin,
+        binder: &Binder<'_>,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let is_origin = |table: &&Arc<Table>| table_oid(table) == i64::from(origin.relation);
+        match self.catalog.tables().find(is_origin) {
+            Some(table) => {
+                let column = table.columns.get(usize::from(origin.column) - 1);
+                match column.is_some_and(|column| column.domain.is_some()) {
+                    true => Err(binder.unsupported(node, "a table that is made of a column of a domain")),
+                    false => Ok(()),
+                }
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns a column of a domain, and its table.
+    fn column_of_domain(&self, domain: &str) -> Option<(&str, &Arc<Table>)> {
+        self.catalog.tables().find_map(|table| {
+            let column = table.columns.iter().find(|own| own.domain.as_deref() == Some(domain))?;
+            Some((column.name.as_str(), table))
+        })
+    }
+
+    pub(crate) fn alter_domain(
+        &mut self,
+        alter: &ast::AlterDomain,
+        source: &Source,
+    ) -> Result<Effect, StatementError> {
+        use ast::AlterDomainAction as Action;
+        let node = alter.syntax();
+        let mut domain = self.named_domain(alter.domain_ref(), source, node)?;
+        let old = domain.name.clone();
+        let at = |error: SqlError| source.error_at(node.text_range().start().into(), error);
+        match alter.action() {
+            Some(Action::OwnerTo(_)) => return Ok(Effect::None),
+            Some(Action::AddConstraint(_) | Action::SetNotNull(_))
+                if self.column_of_domain(&old).is_some() =>
+            {
+                return Err(unsupported(source, node, "a further constraint of a domain that a table uses"));
+            }
+            Some(Action::AddConstraint(add)) => {
+                let constraint = Binder::new(self, source).part(add.constraint(), node)?;
+                if !matches!(constraint, ast::Constraint::CheckConstraint(_)) {
+                    return Err(unsupported(source, node, "this constraint"));
+                }
+                add_constraint(self, &mut domain, &constraint, source)?;
+            }
+            Some(Action::SetNotNull(_)) => domain.nullable = false,
+            Some(Action::DropNotNull(_)) => domain.nullable = true,
+            Some(Action::DropConstraint(drop)) => {
+                let path = drop.constraint_name_ref().and_then(|name| name.path_ref());
+                let name = path.as_ref().map(object_name).unwrap_or_default();
+                let before = domain.checks.len();
+                domain.checks.retain(|(own, _)| *own != name);
+                if domain.checks.len() == before && drop.if_exists().is_none() {
+                    let message =
+                        format!("constraint \"{name}\" of domain \"{}\" does not exist", short(&old));
+                    return Err(at(SqlError::new("42704", message)));
+                }
+            }
+            Some(Action::DomainRenameTo(rename)) => {
+                let path = rename.domain().and_then(|name| name.path());
+                let new = path.and_then(|path| path.segment()).map(|own| own.text()).unwrap_or_default();
+                domain.name = in_schema_of(&old, new);
+                self.refuse_taken_type(&domain.name, source, node)?;
+                let [from, to] = [&old, &domain.name].map(|name| Subject::Type(name.clone()));
+                self.rename_subject(&from, to);
+            }
+            _ => return Err(unsupported(source, node, "this change of a domain")),
+        }
+        let tables = self.catalog.replace_domain(&old, domain);
+        self.recompile(source, node)?;
+        Ok(Effect::All(tables.into_iter().map(Effect::Redefine).collect()))
+    }
+
+    pub(crate) fn drop_domain(
+        &mut self,
+        drop: &ast::DropDomain,
+        source: &Source,
+    ) -> Result<Effect, StatementError> {
+        let node = drop.syntax();
+        for name in drop.domain_refs() {
+            let domain = match self.named_domain(Some(name), source, node) {
+                Err(error) if error.error.sqlstate == "42704" && drop.if_exists().is_some() => continue,
+                domain => domain?,
+            };
+            if let Some((column, table)) = self.column_of_domain(&domain.name) {
+                if let Some(cascade @ ast::DropBehavior::Cascade(_)) = drop.drop_behavior() {
+                    return Err(unsupported(source, cascade.syntax(), "CASCADE to columns of a domain"));
+                }
+                let (ty, table) = (&domain.name, table.short_name());
+                let message = format!("cannot drop type {ty} because other objects depend on it");
+                let detail = format!("column {column} of table {table} depends on type {ty}");
+                let error = SqlError::new("2BP01", message).with_detail(detail);
+                let error = error.with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
+                return Err(source.error_at(node.text_range().start().into(), error));
+            }
+            self.catalog.drop_domain(&domain.name);
+            self.recompile(source, node)?;
+        }
+        Ok(Effect::None)
+    }
+}

@@ -1,0 +1,79 @@
+//! Domains in the system catalogs.
+
+use super::general::OF_TYPES;
+use super::types::{type_modifier, type_oid};
+use super::{Cell, Named};
+use crate::schema::Schema;
+use crate::subject::Subject;
+use catalog::{Domain, Type};
+
+/// The number of the first constraint of a domain.
+const FIRST_CONSTRAINT: i64 = 7_000_000;
+
+/// Sets columns of a row by name.
+pub(super) fn fill<const COUNT: usize>(
+    row: &mut [Cell],
+    columns: &[(&str, Type)],
+    values: [(&str, Cell); COUNT],
+) {
+    for (name, value) in values {
+        if let Some(place) = columns.iter().position(|(own, _)| *own == name) {
+            row[place] = value;
+        }
+    }
+}
+
+/// A CHECK constraint of a domain.
+pub(crate) struct DomainConstraint<'a> {
+    pub(crate) oid: i64,
+    pub(crate) domain: &'a Domain,
+    pub(crate) name: &'a str,
+    pub(crate) definition: Named,
+}
+
+impl Schema {
+    /// Returns the row of `pg_type` of a domain: that of its base type with what differs.
+    pub(super) fn domain_row(&self, domain: &Domain, rows: &[Vec<Cell>]) -> Option<Vec<Cell>> {
+        let base = type_oid(domain.ty);
+        let mut row = rows.iter().find(|row| matches!(row[0], Cell::Int(oid) if oid == base))?.clone();
+        let subject = Subject::Type(domain.name.clone());
+        let values: [(&str, Cell); 13] = [
+            ("oid", i64::from(domain.oid).into()),
+            ("typname", domain.name.rsplit('.').next().unwrap_or_default().into()),
+            ("typnamespace", self.namespace_oid(&domain.name).into()),
+            ("typtype", "d".into()),
+            ("typarray", 0.into()),
+            ("typbasetype", base.into()),
+            ("typtypmod", i64::from(type_modifier(domain.ty.element())).into()),
+            ("typnotnull", (!domain.nullable).into()),
+            ("typispreferred", false.into()),
+            ("typowner", self.owner_cell(&subject)),
+            ("typdefault", Cell::Null),
+            ("typacl", self.acl_cell(&subject)),
+            ("typelem", 0.into()),
+        ];
+        fill(&mut row, &OF_TYPES, values);
+        Some(row)
+    }
+
+    /// Returns the domain of a column of a table.
+    pub(super) fn domain_of_column(&self, table: &str, column: &str) -> Option<&Domain> {
+        let table = self.catalog().table(table).ok()?;
+        let name = table.visible().iter().find(|own| own.name == column)?.domain.as_deref()?;
+        self.catalog().domain(name)
+    }
+
+    /// Returns the CHECK constraints of domains.
+    pub(crate) fn domain_constraints(&self) -> Vec<DomainConstraint<'_>> {
+        let mut all = Vec::new();
+        for domain in self.catalog().domains() {
+            for (name, text) in &domain.checks {
+                let oid = FIRST_CONSTRAINT + all.len() as i64;
+                let text = self.named(text, false);
+                let definition = Named::of(|is_qualified| format!("CHECK ({})", text.form(is_qualified)));
+                all.push(DomainConstraint { oid, domain, name, definition });
+            }
+        }
+        all
+    }
+}
