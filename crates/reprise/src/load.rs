@@ -82,8 +82,8 @@ impl Loader {
     /// ```
     ///
     /// # Errors
-    /// 42P01: there is no such table. 42601: the number of values is wrong. 0A000: a column is generated, or has a
-    /// domain.
+    /// 42P01: there is no such table. 42601: the number of values is wrong.
+    /// 0A000: a column is generated, or has a domain.
     /// 23502: NULL in a NOT NULL column.
     /// 23505: the primary key exists. 53200: out of memory. A value of another type has the error of the
     /// type.

@@ -18,6 +18,16 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
+/// Returns PostgreSQL's tag of a statement about domains; `None` for any other statement.
+pub(crate) fn tag_of(statement: &ast::Stmt) -> Option<&'static str> {
+    Some(match statement {
+        ast::Stmt::CreateDomain(_) => "CREATE DOMAIN",
+        ast::Stmt::AlterDomain(_) => "ALTER DOMAIN",
+        ast::Stmt::DropDomain(_) => "DROP DOMAIN",
+        _ => return None,
+    })
+}
+
 /// Returns a table whose only column is `VALUE`, to bind conditions over it.
 fn value_table(ty: Type) -> Table {
     let columns = vec![Column { name: "value".into(), ty, nullable: true, ..Column::default() }];
@@ -228,7 +238,7 @@ impl Schema {
         })
     }
 
-    /// Refuses a table that is made of a column of a domain, because the new column would have the domain, too.
+    /// Refuses a table that is made of a column of a domain, because its column would have the domain, too.
     pub(crate) fn refuse_domain_of(
         &self,
         origin: ColumnOrigin,

@@ -168,9 +168,6 @@ fn definition_tag(statement: &ast::Stmt) -> Option<&'static str> {
         ast::Stmt::CreateSchema(_) => "CREATE SCHEMA",
         ast::Stmt::CreateTrigger(_) => "CREATE TRIGGER",
         ast::Stmt::CreateType(_) => "CREATE TYPE",
-        ast::Stmt::CreateDomain(_) => "CREATE DOMAIN",
-        ast::Stmt::AlterDomain(_) => "ALTER DOMAIN",
-        ast::Stmt::DropDomain(_) => "DROP DOMAIN",
         ast::Stmt::AlterType(_) => "ALTER TYPE",
         ast::Stmt::DropType(_) => "DROP TYPE",
         ast::Stmt::AlterTrigger(_) => "ALTER TRIGGER",
@@ -193,7 +190,7 @@ fn definition_tag(statement: &ast::Stmt) -> Option<&'static str> {
         ast::Stmt::DropProcedure(_) => "DROP PROCEDURE",
         ast::Stmt::DropFunction(_) => "DROP FUNCTION",
         ast::Stmt::DropRoutine(_) => "DROP ROUTINE",
-        other => return crate::roles::tag_of(other),
+        other => return crate::domain::tag_of(other).or_else(|| crate::roles::tag_of(other)),
     })
 }
 

@@ -61,7 +61,9 @@ fn parse(template: &str) -> Result<Template, SqlError> {
                     ',' | 'G' | 'g' => Pattern::Comma,
                     '.' | 'D' | 'd' => Pattern::Point,
                     'S' | 's' => Pattern::Sign(Sign::Anchored),
-                    '$' | 'L' | 'l' => Pattern::Dollar,
+                    '$' => Pattern::Dollar,
+                    // The locale "C" has no symbol of a currency.
+                    'L' | 'l' => Pattern::Literal(' '),
                     '"' => {
                         let quoted = &remaining[1..];
                         let end = quoted.find('"').unwrap_or(quoted.len());

@@ -11,11 +11,7 @@ use catalog::{Domain, Type};
 const FIRST_CONSTRAINT: i64 = 7_000_000;
 
 /// Sets columns of a row by name.
-pub(super) fn fill<const COUNT: usize>(
-    row: &mut [Cell],
-    columns: &[(&str, Type)],
-    values: [(&str, Cell); COUNT],
-) {
+fn fill<const COUNT: usize>(row: &mut [Cell], columns: &[(&str, Type)], values: [(&str, Cell); COUNT]) {
     for (name, value) in values {
         if let Some(place) = columns.iter().position(|(own, _)| *own == name) {
             row[place] = value;
@@ -61,6 +57,34 @@ impl Schema {
         let table = self.catalog().table(table).ok()?;
         let name = table.visible().iter().find(|own| own.name == column)?.domain.as_deref()?;
         self.catalog().domain(name)
+    }
+
+    /// Returns the rows of `pg_constraint` of domains.
+    pub(super) fn domain_constraint_rows(&self, columns: &[(&str, Type)]) -> Vec<Vec<Cell>> {
+        let row = |own: DomainConstraint<'_>| {
+            let mut row = vec![Cell::Null; columns.len()];
+            for name in ["conrelid", "conindid", "conparentid", "confrelid"] {
+                fill(&mut row, columns, [(name, 0.into())]);
+            }
+            for name in ["confupdtype", "confdeltype", "confmatchtype"] {
+                fill(&mut row, columns, [(name, " ".into())]);
+            }
+            let values: [(&str, Cell); 10] = [
+                ("oid", own.oid.into()),
+                ("conname", own.name.into()),
+                ("connamespace", self.namespace_oid(&own.domain.name).into()),
+                ("contype", "c".into()),
+                ("condeferrable", false.into()),
+                ("condeferred", false.into()),
+                ("convalidated", true.into()),
+                ("contypid", i64::from(own.domain.oid).into()),
+                ("conislocal", true.into()),
+                ("connoinherit", false.into()),
+            ];
+            fill(&mut row, columns, values);
+            row
+        };
+        self.domain_constraints().into_iter().map(row).collect()
     }
 
     /// Returns the CHECK constraints of domains.

@@ -1,6 +1,5 @@
 //! The relations of `pg_catalog` that describe tables and views, with their columns, indexes and constraints.
 
-use super::domains::fill;
 use super::objects::{
     action_code, in_parentheses, index_column_name, index_expressions, index_places, places,
 };
@@ -381,30 +380,7 @@ impl Schema {
                 Cell::Null,
             ]);
         }
-        for own in self.domain_constraints() {
-            let mut row = vec![Cell::Null; columns.len()];
-            let values: [(&str, Cell); 17] = [
-                ("oid", own.oid.into()),
-                ("conname", own.name.into()),
-                ("connamespace", self.namespace_oid(&own.domain.name).into()),
-                ("contype", "c".into()),
-                ("condeferrable", false.into()),
-                ("condeferred", false.into()),
-                ("convalidated", true.into()),
-                ("conrelid", 0.into()),
-                ("conindid", 0.into()),
-                ("conparentid", 0.into()),
-                ("confrelid", 0.into()),
-                ("confupdtype", " ".into()),
-                ("confdeltype", " ".into()),
-                ("confmatchtype", " ".into()),
-                ("contypid", i64::from(own.domain.oid).into()),
-                ("conislocal", true.into()),
-                ("connoinherit", false.into()),
-            ];
-            fill(&mut row, &columns, values);
-            rows.push(row);
-        }
+        rows.extend(self.domain_constraint_rows(&columns));
         SystemRelation::new(&columns, rows)
     }
 

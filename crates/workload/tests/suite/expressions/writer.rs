@@ -126,6 +126,7 @@ const LEFT_OUT: &[&str] = &[
     "overlaps",
     "digest",
     "cbrt",
+    "atanh",
     "degrees",
     "enum_first",
     "enum_last",
@@ -474,7 +475,7 @@ impl<'c> Writer<'c> {
                 format!("SELECT id, {} OVER ({window}) FROM t WHERE {filter}", self.plain_aggregate())
             }
             2 => {
-                let kind = self.ordered();
+                let kind = self.of(&[&KINDS[1], &KINDS[2], &KINDS[7], &KINDS[11], &KINDS[13], &KINDS[16]]);
                 let value = self.value(kind.name, depth);
                 let condition = self.value("boolean", 1);
                 let end = "ORDER BY v DESC NULLS LAST LIMIT 4";
