@@ -29,7 +29,8 @@ fn called_name(call: &ast::CallExpr) -> Option<String> {
 }
 
 impl Schema {
-    /// Prepares a SELECT of nothing but a function for advisory locks, or of `pg_sleep`; `None` for any other statement.
+    /// Prepares a SELECT of nothing but a function for advisory locks, or of `pg_sleep`; `None` for any other
+    /// statement.
     pub(crate) fn prepare_advisory(
         &self,
         select: &ast::Select,

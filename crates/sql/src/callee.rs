@@ -4,6 +4,7 @@
 //! Held by: `routine_schemas.slt` in `crates/workload/tests/sql`.
 
 use crate::binder::Binder;
+use crate::called_names::called_name;
 use crate::error::StatementError;
 use crate::types::{last_name, object_name};
 use procedure::{Procedure, SqlError, built_ins_named};
@@ -13,23 +14,6 @@ use std::sync::Arc;
 
 /// The functions of the built-in extensions, which PostgreSQL has in the schema of the extension.
 const OF_EXTENSIONS: [&str; 3] = ["digest", "gen_random_uuid", "uuid_generate_v4"];
-
-/// Returns the name of a call's function, with the schema before a dot if the call has one.
-pub(crate) fn called_name(call: &ast::CallExpr) -> Option<String> {
-    match call.expr()? {
-        ast::Expr::NameRef(name) => Some(name.text()),
-        ast::Expr::FieldExpr(field) => match field.base()? {
-            ast::Expr::NameRef(schema) => Some(format!("{}.{}", schema.text(), field.field()?.text())),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// Returns a name without the schema `public`, as the catalog has it.
-pub(crate) fn in_catalog(name: &str) -> &str {
-    name.strip_prefix("public.").unwrap_or(name)
-}
 
 fn is_of_system(schema: &str) -> bool {
     matches!(schema, "pg_catalog" | "information_schema")

@@ -1,6 +1,6 @@
 //! Conditions that a table keeps as text (CHECK). They are bound again when the table changes.
 
-use crate::callee::{called_name, in_catalog};
+use crate::called_names::{called_name, in_catalog};
 use crate::quoted::quoted;
 use crate::source::Source;
 use squawk_syntax::SyntaxNode;

@@ -14,6 +14,7 @@ mod arguments;
 mod between;
 mod binder;
 mod built_ins;
+mod called_names;
 mod callee;
 mod calls;
 mod column_names;

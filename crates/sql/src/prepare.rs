@@ -3,7 +3,7 @@
 use crate::StatementError;
 use crate::advisory_functions::AdvisoryCall;
 use crate::binder::Binder;
-use crate::callee::called_name;
+use crate::called_names::called_name;
 use crate::copy::Copy;
 use crate::deferral::SetConstraints;
 use crate::evaluated::Arguments;

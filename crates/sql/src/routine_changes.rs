@@ -2,7 +2,8 @@
 //!
 //! A routine is kept as its CREATE statement, so a change of a name or of an option is a change of this text.
 //! Invariant: a routine keeps its number under a new name, because records of calls have the number.
-//! Held by: `routine_schemas.slt` in `crates/workload/tests/sql`, `definitions::routines_of_schemas_come_back`.
+//! Held by: `routine_schemas.slt` in `crates/workload/tests/sql`,
+//! `definitions::routines_of_schemas_come_back`.
 
 use crate::StatementError;
 use crate::binder::Binder;

@@ -264,8 +264,7 @@ impl Schema {
             ast::Stmt::DropTrigger(drop) => self.drop_trigger(drop, source),
             ast::Stmt::CommentOn(comment) => self.comment_on(comment, source),
             ast::Stmt::CreateExtension(_) | ast::Stmt::DropExtension(_) => {
-                self.extension(statement, source)?;
-                Ok(Effect::None)
+                self.extension(statement, source).map(|_| Effect::None)
             }
             ast::Stmt::Truncate(truncate) => self.truncate(truncate, source),
             ast::Stmt::CreateSequence(create) => self.create_sequence(create, source),

@@ -383,8 +383,8 @@ fn values_without_end_are_an_error_of_the_statement() {
     assert_eq!(session.query("SELECT 6 * 7").unwrap().rows[0][0].to_string(), "42");
 }
 
-/// Routines of one name in several schemas, and routines with a new name, schema or option, come back from the
-/// log and from a checkpoint.
+/// Routines of one name in several schemas, and routines with a new name, schema or option, come back from
+/// the log and from a checkpoint.
 #[test]
 fn routines_of_schemas_come_back() {
     let folder = tempfile::tempdir().unwrap();
@@ -409,7 +409,8 @@ fn routines_of_schemas_come_back() {
             session
                 .execute_script(
                     "CREATE SCHEMA s; CREATE TABLE t (v INT PRIMARY KEY);
-                     CREATE PROCEDURE put(n INT) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t VALUES (n); END $$;
+                     CREATE PROCEDURE put(n INT) LANGUAGE plpgsql AS
+                         $$ BEGIN INSERT INTO t VALUES (n); END $$;
                      CREATE PROCEDURE s.put(n INT) LANGUAGE plpgsql AS $$
                          BEGIN INSERT INTO t VALUES (n + 10); END $$;
                      CREATE PROCEDURE g(n INT) LANGUAGE plpgsql AS $$

@@ -5,7 +5,7 @@
 use super::acl::{AclKind, CREATE, REFERENCES, RoleId, TRIGGER, TRUNCATE, USAGE};
 use super::rights::namespace_in;
 use super::role::BOOTSTRAP;
-use crate::callee::called_name;
+use crate::called_names::called_name;
 use crate::error::StatementError;
 use crate::nesting::with_stack;
 use crate::routine_changes::routines_dropped;

@@ -13,7 +13,7 @@ pub(crate) use lowered::Triggered;
 
 use crate::StatementError;
 use crate::binder::{Binder, Typed};
-use crate::callee::called_name;
+use crate::called_names::called_name;
 use crate::definition::TableBuilder;
 use crate::kept_text;
 use crate::schema::{Schema, refused, unsupported};

@@ -79,7 +79,7 @@ fn agree(statement: &str, reprise: &Outcome, postgresql: &Outcome) -> bool {
         }
         (Err(own), _) if own.starts_with("0A000") => true,
         (Err(own), Err(other)) => {
-            // PostgreSQL has two functions `array_agg`, and cannot choose one for an argument of unknown type.
+            // PostgreSQL has two functions `array_agg`, and chooses none for an argument of unknown type.
             let is_undetermined = own.starts_with("42804 could not determine") && other.starts_with("42725");
             is_undetermined
                 || own.get(..5) == other.get(..5)
