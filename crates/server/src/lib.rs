@@ -298,8 +298,14 @@ pub(crate) fn notice_response(notice: &Notice) -> NoticeResponse {
 pub(crate) fn error_response(error: &reprise::Error, text: &str) -> ErrorResponse {
     let mut response = ErrorResponse::from(error_info(error, text));
     if let Some(object) = error.object() {
-        let names = [&object.schema, &object.table, &object.column, &object.datatype, &object.constraint];
-        let fields = b"stcn".iter().copied().zip(names).filter(|(_, name)| !name.is_empty());
+        let fields = [
+            (b's', &object.schema),
+            (b't', &object.table),
+            (b'c', &object.column),
+            (b'd', &object.datatype),
+            (b'n', &object.constraint),
+        ];
+        let fields = fields.into_iter().filter(|(_, name)| !name.is_empty());
         response.fields.extend(fields.map(|(field, name)| (field, name.clone())));
     }
     response
