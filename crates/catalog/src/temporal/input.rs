@@ -346,8 +346,8 @@ impl Fields {
         if text.starts_with(|c: char| c.is_ascii_alphabetic()) {
             let head: &str = text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
             if month_of(head).is_none() {
-                // The word can only be the name of a zone.
-                if self.month.is_none() || self.day.is_none() {
+                // The word can only be the name of a zone, as POSIX wants it: of three letters or more.
+                if head.len() < 3 || self.month.is_none() || self.day.is_none() {
                     return Err(Refusal::Syntax);
                 }
                 let zone = Zone::of_rules(text).ok_or_else(|| Refusal::Zone(text.into()))?;
