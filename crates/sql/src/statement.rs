@@ -136,7 +136,7 @@ impl Binder<'_> {
                 let Some(select) = perform.select() else {
                     return Err(self.unsupported(node, "this kind of PERFORM"));
                 };
-                let bound = self.bind_rows_of(&ast::SelectVariant::Select(select))?;
+                let bound = self.bind_performed(&ast::SelectVariant::Select(select))?;
                 out.append(&mut self.discard(bound, node)?);
             }
             PlpgsqlStmt::PlpgsqlCallStmt(statement) => {

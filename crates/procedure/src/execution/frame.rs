@@ -123,6 +123,7 @@ impl Frame {
         self.returned.clear();
         self.cursors.clear();
         self.affected = 0;
+        self.row_count = 0;
         self.written = Written::default();
         self.failed_at = None;
         self.depth = 0;

@@ -106,7 +106,9 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
         machine.send_rows_to(Some(Box::new(Capture(Arc::clone(&captured)))));
         let ran = call_with(&procedure, &values, &[], machine, self.data);
         machine.send_rows_to(output);
-        machine.frame.row_count = (machine.frame.affected - affected) as i64;
+        if !matches!(destination, Destination::Cursor(_)) {
+            machine.frame.row_count = (machine.frame.affected - affected) as i64;
+        }
         machine.frame.affected = affected;
         ran?;
         let rows =

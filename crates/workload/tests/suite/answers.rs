@@ -50,7 +50,7 @@ fn message(error: &Error) -> &str {
 
 pub(crate) struct Reprise {
     session: Session,
-    _folder: tempfile::TempDir,
+    _folder: Option<tempfile::TempDir>,
 }
 
 impl Reprise {
@@ -59,7 +59,11 @@ impl Reprise {
         let mut config = Config::default();
         (config.memory_ahead_bytes, config.compile) = (0, Compile::AtOnce);
         let session = Database::open(folder.path(), config).unwrap().session().unwrap();
-        Self { session, _folder: folder }
+        Self { session, _folder: Some(folder) }
+    }
+
+    pub(crate) fn of(session: Session) -> Self {
+        Self { session, _folder: None }
     }
 }
 
