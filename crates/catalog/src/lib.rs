@@ -37,7 +37,7 @@ pub use elements::write_elements;
 pub use encoding::{DecodeError, Reader, decode_value, encode_value, put_varint, skip_value};
 pub use enumeration::{EnumLabel, EnumType, Enumeration, LabelPlace};
 pub use identifiers::{CommitOrder, Epoch, IndexId, ProcedureId, TableId};
-pub use input::{array_elements, bytea_of_escaped, utf8_of};
+pub use input::{array_elements, bytea_of_escaped, surrogate_pair, utf8_of};
 pub use json::{
     Json, canonical_jsonb, check_json, compare_jsonb, json_elements, json_members, json_text,
     push_json_string,

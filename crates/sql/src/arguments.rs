@@ -126,7 +126,7 @@ impl Binder<'_> {
     }
 
     /// Assigns bound arguments to parameters by position.
-    pub(crate) fn by_place(
+    pub(crate) fn by_position(
         &self,
         procedure: &Procedure,
         arguments: Vec<Typed>,

@@ -79,7 +79,7 @@ impl Binder<'_> {
         match self.schema.procedure(&name) {
             Some(function) if function.result.is_some() => {
                 let function = Arc::clone(function);
-                let arguments = self.by_place(&function, bound, node)?;
+                let arguments = self.by_position(&function, bound, node)?;
                 self.lift_call(&function, arguments, node)
             }
             Some(function) if function.rows.is_some() => {

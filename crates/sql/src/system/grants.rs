@@ -26,7 +26,8 @@ impl Schema {
         })
     }
 
-    /// Returns whether the views of a name leave out what is granted to all.
+    /// Returns whether a view shows an item: the acting role must have granted it, or have it. The `role_…`
+    /// views leave out the grants to PUBLIC.
     fn shows(&self, view: &str, item: &[Cell; 4]) -> bool {
         let is_public = matches!(&item[1], Cell::Text(name) if name == "PUBLIC");
         !(view.starts_with("role_") && is_public) && self.sees_grants_of(item)
@@ -34,9 +35,9 @@ impl Schema {
 
     fn relations_with_acls(&self) -> impl Iterator<Item = (String, Acl, RoleId)> {
         let all = self.owned_subjects().into_iter();
-        all.filter_map(|own| match (&own, self.acl_kind(&own)) {
+        all.filter_map(|subject| match (&subject, self.acl_kind(&subject)) {
             (Subject::Relation(name), Some(AclKind::Table)) => {
-                Some((name.clone(), self.acl_of(&own), self.owner_of(&own)))
+                Some((name.clone(), self.acl_of(&subject), self.owner_of(&subject)))
             }
             _ => None,
         })
@@ -73,7 +74,7 @@ impl Schema {
         SystemRelation::new(&columns, rows)
     }
 
-    /// The privileges on columns: their own, and those on their tables.
+    /// Returns the privileges on columns, including those on the whole table.
     fn column_privileges(&self, view: &str) -> SystemRelation {
         let columns = [
             ("grantor", TEXT),
@@ -88,15 +89,15 @@ impl Schema {
         let mut rows = Vec::new();
         for (name, acl, owner) in self.relations_with_acls() {
             let names: Vec<String> = match (self.catalog.table(&name), self.view(&name)) {
-                (Ok(table), _) => table.visible().iter().map(|own| own.name.clone()).collect(),
+                (Ok(table), _) => table.visible().iter().map(|column| column.name.clone()).collect(),
                 (_, Some(view)) => self.view_columns(view).into_iter().map(|(name, _)| name).collect(),
                 _ => Vec::new(),
             };
             for column in names {
-                // As in PostgreSQL, each privilege is there once with and once without the right to grant it.
-                let own = self.acl_of(&Subject::Column(name.clone(), column.clone()));
+                // As in PostgreSQL, a privilege with the grant option is another row than one without it.
+                let on_column = self.acl_of(&Subject::Column(name.clone(), column.clone()));
                 let mut all = Acl::default();
-                for item in acl.0.iter().chain(&own.0) {
+                for item in acl.0.iter().chain(&on_column.0) {
                     for (privilege, ..) in WORDS {
                         let (privileges, options) = (item.privileges & privilege, item.options & privilege);
                         let single = AclItem { privileges, options, ..*item };
@@ -137,8 +138,8 @@ impl Schema {
             ("is_grantable", TEXT),
         ];
         let mut rows = Vec::new();
-        for own in self.procedures() {
-            let subject = Subject::Routine(own.name.clone());
+        for routine in self.procedures() {
+            let subject = Subject::Routine(routine.name.clone());
             let (acl, owner) = (self.acl_of(&subject), self.owner_of(&subject));
             for item in self.exploded(&acl, owner).into_iter().filter(|item| self.shows(view, item)) {
                 let [grantor, grantee, word, is_grantable] = item;
@@ -146,11 +147,11 @@ impl Schema {
                     grantor,
                     grantee,
                     DATABASE.into(),
-                    self.namespace_of(&own.name).into(),
-                    format!("{}_{}", short(&own.name), crate::oids::routine_oid(own)).into(),
+                    self.namespace_of(&routine.name).into(),
+                    format!("{}_{}", short(&routine.name), crate::oids::routine_oid(routine)).into(),
                     DATABASE.into(),
-                    self.namespace_of(&own.name).into(),
-                    short(&own.name).into(),
+                    self.namespace_of(&routine.name).into(),
+                    short(&routine.name).into(),
                     word,
                     is_grantable,
                 ]);
@@ -159,7 +160,7 @@ impl Schema {
         SystemRelation::new(&columns, rows)
     }
 
-    /// The privilege USAGE on sequences.
+    /// Returns the privileges USAGE on sequences.
     fn usage_privileges(&self, view: &str) -> SystemRelation {
         let columns = [
             ("grantor", TEXT),
@@ -172,8 +173,8 @@ impl Schema {
             ("is_grantable", TEXT),
         ];
         let mut rows = Vec::new();
-        for own in self.catalog.tables().filter(|own| own.sequence.is_some()) {
-            let subject = Subject::Relation(own.name.clone());
+        for sequence in self.catalog.tables().filter(|sequence| sequence.sequence.is_some()) {
+            let subject = Subject::Relation(sequence.name.clone());
             let (acl, owner) = (self.acl_of(&subject), self.owner_of(&subject));
             let is_usage = |item: &[Cell; 4]| matches!(&item[2], Cell::Text(word) if word == "USAGE");
             let all = self.exploded(&acl, owner).into_iter().filter(is_usage);
@@ -183,8 +184,8 @@ impl Schema {
                     grantor,
                     grantee,
                     DATABASE.into(),
-                    self.namespace_of(&own.name).into(),
-                    own.short_name().into(),
+                    self.namespace_of(&sequence.name).into(),
+                    sequence.short_name().into(),
                     "SEQUENCE".into(),
                     word,
                     is_grantable,
@@ -197,11 +198,11 @@ impl Schema {
     fn applicable_roles(&self, view: &str) -> SystemRelation {
         let columns = [("grantee", TEXT), ("role_name", TEXT), ("is_grantable", TEXT)];
         let mut rows = Vec::new();
-        for own in &self.roles().memberships {
-            let is_its = self.has_privileges_of(self.acting, own.member);
-            if is_its && (own.admin || view == "applicable_roles") {
-                let is_grantable = if own.admin { "YES" } else { "NO" };
-                let [member, role] = [own.member, own.role].map(|id| self.role_name(id));
+        for membership in &self.roles().memberships {
+            let is_its = self.has_privileges_of(self.acting, membership.member);
+            if is_its && (membership.admin || view == "applicable_roles") {
+                let is_grantable = if membership.admin { "YES" } else { "NO" };
+                let [member, role] = [membership.member, membership.role].map(|id| self.role_name(id));
                 rows.push(vec![member.into(), role.into(), is_grantable.into()]);
             }
         }

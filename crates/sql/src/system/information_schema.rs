@@ -1,4 +1,4 @@
-//! `information_schema`.
+//! The relations of `information_schema` that are no queries, except for those about privileges (`grants`).
 
 use super::types::{TYPES, type_oid, type_oids};
 use super::{Cell, INT, SystemRelation, TEXT};
@@ -6,7 +6,7 @@ use crate::schema::Schema;
 use crate::types::short;
 use catalog::{Column, Deferral, Identity, ScalarType};
 
-/// The name of the database, whatever a client calls it.
+/// The name of the database in the system catalogs. A client may connect under another name.
 pub const DATABASE: &str = "postgres";
 
 impl Schema {
@@ -37,12 +37,12 @@ impl Schema {
         ];
         let mut rows = Vec::new();
         for view in self.views() {
-            let (schema, own) = (self.namespace_of(&view.name), short(&view.name));
+            let (schema, name) = (self.namespace_of(&view.name), short(&view.name));
             let no = || Cell::from("NO");
             let text = view.query.as_str().into();
-            let [check, rest @ ..] = ["NONE".into(), no(), no(), no(), no(), no()];
-            let mut row: Vec<Cell> = vec![DATABASE.into(), schema.into(), own.into(), text, check];
-            row.extend(rest);
+            let [check, updatable @ ..] = ["NONE".into(), no(), no(), no(), no(), no()];
+            let mut row: Vec<Cell> = vec![DATABASE.into(), schema.into(), name.into(), text, check];
+            row.extend(updatable);
             rows.push(row);
         }
         SystemRelation::new(&columns, rows)
@@ -77,7 +77,7 @@ impl Schema {
             ("domain_name", TEXT),
         ];
         let mut rows = Vec::new();
-        let mut add = |table: &str, place: usize, column: &Column| {
+        let mut add = |table: &str, position: usize, column: &Column| {
             let domain = column.domain.as_deref();
             let of_domain = |text: &dyn Fn(&str) -> Cell| domain.map_or(Cell::Null, text);
             let Column { name, ty, nullable, default, generated, identity, .. } = column;
@@ -86,10 +86,10 @@ impl Schema {
             let shown = |is_shown: bool| text.clone().filter(|_| is_shown).unwrap_or(Cell::Null);
             let scalar = ty.element();
             let oid = type_oid(ty);
-            let known = TYPES.iter().find(|own| own.0 == i64::from(type_oids(scalar).0));
+            let known = TYPES.iter().find(|known| known.0 == i64::from(type_oids(scalar).0));
             let (udt, sql) = match scalar.enumeration() {
-                Some(own) => (own.short_name(), "USER-DEFINED"),
-                None => known.map_or(("", ""), |own| (own.1, own.2)),
+                Some(enumeration) => (enumeration.short_name(), "USER-DEFINED"),
+                None => known.map_or(("", ""), |known| (known.1, known.2)),
             };
             let is_table = self.catalog().table(table).is_ok();
             let is_decimal = matches!(scalar, ScalarType::Numeric { .. } | ScalarType::AnyNumeric);
@@ -122,7 +122,7 @@ impl Schema {
                 self.namespace_of(table).into(),
                 short(table).into(),
                 name.as_str().into(),
-                (place as i64 + 1).into(),
+                (position as i64 + 1).into(),
                 shown(!generated && identity.is_none()),
                 yes(nullable),
                 if is_array { "ARRAY" } else { sql }.into(),
@@ -143,21 +143,24 @@ impl Schema {
                 yes(is_table),
                 "NO".into(),
                 if scalar.is_number() && !is_array { number(radix) } else { Cell::Null },
-                scalar.enumeration().map_or("pg_catalog", |own| self.namespace_of(&own.name)).into(),
-                (place as i64 + 1).to_string().into(),
+                scalar
+                    .enumeration()
+                    .map_or("pg_catalog", |enumeration| self.namespace_of(&enumeration.name))
+                    .into(),
+                (position as i64 + 1).to_string().into(),
                 of_domain(&|_| DATABASE.into()),
                 of_domain(&|name| self.namespace_of(name).into()),
                 of_domain(&|name| short(name).into()),
             ]);
         };
-        for table in self.catalog().tables().filter(|own| own.sequence.is_none()) {
-            for (place, column) in table.visible().iter().enumerate() {
-                add(&table.name, place, column);
+        for table in self.catalog().tables().filter(|table| table.sequence.is_none()) {
+            for (position, column) in table.visible().iter().enumerate() {
+                add(&table.name, position, column);
             }
         }
         for view in self.views() {
-            for (place, (name, ty)) in self.view_columns(view).into_iter().enumerate() {
-                add(&view.name, place, &Column { name, ty, nullable: true, ..Column::default() });
+            for (position, (name, ty)) in self.view_columns(view).into_iter().enumerate() {
+                add(&view.name, position, &Column { name, ty, nullable: true, ..Column::default() });
             }
         }
         SystemRelation::new(&columns, rows)
@@ -176,23 +179,23 @@ impl Schema {
             ("enforced", TEXT),
         ];
         let mut rows = Vec::new();
-        for own in self.constraints() {
-            let kind = match own.kind {
+        for constraint in self.constraints() {
+            let kind = match constraint.kind {
                 "p" => "PRIMARY KEY",
                 "u" => "UNIQUE",
                 "f" => "FOREIGN KEY",
                 _ => "CHECK",
             };
-            let schema = self.namespace_of(&own.table.name);
+            let schema = self.namespace_of(&constraint.table.name);
             rows.push(vec![
                 DATABASE.into(),
                 schema.into(),
-                own.name.into(),
+                constraint.name.into(),
                 schema.into(),
-                own.table.short_name().into(),
+                constraint.table.short_name().into(),
                 kind.into(),
-                if own.deferral == Deferral::Never { "NO" } else { "YES" }.into(),
-                if own.deferral == Deferral::Deferred { "YES" } else { "NO" }.into(),
+                if constraint.deferral == Deferral::Never { "NO" } else { "YES" }.into(),
+                if constraint.deferral == Deferral::Deferred { "YES" } else { "NO" }.into(),
                 "YES".into(),
             ]);
         }
@@ -210,17 +213,17 @@ impl Schema {
             ("position_in_unique_constraint", INT),
         ];
         let mut rows = Vec::new();
-        for own in self.constraints().into_iter().filter(|own| own.kind != "c") {
-            for (place, column) in own.columns.iter().enumerate() {
-                let schema = self.namespace_of(&own.table.name);
-                let position = Cell::Int(place as i64 + 1);
-                let other = if own.parent.is_some() { position.clone() } else { Cell::Null };
+        for constraint in self.constraints().into_iter().filter(|constraint| constraint.kind != "c") {
+            for (index, column) in constraint.columns.iter().enumerate() {
+                let schema = self.namespace_of(&constraint.table.name);
+                let position = Cell::Int(index as i64 + 1);
+                let other = if constraint.parent.is_some() { position.clone() } else { Cell::Null };
                 rows.push(vec![
                     schema.into(),
-                    own.name.into(),
+                    constraint.name.into(),
                     schema.into(),
-                    own.table.short_name().into(),
-                    own.table.columns[*column].name.as_str().into(),
+                    constraint.table.short_name().into(),
+                    constraint.table.columns[*column].name.as_str().into(),
                     position,
                     other,
                 ]);

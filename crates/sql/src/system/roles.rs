@@ -1,4 +1,4 @@
-//! The relations of `pg_catalog` about roles, and the privileges as the catalogs show them.
+//! The relations of `pg_catalog` about roles, and the texts and rows of ACLs.
 
 use super::{BOOL, Cell, INT, SystemRelation, TEXT, TEXTS};
 use crate::roles::acl::{Acl, AclKind, PUBLIC, RoleId, letters};
@@ -9,7 +9,7 @@ use catalog::{ScalarType, Type};
 
 const TIME: Type = Type::Scalar(ScalarType::Timestamptz);
 
-/// Returns the letter of a kind of objects in `pg_default_acl`.
+/// Returns the letter of a kind of object in `pg_default_acl`.
 fn kind_letter(kind: AclKind) -> &'static str {
     match kind {
         AclKind::Table | AclKind::Column => "r",
@@ -20,16 +20,16 @@ fn kind_letter(kind: AclKind) -> &'static str {
     }
 }
 
-/// Returns a time, which may be infinite, as a value.
+/// Returns VALID UNTIL of a role, which may be infinite.
 fn time_of(role: &Role) -> Cell {
     role.valid_until.as_ref().map_or(Cell::Null, |(until, _)| Cell::Int(*until))
 }
 
 impl Schema {
-    /// Returns a role's name in a list of privileges: in quotes if it needs them.
+    /// Returns a role's name in the text of an ACL, in quotes if it needs them; empty for PUBLIC.
     fn name_in_acl(&self, role: RoleId) -> String {
         let name = self.role_name(role);
-        let is_plain = name.chars().all(|own| own.is_ascii_alphanumeric() || own == '_' || !own.is_ascii());
+        let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii());
         match role {
             PUBLIC => String::new(),
             _ if is_plain => name.to_owned(),
@@ -37,7 +37,7 @@ impl Schema {
         }
     }
 
-    /// Returns the items of a list of privileges as texts.
+    /// Returns the items of an ACL as texts.
     pub(crate) fn acl_texts(&self, acl: &Acl) -> Vec<String> {
         let text = |item: &crate::roles::acl::AclItem| {
             let (grantee, grantor) = (self.name_in_acl(item.grantee), self.name_in_acl(item.grantor));
@@ -46,7 +46,7 @@ impl Schema {
         acl.0.iter().map(text).collect()
     }
 
-    /// Returns the privileges on an object that were granted; NULL if none were.
+    /// Returns the ACL of an object; NULL if no statement has changed it.
     pub(super) fn acl_cell(&self, subject: &Subject) -> Cell {
         let is_public = matches!(subject, Subject::Namespace(name) if name == "public");
         match self.given_acl(subject) {
@@ -56,7 +56,7 @@ impl Schema {
         }
     }
 
-    /// Returns the number of an object's owner.
+    /// Returns the OID of an object's owner.
     pub(super) fn owner_cell(&self, subject: &Subject) -> Cell {
         Cell::Int(self.owner_of(subject).into())
     }
@@ -142,14 +142,14 @@ impl Schema {
                 role.replicates.into(),
                 role.bypasses_rls.into(),
                 role.connections.into(),
-                role.password.as_ref().map_or(Cell::Null, |own| own.as_str().into()),
+                role.password.as_ref().map_or(Cell::Null, |verifier| verifier.as_str().into()),
                 time_of(role),
             ]
         };
         SystemRelation::new(&columns, self.roles().all.iter().map(row).collect())
     }
 
-    /// `pg_user`, and `pg_shadow`, which shows verifiers of passwords.
+    /// Returns `pg_user`, or with `shows_passwords` `pg_shadow`, which has the verifiers of passwords.
     fn pg_user(&self, shows_passwords: bool) -> SystemRelation {
         let columns = [
             ("usename", TEXT),
@@ -164,7 +164,7 @@ impl Schema {
         ];
         let row = |(id, role): (&RoleId, &Role)| {
             let password = match shows_passwords {
-                true => role.password.as_ref().map_or(Cell::Null, |own| own.as_str().into()),
+                true => role.password.as_ref().map_or(Cell::Null, |verifier| verifier.as_str().into()),
                 false => "********".into(),
             };
             vec![
@@ -185,9 +185,10 @@ impl Schema {
 
     fn pg_auth_members(&self) -> SystemRelation {
         let columns = [("roleid", INT), ("member", INT), ("grantor", INT), ("admin_option", BOOL)];
-        let rows = self.roles().memberships.iter().map(|own| {
-            let [role, member, grantor] = [own.role, own.member, own.grantor].map(i64::from);
-            vec![role.into(), member.into(), grantor.into(), own.admin.into()]
+        let rows = self.roles().memberships.iter().map(|membership| {
+            let [role, member, grantor] =
+                [membership.role, membership.member, membership.grantor].map(i64::from);
+            vec![role.into(), member.into(), grantor.into(), membership.admin.into()]
         });
         SystemRelation::new(&columns, rows.collect())
     }
@@ -201,27 +202,27 @@ impl Schema {
             ("defaclacl", TEXTS),
         ];
         let names = self.namespace_names();
-        let rows = self.rights.defaults.iter().enumerate().map(|(place, own)| {
-            let namespace = own
+        let rows = self.rights.defaults.iter().enumerate().map(|(index, default)| {
+            let namespace = default
                 .namespace
                 .as_ref()
                 .and_then(|name| names.iter().find(|(_, known)| known == name).map(|(oid, _)| *oid));
             vec![
-                (7_000_000 + place as i64).into(),
-                i64::from(own.role).into(),
+                (7_000_000 + index as i64).into(),
+                i64::from(default.role).into(),
                 namespace.unwrap_or(0).into(),
-                kind_letter(own.kind).into(),
-                Cell::Texts(self.acl_texts(&own.acl)),
+                kind_letter(default.kind).into(),
+                Cell::Texts(self.acl_texts(&default.acl)),
             ]
         });
         SystemRelation::new(&columns, rows.collect())
     }
 
-    /// Returns the default privileges of an object of each kind, by the letters of `acldefault`.
+    /// Returns the ACLs of new objects of an owner, by the letters of their kinds for `acldefault`.
     pub(crate) fn acl_defaults(&self, owner: RoleId) -> Vec<(&'static str, Vec<String>)> {
         let of = |kind: AclKind| self.acl_texts(&kind.default(owner));
         let name = self.name_in_acl(owner);
-        let own = |letters: &str| vec![format!("{name}={letters}/{name}")];
+        let only_owner = |letters: &str| vec![format!("{name}={letters}/{name}")];
         vec![
             ("r", of(AclKind::Table)),
             ("s", of(AclKind::Sequence)),
@@ -229,22 +230,23 @@ impl Schema {
             ("f", of(AclKind::Routine)),
             ("l", vec![format!("=U/{name}"), format!("{name}=U/{name}")]),
             ("T", of(AclKind::Type)),
-            ("L", own("rw")),
+            ("L", only_owner("rw")),
             ("n", of(AclKind::Namespace)),
-            ("t", own("C")),
-            ("F", own("U")),
-            ("S", own("U")),
+            ("t", only_owner("C")),
+            ("F", only_owner("U")),
+            ("S", only_owner("U")),
             ("c", Vec::new()),
-            ("p", own("sA")),
+            ("p", only_owner("sA")),
         ]
     }
 
-    /// Returns the roles: number and name of each.
+    /// Returns the OIDs and names of the roles.
     pub(crate) fn role_names(&self) -> Vec<(i64, String)> {
         self.roles().all.iter().map(|(id, role)| (i64::from(*id), role.name.clone())).collect()
     }
 
-    /// Returns the rows of a list of privileges: grantor, grantee, privilege, whether it may be granted.
+    /// Returns the privileges of an ACL as rows: grantor, grantee, privilege, and whether it has the grant
+    /// option.
     pub(super) fn exploded(&self, acl: &Acl, owner: RoleId) -> Vec<[Cell; 4]> {
         let mut rows = Vec::new();
         for item in &acl.0 {
@@ -265,7 +267,8 @@ impl Schema {
         rows
     }
 
-    /// Returns whether the acting role sees privileges of and for a role.
+    /// Returns whether the acting role may see a row of `exploded`: it has the privileges of the grantor or
+    /// of the grantee.
     pub(super) fn sees_grants_of(&self, item: &[Cell; 4]) -> bool {
         let is_enabled = |cell: &Cell| match cell {
             Cell::Text(name) if name == "PUBLIC" => true,

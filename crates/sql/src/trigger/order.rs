@@ -1,4 +1,4 @@
-//! The order in which routines and the functions of triggers are compiled: what is called comes first.
+//! Orders routines and trigger functions for compilation: callees before their callers.
 
 use crate::schema::{Member, Schema, TriggerName};
 use procedure::Procedure;
@@ -8,24 +8,24 @@ use std::sync::Arc;
 impl Member {
     fn name(&self) -> String {
         match self {
-            Self::Routine(own) => own.name.clone(),
-            Self::Trigger(table, own) => format!("trigger {} of {}", own.name, table.name),
+            Self::Routine(routine) => routine.name.clone(),
+            Self::Trigger(table, trigger) => format!("trigger {} of {}", trigger.name, table.name),
         }
     }
 
-    /// Returns the compiled forms.
+    /// Returns the compiled routine, or the compiled functions of a trigger.
     fn compiled<'s>(&'s self, schema: &'s Schema) -> Vec<&'s Arc<Procedure>> {
         match self {
-            Self::Routine(own) => vec![own],
-            Self::Trigger(table, own) => {
-                let compiled = schema.triggers.get(&(table.name.clone(), own.name.clone()));
+            Self::Routine(routine) => vec![routine],
+            Self::Trigger(table, trigger) => {
+                let compiled = schema.triggers.get(&(table.name.clone(), trigger.name.clone()));
                 compiled.into_iter().flatten().map(|(_, procedure)| procedure).collect()
             }
         }
     }
 }
 
-/// The members that have found their place.
+/// The members that the order already has.
 #[derive(Default)]
 struct Done {
     routines: BTreeSet<String>,
@@ -35,29 +35,29 @@ struct Done {
 impl Done {
     fn add(&mut self, member: &Member) {
         match member {
-            Member::Routine(own) => {
-                self.routines.insert(own.name.clone());
+            Member::Routine(routine) => {
+                self.routines.insert(routine.name.clone());
             }
-            Member::Trigger(table, own) => {
-                self.triggers.insert((table.name.clone(), own.name.clone()));
+            Member::Trigger(table, trigger) => {
+                self.triggers.insert((table.name.clone(), trigger.name.clone()));
             }
         }
     }
 
-    /// Returns whether all that a member calls has found its place.
+    /// Returns whether the order has all callees of a member.
     fn includes_callees_of(&self, member: &Member, schema: &Schema) -> bool {
         let is_done = |name: &String| {
-            let is_itself = matches!(member, Member::Routine(own) if own.name == *name);
+            let is_itself = matches!(member, Member::Routine(routine) if routine.name == *name);
             is_itself || self.routines.contains(name) || !schema.procedures.contains_key(name)
         };
         let function = match member {
             Member::Routine(_) => None,
-            Member::Trigger(_, own) => Some(&own.function),
+            Member::Trigger(_, trigger) => Some(&trigger.function),
         };
         function.is_none_or(is_done)
-            && member.compiled(schema).into_iter().all(|own| {
-                let mut fired = schema.fired_by(own);
-                own.callees.iter().all(is_done)
+            && member.compiled(schema).into_iter().all(|compiled| {
+                let mut fired = schema.fired_by(compiled);
+                compiled.callees.iter().all(is_done)
                     && fired.all(|(table, trigger)| {
                         self.triggers.contains(&(table.name.clone(), trigger.name.clone()))
                     })
@@ -66,14 +66,14 @@ impl Done {
 }
 
 impl Schema {
-    /// Returns all routines and triggers, what is called before what calls it.
+    /// Returns all routines and triggers, callees before their callers.
     ///
     /// # Errors
-    /// The names of those that call each other in a circle.
+    /// The names of the members that no order can have, because some of them call each other in a cycle.
     pub(crate) fn callees_first(&self) -> Result<Vec<Member>, Vec<String>> {
-        let routines = self.procedures.values().map(|own| Member::Routine(Arc::clone(own)));
+        let routines = self.procedures.values().map(|routine| Member::Routine(Arc::clone(routine)));
         let triggers = self.catalog().tables().flat_map(|table| {
-            table.triggers.iter().map(|own| Member::Trigger(Arc::clone(table), own.clone()))
+            table.triggers.iter().map(|trigger| Member::Trigger(Arc::clone(table), trigger.clone()))
         });
         let mut pending: Vec<Member> = routines.chain(triggers).collect();
         let (mut ordered, mut done) = (Vec::new(), Done::default());
