@@ -27,7 +27,7 @@ enum Values {
     Query(Box<Plan>, Vec<Register>),
 }
 
-/// A condition that columns equal one of several values.
+/// A condition that compares columns with a list of values, or of rows of values.
 struct Listed {
     relation: usize,
     columns: Vec<ListedColumn>,

@@ -193,7 +193,7 @@ pub(crate) struct Queries {
     pub(crate) windows: windows::WindowScope,
     /// The primary keys on which columns of groups depend.
     pub(crate) grouped_by: Vec<IndexId>,
-    /// The registers of columns of type `name` in the catalogs, whose characters have subscripts.
+    /// The registers of catalog columns with names of objects (`relname`), whose characters have subscripts.
     pub(crate) catalog_names: HashSet<Register>,
 }
 

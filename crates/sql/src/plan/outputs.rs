@@ -324,7 +324,7 @@ impl Binder<'_> {
 }
 
 /// Splits subqueries and calls into those evaluated before windows and those evaluated after: set-returning
-/// functions, as in PostgreSQL, and all that use the result of a window directly or through another one.
+/// functions, as in PostgreSQL, and those that use the result of a window, directly or indirectly.
 fn before_windows(applied: Vec<Applied>, windows: &Windows) -> (Vec<Applied>, Vec<Applied>) {
     let mut late: Vec<Register> = windows.targets().collect();
     if late.is_empty() {

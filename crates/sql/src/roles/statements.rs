@@ -273,7 +273,7 @@ impl Schema {
         let mut role = self.roles().all[&id].clone();
         options.apply(&mut role).map_err(|error| clause.refuse(error))?;
         if id == BOOTSTRAP && !role.is_superuser {
-            return Err(clause.unsupported("taking SUPERUSER from the first superuser"));
+            return Err(clause.unsupported("taking SUPERUSER from the bootstrap superuser"));
         }
         self.rights_mut().roles.all.insert(id, role);
         let members = self.roles_meant(&options.members, clause)?;

@@ -94,7 +94,7 @@ impl Schema {
                 _ => Vec::new(),
             };
             for column in names {
-                // As in PostgreSQL, a privilege with the grant option is another row than one without it.
+                // As in PostgreSQL, a privilege with the grant option and one without it are separate rows.
                 let on_column = self.acl_of(&Subject::Column(name.clone(), column.clone()));
                 let mut all = Acl::default();
                 for item in acl.0.iter().chain(&on_column.0) {

@@ -87,8 +87,8 @@ impl Schema {
                 });
                 let handlers = HANDLERS.map(|(oid, name)| (oid, Named::same(name.into())));
                 let none = [(0, Named::same("-".into()))];
-                // Handlers have PostgreSQL's OIDs. They precede the built-in functions, some of which have the
-                // same OIDs.
+                // Handlers have PostgreSQL's OIDs. They precede the built-in functions, some of which have
+                // the same OIDs.
                 routines.chain(handlers).chain(built_in_names().map(same)).chain(none).collect()
             }
             "regprocedure" => {

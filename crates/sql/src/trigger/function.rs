@@ -131,8 +131,12 @@ impl Schema {
         node: &SyntaxNode,
     ) -> Result<CompiledTrigger, StatementError> {
         if let Some(column) = trigger.columns.iter().find(|column| table.column(column).is_none()) {
-            let message = format!("trigger {} of table {} names column {column}", trigger.name, table.name);
-            return Err(error_at(source, node, "2BP01", message));
+            let (trigger, table) = (&trigger.name, &table.name);
+            let message = format!(
+                "trigger \"{trigger}\" depends on column \"{column}\", which table \"{table}\" lacks"
+            );
+            let error = SqlError::new("2BP01", message).with_hint("Drop the trigger first.");
+            return Err(source.error_at(node.text_range().start().into(), error));
         }
         // An error's line and column refer to the text of the function, not to the statement.
         let at = |error: StatementError| {
