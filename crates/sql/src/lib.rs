@@ -49,6 +49,7 @@ mod lifting;
 mod lock;
 mod loops;
 mod lower;
+mod maintenance;
 mod nameless;
 mod names;
 mod nesting;

@@ -5,8 +5,11 @@
 
 use crate::StatementError;
 use crate::binder::Binder;
+use crate::roles::acl::RoleId;
+use crate::roles::clause::Clause;
 use crate::schema::{Schema, View, unsupported};
 use crate::source::Source;
+use crate::subject::Subject;
 use crate::types::check_width;
 use crate::types::made_name;
 use procedure::{Effect, SqlError};
@@ -142,10 +145,7 @@ impl Schema {
         if create.schema_elements().next().is_some() {
             return Err(unsupported(source, node, "CREATE SCHEMA with its contents"));
         }
-        let Some(ast::CreateSchemaTarget::NamedSchema(target)) = create.create_schema_target() else {
-            return Err(unsupported(source, node, "a schema without a name"));
-        };
-        let name = target.schema().map(|name| ast::normalize_name_node(name.syntax())).unwrap_or_default();
+        let (name, owner) = self.schema_to_create(create, source)?;
         let refused = |code: &str, message: String| {
             Err(source.error_at(node.text_range().start().into(), SqlError::new(code, message)))
         };
@@ -158,7 +158,39 @@ impl Schema {
             }
             return refused("42P06", format!("schema \"{name}\" already exists"));
         }
-        self.namespaces.insert(name);
+        self.namespaces.insert(name.clone());
+        self.adopt(&Subject::Namespace(name), owner);
         Ok(Effect::None)
+    }
+
+    /// Returns the name of a schema that is created, and its owner.
+    ///
+    /// # Errors
+    /// `42704`: there is no such role. `42501`: the acting role is no member of it.
+    fn schema_to_create(
+        &self,
+        create: &ast::CreateSchema,
+        source: &Source,
+    ) -> Result<(String, RoleId), StatementError> {
+        let node = create.syntax();
+        let (name, role) = match create.create_schema_target() {
+            Some(ast::CreateSchemaTarget::NamedSchema(target)) => {
+                let name = target.schema().map(|name| ast::normalize_name_node(name.syntax()));
+                (name, target.role_ref().map(|role| role.syntax().clone()))
+            }
+            Some(ast::CreateSchemaTarget::AuthorizationSchema(target)) => {
+                (None, target.role().map(|role| role.syntax().clone()))
+            }
+            None => (None, None),
+        };
+        let Some(role) = role else { return Ok((name.unwrap_or_default(), self.maker)) };
+        let mut clause = Clause::new(source, &role);
+        let role = clause.role()?;
+        let owner = self.role_meant(&role, &clause)?;
+        if !self.is_member_of(self.maker, owner) {
+            let message = format!("must be member of role \"{}\"", self.role_name(owner));
+            return Err(source.error_at(node.text_range().start().into(), SqlError::new("42501", message)));
+        }
+        Ok((name.unwrap_or_else(|| self.role_name(owner).to_owned()), owner))
     }
 }

@@ -134,6 +134,9 @@ impl Client {
                 complete(tag)
             }
             Kind::Explain(lines) => {
+                if let Some(refused) = &plan.refused {
+                    return Err(Error::Sql((**refused).clone()));
+                }
                 self.put_texts(lines);
                 complete(tag)
             }
@@ -175,7 +178,10 @@ impl Client {
                 self.notify(channel, payload)?;
                 complete(tag)
             }
-            Kind::Nothing => complete(tag),
+            Kind::Nothing(warnings) => {
+                warnings.iter().for_each(|warning| self.warn(&warning.sqlstate, &warning.message));
+                complete(tag)
+            }
             Kind::Prepare { name, types, text } => {
                 if self.statements.contains_key(name) {
                     let message = format!("prepared statement \"{name}\" already exists");

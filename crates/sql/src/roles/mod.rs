@@ -7,7 +7,7 @@
 pub(crate) mod acl;
 mod acting;
 mod authorize;
-mod clause;
+pub(crate) mod clause;
 mod grants;
 pub(crate) mod need;
 mod needs;
@@ -17,6 +17,7 @@ mod password;
 pub(crate) mod rights;
 pub(crate) mod role;
 mod statements;
+mod used_types;
 pub(crate) mod variant;
 
 pub use password::{needs_verifier, with_verifier};

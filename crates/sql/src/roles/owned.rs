@@ -1,12 +1,13 @@
 //! OWNER TO, REASSIGN OWNED and DROP OWNED.
 
-use super::acl::{Inheritance, RoleId};
+use super::acl::{Acl, Inheritance, RoleId};
 use super::clause::Clause;
 use super::role::{BOOTSTRAP, DATABASE_OWNER};
 use crate::error::StatementError;
 use crate::schema::Schema;
 use crate::subject::Subject;
 use procedure::SqlError;
+use std::collections::BTreeSet;
 
 impl Schema {
     /// Makes a role the owner of an object, if the acting role may do so.
@@ -38,7 +39,8 @@ impl Schema {
             if let Some(name) = namespace.filter(|name| !self.may_create_in(new, name)) {
                 return Err(self.denied(&Subject::Namespace(name.into())));
             }
-            if matches!(subject, Subject::Namespace(_)) {
+            let is_namespace = matches!(subject, Subject::Namespace(_));
+            if is_namespace && !self.creates_on_database(self.maker) {
                 return Err(self.denied(&Subject::Database));
             }
         }
@@ -67,7 +69,7 @@ impl Schema {
             self.check_acts_for(*role, "reassign objects", clause)?;
         }
         for role in old {
-            self.refuse_system_role(role, clause)?;
+            self.refuse_system_role(role, "reassign ownership of", clause)?;
             for subject in self.owned_by(role) {
                 self.give_to(&subject, new);
             }
@@ -88,14 +90,18 @@ impl Schema {
         Err(clause.refuse(SqlError::new("42501", format!("permission denied to {what}"))))
     }
 
-    fn refuse_system_role(&self, role: RoleId, clause: &Clause<'_>) -> Result<(), StatementError> {
+    fn refuse_system_role(
+        &self,
+        role: RoleId,
+        what: &str,
+        clause: &Clause<'_>,
+    ) -> Result<(), StatementError> {
         if role != BOOTSTRAP && role != DATABASE_OWNER {
             return Ok(());
         }
         let name = self.role_name(role);
         let message = format!(
-            "cannot reassign ownership of objects owned by role {name} because they are required by the \
-             database system"
+            "cannot {what} objects owned by role {name} because they are required by the database system"
         );
         Err(clause.refuse(SqlError::new("2BP01", message)))
     }
@@ -111,7 +117,7 @@ impl Schema {
         let mut drops = Vec::new();
         for role in roles {
             self.check_acts_for(role, "drop objects", clause)?;
-            self.refuse_system_role(role, clause)?;
+            self.refuse_system_role(role, "drop", clause)?;
             let owned = self.owned_by(role);
             let mut list = |word: &str, is_it: &dyn Fn(&Subject) -> bool| {
                 let all: Vec<_> = owned.iter().filter(|own| is_it(own)).map(quoted_name).collect();
@@ -136,14 +142,27 @@ impl Schema {
             list("SEQUENCE", &|one| is_table(one, true));
             list("TYPE", &|one| matches!(one, Subject::Type(_)));
             list("SCHEMA", &|one| matches!(one, Subject::Namespace(_)));
-            let rights = self.rights_mut();
-            rights.defaults.retain(|own| own.role != role);
-            for acl in rights.acls.values_mut().chain(rights.defaults.iter_mut().map(|own| &mut own.acl)) {
-                acl.0.retain(|item| item.grantee != role);
-            }
-            rights.acls.retain(|own, acl| !(matches!(own, Subject::Column(..)) && acl.0.is_empty()));
+            self.revoke_from(role, clause)?;
         }
         Ok(drops)
+    }
+
+    /// Revokes the privileges of a role on objects that it does not own, and its default privileges.
+    fn revoke_from(&mut self, role: RoleId, clause: &Clause<'_>) -> Result<(), StatementError> {
+        let names = |acl: &Acl| acl.0.iter().any(|item| item.grantee == role || item.grantor == role);
+        let concerned =
+            self.rights.acls.iter().filter(|(subject, acl)| self.owner_of(subject) != role && names(acl));
+        let whole = |subject: &Subject| match subject {
+            Subject::Column(table, _) => Subject::Relation(table.clone()),
+            subject => subject.clone(),
+        };
+        let concerned: BTreeSet<Subject> = concerned.map(|(subject, _)| whole(subject)).collect();
+        for subject in concerned {
+            self.revoke_all(&subject, role, clause)?;
+        }
+        self.revoke_defaults(role).map_err(|error| clause.refuse(error))?;
+        self.rights_mut().defaults.retain(|default| default.role != role);
+        Ok(())
     }
 
     fn word_of_routine(&self, subject: &Subject) -> Option<&'static str> {

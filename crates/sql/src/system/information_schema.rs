@@ -2,7 +2,9 @@
 
 use super::types::{TYPES, type_oid, type_oids};
 use super::{Cell, INT, SystemRelation, TEXT};
+use crate::roles::acl::{AclKind, CHANGING};
 use crate::schema::Schema;
+use crate::subject::Subject;
 use crate::types::short;
 use catalog::{Column, Deferral, Identity, ScalarType};
 
@@ -36,10 +38,11 @@ impl Schema {
             ("is_trigger_insertable_into", TEXT),
         ];
         let mut rows = Vec::new();
-        for view in self.views() {
+        for view in self.views().filter(|view| self.shows_relation(&view.name, AclKind::Table.all())) {
             let (schema, own) = (self.namespace_of(&view.name), short(&view.name));
             let no = || Cell::from("NO");
-            let text = view.query.as_str().into();
+            let is_own = self.owns(self.acting, &Subject::Relation(view.name.clone()));
+            let text = if is_own { view.query.as_str().into() } else { Cell::Null };
             let [check, rest @ ..] = ["NONE".into(), no(), no(), no(), no(), no()];
             let mut row: Vec<Cell> = vec![DATABASE.into(), schema.into(), own.into(), text, check];
             row.extend(rest);
@@ -78,12 +81,16 @@ impl Schema {
         ];
         let mut rows = Vec::new();
         let mut add = |table: &str, place: usize, column: &Column| {
+            if !self.shows_column(table, &column.name) {
+                return;
+            }
+            let is_own = self.owns(self.acting, &Subject::Relation(table.into()));
             let domain = column.domain.as_deref();
             let of_domain = |text: &dyn Fn(&str) -> Cell| domain.map_or(Cell::Null, text);
             let Column { name, ty, nullable, default, generated, identity, .. } = column;
             let (ty, nullable) = (*ty, *nullable);
             let text = default.as_ref().map(|text| Cell::from(self.named(text, false).plain));
-            let shown = |is_shown: bool| text.clone().filter(|_| is_shown).unwrap_or(Cell::Null);
+            let shown = |is_shown: bool| text.clone().filter(|_| is_shown && is_own).unwrap_or(Cell::Null);
             let scalar = ty.element();
             let oid = type_oid(ty);
             let known = TYPES.iter().find(|own| own.0 == i64::from(type_oids(scalar).0));
@@ -176,7 +183,8 @@ impl Schema {
             ("enforced", TEXT),
         ];
         let mut rows = Vec::new();
-        for own in self.constraints() {
+        let shown = self.constraints().into_iter();
+        for own in shown.filter(|own| self.shows_relation(&own.table.name, CHANGING)) {
             let kind = match own.kind {
                 "p" => "PRIMARY KEY",
                 "u" => "UNIQUE",
@@ -212,6 +220,9 @@ impl Schema {
         let mut rows = Vec::new();
         for own in self.constraints().into_iter().filter(|own| own.kind != "c") {
             for (place, column) in own.columns.iter().enumerate() {
+                if !self.shows_column(&own.table.name, &own.table.columns[*column].name) {
+                    continue;
+                }
                 let schema = self.namespace_of(&own.table.name);
                 let position = Cell::Int(place as i64 + 1);
                 let other = if own.parent.is_some() { position.clone() } else { Cell::Null };
