@@ -61,6 +61,7 @@ mod path;
 mod plan;
 mod predicates;
 mod prepare;
+mod privilege_functions;
 mod query;
 mod quoted;
 mod raise;

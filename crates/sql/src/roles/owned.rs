@@ -123,7 +123,7 @@ impl Schema {
                 let all: Vec<_> = owned.iter().filter(|own| is_it(own)).map(quoted_name).collect();
                 if !all.is_empty() {
                     let tail = if cascades { " CASCADE" } else { "" };
-                    drops.push(format!("DROP {word} {}{tail}", all.join(", ")));
+                    drops.push(format!("DROP {word} IF EXISTS {}{tail}", all.join(", ")));
                 }
             };
             let is_table = |one: &Subject, is_sequence: bool| match one {
