@@ -90,6 +90,7 @@ mod trigger;
 mod types;
 mod unbound;
 mod view;
+mod view_options;
 mod whole_rows;
 mod windows;
 mod words;

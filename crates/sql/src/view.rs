@@ -12,6 +12,7 @@ use crate::source::Source;
 use crate::subject::Subject;
 use crate::types::check_width;
 use crate::types::made_name;
+use crate::view_options::read_options;
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -47,7 +48,6 @@ impl Schema {
             (create.persistence().is_some(), "a temporary view"),
             (create.recursive_token().is_some(), "a recursive view"),
             (create.with_check_option().is_some(), "WITH CHECK OPTION"),
-            (create.with_params().is_some(), "an option of a view"),
         ] {
             if present {
                 return Err(unsupported(source, node, what));
@@ -78,7 +78,8 @@ impl Schema {
             self.refuse_taken(&name, source, node)?;
         }
         let query = source.text_of(query.syntax()).to_owned();
-        let view = Arc::new(View { name: name.clone(), query, names });
+        let invoker = read_options(create.with_params().and_then(|with| with.attribute_list()), source)?;
+        let view = Arc::new(View { name: name.clone(), query, names, invoker });
         let is_mentioned = self.is_mentioned(&name);
         if self.views.insert(name, view).is_some() || is_mentioned {
             self.recompile(source, node)?;
