@@ -265,7 +265,7 @@ pub(super) const VISIBLE: [&str; 17] = [
     "SELECT attrelid::regclass::text LIKE '%t0', attname, has_column_privilege(attrelid, attnum, 'SELECT'),
      has_column_privilege('r1', attrelid, attnum, 'UPDATE, INSERT WITH GRANT OPTION')
      FROM pg_attribute a JOIN pg_class c ON c.oid = attrelid
-     WHERE relname IN ('t0', 't1', 'v0') AND attnum > 0",
+     WHERE relname IN ('t0', 't1', 'v0') AND attnum > 0 AND NOT attisdropped",
     "SELECT typname, has_type_privilege(oid, 'USAGE'),
      has_type_privilege('r2', oid, 'USAGE WITH GRANT OPTION'),
      has_database_privilege('postgres', 'CREATE'), has_schema_privilege('q', 'USAGE')
