@@ -34,7 +34,8 @@ impl Login {
     /// Returns the login of an authenticated user.
     ///
     /// # Errors
-    /// `28000`: the role has no LOGIN. `53300`: the role has reached its CONNECTION LIMIT.
+    /// `28000`: the role has no LOGIN. `42501`: the role has no CONNECT. `53300`: the role has reached its
+    /// CONNECTION LIMIT.
     pub(crate) fn of(server: &Server, user: &str) -> Result<Self, SqlError> {
         let connections = server.connections.all();
         let count = connections.iter().filter(|connection| connection.presence.user() == user).count();
@@ -49,6 +50,7 @@ impl Login {
             if count >= limit && !known.is_superuser {
                 return Err(SqlError::new("53300", format!("too many connections for role \"{user}\"")));
             }
+            schema.check_connect(role)?;
             Ok(Self { role, is_superuser: known.is_superuser })
         })
     }

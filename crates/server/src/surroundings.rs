@@ -109,11 +109,9 @@ impl SessionView {
         let Some(other) = i32::try_from(*pid).ok().and_then(|pid| server.connections.attended(pid)) else {
             return Ok(false.into());
         };
-        if other.presence.user() != self.asking.user {
-            let asker = hold(&self.lent).settings.identity();
-            let checked = |schema: &Schema| self.check_signal(schema, asker, other.presence.user(), ends);
-            server.pool().database().with_definitions(checked)?;
-        }
+        let asker = hold(&self.lent).settings.identity();
+        let checked = |schema: &Schema| self.check_signal(schema, asker, other.presence.user(), ends);
+        server.pool().database().with_definitions(checked)?;
         if ends {
             other.end();
         }
@@ -121,13 +119,16 @@ impl SessionView {
         Ok(true.into())
     }
 
-    /// Checks that the acting role may cancel a statement, or end a session, of another user.
+    /// Checks that the acting role may cancel a statement, or end a session, of a user.
     ///
     /// # Errors
     /// `42501`: the role may not.
     fn check_signal(&self, schema: &Schema, asker: Identity, user: &str, ends: bool) -> Result<(), SqlError> {
         // A user without a role may signal its own sessions.
         let has_role = schema.role(&self.asking.user).is_some() || asker != Identity::default();
+        if !has_role && user == self.asking.user {
+            return Ok(());
+        }
         let (role, other) = (asker.role(), role_of_user(schema, user));
         let refused = |message: String| Err(SqlError::new("42501", message));
         if has_role && schema.is_superuser(other) && !schema.is_superuser(role) {

@@ -24,6 +24,11 @@ pub(crate) fn only_database(statement: &ast::Stmt, source: &Source) -> Result<()
     Err(source.error_at(statement.syntax().text_range().start().into(), error))
 }
 
+/// Returns the error of a role that changes an extension, which the first superuser owns.
+pub(crate) fn must_own(name: &str) -> SqlError {
+    SqlError::new("42501", format!("must be owner of extension {name}"))
+}
+
 /// Returns whether an extension is built in.
 pub(crate) fn is_built_in(name: &str) -> bool {
     EXTENSIONS.contains(&name)
@@ -35,7 +40,8 @@ impl Schema {
     ///
     /// # Errors
     /// `0A000`: CREATE of an unknown extension, or DROP of a built-in one. `42704`: DROP of an unknown one.
-    /// `42710`: CREATE of `plpgsql` without IF NOT EXISTS, because it always exists.
+    /// `42710`: CREATE of `plpgsql` without IF NOT EXISTS, because it always exists. `42501`: the acting role
+    /// may not create or drop the extension.
     pub(crate) fn extension(
         &self,
         statement: &ast::Stmt,
@@ -57,6 +63,11 @@ impl Schema {
                 if name == "plpgsql" && create.if_not_exists().is_none() {
                     return refused(node, SqlError::new("42710", "extension \"plpgsql\" already exists"));
                 }
+                if name != "plpgsql" && !self.creates_on_database(self.acting) {
+                    let message = format!("permission denied to create extension \"{name}\"");
+                    let hint = "Must have CREATE privilege on current database to create this extension.";
+                    return refused(node, SqlError::new("42501", message).with_hint(hint));
+                }
                 Ok(Some("CREATE EXTENSION"))
             }
             ast::Stmt::DropExtension(drop) => {
@@ -64,6 +75,7 @@ impl Schema {
                     drop.extension_refs().map(|name_node| ast::normalize_name_node(name_node.syntax()));
                 for name in names {
                     let error = match is_built_in(&name) {
+                        true if !self.is_superuser(self.acting) => must_own(&name),
                         true => SqlError::new(
                             "0A000",
                             format!("extension \"{name}\" is built in and cannot be dropped"),

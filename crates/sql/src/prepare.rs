@@ -149,8 +149,8 @@ pub enum Kind {
         /// The text for its listeners.
         payload: String,
     },
-    /// VACUUM or ANALYZE, which have no effect.
-    Nothing,
+    /// VACUUM, ANALYZE and statements of built-in extensions, which have no effect, with their warnings.
+    Nothing(Vec<SqlError>),
 }
 
 /// The built-in procedure that makes a backup.
@@ -243,10 +243,10 @@ impl Schema {
         let node = statement.syntax();
         crate::extensions::only_database(statement, source)?;
         if let Some(tag) = self.extension(statement, source)? {
-            return Ok(Prepared::plain(Kind::Nothing, tag));
+            return Ok(Prepared::plain(Kind::Nothing(Vec::new()), tag));
         }
         if let Some((filled, tag)) = self.filled(statement, source)? {
-            return Ok(Prepared::plain(filled.map_or(Kind::Nothing, Kind::Filled), tag));
+            return Ok(Prepared::plain(filled.map_or(Kind::Nothing(Vec::new()), Kind::Filled), tag));
         }
         if let Some(tag) = definition_tag(statement) {
             return Ok(Prepared::plain(Kind::Definition, tag));
@@ -304,8 +304,12 @@ impl Schema {
                 let (channel, payload) = Binder::new(self, source).notified(notify)?;
                 (Kind::Notify { channel, payload }, "NOTIFY")
             }
-            ast::Stmt::Vacuum(_) => (Kind::Nothing, "VACUUM"),
-            ast::Stmt::Analyze(_) => (Kind::Nothing, "ANALYZE"),
+            ast::Stmt::Vacuum(_) => {
+                (Kind::Nothing(self.skipped_by_maintenance(node, "vacuum", source)?), "VACUUM")
+            }
+            ast::Stmt::Analyze(_) => {
+                (Kind::Nothing(self.skipped_by_maintenance(node, "analyze", source)?), "ANALYZE")
+            }
             ast::Stmt::Copy(copy) => (Kind::Copy(self.copy(copy, source)?), "COPY"),
             ast::Stmt::Prepare(prepare) => {
                 let binder = Binder::new(self, source);

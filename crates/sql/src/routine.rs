@@ -82,10 +82,13 @@ impl Routine {
         let definer = schema.definer_of(&self.name);
         if self.is_definer() && definer != schema.acting {
             let compiled = self.compile(id, version, &schema.acting_as(definer), source)?;
-            return Ok(Procedure { is_definer: true, ..compiled });
+            return Ok(compiled);
         }
         let compiled = self.compile_body(id, version, schema, source)?;
-        Ok(Procedure { is_definer: self.is_definer(), ..compiled })
+        let is_definer = self.is_definer();
+        // As in PostgreSQL, a procedure with SECURITY DEFINER cannot end the transaction.
+        let ends_transactions = compiled.ends_transactions && !is_definer;
+        Ok(Procedure { is_definer, ends_transactions, ..compiled })
     }
 
     fn compile_body(

@@ -75,6 +75,9 @@ pub struct View {
     pub query: String,
     /// The given names of its first columns.
     pub names: Vec<String>,
+    /// The value of the option `security_invoker`; `None` where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invoker: Option<String>,
 }
 
 impl Default for Schema {
@@ -246,6 +249,9 @@ impl Schema {
             ast::Stmt::AlterSequence(alter) => self.alter_sequence(alter, source),
             ast::Stmt::AlterFunction(_) | ast::Stmt::AlterProcedure(_) | ast::Stmt::AlterRoutine(_) => {
                 self.alter_routine(statement, source)
+            }
+            ast::Stmt::AlterView(_) if let Some(effect) = self.alter_view_options(node, source)? => {
+                Ok(effect)
             }
             ast::Stmt::AlterSchema(_) | ast::Stmt::AlterView(_) => {
                 match node.children().any(|child| ast::OwnerTo::can_cast(child.kind())) {

@@ -239,6 +239,9 @@ impl Binder<'_> {
                 let number = number(self)?;
                 self.user_by_number(number)
             }
+            "has_language_privilege" | "has_tablespace_privilege" => {
+                self.has_fixed_privilege(name, arguments, node)?
+            }
             "pg_has_role" => self.has_role(arguments, node)?,
             "pg_table_is_visible" => self.visible(number(self)?, self.schema.relations_by_path()),
             "pg_function_is_visible" => self.visible(number(self)?, self.schema.routines_by_path()),
@@ -258,9 +261,7 @@ impl Binder<'_> {
             | "pg_ts_config_is_visible"
             | "pg_ts_dict_is_visible"
             | "pg_ts_parser_is_visible"
-            | "pg_ts_template_is_visible"
-            | "has_language_privilege"
-            | "has_tablespace_privilege" => {
+            | "pg_ts_template_is_visible" => {
                 Typed::Known(Expression::boolean(true), ScalarType::Boolean.into())
             }
             "obj_description" => {

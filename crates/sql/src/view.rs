@@ -5,10 +5,14 @@
 
 use crate::StatementError;
 use crate::binder::Binder;
+use crate::roles::acl::RoleId;
+use crate::roles::clause::Clause;
 use crate::schema::{Schema, View, unsupported};
 use crate::source::Source;
+use crate::subject::Subject;
 use crate::types::check_width;
 use crate::types::made_name;
+use crate::view_options::read_options;
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -44,7 +48,6 @@ impl Schema {
             (create.persistence().is_some(), "a temporary view"),
             (create.recursive_token().is_some(), "a recursive view"),
             (create.with_check_option().is_some(), "WITH CHECK OPTION"),
-            (create.with_params().is_some(), "an option of a view"),
         ] {
             if present {
                 return Err(unsupported(source, node, what));
@@ -75,7 +78,8 @@ impl Schema {
             self.refuse_taken(&name, source, node)?;
         }
         let query = source.text_of(query.syntax()).to_owned();
-        let view = Arc::new(View { name: name.clone(), query, names });
+        let invoker = read_options(create.with_params().and_then(|with| with.attribute_list()), source)?;
+        let view = Arc::new(View { name: name.clone(), query, names, invoker });
         let is_mentioned = self.is_mentioned(&name);
         if self.views.insert(name, view).is_some() || is_mentioned {
             self.recompile(source, node)?;
@@ -142,10 +146,7 @@ impl Schema {
         if create.schema_elements().next().is_some() {
             return Err(unsupported(source, node, "CREATE SCHEMA with its contents"));
         }
-        let Some(ast::CreateSchemaTarget::NamedSchema(target)) = create.create_schema_target() else {
-            return Err(unsupported(source, node, "a schema without a name"));
-        };
-        let name = target.schema().map(|name| ast::normalize_name_node(name.syntax())).unwrap_or_default();
+        let (name, owner) = self.schema_to_create(create, source)?;
         let refused = |code: &str, message: String| {
             Err(source.error_at(node.text_range().start().into(), SqlError::new(code, message)))
         };
@@ -158,7 +159,39 @@ impl Schema {
             }
             return refused("42P06", format!("schema \"{name}\" already exists"));
         }
-        self.namespaces.insert(name);
+        self.namespaces.insert(name.clone());
+        self.adopt(&Subject::Namespace(name), owner);
         Ok(Effect::None)
+    }
+
+    /// Returns the name of a schema that is created, and its owner.
+    ///
+    /// # Errors
+    /// `42704`: there is no such role. `42501`: the acting role is no member of it.
+    fn schema_to_create(
+        &self,
+        create: &ast::CreateSchema,
+        source: &Source,
+    ) -> Result<(String, RoleId), StatementError> {
+        let node = create.syntax();
+        let (name, role) = match create.create_schema_target() {
+            Some(ast::CreateSchemaTarget::NamedSchema(target)) => {
+                let name = target.schema().map(|name| ast::normalize_name_node(name.syntax()));
+                (name, target.role_ref().map(|role| role.syntax().clone()))
+            }
+            Some(ast::CreateSchemaTarget::AuthorizationSchema(target)) => {
+                (None, target.role().map(|role| role.syntax().clone()))
+            }
+            None => (None, None),
+        };
+        let Some(role) = role else { return Ok((name.unwrap_or_default(), self.maker)) };
+        let mut clause = Clause::new(source, &role);
+        let role = clause.role()?;
+        let owner = self.role_meant(&role, &clause)?;
+        if !self.is_member_of(self.maker, owner) {
+            let message = format!("must be member of role \"{}\"", self.role_name(owner));
+            return Err(source.error_at(node.text_range().start().into(), SqlError::new("42501", message)));
+        }
+        Ok((name.unwrap_or_else(|| self.role_name(owner).to_owned()), owner))
     }
 }

@@ -161,12 +161,14 @@ fn run_called<D: Transaction>(
     machine.frame.rows.truncate(first);
     machine.frame.depth += 1;
     let row_count = std::mem::take(&mut machine.frame.row_count);
+    machine.frame.definers += usize::from(procedure.is_definer);
     // Each procedure numbers its operations from 0, so the caller's tapes do not apply to the called one.
     let ran =
         Execution::new(procedure.into(), data, &mut Whole, RunTimeForm::from(procedure)).run_body(machine);
     machine.frame.row_count = row_count;
     ran?;
     machine.frame.depth -= 1;
+    machine.frame.definers -= usize::from(procedure.is_definer);
     for ((_, from, _), (to, cast)) in procedure.outputs().zip(outputs) {
         let value = cast.apply(machine.get(from), &mut machine.frame.arena).map_err(Failure::from)?;
         machine.frame.set_in(caller, *to, value);

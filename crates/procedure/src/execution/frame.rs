@@ -43,6 +43,9 @@ pub struct Frame {
     pub(crate) slots: Slots,
     /// The number of calls in progress.
     pub(crate) depth: usize,
+    /// The number of routines with SECURITY DEFINER among the calls in progress. Under one, no procedure ends
+    /// the transaction.
+    pub(crate) definers: usize,
     /// The number of rows that statements for the client returned or wrote.
     pub affected: u64,
     /// The number and checksum of the rows that operations have written. Queries are logged by value and do
@@ -70,6 +73,7 @@ pub(crate) struct FrameMark {
     registers: usize,
     rows: usize,
     depth: usize,
+    definers: usize,
     slots: (usize, usize),
     handled: usize,
     returned: usize,
@@ -126,7 +130,7 @@ impl Frame {
         self.row_count = 0;
         self.written = Written::default();
         self.failed_at = None;
-        self.depth = 0;
+        (self.depth, self.definers) = (0, 0);
         self.timestamp_us = timestamp_us;
         self.random = seed;
         self.has_caught_shortage = false;
@@ -199,6 +203,7 @@ impl Frame {
             registers,
             rows,
             depth: self.depth,
+            definers: self.definers,
             slots: self.slots.mark(),
             handled: self.handled.len(),
             returned: self.returned.len(),
@@ -210,7 +215,7 @@ impl Frame {
         self.base = mark.base;
         self.registers.truncate(mark.registers);
         self.rows.truncate(mark.rows);
-        self.depth = mark.depth;
+        (self.depth, self.definers) = (mark.depth, mark.definers);
         self.slots.return_to(mark.slots);
         self.handled.truncate(mark.handled);
         self.returned.truncate(mark.returned);

@@ -68,6 +68,9 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
                 let outputs: Vec<_> = outputs.iter().map(|output| (*output, Cast::Same)).collect();
                 call_with(&routine, &values, &outputs, machine, self.data)
             }
+            Opaque::EndTransaction { .. } if machine.frame.definers > 0 => {
+                Err(SqlError::new("2D000", "invalid transaction termination").into())
+            }
             Opaque::EndTransaction { commit } => {
                 self.data.end_transaction(*commit)?;
                 machine.services.notifications.transaction_ended(*commit);

@@ -213,7 +213,7 @@ impl Session {
                 Kind::Filled(filled) => return self.fill(filled, in_block),
                 Kind::SetConstraints(set) if in_block => return self.set_constraints(set).map(|()| 0),
                 // Outside of a transaction block SET CONSTRAINTS changes nothing.
-                Kind::Nothing | Kind::SetConstraints(_) => return Ok(0),
+                Kind::Nothing(_) | Kind::SetConstraints(_) => return Ok(0),
                 Kind::Run(procedure) => {
                     self.worker.machine.send_rows_to(Some(sink));
                     let has_run = self.run_here(procedure, values, Recorded::Rows)?;

@@ -3,6 +3,7 @@
 //! Not here: the formats of COPY (`copy`).
 
 use super::rows::RowsTo;
+use super::statement::check_refused;
 use super::{Client, NamedStatement, Outcome, Protocol};
 use crate::copy::{CopyIn, CopyOut, Row};
 use crate::error_response;
@@ -21,9 +22,7 @@ impl Client {
     pub(super) fn begin_copy(&mut self, copy: &Copy, protocol: Protocol) -> Result<Outcome, Error> {
         let prepared = self.plan(&copy.text, |session| session.prepare_typed(&copy.text, &[]))?;
         let Some(prepared) = prepared else { return Ok(Outcome::Empty) };
-        if let Some(refused) = &prepared.plan().refused {
-            return Err(Error::Sql((**refused).clone()));
-        }
+        check_refused(&prepared.plan())?;
         let columns = prepared.parameters().len();
         self.begin_implicit()?;
         if self.session.as_ref().is_some_and(|session| session.access() == Access::ReadOnly) {
@@ -144,6 +143,7 @@ impl Client {
     pub(super) async fn copy_out(&mut self, copy: &Copy) -> Result<Outcome, Error> {
         let prepared = self.plan(&copy.text, |session| session.prepare_typed(&copy.text, &[]))?;
         let Some(prepared) = prepared else { return Ok(Outcome::Empty) };
+        check_refused(&prepared.plan())?;
         let columns = prepared.columns();
         let format = i16::from(copy.options.format == CopyFormat::Binary);
         let response = CopyOutResponse::new(format as i8, columns.len() as i16, vec![format; columns.len()]);

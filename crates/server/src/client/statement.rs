@@ -14,7 +14,7 @@ use reprise::{
     Arena, Attempt, Backup, Busy, Error, Notice, Parameters, ScalarType, Severity, SqlError, Statement,
     TransactionState,
 };
-use sql::Kind;
+use sql::{Kind, Prepared};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -31,6 +31,14 @@ pub(super) fn canceled(sqlstate: &str, reason: &str) -> Error {
 pub(super) fn failed_transaction() -> Error {
     let message = "current transaction is aborted, commands ignored until end of transaction block";
     SqlError::new("25P02", message).into()
+}
+
+/// Checks that the acting role has the privileges that a statement needs.
+///
+/// # Errors
+/// `42501`: it lacks one.
+pub(super) fn check_refused(plan: &Prepared) -> Result<(), Error> {
+    plan.refused.as_ref().map_or(Ok(()), |refused| Err(Error::Sql((**refused).clone())))
 }
 
 /// Waits until a moment; without one, the future never ends.
@@ -134,6 +142,7 @@ impl Client {
                 complete(tag)
             }
             Kind::Explain(lines) => {
+                check_refused(&plan)?;
                 self.put_texts(lines);
                 complete(tag)
             }
@@ -175,7 +184,10 @@ impl Client {
                 self.notify(channel, payload)?;
                 complete(tag)
             }
-            Kind::Nothing => complete(tag),
+            Kind::Nothing(warnings) => {
+                warnings.iter().for_each(|warning| self.warn(&warning.sqlstate, &warning.message));
+                complete(tag)
+            }
             Kind::Prepare { name, types, text } => {
                 if self.statements.contains_key(name) {
                     let message = format!("prepared statement \"{name}\" already exists");

@@ -13,6 +13,7 @@ mod notices;
 mod notifications;
 mod outdated;
 mod page;
+mod privileges;
 mod sockets;
 mod strangers;
 mod transactions;

@@ -50,8 +50,12 @@ impl Binder<'_> {
             return Ok(relation);
         };
         let names = if names.is_empty() { view.names.clone() } else { names };
-        let bound = self.bind_view(view, self.schema.owner_of(&Subject::Relation(name.into())), node)?;
-        // As in PostgreSQL, clients learn the columns of the view as origins, not those that its query reads.
+        let reader = match view.reads_as_invoker() {
+            true => self.schema.acting,
+            false => self.schema.owner_of(&Subject::Relation(name.into())),
+        };
+        let bound = self.bind_view(view, reader, node)?;
+        // As in PostgreSQL, the columns are those of the view, whatever its query reads.
         let oid = self.schema.view_oid(view);
         for (position, column) in bound.columns.iter().enumerate() {
             self.origins.note_column(column.register, oid, position, column.ty);
@@ -153,9 +157,9 @@ impl Binder<'_> {
         Ok(relation)
     }
 
-    /// Binds the query of a view. The query reads its relations with the rights of the view's owner, and
-    /// cannot refer to the outer query.
-    fn bind_view(&mut self, view: &View, owner: RoleId, node: &SyntaxNode) -> Result<Bound, StatementError> {
+    /// Binds the query of a view, whose relations are read with the rights of its owner. It cannot refer to
+    /// the query around it.
+    fn bind_view(&mut self, view: &View, reader: RoleId, node: &SyntaxNode) -> Result<Bound, StatementError> {
         if self.views_within >= MOST_VIEWS {
             let message = format!("infinite recursion detected in rules for relation \"{}\"", view.name);
             return Err(self.error(node, SqlError::new("42P17", message)));
@@ -165,7 +169,7 @@ impl Binder<'_> {
         let query = self.part(query, node)?;
         let mut inner = Binder::new(self.schema, &source);
         inner.views_within = self.views_within + 1;
-        inner.relations_as = owner;
+        inner.relations_as = reader;
         std::mem::swap(&mut inner.registers, &mut self.registers);
         inner.queries.begin_slots_at(self.queries.slots());
         let bound = inner.bind_variant(&query);

@@ -30,7 +30,10 @@ pub(crate) const CREATE: Privileges = 1 << 9;
 pub(crate) const TEMPORARY: Privileges = 1 << 10;
 pub(crate) const CONNECT: Privileges = 1 << 11;
 
-/// The privileges with their letters and keywords, in the order of the letters in PostgreSQL's output.
+/// The privileges on a table of which one shows its constraints and triggers in `information_schema`.
+pub(crate) const CHANGING: Privileges = INSERT | UPDATE | DELETE | TRUNCATE | REFERENCES | TRIGGER;
+
+/// The privileges: set, letter and word, in the order in which PostgreSQL writes the letters.
 pub(crate) const WORDS: [(Privileges, char, &str); 12] = [
     (INSERT, 'a', "INSERT"),
     (SELECT, 'r', "SELECT"),

@@ -139,4 +139,18 @@ impl Schema {
             _ => Ok(()),
         }
     }
+
+    /// Returns the error of a role that may not connect to the database.
+    ///
+    /// # Errors
+    /// `42501`.
+    pub fn check_connect(&self, role: u32) -> Result<(), SqlError> {
+        match self.privileges_on(role, &Subject::Database) & super::acl::CONNECT {
+            0 => {
+                let message = format!("permission denied for database \"{}\"", crate::system::DATABASE);
+                Err(SqlError::new("42501", message).with_detail("User does not have CONNECT privilege."))
+            }
+            _ => Ok(()),
+        }
+    }
 }

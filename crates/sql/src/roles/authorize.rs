@@ -2,7 +2,7 @@
 //! schema.
 //! Source: PostgreSQL 15's documentation, "Privileges" and the statements.
 
-use super::acl::{AclKind, CREATE, REFERENCES, RoleId, TRIGGER, TRUNCATE, USAGE};
+use super::acl::{AclKind, REFERENCES, RoleId, SELECT, TRIGGER, TRUNCATE, USAGE};
 use super::rights::namespace_in;
 use super::role::BOOTSTRAP;
 use crate::called_names::called_name;
@@ -34,6 +34,8 @@ enum Demand {
     Columns(String, super::acl::Privileges, Vec<String>),
     /// To own the object that is dropped, or its schema.
     Dropped(Subject),
+    /// To own an extension.
+    Extension(String),
 }
 
 impl Schema {
@@ -77,6 +79,9 @@ impl Schema {
 
     /// Returns the error of a role that does not own an object.
     pub(crate) fn not_owner(&self, subject: &Subject) -> SqlError {
+        if let Subject::Column(relation, _) = subject {
+            return SqlError::new("42501", format!("must be owner of relation {}", short(relation)));
+        }
         SqlError::new("42501", format!("must be owner of {}", self.described(subject)))
     }
 
@@ -108,7 +113,7 @@ impl Schema {
             for demand in schemas.map(Demand::Usage).chain(self.demands_of(first, &source)) {
                 self.meet(role, &demand).map_err(refuse)?;
             }
-            Ok(())
+            self.check_types(role, first, statement).map_err(refuse)
         })
     }
 
@@ -120,7 +125,7 @@ impl Schema {
             Demand::Create(namespace) => Err(self.denied(&Subject::Namespace(namespace.clone()))),
             Demand::Usage(namespace) => self.check_usage(role, namespace),
             Demand::CreateOnDatabase => {
-                if self.privileges_on(role, &Subject::Database) & CREATE != 0 {
+                if self.creates_on_database(role) {
                     return Ok(());
                 }
                 Err(self.denied(&Subject::Database))
@@ -137,6 +142,7 @@ impl Schema {
                 }
                 Err(self.denied(&Subject::Relation(relation.clone())))
             }
+            Demand::Extension(name) => Err(crate::extensions::must_own(name)),
             Demand::Dropped(subject) => {
                 let namespace = match subject {
                     Subject::Relation(name) | Subject::Type(name) | Subject::Routine(name) => {
@@ -219,32 +225,63 @@ impl Schema {
             | ast::Stmt::AlterTrigger(_)
             | ast::Stmt::DropTrigger(_)
             | ast::Stmt::AlterView(_) => {
-                let names = paths().map(|path| object_name(&path));
-                let known = |name: &String| self.relation_exists(name);
-                relation(names.into_iter().find(known))
+                let mut names = paths().map(|path| object_name(&path));
+                let name = names.find(|name| self.relation_exists(name));
+                let mut all = relation(name.clone());
+                all.extend(name.and_then(|name| self.demand_of_new_name(&name, node, source)));
+                all
             }
-            ast::Stmt::AlterType(_) | ast::Stmt::AlterDomain(_) => owner(first().map(Subject::Type)),
-            ast::Stmt::AlterSchema(alter) => {
-                let name = alter.schema_ref().map(|name| ast::normalize_name_node(name.syntax()));
+            ast::Stmt::AlterType(_) | ast::Stmt::AlterDomain(_) => {
+                let mut all = owner(first().map(Subject::Type));
+                all.extend(self.demand_of_new_schema(node));
+                all
+            }
+            ast::Stmt::AlterSchema(own) => {
+                let name = own.schema_ref().map(|own| ast::normalize_name_node(own.syntax()));
                 owner(name.map(Subject::Namespace))
             }
             ast::Stmt::AlterFunction(_) | ast::Stmt::AlterProcedure(_) | ast::Stmt::AlterRoutine(_) => {
                 self.demands_of_altered_routine(node, owner(first().map(Subject::Routine)))
             }
-            ast::Stmt::Truncate(truncate) => {
-                let mut tables = paths().map(|path| object_name(&path)).collect();
-                if matches!(truncate.drop_behavior(), Some(ast::DropBehavior::Cascade(_))) {
-                    tables = self.with_referencing(tables);
-                }
-                let known = tables.into_iter().filter_map(|table| self.known(Subject::Relation(table)));
-                known.map(|table| Demand::Privilege(table, TRUNCATE)).collect()
-            }
+            ast::Stmt::Truncate(truncate) => self.demands_of_truncate(truncate),
             ast::Stmt::CommentOn(comment) => self.demands_of_comment(comment),
             drop => self.demands_of_drop(drop),
         }
     }
 
-    /// Returns the rights that a role needs for a DROP; nothing for any other statement.
+    /// TRUNCATE: the privilege on each table, and to own the sequences that begin anew.
+    fn demands_of_truncate(&self, truncate: &ast::Truncate) -> Vec<Demand> {
+        let paths = truncate.syntax().descendants().filter_map(ast::PathRef::cast);
+        let mut tables = paths.map(|path| object_name(&path)).collect();
+        if matches!(truncate.drop_behavior(), Some(ast::DropBehavior::Cascade(_))) {
+            tables = self.with_referencing(tables);
+        }
+        let known = tables.into_iter().filter_map(|table| self.known(Subject::Relation(table)));
+        let known: Vec<Subject> = known.collect();
+        let mut all: Vec<_> = known.iter().map(|own| Demand::Privilege(own.clone(), TRUNCATE)).collect();
+        if matches!(truncate.identity_action(), Some(ast::IdentityAction::RestartIdentity(_))) {
+            all.extend(known.iter().flat_map(|table| self.sequences_of(table)).map(Demand::Owner));
+        }
+        all
+    }
+
+    /// Returns the demand of SET SCHEMA: CREATE on the new schema.
+    fn demand_of_new_schema(&self, node: &SyntaxNode) -> Option<Demand> {
+        let set = node.descendants().find_map(ast::SetSchema::cast)?;
+        let schema = ast::normalize_name_node(set.schema_ref()?.syntax());
+        Some(Demand::Create(self.existing(&schema)))
+    }
+
+    /// Returns the demand of a new name or schema of a relation: CREATE on the schema.
+    fn demand_of_new_name(&self, name: &str, node: &SyntaxNode, source: &Source) -> Option<Demand> {
+        let words = crate::words::words_of(source.text_of(node));
+        if words.windows(2).any(|two| two[0].is("RENAME") && two[1].is("TO")) {
+            return Some(Demand::Create(namespace_in(name).to_owned()));
+        }
+        self.demand_of_new_schema(node)
+    }
+
+    /// Returns what a role needs for a DROP; nothing for any other statement.
     fn demands_of_drop(&self, statement: &ast::Stmt) -> Vec<Demand> {
         let paths = || statement.syntax().descendants().filter_map(ast::PathRef::cast);
         match statement {
@@ -289,6 +326,10 @@ impl Schema {
         let name = path.map(|path| written_name(&path)).unwrap_or_default();
         let mut all = vec![Demand::Create(self.existing(namespace_in(&name)))];
         all.extend(self.references_in(create.syntax(), &name));
+        let likes = create.syntax().descendants().filter_map(ast::LikeClause::cast);
+        let copied = likes.filter_map(|like| like.relation_name_ref()?.path_ref());
+        let copied = copied.filter_map(|path| self.known(Subject::Relation(object_name(&path))));
+        all.extend(copied.map(|table| Demand::Privilege(table, SELECT)));
         all
     }
 
@@ -324,15 +365,10 @@ impl Schema {
     /// Returns the demands of ALTER FUNCTION: the owner in `all`, and CREATE on the schema of a new name.
     fn demands_of_altered_routine(&self, node: &SyntaxNode, mut all: Vec<Demand>) -> Vec<Demand> {
         let name = node.descendants().find_map(ast::PathRef::cast).map(|path| object_name(&path));
-        let namespace = match node.descendants().find_map(ast::SetSchema::cast) {
-            Some(set) => set.schema_ref().map(|name| ast::normalize_name_node(name.syntax())),
-            // RENAME TO has the only `Path` of the statement; all other names are references.
-            None => {
-                let renames = node.descendants().any(|child| ast::Path::can_cast(child.kind()));
-                name.filter(|_| renames).map(|name| namespace_in(&name).to_owned())
-            }
-        };
-        all.extend(namespace.map(|name| Demand::Create(self.existing(&name))));
+        // The new name of a routine is the only path that is no reference.
+        let renames = node.descendants().any(|own| ast::Path::can_cast(own.kind()));
+        let renamed = name.filter(|_| renames).map(|name| Demand::Create(namespace_in(&name).to_owned()));
+        all.extend(self.demand_of_new_schema(node).or(renamed));
         all
     }
 
@@ -347,10 +383,7 @@ impl Schema {
         }
         let mut all = vec![Demand::Owner(subject)];
         all.extend(self.references_in(node, &name));
-        let words = crate::words::words_of(source.text_of(node));
-        if words.windows(2).any(|two| two[0].is("RENAME") && two[1].is("TO")) {
-            all.push(Demand::Create(namespace_in(&name).to_owned()));
-        }
+        all.extend(self.demand_of_new_name(&name, node, source));
         all
     }
 
@@ -387,6 +420,10 @@ impl Schema {
 
     fn demands_of_comment(&self, comment: &ast::CommentOn) -> Vec<Demand> {
         let object = comment.comment_object();
+        let nodes = || comment.syntax().descendants();
+        if let Some(name) = nodes().find_map(ast::ExtensionRef::cast) {
+            return vec![Demand::Extension(ast::normalize_name_node(name.syntax()))];
+        }
         let subject = object.as_ref().and_then(crate::comments::subject_of);
         subject.and_then(|subject| self.known(subject)).map(Demand::Owner).into_iter().collect()
     }
@@ -401,7 +438,6 @@ impl Schema {
                 | ast::Stmt::CreateTableAs(_)
                 | ast::Stmt::CreateView(_)
                 | ast::Stmt::CreateSequence(_)
-                | ast::Stmt::CreateSchema(_)
                 | ast::Stmt::CreateType(_)
                 | ast::Stmt::CreateDomain(_)
                 | ast::Stmt::CreateFunction(_)

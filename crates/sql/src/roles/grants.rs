@@ -29,7 +29,14 @@ struct Tail {
     grants: bool,
 }
 
-/// Returns the word for a kind of object in error messages.
+impl Tail {
+    /// Returns the part of a REVOKE ... FROM a role CASCADE.
+    fn revoking_all(role: RoleId) -> Self {
+        Self { grantees: vec![role], option: false, cascades: true, grants: false }
+    }
+}
+
+/// Returns the word for a kind of objects in errors.
 fn kind_word(kind: AclKind) -> &'static str {
     match kind {
         AclKind::Table => "table",
@@ -73,12 +80,12 @@ impl Named {
     }
 
     /// Refuses privileges that objects of a kind do not have.
-    fn check(&self, kind: AclKind, clause: &Clause<'_>) -> Result<(), StatementError> {
+    fn check(&self, objects: &Objects, clause: &Clause<'_>) -> Result<(), StatementError> {
+        let kind = objects.kind();
         let known = if kind == AclKind::Table { kind.all() | AclKind::Sequence.all() } else { kind.all() };
         let refuse = |message: String| Err(clause.refuse(SqlError::new("0LP01", message)));
         if let Some((_, word)) = self.words.iter().find(|(privilege, _)| privilege & known == 0) {
-            let kind = if kind == AclKind::Table { "relation" } else { kind_word(kind) };
-            return refuse(format!("invalid privilege type {word} for {kind}"));
+            return refuse(format!("invalid privilege type {word} for {}", objects.word()));
         }
         if !self.columns.is_empty() && kind != AclKind::Table {
             return refuse("column privileges are only valid for relations".into());
@@ -98,15 +105,26 @@ impl Named {
 enum Objects {
     /// Objects of a kind, by name.
     Listed(AclKind, Vec<String>),
-    /// All objects of a kind in schemas. `Some(true)` restricts routines to functions, `Some(false)` to
-    /// procedures.
+    /// Domains, by name.
+    Domains(Vec<String>),
+    /// All objects of a kind in schemas; of routines, only functions or only procedures where that is given.
     AllIn(AclKind, Option<bool>, Vec<String>),
 }
 
 impl Objects {
+    /// Returns the word for the objects in errors.
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Domains(_) => "domain",
+            _ if self.kind() == AclKind::Table => "relation",
+            _ => kind_word(self.kind()),
+        }
+    }
+
     fn kind(&self) -> AclKind {
         match self {
             Self::Listed(kind, _) | Self::AllIn(kind, ..) => *kind,
+            Self::Domains(_) => AclKind::Type,
         }
     }
 
@@ -125,10 +143,13 @@ impl Objects {
             clause.require("SCHEMA")?;
             return Ok(Self::AllIn(kind, functions, names(clause)?));
         }
-        for refused in ["LANGUAGE", "TABLESPACE", "DOMAIN", "FOREIGN", "LARGE", "PARAMETER"] {
+        for refused in ["LANGUAGE", "TABLESPACE", "FOREIGN", "LARGE", "PARAMETER"] {
             if clause.is(refused) {
                 return Err(clause.unsupported("privileges on this kind of object"));
             }
+        }
+        if clause.skip(&["DOMAIN"]) {
+            return Ok(Self::Domains(names(clause)?));
         }
         let kinds = ["TABLE", "SEQUENCE", "FUNCTION", "PROCEDURE", "ROUTINE", "SCHEMA", "DATABASE", "TYPE"];
         let kind = match clause.skip_any(&kinds) {
@@ -167,7 +188,7 @@ impl Schema {
         clause.require("ON")?;
         let objects = Objects::read(clause)?;
         let tail = self.read_tail(clause, grants, option)?;
-        named.check(objects.kind(), clause)?;
+        named.check(&objects, clause)?;
         for subject in self.subjects_meant(&objects, clause)? {
             self.change_privileges(&subject, &named, &tail, clause)?;
         }
@@ -205,72 +226,112 @@ impl Schema {
 
     /// Returns the objects that a statement names.
     fn subjects_meant(&self, objects: &Objects, clause: &Clause<'_>) -> Result<Vec<Subject>, StatementError> {
-        let refuse = |code: &str, message: String| Err(clause.refuse(SqlError::new(code, message)));
-        let mut subjects = Vec::new();
         match objects {
             Objects::Listed(kind, names) => {
-                for name in names {
-                    let is_in_schema = !matches!(kind, AclKind::Namespace | AclKind::Database);
-                    if let Some((schema, _)) = name.rsplit_once('.').filter(|_| is_in_schema) {
-                        self.check_usage(self.maker, schema).map_err(|error| clause.refuse(error))?;
-                    }
-                    let subject = match kind {
-                        AclKind::Routine => Subject::Routine(name.clone()),
-                        AclKind::Namespace => Subject::Namespace(name.clone()),
-                        AclKind::Type => Subject::Type(name.clone()),
-                        AclKind::Database => Subject::Database,
-                        _ => Subject::Relation(name.clone()),
-                    };
-                    let exists = match &subject {
-                        Subject::Database => name == crate::system::DATABASE,
-                        Subject::Relation(name) => self.relation_exists(name),
-                        other => self.has_subject(other),
-                    };
-                    if !exists {
-                        let (code, what) = match kind {
-                            AclKind::Routine => ("42883", format!("function {name}")),
-                            AclKind::Namespace => ("3F000", format!("schema \"{name}\"")),
-                            AclKind::Type => ("42704", format!("type \"{name}\"")),
-                            AclKind::Database => ("3D000", format!("database \"{name}\"")),
-                            _ => ("42P01", format!("relation \"{}\"", short(name))),
-                        };
-                        return refuse(code, format!("{what} does not exist"));
-                    }
-                    match self.acl_kind(&subject) {
-                        None => return refuse("42809", format!("\"{}\" is an index", short(name))),
-                        Some(found) if *kind == AclKind::Sequence && found != *kind => {
-                            return refuse("42809", format!("\"{}\" is not a sequence", short(name)));
-                        }
-                        Some(_) => subjects.push(subject),
-                    }
-                }
+                names.iter().map(|name| self.object_meant(*kind, name, clause)).collect()
             }
-            Objects::AllIn(kind, functions, schemas) => {
-                for schema in schemas {
-                    if schema != "public" {
-                        self.check_usage(self.maker, schema).map_err(|error| clause.refuse(error))?;
+            Objects::Domains(names) => {
+                let domain = |name: &String| {
+                    let found = self.object_meant(AclKind::Type, name, clause)?;
+                    if self.catalog.domain(name).is_none() {
+                        let message = format!("\"{}\" is not a domain", short(name));
+                        return Err(clause.refuse(SqlError::new("42809", message)));
                     }
-                    if !self.has_namespace(schema) {
-                        return refuse("3F000", format!("schema \"{schema}\" does not exist"));
-                    }
-                }
-                let is_in = |subject: &Subject| match subject {
-                    Subject::Relation(name) => {
-                        schemas.iter().any(|schema| super::rights::namespace_in(name) == schema)
-                    }
-                    Subject::Routine(name) => {
-                        let is_function = self.procedure(name).is_some_and(|routine| routine.is_function);
-                        functions.is_none_or(|wanted| wanted == is_function)
-                            && schemas.iter().any(|schema| super::rights::namespace_in(name) == schema)
-                    }
-                    _ => false,
+                    Ok(found)
                 };
-                let all = self.owned_subjects().into_iter();
-                subjects
-                    .extend(all.filter(|subject| is_in(subject) && self.acl_kind(subject) == Some(*kind)));
+                names.iter().map(domain).collect()
+            }
+            Objects::AllIn(kind, functions, schemas) => self.all_in(*kind, *functions, schemas, clause),
+        }
+    }
+
+    /// Returns an object that a statement names.
+    fn object_meant(
+        &self,
+        kind: AclKind,
+        name: &str,
+        clause: &Clause<'_>,
+    ) -> Result<Subject, StatementError> {
+        let refuse = |code: &str, message: String| Err(clause.refuse(SqlError::new(code, message)));
+        let is_in_schema = !matches!(kind, AclKind::Namespace | AclKind::Database);
+        if let Some((schema, _)) = name.rsplit_once('.').filter(|_| is_in_schema) {
+            self.check_usage(self.maker, schema).map_err(|error| clause.refuse(error))?;
+        }
+        let (subject, code, what) = match kind {
+            AclKind::Routine => (Subject::Routine(name.into()), "42883", format!("function {name}")),
+            AclKind::Namespace => (Subject::Namespace(name.into()), "3F000", format!("schema \"{name}\"")),
+            AclKind::Type => (Subject::Type(name.into()), "42704", format!("type \"{name}\"")),
+            AclKind::Database => (Subject::Database, "3D000", format!("database \"{name}\"")),
+            _ => (Subject::Relation(name.into()), "42P01", format!("relation \"{}\"", short(name))),
+        };
+        let exists = match &subject {
+            Subject::Database => name == crate::system::DATABASE,
+            Subject::Relation(name) => self.relation_exists(name),
+            known => self.has_subject(known),
+        };
+        if !exists {
+            return refuse(code, format!("{what} does not exist"));
+        }
+        match self.acl_kind(&subject) {
+            None => refuse("42809", format!("\"{}\" is an index", short(name))),
+            Some(found) if kind == AclKind::Sequence && found != kind => {
+                refuse("42809", format!("\"{}\" is not a sequence", short(name)))
+            }
+            Some(_) => Ok(subject),
+        }
+    }
+
+    /// Returns all objects of a kind in schemas.
+    fn all_in(
+        &self,
+        kind: AclKind,
+        functions: Option<bool>,
+        schemas: &[String],
+        clause: &Clause<'_>,
+    ) -> Result<Vec<Subject>, StatementError> {
+        for schema in schemas {
+            if schema != "public" {
+                self.check_usage(self.maker, schema).map_err(|error| clause.refuse(error))?;
+            }
+            if !self.has_namespace(schema) {
+                let message = format!("schema \"{schema}\" does not exist");
+                return Err(clause.refuse(SqlError::new("3F000", message)));
             }
         }
-        Ok(subjects)
+        let is_listed = |name: &str| schemas.iter().any(|schema| super::rights::namespace_in(name) == schema);
+        let is_in = |subject: &Subject| match subject {
+            Subject::Relation(name) => is_listed(name),
+            Subject::Routine(name) => {
+                let is_function = self.procedure(name).is_some_and(|known| known.is_function);
+                functions.is_none_or(|wanted| wanted == is_function) && is_listed(name)
+            }
+            _ => false,
+        };
+        let all = self.owned_subjects().into_iter();
+        Ok(all.filter(|subject| is_in(subject) && self.acl_kind(subject) == Some(kind)).collect())
+    }
+
+    /// Revokes everything that a role has on an object or its columns, and the grants that depend on it, as
+    /// DROP OWNED does.
+    pub(crate) fn revoke_all(
+        &mut self,
+        subject: &Subject,
+        role: RoleId,
+        clause: &Clause<'_>,
+    ) -> Result<(), StatementError> {
+        let named = Named { privileges: None, columns: Vec::new(), words: Vec::new() };
+        self.change_privileges(subject, &named, &Tail::revoking_all(role), clause)
+    }
+
+    /// Revokes what default privileges give to a role.
+    pub(crate) fn revoke_defaults(&mut self, role: RoleId) -> Result<(), SqlError> {
+        for default in self.rights.defaults.clone() {
+            if default.acl.0.iter().any(|item| item.grantee == role) {
+                let DefaultAcl { role: owner, namespace, kind, .. } = default;
+                self.change_default(owner, namespace, kind, kind.all(), &Tail::revoking_all(role))?;
+            }
+        }
+        Ok(())
     }
 
     /// Changes the privileges on an object and its columns.

@@ -7,7 +7,7 @@
 pub(crate) mod acl;
 mod acting;
 mod authorize;
-mod clause;
+pub(crate) mod clause;
 mod grants;
 pub(crate) mod need;
 mod needs;
@@ -17,6 +17,7 @@ mod password;
 pub(crate) mod rights;
 pub(crate) mod role;
 mod statements;
+mod used_types;
 pub(crate) mod variant;
 
 pub use password::{needs_verifier, with_verifier};
@@ -115,15 +116,35 @@ impl Schema {
         Ok(Some(Effect::None))
     }
 
-    /// Executes DROP OWNED BY, from the word after these keywords on.
+    /// Drops what a role owns. An object that others need is dropped after them.
     fn drop_owned_by(&mut self, clause: &mut Clause<'_>) -> Result<Effect, StatementError> {
-        let mut effects = Vec::new();
-        for text in self.drop_owned(clause)? {
-            let (changed, effect) =
-                self.apply_unchecked(&text).map_err(|error| clause.refuse(error.error))?;
-            let maker = self.maker;
-            *self = Self { maker, ..changed };
-            effects.push(effect);
+        let (mut effects, mut pending) = (Vec::new(), self.drop_owned(clause)?);
+        while !pending.is_empty() {
+            let (count, mut refusal) = (pending.len(), None);
+            let mut refused = Vec::new();
+            for text in pending {
+                match self.apply_unchecked(&text) {
+                    Ok((changed, effect)) => {
+                        let maker = self.maker;
+                        *self = Self { maker, ..changed };
+                        effects.push(effect);
+                    }
+                    Err(error) => {
+                        refusal.get_or_insert(error.error);
+                        refused.push(text);
+                    }
+                }
+            }
+            if let Some(error) = refusal.filter(|_| refused.len() == count) {
+                let message = "cannot drop desired object(s) because other objects depend on them";
+                let depends = error.sqlstate == "2BP01";
+                return Err(clause.refuse(if depends {
+                    SqlError { message: message.into(), ..error }
+                } else {
+                    error
+                }));
+            }
+            pending = refused;
         }
         Ok(Effect::All(effects))
     }

@@ -140,7 +140,8 @@ impl Binder<'_> {
                 (!has_some).then(|| schema.denied(subject))
             }
             Need::Superuser(relation) => {
-                Some(SqlError::new("42501", format!("permission denied for table {relation}")))
+                let kind = if relation == "pg_shadow" { "view" } else { "table" };
+                Some(SqlError::new("42501", format!("permission denied for {kind} {relation}")))
             }
         }
     }

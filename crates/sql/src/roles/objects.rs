@@ -129,8 +129,13 @@ impl Schema {
         self.privileges_on(role, &Subject::Namespace(namespace.into())) & CREATE != 0
     }
 
-    /// Returns whether a role has a privilege on columns: on the relation, or on each column. If `columns` is
-    /// empty, the privilege on any column suffices.
+    /// Returns whether a role may create schemas and extensions.
+    pub(crate) fn creates_on_database(&self, role: RoleId) -> bool {
+        self.privileges_on(role, &Subject::Database) & CREATE != 0
+    }
+
+    /// Returns whether a role has a privilege on some columns: on the relation, or on each of them. With no
+    /// columns, one of any column is enough.
     pub(crate) fn may_use_columns(
         &self,
         role: RoleId,

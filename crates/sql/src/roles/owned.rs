@@ -1,12 +1,13 @@
 //! The statements OWNER TO, REASSIGN OWNED and DROP OWNED.
 
-use super::acl::{Inheritance, RoleId};
+use super::acl::{Acl, Inheritance, RoleId};
 use super::clause::Clause;
 use super::role::{BOOTSTRAP, DATABASE_OWNER};
 use crate::error::StatementError;
 use crate::schema::Schema;
 use crate::subject::Subject;
 use procedure::SqlError;
+use std::collections::BTreeSet;
 
 impl Schema {
     /// Changes the owner of an object, if the acting role may do so.
@@ -38,7 +39,8 @@ impl Schema {
             if let Some(name) = namespace.filter(|name| !self.may_create_in(new, name)) {
                 return Err(self.denied(&Subject::Namespace(name.into())));
             }
-            if matches!(subject, Subject::Namespace(_)) {
+            let is_namespace = matches!(subject, Subject::Namespace(_));
+            if is_namespace && !self.creates_on_database(self.maker) {
                 return Err(self.denied(&Subject::Database));
             }
         }
@@ -67,7 +69,7 @@ impl Schema {
             self.check_acts_for(*role, "reassign objects", clause)?;
         }
         for role in old {
-            self.refuse_system_role(role, clause)?;
+            self.refuse_system_role(role, "reassign ownership of", clause)?;
             for subject in self.owned_by(role) {
                 self.give_to(&subject, new);
             }
@@ -89,14 +91,18 @@ impl Schema {
         Err(clause.refuse(SqlError::new("42501", format!("permission denied to {what}"))))
     }
 
-    fn refuse_system_role(&self, role: RoleId, clause: &Clause<'_>) -> Result<(), StatementError> {
+    fn refuse_system_role(
+        &self,
+        role: RoleId,
+        what: &str,
+        clause: &Clause<'_>,
+    ) -> Result<(), StatementError> {
         if role != BOOTSTRAP && role != DATABASE_OWNER {
             return Ok(());
         }
         let name = self.role_name(role);
         let message = format!(
-            "cannot reassign ownership of objects owned by role {name} because they are required by the \
-             database system"
+            "cannot {what} objects owned by role {name} because they are required by the database system"
         );
         Err(clause.refuse(SqlError::new("2BP01", message)))
     }
@@ -112,13 +118,13 @@ impl Schema {
         let mut drops = Vec::new();
         for role in roles {
             self.check_acts_for(role, "drop objects", clause)?;
-            self.refuse_system_role(role, clause)?;
+            self.refuse_system_role(role, "drop", clause)?;
             let owned = self.owned_by(role);
             let mut list = |word: &str, is_it: &dyn Fn(&Subject) -> bool| {
                 let all: Vec<_> = owned.iter().filter(|subject| is_it(subject)).map(quoted_name).collect();
                 if !all.is_empty() {
                     let tail = if cascades { " CASCADE" } else { "" };
-                    drops.push(format!("DROP {word} {}{tail}", all.join(", ")));
+                    drops.push(format!("DROP {word} IF EXISTS {}{tail}", all.join(", ")));
                 }
             };
             let is_table = |subject: &Subject, is_sequence: bool| match subject {
@@ -135,20 +141,31 @@ impl Schema {
             {
                 list(word, &|subject| subject == routine);
             }
-            list("TABLE", &|subject| is_table(subject, false));
-            list("SEQUENCE", &|subject| is_table(subject, true));
-            list("TYPE", &|subject| matches!(subject, Subject::Type(_)));
-            list("SCHEMA", &|subject| matches!(subject, Subject::Namespace(_)));
-            let rights = self.rights_mut();
-            rights.defaults.retain(|default| default.role != role);
-            for acl in
-                rights.acls.values_mut().chain(rights.defaults.iter_mut().map(|default| &mut default.acl))
-            {
-                acl.0.retain(|item| item.grantee != role);
-            }
-            rights.acls.retain(|subject, acl| !(matches!(subject, Subject::Column(..)) && acl.0.is_empty()));
+            list("TABLE", &|one| is_table(one, false));
+            list("SEQUENCE", &|one| is_table(one, true));
+            list("TYPE", &|one| matches!(one, Subject::Type(_)));
+            list("SCHEMA", &|one| matches!(one, Subject::Namespace(_)));
+            self.revoke_from(role, clause)?;
         }
         Ok(drops)
+    }
+
+    /// Revokes the privileges of a role on objects that it does not own, and its default privileges.
+    fn revoke_from(&mut self, role: RoleId, clause: &Clause<'_>) -> Result<(), StatementError> {
+        let names = |acl: &Acl| acl.0.iter().any(|item| item.grantee == role || item.grantor == role);
+        let concerned =
+            self.rights.acls.iter().filter(|(subject, acl)| self.owner_of(subject) != role && names(acl));
+        let whole = |subject: &Subject| match subject {
+            Subject::Column(table, _) => Subject::Relation(table.clone()),
+            subject => subject.clone(),
+        };
+        let concerned: BTreeSet<Subject> = concerned.map(|(subject, _)| whole(subject)).collect();
+        for subject in concerned {
+            self.revoke_all(&subject, role, clause)?;
+        }
+        self.revoke_defaults(role).map_err(|error| clause.refuse(error))?;
+        self.rights_mut().defaults.retain(|default| default.role != role);
+        Ok(())
     }
 
     fn word_of_routine(&self, subject: &Subject) -> Option<&'static str> {

@@ -1,9 +1,10 @@
 //! The statements CREATE, ALTER and DROP ROLE, and GRANT and REVOKE of roles.
 //! Source: PostgreSQL 15's documentation of the statements; the order of its checks.
 
-use super::acl::RoleId;
+use super::acl::{AclKind, RoleId};
 use super::clause::{Clause, RoleName};
 use super::password::refuse_hash;
+use super::rights::DefaultAcl;
 use super::role::{BOOTSTRAP, DATABASE_OWNER, Membership, Role};
 use crate::error::StatementError;
 use crate::schema::Schema;
@@ -28,7 +29,20 @@ struct Options {
     admins: Vec<RoleName>,
 }
 
-/// Returns the error of a missing privilege.
+/// How a membership is granted.
+#[derive(Clone, Copy)]
+pub(crate) struct Granting {
+    grantor: RoleId,
+    /// WITH ADMIN OPTION.
+    admin: bool,
+}
+
+impl Granting {
+    fn plain(grantor: RoleId) -> Self {
+        Self { grantor, admin: false }
+    }
+}
+
 fn denied(message: impl Into<String>) -> SqlError {
     SqlError::new("42501", message)
 }
@@ -233,11 +247,11 @@ impl Schema {
         options.apply(&mut role).map_err(|error| clause.refuse(error))?;
         let id = self.rights_mut().roles.add(role);
         for role in self.roles_meant(&options.in_roles, clause)? {
-            self.add_members(clause, role, &[id], false)?;
+            self.add_members(clause, role, &[id], Granting::plain(self.maker))?;
         }
         for (members, admin) in [(&options.admins, true), (&options.members, false)] {
             let members = self.roles_meant(members, clause)?;
-            self.add_members(clause, id, &members, admin)?;
+            self.add_members(clause, id, &members, Granting { grantor: self.maker, admin })?;
         }
         Ok(())
     }
@@ -255,10 +269,10 @@ impl Schema {
             return Err(clause.unsupported("settings of roles"));
         }
         let id = self.role_meant(&name, clause)?;
-        if let Some(adds) = clause.skip(&["ADD", "USER"]).then_some(true) {
+        if clause.skip(&["ADD", "USER"]) {
             let members = clause.roles()?;
             let members = self.roles_meant(&members, clause)?;
-            return self.add_members(clause, id, &members, !adds);
+            return self.add_members(clause, id, &members, Granting::plain(self.maker));
         }
         if clause.skip(&["DROP", "USER"]) {
             let members = clause.roles()?;
@@ -277,7 +291,7 @@ impl Schema {
         }
         self.rights_mut().roles.all.insert(id, role);
         let members = self.roles_meant(&options.members, clause)?;
-        self.add_members(clause, id, &members, false)
+        self.add_members(clause, id, &members, Granting::plain(self.maker))
     }
 
     /// Checks that the acting role may change the attributes of a role.
@@ -386,20 +400,31 @@ impl Schema {
             .iter()
             .filter(|(subject, acl)| self.owner_of(subject) != id && acl.0.iter().any(is_its));
         all.extend(granted.map(|(subject, _)| format!("privileges for {}", self.described(subject))));
-        for default in &rights.defaults {
-            if default.role == id {
-                all.push("owner of default privileges".into());
-            } else if default.acl.0.iter().any(is_its) {
-                all.push(format!(
-                    "privileges for default privileges of role {}",
-                    self.role_name(default.role)
-                ));
+        for own in &rights.defaults {
+            if own.role == id {
+                all.push(format!("owner of {}", self.described_default(own)));
+            } else if own.acl.0.iter().any(is_its) {
+                all.push(format!("privileges for {}", self.described_default(own)));
             }
         }
         all
     }
 
-    /// Checks that the acting role may add and remove members of a role.
+    /// Returns default privileges as error messages write them.
+    fn described_default(&self, default: &DefaultAcl) -> String {
+        let kind = match default.kind {
+            AclKind::Sequence => "sequences",
+            AclKind::Routine => "functions",
+            AclKind::Type => "types",
+            AclKind::Namespace => "schemas",
+            AclKind::Table | AclKind::Column | AclKind::Database => "relations",
+        };
+        let role = self.role_name(default.role);
+        let schema = default.namespace.as_ref().map_or(String::new(), |name| format!(" in schema {name}"));
+        format!("default privileges on new {kind} belonging to role {role}{schema}")
+    }
+
+    /// Checks that the acting role may change who is a member of a role.
     fn check_membership(&self, clause: &Clause<'_>, role: RoleId) -> Result<(), StatementError> {
         if self.is_superuser(role) {
             return match self.acts_as_superuser() {
@@ -420,8 +445,9 @@ impl Schema {
         clause: &Clause<'_>,
         role: RoleId,
         members: &[RoleId],
-        admin: bool,
+        granting: Granting,
     ) -> Result<(), StatementError> {
+        let Granting { grantor, admin } = granting;
         if members.is_empty() {
             return Ok(());
         }
@@ -440,7 +466,6 @@ impl Schema {
                 let (role, member) = (self.role_name(role), self.role_name(*member));
                 return refuse(format!("role \"{role}\" is a member of role \"{member}\""), "0LP01");
             }
-            let grantor = self.maker;
             let all = &mut self.rights_mut().roles.memberships;
             match all.iter_mut().find(|known| known.role == role && known.member == *member) {
                 Some(known) if known.admin || !admin => {}
@@ -485,9 +510,10 @@ impl Schema {
         if clause.is("WITH") {
             return Err(clause.unsupported("this option of a membership"));
         }
+        let mut grantor = self.maker;
         if clause.skip(&["GRANTED", "BY"]) {
-            let grantor = clause.role()?;
-            let grantor = self.role_meant(&grantor, clause)?;
+            let named = clause.role()?;
+            grantor = self.role_meant(&named, clause)?;
             if grantor != self.maker && !self.acts_as_superuser() {
                 return Err(clause.refuse(denied("must be superuser to set grantor")));
             }
@@ -506,7 +532,7 @@ impl Schema {
             }
             let role = self.role_meant(&role, clause)?;
             if grants {
-                self.add_members(clause, role, &members, admin)?;
+                self.add_members(clause, role, &members, Granting { grantor, admin })?;
             } else {
                 self.remove_members(clause, role, &members, only_admin)?;
             }

@@ -1,11 +1,21 @@
 //! The views of `information_schema` about privileges.
 
 use super::information_schema::DATABASE;
-use super::{Cell, SystemRelation, TEXT};
-use crate::roles::acl::{Acl, AclItem, AclKind, RoleId, WORDS};
+use super::{Cell, SystemRelation, SystemRows, TEXT};
+use crate::roles::acl::{Acl, AclItem, AclKind, PUBLIC, Privileges, RoleId, USAGE, WORDS};
 use crate::schema::Schema;
 use crate::subject::Subject;
 use crate::types::short;
+use procedure::Procedure;
+use std::sync::Arc;
+
+/// An object, the privileges on it, and its owner.
+struct Granted {
+    /// The columns that say which object it is.
+    object: Vec<Cell>,
+    acl: Acl,
+    owner: RoleId,
+}
 
 impl Schema {
     /// Returns a view about privileges; `None` for any other name.
@@ -26,68 +36,73 @@ impl Schema {
         })
     }
 
-    /// Returns whether a view shows an item: the acting role must have granted it, or have it. The `role_…`
-    /// views leave out the grants to PUBLIC.
-    fn shows(&self, view: &str, item: &[Cell; 4]) -> bool {
-        let is_public = matches!(&item[1], Cell::Text(name) if name == "PUBLIC");
-        !(view.starts_with("role_") && is_public) && self.sees_grants_of(item)
+    /// Returns a view about privileges: a row for each privilege on an object that the acting role sees. The
+    /// columns `names` say which object it is.
+    fn granted(&self, view: &str, names: &[&'static str], objects: Vec<Granted>) -> SystemRelation {
+        let text = |name: &&'static str| (*name, TEXT);
+        let mut columns = vec![("grantor", TEXT), ("grantee", TEXT)];
+        columns.extend(names.iter().map(text));
+        columns.extend([("privilege_type", TEXT), ("is_grantable", TEXT)]);
+        let is_enabled = |role: RoleId| role != PUBLIC && self.has_privileges_of(self.acting, role);
+        let is_shown = |item: &AclItem| {
+            let is_public = item.grantee == PUBLIC && !view.starts_with("role_");
+            is_public || is_enabled(item.grantee) || is_enabled(item.grantor)
+        };
+        let name = |role: RoleId| match role {
+            PUBLIC => Cell::from("PUBLIC"),
+            role => self.role_name(role).into(),
+        };
+        let mut rows = Vec::new();
+        for Granted { object, acl, owner } in objects {
+            for item in acl.0.iter().filter(|item| is_shown(item)) {
+                let is_owner = item.grantee != PUBLIC && self.has_privileges_of(item.grantee, owner);
+                for (privilege, _, word) in WORDS.into_iter().filter(|own| item.privileges & own.0 != 0) {
+                    let is_grantable = is_owner || item.options & privilege != 0;
+                    let mut row = vec![name(item.grantor), name(item.grantee)];
+                    row.extend(object.iter().cloned());
+                    row.extend([word.into(), if is_grantable { "YES" } else { "NO" }.into()]);
+                    rows.push(row);
+                }
+            }
+        }
+        SystemRelation::new(&columns, rows)
     }
 
-    fn relations_with_acls(&self) -> impl Iterator<Item = (String, Acl, RoleId)> {
+    /// Returns database, schema and name of an object, as three columns.
+    fn place_of(&self, name: &str) -> Vec<Cell> {
+        vec![DATABASE.into(), self.namespace_of(name).into(), short(name).into()]
+    }
+
+    /// Returns all tables and views, with the privileges on them.
+    fn granted_relations(&self) -> impl Iterator<Item = (String, Granted)> {
         let all = self.owned_subjects().into_iter();
         all.filter_map(|subject| match (&subject, self.acl_kind(&subject)) {
             (Subject::Relation(name), Some(AclKind::Table)) => {
-                Some((name.clone(), self.acl_of(&subject), self.owner_of(&subject)))
+                let (acl, owner) = (self.acl_of(&subject), self.owner_of(&subject));
+                Some((name.clone(), Granted { object: self.place_of(name), acl, owner }))
             }
             _ => None,
         })
     }
 
     fn table_privileges(&self, view: &str) -> SystemRelation {
-        let columns = [
-            ("grantor", TEXT),
-            ("grantee", TEXT),
-            ("table_catalog", TEXT),
-            ("table_schema", TEXT),
-            ("table_name", TEXT),
-            ("privilege_type", TEXT),
-            ("is_grantable", TEXT),
-            ("with_hierarchy", TEXT),
-        ];
-        let mut rows = Vec::new();
-        for (name, acl, owner) in self.relations_with_acls() {
-            for item in self.exploded(&acl, owner).into_iter().filter(|item| self.shows(view, item)) {
-                let is_select = matches!(&item[2], Cell::Text(word) if word == "SELECT");
-                let [grantor, grantee, word, is_grantable] = item;
-                rows.push(vec![
-                    grantor,
-                    grantee,
-                    DATABASE.into(),
-                    self.namespace_of(&name).into(),
-                    short(&name).into(),
-                    word,
-                    is_grantable,
-                    if is_select { "YES" } else { "NO" }.into(),
-                ]);
+        let names = ["table_catalog", "table_schema", "table_name"];
+        let objects = self.granted_relations().map(|(_, granted)| granted).collect();
+        let mut relation = self.granted(view, &names, objects);
+        relation.columns.push(("with_hierarchy", TEXT));
+        if let SystemRows::Known(rows) = &mut relation.rows {
+            for row in rows {
+                let is_select = matches!(&row[5], Cell::Text(word) if word == "SELECT");
+                row.push(if is_select { "YES" } else { "NO" }.into());
             }
         }
-        SystemRelation::new(&columns, rows)
+        relation
     }
 
     /// Returns the privileges on columns, including those on the whole table.
     fn column_privileges(&self, view: &str) -> SystemRelation {
-        let columns = [
-            ("grantor", TEXT),
-            ("grantee", TEXT),
-            ("table_catalog", TEXT),
-            ("table_schema", TEXT),
-            ("table_name", TEXT),
-            ("column_name", TEXT),
-            ("privilege_type", TEXT),
-            ("is_grantable", TEXT),
-        ];
-        let mut rows = Vec::new();
-        for (name, acl, owner) in self.relations_with_acls() {
+        let mut objects = Vec::new();
+        for (name, Granted { object, acl, owner }) in self.granted_relations() {
             let names: Vec<String> = match (self.catalog.table(&name), self.view(&name)) {
                 (Ok(table), _) => table.visible().iter().map(|column| column.name.clone()).collect(),
                 (_, Some(view)) => self.view_columns(view).into_iter().map(|(name, _)| name).collect(),
@@ -106,93 +121,64 @@ impl Schema {
                         }
                     }
                 }
-                for item in self.exploded(&all, owner).into_iter().filter(|item| self.shows(view, item)) {
-                    let [grantor, grantee, word, is_grantable] = item;
-                    rows.push(vec![
-                        grantor,
-                        grantee,
-                        DATABASE.into(),
-                        self.namespace_of(&name).into(),
-                        short(&name).into(),
-                        column.as_str().into(),
-                        word,
-                        is_grantable,
-                    ]);
-                }
+                let mut object = object.clone();
+                object.push(column.into());
+                objects.push(Granted { object, acl: all, owner });
             }
         }
-        SystemRelation::new(&columns, rows)
+        self.granted(view, &["table_catalog", "table_schema", "table_name", "column_name"], objects)
     }
 
     fn routine_privileges(&self, view: &str) -> SystemRelation {
-        let columns = [
-            ("grantor", TEXT),
-            ("grantee", TEXT),
-            ("specific_catalog", TEXT),
-            ("specific_schema", TEXT),
-            ("specific_name", TEXT),
-            ("routine_catalog", TEXT),
-            ("routine_schema", TEXT),
-            ("routine_name", TEXT),
-            ("privilege_type", TEXT),
-            ("is_grantable", TEXT),
+        let names = [
+            "specific_catalog",
+            "specific_schema",
+            "specific_name",
+            "routine_catalog",
+            "routine_schema",
+            "routine_name",
         ];
-        let mut rows = Vec::new();
-        for routine in self.procedures() {
-            let subject = Subject::Routine(routine.name.clone());
-            let (acl, owner) = (self.acl_of(&subject), self.owner_of(&subject));
-            for item in self.exploded(&acl, owner).into_iter().filter(|item| self.shows(view, item)) {
-                let [grantor, grantee, word, is_grantable] = item;
-                rows.push(vec![
-                    grantor,
-                    grantee,
-                    DATABASE.into(),
-                    self.namespace_of(&routine.name).into(),
-                    format!("{}_{}", short(&routine.name), crate::oids::routine_oid(routine)).into(),
-                    DATABASE.into(),
-                    self.namespace_of(&routine.name).into(),
-                    short(&routine.name).into(),
-                    word,
-                    is_grantable,
-                ]);
-            }
-        }
-        SystemRelation::new(&columns, rows)
+        let granted = |own: &Arc<Procedure>| {
+            let subject = Subject::Routine(own.name.clone());
+            let specific = format!("{}_{}", short(&own.name), crate::oids::routine_oid(own));
+            let mut object = vec![DATABASE.into(), self.namespace_of(&own.name).into(), specific.into()];
+            object.extend(self.place_of(&own.name));
+            Granted { object, acl: self.acl_of(&subject), owner: self.owner_of(&subject) }
+        };
+        self.granted(view, &names, self.procedures().map(granted).collect())
     }
 
-    /// Returns the privileges USAGE on sequences.
+    /// The privilege USAGE on sequences and domains.
     fn usage_privileges(&self, view: &str) -> SystemRelation {
-        let columns = [
-            ("grantor", TEXT),
-            ("grantee", TEXT),
-            ("object_catalog", TEXT),
-            ("object_schema", TEXT),
-            ("object_name", TEXT),
-            ("object_type", TEXT),
-            ("privilege_type", TEXT),
-            ("is_grantable", TEXT),
-        ];
-        let mut rows = Vec::new();
-        for sequence in self.catalog.tables().filter(|sequence| sequence.sequence.is_some()) {
-            let subject = Subject::Relation(sequence.name.clone());
-            let (acl, owner) = (self.acl_of(&subject), self.owner_of(&subject));
-            let is_usage = |item: &[Cell; 4]| matches!(&item[2], Cell::Text(word) if word == "USAGE");
-            let all = self.exploded(&acl, owner).into_iter().filter(is_usage);
-            for item in all.filter(|item| self.shows(view, item)) {
-                let [grantor, grantee, word, is_grantable] = item;
-                rows.push(vec![
-                    grantor,
-                    grantee,
-                    DATABASE.into(),
-                    self.namespace_of(&sequence.name).into(),
-                    sequence.short_name().into(),
-                    "SEQUENCE".into(),
-                    word,
-                    is_grantable,
-                ]);
-            }
-        }
-        SystemRelation::new(&columns, rows)
+        let sequences = self.catalog.tables().filter(|own| own.sequence.is_some());
+        let sequences = sequences.map(|own| (Subject::Relation(own.name.clone()), &own.name, "SEQUENCE"));
+        let domains =
+            self.catalog.domains().map(|own| (Subject::Type(own.name.clone()), &own.name, "DOMAIN"));
+        let granted = |(subject, name, kind): (Subject, &String, &str)| {
+            let mut object = self.place_of(name);
+            object.push(kind.into());
+            let mut acl = self.acl_of(&subject);
+            acl.0.iter_mut().for_each(|item| item.privileges &= USAGE);
+            Granted { object, acl, owner: self.owner_of(&subject) }
+        };
+        let names = ["object_catalog", "object_schema", "object_name", "object_type"];
+        self.granted(view, &names, sequences.chain(domains).map(granted).collect())
+    }
+
+    /// Returns whether `information_schema` shows a relation to the acting role: it owns the relation, or has
+    /// one of some privileges on it or on a column.
+    pub(super) fn shows_relation(&self, relation: &str, privileges: Privileges) -> bool {
+        let subject = Subject::Relation(relation.into());
+        self.owns(self.acting, &subject)
+            || self.privileges_on(self.acting, &subject) & privileges != 0
+            || self.may_use_columns(self.acting, relation, privileges & AclKind::Column.all(), &[])
+    }
+
+    /// Returns whether `information_schema` shows a column to the acting role.
+    pub(super) fn shows_column(&self, relation: &str, column: &str) -> bool {
+        let subject = Subject::Relation(relation.into());
+        self.owns(self.acting, &subject)
+            || self.may_use_columns(self.acting, relation, AclKind::Column.all(), &[column.to_owned()])
     }
 
     fn applicable_roles(&self, view: &str) -> SystemRelation {

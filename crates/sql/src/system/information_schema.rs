@@ -2,7 +2,9 @@
 
 use super::types::{TYPES, type_oid, type_oids};
 use super::{Cell, INT, SystemRelation, TEXT};
+use crate::roles::acl::{AclKind, CHANGING};
 use crate::schema::Schema;
+use crate::subject::Subject;
 use crate::types::short;
 use catalog::{Column, Deferral, Identity, ScalarType};
 
@@ -36,13 +38,14 @@ impl Schema {
             ("is_trigger_insertable_into", TEXT),
         ];
         let mut rows = Vec::new();
-        for view in self.views() {
+        for view in self.views().filter(|view| self.shows_relation(&view.name, AclKind::Table.all())) {
             let (schema, name) = (self.namespace_of(&view.name), short(&view.name));
             let no = || Cell::from("NO");
-            let text = view.query.as_str().into();
-            let [check, updatable @ ..] = ["NONE".into(), no(), no(), no(), no(), no()];
+            let is_own = self.owns(self.acting, &Subject::Relation(view.name.clone()));
+            let text = if is_own { view.query.as_str().into() } else { Cell::Null };
+            let [check, rest @ ..] = ["NONE".into(), no(), no(), no(), no(), no()];
             let mut row: Vec<Cell> = vec![DATABASE.into(), schema.into(), name.into(), text, check];
-            row.extend(updatable);
+            row.extend(rest);
             rows.push(row);
         }
         SystemRelation::new(&columns, rows)
@@ -78,12 +81,16 @@ impl Schema {
         ];
         let mut rows = Vec::new();
         let mut add = |table: &str, position: usize, column: &Column| {
+            if !self.shows_column(table, &column.name) {
+                return;
+            }
+            let is_own = self.owns(self.acting, &Subject::Relation(table.into()));
             let domain = column.domain.as_deref();
             let of_domain = |text: &dyn Fn(&str) -> Cell| domain.map_or(Cell::Null, text);
             let Column { name, ty, nullable, default, generated, identity, .. } = column;
             let (ty, nullable) = (*ty, *nullable);
             let text = default.as_ref().map(|text| Cell::from(self.named(text, false).plain));
-            let shown = |is_shown: bool| text.clone().filter(|_| is_shown).unwrap_or(Cell::Null);
+            let shown = |is_shown: bool| text.clone().filter(|_| is_shown && is_own).unwrap_or(Cell::Null);
             let scalar = ty.element();
             let oid = type_oid(ty);
             let known = TYPES.iter().find(|known| known.0 == i64::from(type_oids(scalar).0));
@@ -179,7 +186,8 @@ impl Schema {
             ("enforced", TEXT),
         ];
         let mut rows = Vec::new();
-        for constraint in self.constraints() {
+        let shown = self.constraints().into_iter();
+        for constraint in shown.filter(|constraint| self.shows_relation(&constraint.table.name, CHANGING)) {
             let kind = match constraint.kind {
                 "p" => "PRIMARY KEY",
                 "u" => "UNIQUE",
@@ -215,6 +223,9 @@ impl Schema {
         let mut rows = Vec::new();
         for constraint in self.constraints().into_iter().filter(|constraint| constraint.kind != "c") {
             for (index, column) in constraint.columns.iter().enumerate() {
+                if !self.shows_column(&constraint.table.name, &constraint.table.columns[*column].name) {
+                    continue;
+                }
                 let schema = self.namespace_of(&constraint.table.name);
                 let position = Cell::Int(index as i64 + 1);
                 let other = if constraint.parent.is_some() { position.clone() } else { Cell::Null };

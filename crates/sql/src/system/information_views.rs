@@ -233,11 +233,14 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
         "information_schema.check_constraints",
         "SELECT 'postgres' AS constraint_catalog, n.nspname AS constraint_schema, c.conname AS \
          constraint_name, substr(pg_get_constraintdef(c.oid), 7) AS check_clause FROM \
-         pg_catalog.pg_constraint c JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace WHERE \
-         c.contype = 'c' UNION ALL SELECT 'postgres', n.nspname, concat_ws('_', n.oid, r.oid, \
+         pg_catalog.pg_constraint c JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace LEFT \
+         JOIN pg_catalog.pg_class r ON r.oid = c.conrelid LEFT JOIN pg_catalog.pg_type t ON t.oid = \
+         c.contypid WHERE c.contype = 'c' AND pg_has_role(coalesce(r.relowner, t.typowner), 'USAGE') \
+         UNION ALL SELECT 'postgres', n.nspname, concat_ws('_', n.oid, r.oid, \
          a.attnum, 'not_null'), a.attname || ' IS NOT NULL' FROM pg_catalog.pg_attribute a JOIN \
          pg_catalog.pg_class r ON r.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = \
-         r.relnamespace WHERE a.attnotnull AND r.relkind = 'r' AND a.attnum > 0",
+         r.relnamespace WHERE a.attnotnull AND r.relkind = 'r' AND a.attnum > 0 AND \
+         pg_has_role(r.relowner, 'USAGE')",
     ),
     (
         "information_schema.constraint_column_usage",
@@ -247,7 +250,7 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          ON cn.oid = c.connamespace JOIN pg_catalog.pg_class r ON r.oid = CASE c.contype WHEN 'f' \
          THEN c.confrelid ELSE c.conrelid END JOIN pg_catalog.pg_namespace n ON n.oid = \
          r.relnamespace JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid AND a.attnum = ANY (CASE \
-         c.contype WHEN 'f' THEN c.confkey ELSE c.conkey END)",
+         c.contype WHEN 'f' THEN c.confkey ELSE c.conkey END) WHERE pg_has_role(r.relowner, 'USAGE')",
     ),
     (
         "information_schema.constraint_table_usage",
@@ -256,7 +259,7 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          constraint_name FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_namespace cn ON cn.oid = \
          c.connamespace JOIN pg_catalog.pg_class r ON r.oid = CASE c.contype WHEN 'f' THEN \
          c.confrelid ELSE c.conrelid END JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
-         WHERE c.contype IN ('f', 'p', 'u')",
+         WHERE c.contype IN ('f', 'p', 'u') AND pg_has_role(r.relowner, 'USAGE')",
     ),
     (
         "information_schema.domain_constraints",
@@ -264,7 +267,7 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          constraint_name, 'postgres' AS domain_catalog, n.nspname AS domain_schema, t.typname AS \
          domain_name, 'NO' AS is_deferrable, 'NO' AS initially_deferred FROM pg_catalog.pg_constraint c \
          JOIN pg_catalog.pg_type t ON t.oid = c.contypid JOIN pg_catalog.pg_namespace n ON n.oid = \
-         t.typnamespace",
+         t.typnamespace WHERE pg_has_role(t.typowner, 'USAGE') OR has_type_privilege(t.oid, 'USAGE')",
     ),
     (
         "information_schema.domains",
@@ -286,7 +289,8 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          b.typname AS udt_name, NULL::text AS scope_catalog, NULL::text AS scope_schema, NULL::text \
          AS scope_name, NULL::integer AS maximum_cardinality, '1' AS dtd_identifier FROM \
          pg_catalog.pg_type t JOIN pg_catalog.pg_type b ON b.oid = t.typbasetype JOIN \
-         pg_catalog.pg_namespace n ON n.oid = t.typnamespace WHERE t.typtype = 'd'",
+         pg_catalog.pg_namespace n ON n.oid = t.typnamespace WHERE t.typtype = 'd' AND \
+         (pg_has_role(t.typowner, 'USAGE') OR has_type_privilege(t.oid, 'USAGE'))",
     ),
     ("information_schema.information_schema_catalog_name", "SELECT 'postgres' AS catalog_name"),
     (
@@ -308,7 +312,8 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          parameter_default FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = \
          p.pronamespace, unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) WITH ORDINALITY AS t (ty, \
          place) JOIN pg_catalog.pg_type y ON y.oid = t.ty JOIN pg_catalog.pg_namespace yn ON yn.oid = \
-         y.typnamespace WHERE p.pronamespace <> 11 AND coalesce(p.proargmodes[t.place], 'i') <> 't'",
+         y.typnamespace WHERE p.pronamespace <> 11 AND coalesce(p.proargmodes[t.place], 'i') <> 't' AND \
+         (pg_has_role(p.proowner, 'USAGE') OR has_function_privilege(p.oid, 'EXECUTE'))",
     ),
     (
         "information_schema.referential_constraints",
@@ -321,7 +326,10 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          pg_catalog.pg_constraint c JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace LEFT \
          JOIN pg_catalog.pg_constraint u ON u.conrelid = c.confrelid AND u.conindid = c.conindid AND \
          u.contype IN ('p', 'u') LEFT JOIN pg_catalog.pg_namespace un ON un.oid = u.connamespace \
-         WHERE c.contype = 'f'",
+         JOIN pg_catalog.pg_class r ON r.oid = c.conrelid WHERE c.contype = 'f' AND \
+         (pg_has_role(r.relowner, 'USAGE') OR has_table_privilege(r.oid, 'INSERT, UPDATE, DELETE, \
+         TRUNCATE, REFERENCES, TRIGGER') OR has_any_column_privilege(r.oid, 'INSERT, UPDATE, \
+         REFERENCES'))",
     ),
     (
         "information_schema.routines",
@@ -342,7 +350,8 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          WHEN p.prokind <> 'p' THEN t.typname END AS type_udt_name, NULL::text AS scope_catalog, \
          NULL::text AS scope_schema, NULL::text AS scope_name, NULL::int AS maximum_cardinality, CASE \
          WHEN p.prokind <> 'p' THEN '0' END AS dtd_identifier, CASE WHEN l.lanname = 'sql' THEN 'SQL' \
-         ELSE 'EXTERNAL' END AS routine_body, p.prosrc AS routine_definition, NULL::text AS \
+         ELSE 'EXTERNAL' END AS routine_body, CASE WHEN pg_has_role(p.proowner, 'USAGE') THEN p.prosrc \
+         END AS routine_definition, NULL::text AS \
          external_name, upper(l.lanname) AS external_language, 'GENERAL' AS parameter_style, CASE \
          p.provolatile WHEN 'i' THEN 'YES' ELSE 'NO' END AS is_deterministic, 'MODIFIES' AS \
          sql_data_access, CASE WHEN p.prokind <> 'p' THEN CASE WHEN p.proisstrict THEN 'YES' ELSE \
@@ -367,14 +376,16 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          result_cast_dtd_identifier FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid \
          = p.pronamespace JOIN pg_catalog.pg_language l ON l.oid = p.prolang LEFT JOIN \
          pg_catalog.pg_type t ON t.oid = p.prorettype LEFT JOIN pg_catalog.pg_namespace tn ON tn.oid \
-         = t.typnamespace WHERE p.pronamespace <> 11",
+         = t.typnamespace WHERE p.pronamespace <> 11 AND (pg_has_role(p.proowner, 'USAGE') OR \
+         has_function_privilege(p.oid, 'EXECUTE'))",
     ),
     (
         "information_schema.schemata",
         "SELECT 'postgres' AS catalog_name, nspname AS schema_name, pg_get_userbyid(nspowner) AS \
          schema_owner, NULL::text AS default_character_set_catalog, NULL::text AS \
          default_character_set_schema, NULL::text AS default_character_set_name, NULL::text AS \
-         sql_path FROM pg_catalog.pg_namespace",
+         sql_path FROM pg_catalog.pg_namespace n WHERE pg_has_role(nspowner, 'USAGE') OR \
+         has_schema_privilege(n.oid, 'CREATE, USAGE')",
     ),
     (
         "information_schema.sequences",
@@ -386,7 +397,8 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          THEN 'YES' ELSE 'NO' END AS cycle_option FROM pg_catalog.pg_sequence s JOIN \
          pg_catalog.pg_class c ON c.oid = s.seqrelid JOIN pg_catalog.pg_namespace n ON n.oid = \
          c.relnamespace WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_depend d WHERE d.classid = 1259 \
-         AND d.objid = c.oid AND d.deptype = 'i')",
+         AND d.objid = c.oid AND d.deptype = 'i') AND (pg_has_role(c.relowner, 'USAGE') OR \
+         has_sequence_privilege(c.oid, 'SELECT, UPDATE, USAGE'))",
     ),
     (
         "information_schema.tables",
@@ -396,7 +408,10 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          user_defined_type_catalog, NULL::text AS user_defined_type_schema, NULL::text AS \
          user_defined_type_name, CASE c.relkind WHEN 'v' THEN 'NO' ELSE 'YES' END AS \
          is_insertable_into, 'NO' AS is_typed, NULL::text AS commit_action FROM pg_catalog.pg_class c \
-         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'v')",
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'v') AND \
+         (pg_has_role(c.relowner, 'USAGE') OR has_table_privilege(c.oid, 'SELECT, INSERT, UPDATE, \
+         DELETE, TRUNCATE, REFERENCES, TRIGGER') OR has_any_column_privilege(c.oid, 'SELECT, INSERT, \
+         UPDATE, REFERENCES'))",
     ),
     (
         "information_schema.view_table_usage",
@@ -406,7 +421,7 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          pg_catalog.pg_namespace vn ON vn.oid = v.relnamespace JOIN pg_catalog.pg_depend d ON \
          d.classid = 2618 AND d.objid = w.oid AND d.refclassid = 1259 AND d.refobjid <> v.oid JOIN \
          pg_catalog.pg_class r ON r.oid = d.refobjid JOIN pg_catalog.pg_namespace n ON n.oid = \
-         r.relnamespace WHERE r.relkind IN ('r', 'v')",
+         r.relnamespace WHERE r.relkind IN ('r', 'v') AND pg_has_role(r.relowner, 'USAGE')",
     ),
 ];
 

@@ -114,7 +114,7 @@ impl Schema {
                     false.into(),
                     true.into(),
                     self.acl_cell(&Subject::Relation(name.into())),
-                    Cell::Null,
+                    self.view(name).and_then(|view| view.options()).map_or(Cell::Null, Cell::Texts),
                 ]);
             };
         for table in self.catalog().tables() {

@@ -2,7 +2,7 @@
 
 use super::{BOOL, Cell, INT, SystemRelation, TEXT, TEXTS};
 use crate::roles::acl::{Acl, AclKind, PUBLIC, RoleId, letters};
-use crate::roles::role::{BOOTSTRAP, Role};
+use crate::roles::role::Role;
 use crate::schema::Schema;
 use crate::subject::Subject;
 use catalog::{ScalarType, Type};
@@ -23,6 +23,14 @@ fn kind_letter(kind: AclKind) -> &'static str {
 /// Returns VALID UNTIL of a role, which may be infinite.
 fn time_of(role: &Role) -> Cell {
     role.valid_until.as_ref().map_or(Cell::Null, |(until, _)| Cell::Int(*until))
+}
+
+/// Returns the verifier of a role's password, or stars in its place.
+fn password_cell(role: &Role, is_shown: bool) -> Cell {
+    match is_shown {
+        true => role.password.as_ref().map_or(Cell::Null, |verifier| verifier.as_str().into()),
+        false => "********".into(),
+    }
 }
 
 impl Schema {
@@ -69,8 +77,8 @@ impl Schema {
     /// Returns a relation about roles; `None` for any other name.
     pub(super) fn roles_catalog(&self, name: &str) -> Option<SystemRelation> {
         Some(match name {
-            "pg_roles" => self.pg_roles(),
-            "pg_authid" => self.pg_authid(),
+            "pg_roles" => self.pg_roles(false),
+            "pg_authid" => self.pg_roles(true),
             "pg_user" => self.pg_user(false),
             "pg_shadow" => self.pg_user(true),
             "pg_auth_members" => self.pg_auth_members(),
@@ -79,108 +87,62 @@ impl Schema {
         })
     }
 
-    fn pg_roles(&self) -> SystemRelation {
-        let columns = [
-            ("rolname", TEXT),
-            ("rolsuper", BOOL),
-            ("rolinherit", BOOL),
-            ("rolcreaterole", BOOL),
-            ("rolcreatedb", BOOL),
-            ("rolcanlogin", BOOL),
-            ("rolreplication", BOOL),
-            ("rolconnlimit", INT),
-            ("rolpassword", TEXT),
-            ("rolvaliduntil", TIME),
-            ("rolbypassrls", BOOL),
-            ("rolconfig", TEXTS),
-            ("oid", INT),
-        ];
-        let row = |(id, role): (&RoleId, &Role)| {
-            vec![
-                role.name.as_str().into(),
-                role.is_superuser.into(),
-                role.inherits.into(),
-                role.creates_roles.into(),
-                role.creates_databases.into(),
-                role.logs_in.into(),
-                role.replicates.into(),
-                role.connections.into(),
-                "********".into(),
-                time_of(role),
-                role.bypasses_rls.into(),
-                Cell::Null,
-                i64::from(*id).into(),
-            ]
-        };
-        SystemRelation::new(&columns, self.roles().all.iter().map(row).collect())
+    /// Returns a relation with a row for each role, whose columns have the names and values of a function.
+    fn listed_roles(
+        &self,
+        is_listed: impl Fn(&Role) -> bool,
+        row: impl Fn(RoleId, &Role) -> Vec<(&'static str, Type, Cell)>,
+    ) -> SystemRelation {
+        let (mut columns, mut rows) = (Vec::new(), Vec::new());
+        for (id, role) in self.roles().all.iter().filter(|(_, role)| is_listed(role)) {
+            let cells = row(*id, role);
+            columns = cells.iter().map(|(name, ty, _)| (*name, *ty)).collect();
+            rows.push(cells.into_iter().map(|(_, _, cell)| cell).collect());
+        }
+        SystemRelation::new(&columns, rows)
     }
 
-    fn pg_authid(&self) -> SystemRelation {
-        let columns = [
-            ("oid", INT),
-            ("rolname", TEXT),
-            ("rolsuper", BOOL),
-            ("rolinherit", BOOL),
-            ("rolcreaterole", BOOL),
-            ("rolcreatedb", BOOL),
-            ("rolcanlogin", BOOL),
-            ("rolreplication", BOOL),
-            ("rolbypassrls", BOOL),
-            ("rolconnlimit", INT),
-            ("rolpassword", TEXT),
-            ("rolvaliduntil", TIME),
-        ];
-        let row = |(id, role): (&RoleId, &Role)| {
-            vec![
-                i64::from(*id).into(),
-                role.name.as_str().into(),
-                role.is_superuser.into(),
-                role.inherits.into(),
-                role.creates_roles.into(),
-                role.creates_databases.into(),
-                role.logs_in.into(),
-                role.replicates.into(),
-                role.bypasses_rls.into(),
-                role.connections.into(),
-                role.password.as_ref().map_or(Cell::Null, |verifier| verifier.as_str().into()),
-                time_of(role),
-            ]
+    /// `pg_roles`, and `pg_authid`, which shows verifiers of passwords.
+    fn pg_roles(&self, shows_passwords: bool) -> SystemRelation {
+        let row = |id: RoleId, role: &Role| {
+            let mut row = vec![
+                ("oid", INT, i64::from(id).into()),
+                ("rolname", TEXT, role.name.as_str().into()),
+                ("rolsuper", BOOL, role.is_superuser.into()),
+                ("rolinherit", BOOL, role.inherits.into()),
+                ("rolcreaterole", BOOL, role.creates_roles.into()),
+                ("rolcreatedb", BOOL, role.creates_databases.into()),
+                ("rolcanlogin", BOOL, role.logs_in.into()),
+                ("rolreplication", BOOL, role.replicates.into()),
+                ("rolbypassrls", BOOL, role.bypasses_rls.into()),
+                ("rolconnlimit", INT, role.connections.into()),
+                ("rolpassword", TEXT, password_cell(role, shows_passwords)),
+                ("rolvaliduntil", TIME, time_of(role)),
+            ];
+            if !shows_passwords {
+                row.push(("rolconfig", TEXTS, Cell::Null));
+            }
+            row
         };
-        SystemRelation::new(&columns, self.roles().all.iter().map(row).collect())
+        self.listed_roles(|_| true, row)
     }
 
     /// Returns `pg_user`, or with `shows_passwords` `pg_shadow`, which has the verifiers of passwords.
     fn pg_user(&self, shows_passwords: bool) -> SystemRelation {
-        let columns = [
-            ("usename", TEXT),
-            ("usesysid", INT),
-            ("usecreatedb", BOOL),
-            ("usesuper", BOOL),
-            ("userepl", BOOL),
-            ("usebypassrls", BOOL),
-            ("passwd", TEXT),
-            ("valuntil", TIME),
-            ("useconfig", TEXTS),
-        ];
-        let row = |(id, role): (&RoleId, &Role)| {
-            let password = match shows_passwords {
-                true => role.password.as_ref().map_or(Cell::Null, |verifier| verifier.as_str().into()),
-                false => "********".into(),
-            };
+        let row = |id: RoleId, role: &Role| {
             vec![
-                role.name.as_str().into(),
-                i64::from(*id).into(),
-                role.creates_databases.into(),
-                role.is_superuser.into(),
-                role.replicates.into(),
-                role.bypasses_rls.into(),
-                password,
-                time_of(role),
-                Cell::Null,
+                ("usename", TEXT, role.name.as_str().into()),
+                ("usesysid", INT, i64::from(id).into()),
+                ("usecreatedb", BOOL, role.creates_databases.into()),
+                ("usesuper", BOOL, role.is_superuser.into()),
+                ("userepl", BOOL, role.replicates.into()),
+                ("usebypassrls", BOOL, role.bypasses_rls.into()),
+                ("passwd", TEXT, password_cell(role, shows_passwords)),
+                ("valuntil", TIME, time_of(role)),
+                ("useconfig", TEXTS, Cell::Null),
             ]
         };
-        let users = self.roles().all.iter().filter(|(_, role)| role.logs_in);
-        SystemRelation::new(&columns, users.map(row).collect())
+        self.listed_roles(|role| role.logs_in, row)
     }
 
     fn pg_auth_members(&self) -> SystemRelation {
@@ -243,40 +205,5 @@ impl Schema {
     /// Returns the OIDs and names of the roles.
     pub(crate) fn role_names(&self) -> Vec<(i64, String)> {
         self.roles().all.iter().map(|(id, role)| (i64::from(*id), role.name.clone())).collect()
-    }
-
-    /// Returns the privileges of an ACL as rows: grantor, grantee, privilege, and whether it has the grant
-    /// option.
-    pub(super) fn exploded(&self, acl: &Acl, owner: RoleId) -> Vec<[Cell; 4]> {
-        let mut rows = Vec::new();
-        for item in &acl.0 {
-            for (privilege, _, word) in crate::roles::acl::WORDS {
-                if item.privileges & privilege == 0 {
-                    continue;
-                }
-                let grantee: Cell = match item.grantee {
-                    PUBLIC => "PUBLIC".into(),
-                    role => self.role_name(role).into(),
-                };
-                let is_owner = item.grantee != PUBLIC && self.has_privileges_of(item.grantee, owner);
-                let is_grantable = is_owner || item.options & privilege != 0;
-                let is_grantable = if is_grantable { "YES" } else { "NO" };
-                rows.push([self.role_name(item.grantor).into(), grantee, word.into(), is_grantable.into()]);
-            }
-        }
-        rows
-    }
-
-    /// Returns whether the acting role may see a row of `exploded`: it has the privileges of the grantor or
-    /// of the grantee.
-    pub(super) fn sees_grants_of(&self, item: &[Cell; 4]) -> bool {
-        let is_enabled = |cell: &Cell| match cell {
-            Cell::Text(name) if name == "PUBLIC" => true,
-            Cell::Text(name) => {
-                self.roles().named(name).is_some_and(|role| self.has_privileges_of(self.acting, role))
-            }
-            _ => false,
-        };
-        self.acting == BOOTSTRAP || is_enabled(&item[0]) || is_enabled(&item[1])
     }
 }

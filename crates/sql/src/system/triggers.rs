@@ -6,7 +6,9 @@ use super::qualified::{Named, path_text};
 use super::{BOOL, Cell, INT, INTS, SystemRelation, TEXT};
 use crate::oids::{routine_oid, table_oid};
 use crate::quoted::quoted;
+use crate::roles::acl::CHANGING;
 use crate::schema::Schema;
+use crate::subject::Subject;
 use catalog::{Table, Trigger, TriggerEvent, TriggerTiming};
 use std::sync::Arc;
 
@@ -144,7 +146,9 @@ impl Schema {
             ("action_timing", TEXT),
         ];
         let mut rows = Vec::new();
-        for (_, table, trigger) in self.all_triggers() {
+        let shown = self.all_triggers();
+        for (_, table, trigger) in shown.filter(|(_, table, _)| self.shows_relation(&table.name, CHANGING)) {
+            let is_own = self.owns(self.acting, &Subject::Relation(table.name.clone()));
             let schema = self.namespace_of(&table.name);
             for event in &trigger.events {
                 let same = |other: &&Trigger| {
@@ -162,7 +166,7 @@ impl Schema {
                     schema.into(),
                     table.short_name().into(),
                     (table.triggers.iter().filter(same).count() as i64).into(),
-                    trigger.condition.clone().map_or(Cell::Null, Cell::Text),
+                    trigger.condition.clone().filter(|_| is_own).map_or(Cell::Null, Cell::Text),
                     format!(
                         "EXECUTE FUNCTION {}({})",
                         path_text(&trigger.function, false),

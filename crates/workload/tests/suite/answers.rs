@@ -67,12 +67,28 @@ impl Reprise {
     }
 }
 
+/// Returns the role that SET ROLE names, and `None` for RESET ROLE. A session of the library has no SET.
+fn role_set_by(sql: &str) -> Option<Option<&str>> {
+    match sql.trim() {
+        "RESET ROLE" => Some(None),
+        sql => sql.strip_prefix("SET ROLE ").map(Some),
+    }
+}
+
 impl DB for Reprise {
     type Error = Refused;
     type ColumnType = DefaultColumnType;
 
     fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Refused> {
         let refused = |error: Error| Refused(format!("{} {}", error.sqlstate(), message(&error)));
+        if let Some(role) = role_set_by(sql) {
+            let id = self.session.with_definitions(|schema| match role {
+                Some(role) => schema.role(role).expect("the role exists").0,
+                None => sql::Schema::first_superuser(),
+            });
+            self.session.act_as(id);
+            return Ok(output(0, Vec::new(), 0));
+        }
         let statement = self.session.prepare(sql).map_err(refused)?;
         let answer = self.session.execute(&statement, params![]).map_err(refused)?;
         let columns = statement.columns();
@@ -150,7 +166,9 @@ fn postgresql_answers_as_recorded() {
     let records_anew = std::env::var("REPRISE_RECORD_ANSWERS").is_ok();
     for file in files() {
         let mut postgres = server.connect();
-        postgres.batch_execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public").unwrap();
+        let fresh = "DROP SCHEMA public CASCADE; CREATE SCHEMA public AUTHORIZATION pg_database_owner;
+                     GRANT USAGE ON SCHEMA public TO PUBLIC";
+        postgres.batch_execute(fresh).unwrap();
         drop(postgres);
         let mut runner = Runner::new(|| async { Ok(PostgreSql(server.connect())) });
         if records_anew {

@@ -7,6 +7,7 @@ use crate::{Draw, LiveFunction};
 use catalog::Datum;
 
 const BOOL: Kind = Kind::BOOL;
+const INT2: Kind = Kind::INT2;
 const INT4: Kind = Kind::INT4;
 const INT8: Kind = Kind::INT8;
 const OID: Kind = Kind::Oid;
@@ -56,8 +57,17 @@ pub(super) static SESSION: &[BuiltIn] = &[
     session("has_any_column_privilege", &[OID, OID, TEXT], BOOL),
     session("has_any_column_privilege", &[OID, TEXT, TEXT], BOOL),
     session("has_column_privilege", &[TEXT, TEXT, TEXT], BOOL),
+    session("has_column_privilege", &[TEXT, INT2, TEXT], BOOL),
+    session("has_column_privilege", &[OID, TEXT, TEXT], BOOL),
+    session("has_column_privilege", &[OID, INT2, TEXT], BOOL),
     session("has_column_privilege", &[TEXT, TEXT, TEXT, TEXT], BOOL),
+    session("has_column_privilege", &[TEXT, TEXT, INT2, TEXT], BOOL),
+    session("has_column_privilege", &[TEXT, OID, TEXT, TEXT], BOOL),
+    session("has_column_privilege", &[TEXT, OID, INT2, TEXT], BOOL),
     session("has_column_privilege", &[OID, TEXT, TEXT, TEXT], BOOL),
+    session("has_column_privilege", &[OID, TEXT, INT2, TEXT], BOOL),
+    session("has_column_privilege", &[OID, OID, TEXT, TEXT], BOOL),
+    session("has_column_privilege", &[OID, OID, INT2, TEXT], BOOL),
     session("has_database_privilege", &[TEXT, TEXT], BOOL),
     session("has_database_privilege", &[OID, TEXT], BOOL),
     session("has_database_privilege", &[TEXT, TEXT, TEXT], BOOL),
@@ -71,7 +81,11 @@ pub(super) static SESSION: &[BuiltIn] = &[
     session("has_function_privilege", &[OID, OID, TEXT], BOOL),
     session("has_function_privilege", &[OID, TEXT, TEXT], BOOL),
     session("has_language_privilege", &[TEXT, TEXT], BOOL),
+    session("has_language_privilege", &[OID, TEXT], BOOL),
     session("has_language_privilege", &[TEXT, TEXT, TEXT], BOOL),
+    session("has_language_privilege", &[TEXT, OID, TEXT], BOOL),
+    session("has_language_privilege", &[OID, OID, TEXT], BOOL),
+    session("has_language_privilege", &[OID, TEXT, TEXT], BOOL),
     session("has_schema_privilege", &[TEXT, TEXT], BOOL),
     session("has_schema_privilege", &[OID, TEXT], BOOL),
     session("has_schema_privilege", &[TEXT, TEXT, TEXT], BOOL),
@@ -91,7 +105,11 @@ pub(super) static SESSION: &[BuiltIn] = &[
     session("has_table_privilege", &[OID, OID, TEXT], BOOL),
     session("has_table_privilege", &[OID, TEXT, TEXT], BOOL),
     session("has_tablespace_privilege", &[TEXT, TEXT], BOOL),
+    session("has_tablespace_privilege", &[OID, TEXT], BOOL),
     session("has_tablespace_privilege", &[TEXT, TEXT, TEXT], BOOL),
+    session("has_tablespace_privilege", &[TEXT, OID, TEXT], BOOL),
+    session("has_tablespace_privilege", &[OID, OID, TEXT], BOOL),
+    session("has_tablespace_privilege", &[OID, TEXT, TEXT], BOOL),
     session("has_type_privilege", &[TEXT, TEXT], BOOL),
     session("has_type_privilege", &[OID, TEXT], BOOL),
     session("has_type_privilege", &[TEXT, TEXT, TEXT], BOOL),

@@ -1,0 +1,108 @@
+//! The options of views: `security_invoker`, under which a view reads with the rights of the role that names
+//! it, and not with those of its owner.
+//! Held by: `crates/workload/tests/sql/invokers.slt`.
+
+use crate::StatementError;
+use crate::schema::{Schema, View, unsupported};
+use crate::source::Source;
+use crate::types::{object_name, short};
+use procedure::{Effect, SqlError};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+use std::sync::Arc;
+
+/// The option that is supported.
+const INVOKER: &str = "security_invoker";
+
+impl View {
+    /// Returns whether the view reads with the rights of the role that names it.
+    pub(crate) fn reads_as_invoker(&self) -> bool {
+        self.invoker.as_deref().is_some_and(|value| truth_of(value) == Some(true))
+    }
+
+    /// Returns the options as `pg_class` shows them.
+    pub(crate) fn options(&self) -> Option<Vec<String>> {
+        self.invoker.as_ref().map(|value| vec![format!("{INVOKER}={value}")])
+    }
+}
+
+/// Returns the Boolean value that a text means.
+fn truth_of(text: &str) -> Option<bool> {
+    match text.to_lowercase().as_str() {
+        "true" | "on" | "yes" | "1" | "t" | "y" => Some(true),
+        "false" | "off" | "no" | "0" | "f" | "n" => Some(false),
+        _ => None,
+    }
+}
+
+/// Reads the value of the option in a list. The list of RESET has no values.
+///
+/// # Errors
+/// `0A000`: another option. `22023`: PostgreSQL knows no such option; the value is not Boolean; the option is
+/// given twice.
+pub(crate) fn read_options(
+    list: Option<ast::AttributeList>,
+    source: &Source,
+) -> Result<Option<String>, StatementError> {
+    let mut found = None;
+    for option in list.into_iter().flat_map(|list| list.attribute_options()) {
+        let node = option.syntax();
+        let refused = |message: String| {
+            let error = SqlError::new("22023", message);
+            Err(source.error_at(node.text_range().start().into(), error))
+        };
+        let text = source.text_of(node);
+        let (name, value) = text.split_once('=').unwrap_or((text, "true"));
+        let (name, value) = (name.trim().to_lowercase(), value.trim().trim_matches('\'').to_lowercase());
+        match name.as_str() {
+            INVOKER => {}
+            "security_barrier" | "check_option" => {
+                return Err(unsupported(source, node, "this option of a view"));
+            }
+            _ => return refused(format!("unrecognized parameter \"{name}\"")),
+        }
+        if truth_of(&value).is_none() {
+            return refused(format!("invalid value for boolean option \"{name}\": {value}"));
+        }
+        if found.replace(value).is_some() {
+            return refused(format!("parameter \"{name}\" specified more than once"));
+        }
+    }
+    Ok(found)
+}
+
+impl Schema {
+    /// Executes ALTER VIEW … SET and RESET of options; `None` for any other form.
+    pub(crate) fn alter_view_options(
+        &mut self,
+        statement: &SyntaxNode,
+        source: &Source,
+    ) -> Result<Option<Effect>, StatementError> {
+        let set = statement.children().find_map(ast::SetOptions::cast);
+        let reset = statement.children().find_map(ast::ResetOptions::cast);
+        let list = match (&set, &reset) {
+            (Some(set), _) => set.attribute_list(),
+            (_, Some(reset)) => reset.attribute_list(),
+            (None, None) => return Ok(None),
+        };
+        let value = read_options(list, source)?;
+        let path = statement.descendants().find_map(ast::PathRef::cast);
+        let name = path.as_ref().map(object_name).unwrap_or_default();
+        let Some(view) = self.view(&name).cloned() else {
+            if statement.children().any(|child| ast::IfExists::can_cast(child.kind())) {
+                return Ok(Some(Effect::None));
+            }
+            let error = match self.relation_exists(&name) {
+                true => SqlError::new("42809", format!("\"{}\" is not a view", short(&name))),
+                false => SqlError::new("42P01", format!("relation \"{}\" does not exist", short(&name))),
+            };
+            return Err(source.error_at(statement.text_range().start().into(), error));
+        };
+        if value.is_some() {
+            let invoker = value.filter(|_| set.is_some());
+            self.views.insert(name, Arc::new(View { invoker, ..View::clone(&view) }));
+            self.recompile(source, statement)?;
+        }
+        Ok(Some(Effect::None))
+    }
+}
