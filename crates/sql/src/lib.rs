@@ -91,6 +91,7 @@ mod view;
 mod whole_rows;
 mod windows;
 mod words;
+mod zoned;
 
 pub use advisory_functions::{AdvisoryAction, AdvisoryCall};
 pub use copy::{Copy, CopyFormat, CopyOptions};

@@ -19,3 +19,4 @@ mod transactions;
 mod values;
 mod waiting;
 mod wire;
+mod zones;

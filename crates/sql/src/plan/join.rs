@@ -18,7 +18,8 @@ use super::indexed::Loaded;
 use super::{Binder, Relations, Rows, apply_all};
 use crate::binder::Typed;
 use crate::error::StatementError;
-use crate::path::{Candidate, WantedOrder, choose_path, mirrored};
+use crate::path::{Candidate, WantedOrder, choose_path, is_wider, mirrored};
+use catalog::Table;
 use procedure::query::{HashJoin, JoinKey, JoinKind, Plan, SlotId};
 use procedure::{Access, CompareOperator, Expression, Path, Register};
 use squawk_syntax::ast::AstNode;
@@ -53,8 +54,20 @@ pub(super) struct Way {
     pub(super) path: Path,
     /// Indexes of the conjuncts that it makes superfluous.
     used: Vec<usize>,
+    /// Those of the used conjuncts that are filters, too, because the path has further rows.
+    kept: Vec<usize>,
     /// Whether its rows are in the wanted order.
     ordered: bool,
+}
+
+impl Way {
+    /// Returns the best path for some candidates.
+    fn of(table: &Table, candidates: &[Candidate], wanted: Option<&WantedOrder>) -> Self {
+        let (path, used, ordered) = choose_path(table, candidates, wanted);
+        let is_wider = |place: &usize| candidates.iter().any(|own| own.conjunct == *place && own.is_wider);
+        let kept = used.iter().copied().filter(is_wider).collect();
+        Self { path, used, kept, ordered }
+    }
 }
 
 impl Binder<'_> {
@@ -93,6 +106,7 @@ impl Binder<'_> {
                     continue;
                 }
                 let ty = table.columns[column].ty;
+                let is_wider = is_wider(value, ty);
                 let value = self.key_value(value.clone(), ty, operator, &comparison.node)?;
                 let Some(value) = value else { continue };
                 let further = self.further_keys(table, relation, (comparison, is_swapped))?;
@@ -100,7 +114,16 @@ impl Binder<'_> {
                     Some(own) => own.is_strict && own.pairs.len() == further.len(),
                     None => matches!(operator, CompareOperator::Less | CompareOperator::Greater),
                 };
-                candidates.push(Candidate { column, operator, value, further, is_strict, conjunct: place });
+                let conjunct = place;
+                candidates.push(Candidate {
+                    column,
+                    operator,
+                    value,
+                    further,
+                    is_strict,
+                    conjunct,
+                    is_wider,
+                });
                 break;
             }
         }
@@ -115,7 +138,7 @@ impl Binder<'_> {
     /// the columns are on the right.
     fn further_keys(
         &self,
-        table: &catalog::Table,
+        table: &Table,
         relation: usize,
         (comparison, is_swapped): (&Comparison, bool),
     ) -> Result<Vec<(usize, Expression)>, StatementError> {
@@ -127,6 +150,9 @@ impl Binder<'_> {
                 break;
             };
             let (ty, operator) = (table.columns[column].ty, comparison.operator);
+            if is_wider(value, ty) {
+                break;
+            }
             let Some(value) = self.key_value(value.clone(), ty, operator, &comparison.node)? else { break };
             keys.push((column, value));
         }
@@ -142,8 +168,7 @@ impl Binder<'_> {
     ) -> Result<Option<Way>, StatementError> {
         let Some(table) = self.table_of(relation) else { return Ok(None) };
         let candidates = self.candidates(relation, available, conjuncts)?;
-        let (path, used, ordered) = choose_path(&table, &candidates, wanted);
-        Ok(Some(Way { path, used, ordered }))
+        Ok(Some(Way::of(&table, &candidates, wanted)))
     }
 
     pub(super) fn table_of(&self, relation: usize) -> Option<Arc<catalog::Table>> {
@@ -313,8 +338,7 @@ impl Binder<'_> {
             let Conjunct { refers, .. } = &conjuncts[own.conjunct];
             refers.own & !(1 << relation) == 0 && conjuncts[own.conjunct].is_steady()
         });
-        let (path, used, ordered) = choose_path(&table, &candidates, wanted);
-        Ok(Some(Way { path, used, ordered }))
+        Ok(Some(Way::of(&table, &candidates, wanted)))
     }
 
     fn take_plan(&mut self, relation: usize) -> (Plan, Relations, bool) {
@@ -342,7 +366,8 @@ impl Binder<'_> {
             if way.used.contains(&number) {
                 // The values of the path are evaluated before the table is read.
                 ahead.append(&mut conjunct.applied);
-            } else {
+            }
+            if !way.used.contains(&number) || way.kept.contains(&number) {
                 left.push(conjunct);
             }
         }
