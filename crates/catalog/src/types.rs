@@ -137,6 +137,11 @@ impl ScalarType {
         matches!(self, Self::Timestamp | Self::Timestamptz | Self::ShortTimestamp { .. })
     }
 
+    /// Returns whether the type is a timestamp with a zone.
+    pub fn is_zoned(self) -> bool {
+        matches!(self, Self::Timestamptz | Self::ShortTimestamp { zoned: true, .. })
+    }
+
     /// Returns the digits after the second to which a timestamp is rounded; `None` for other types.
     pub fn timestamp_precision(self) -> Option<u8> {
         match self {

@@ -52,7 +52,7 @@ pub use ir::quantifier::{ElementTest, Quantifier};
 pub use ir::query::{ProcedureQuery, QueryId, QueryTarget};
 pub use ir::visit::Role;
 pub use ir::watched::{CompiledExpression, ExpressionCompiler, Watched};
-pub use values::cast::Cast;
+pub use values::cast::{Cast, ZonedCast};
 pub use values::cast_context::{CASTS, CastContext};
 pub use values::draw::Draw;
 pub use values::functions::{

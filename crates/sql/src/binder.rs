@@ -16,7 +16,7 @@ use procedure::{
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::plpgsql::Plpgsql;
 use squawk_syntax::sql_body::SqlBody;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -154,6 +154,10 @@ pub(crate) struct Binder<'a> {
     pub(crate) origins: Origins,
     pub(crate) uses_timestamp: bool,
     pub(crate) uses_seed: bool,
+    /// Whether a cast or function depends on the zone of the session.
+    pub(crate) uses_zone: Cell<bool>,
+    /// Whether the text is part of a definition, in which timestamps without a zone are in UTC.
+    pub(crate) is_kept_text: bool,
     pub(crate) writes: bool,
     /// The reason why calls are logged by value, if the analysis does not support a statement.
     pub(crate) by_value: Option<ByValueCause>,
@@ -200,6 +204,8 @@ impl<'a> Binder<'a> {
             origins: Origins::default(),
             uses_timestamp: false,
             uses_seed: false,
+            uses_zone: Cell::new(false),
+            is_kept_text: false,
             writes: false,
             by_value: None,
             ends_transactions: false,

@@ -94,6 +94,7 @@ mod view_options;
 mod whole_rows;
 mod windows;
 mod words;
+mod zoned;
 
 pub use advisory_functions::{AdvisoryAction, AdvisoryCall};
 pub use copy::{Copy, CopyFormat, CopyOptions};

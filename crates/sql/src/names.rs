@@ -26,13 +26,16 @@ impl Binder<'_> {
         if name.current_timestamp_token().is_some() {
             return Ok(self.now(ScalarType::Timestamptz));
         }
-        if name.localtimestamp_token().is_some() {
-            return Ok(self.now(ScalarType::Timestamp));
-        }
-        if name.current_date_token().is_some() {
-            let now = self.now(ScalarType::Timestamp);
-            let day = self.coerce(now, ScalarType::Date.into(), CastContext::Explicit, node)?;
-            return Ok(Typed::Known(day, ScalarType::Date.into()));
+        for (is_it, ty) in [
+            (name.localtimestamp_token().is_some(), ScalarType::Timestamp),
+            (name.localtime_token().is_some(), ScalarType::Time),
+            (name.current_date_token().is_some(), ScalarType::Date),
+        ] {
+            if is_it {
+                let now = self.now(ScalarType::Timestamptz);
+                let local = self.coerce(now, ty.into(), CastContext::Explicit, node)?;
+                return Ok(Typed::Known(local, ty.into()));
+            }
         }
         let text = name.text();
         let column = self.find_column(None, &text, node)?;

@@ -19,6 +19,7 @@ use crate::routine::Routine;
 use crate::source::{At, Source};
 use crate::subject::Subject;
 use crate::types::made_name;
+use crate::zoned::TextZone;
 use catalog::{Catalog, CatalogError, NewTable, ProcedureId, ReferenceAction, Table, Trigger, TriggerEvent};
 use procedure::{CastContext, Effect, Expression, ForeignKeys, KeyChange, Procedure, Reference, SqlError};
 use serde::{Deserialize, Serialize};
@@ -60,6 +61,8 @@ pub struct Schema {
     pub(crate) maker: RoleId,
     /// The role for which statements are bound.
     pub(crate) acting: RoleId,
+    /// The zone of the texts of timestamps in statements.
+    pub(crate) text_zone: TextZone,
     /// The routines whose bodies name missing objects, and their errors.
     pub(crate) unbound: BTreeMap<String, StatementError>,
     /// Numbers and last versions of all procedures, including dropped ones, so that neither is used twice.
@@ -93,6 +96,7 @@ impl Default for Schema {
             rights: Arc::default(),
             maker: BOOTSTRAP,
             acting: BOOTSTRAP,
+            text_zone: TextZone::default(),
             unbound: BTreeMap::new(),
             history: BTreeMap::new(),
         }

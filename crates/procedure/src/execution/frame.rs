@@ -138,7 +138,7 @@ impl Frame {
 
     /// Frees the buffers. The counters of the last call stay.
     pub(super) fn free(&mut self) {
-        self.arena = Arena::default();
+        self.arena.free();
         self.registers = Vec::new();
         self.image = Vec::new();
         self.base = 0;

@@ -7,9 +7,11 @@ use crate::values::live::{LiveFunction, LiveValue};
 use crate::values::subscripts::{with_element, with_slice};
 use crate::{Cast, CompareClass, Draw, Evaluated, Expression, Machine};
 use catalog::{
-    Datum, Decimal, Interval, ScalarType, TableId, array_datum, canonical_jsonb, push_json_string,
+    Arena, Datum, Decimal, Interval, ScalarType, SessionZone, TableId, array_datum, canonical_jsonb,
+    push_json_string,
 };
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// Maximum number of arguments that are evaluated only up to the first NULL. A function with more arguments
 /// evaluates all of them.
@@ -122,6 +124,17 @@ fn row_text(values: &[Datum], machine: &mut Machine) -> Evaluated {
     Ok(machine.frame.arena.push_bytes(out.as_bytes()))
 }
 
+/// Takes over the time zone that `set_config` has set: the statements of the running routine that follow see
+/// it. The call is logged by value, as the function is one of the moment.
+fn take_zone(arguments: &[LiveValue], value: &LiveValue, arena: &mut Arena) {
+    if let ([LiveValue::Text(name), ..], LiveValue::Text(value)) = (arguments, value)
+        && name.eq_ignore_ascii_case("timezone")
+        && let Ok(zone) = SessionZone::of_setting(value)
+    {
+        arena.set_zone(Some(zone).filter(|zone| !zone.is_utc()).map(Arc::new));
+    }
+}
+
 impl Function {
     /// Returns whether the value depends on the call, and not on the arguments alone.
     pub fn depends_on_call(self) -> bool {
@@ -138,6 +151,16 @@ impl Function {
                 | Self::RowCount
                 | Self::SetNumber(_)
         )
+    }
+
+    /// Returns whether the value depends on the zone of the session.
+    pub fn depends_on_zone(self) -> bool {
+        match self {
+            Self::BuiltIn { built_in, element } => built_in.depends_on_zone(element),
+            Self::CastElements(cast) => cast.depends_on_zone(),
+            Self::ReadArray(element) => element.is_zoned(),
+            _ => false,
+        }
     }
 
     /// Returns whether the function is the built-in one with a name.
@@ -254,7 +277,11 @@ impl Function {
             (Self::Live(function), values) => {
                 let arena = &mut machine.frame.arena;
                 let values: Vec<_> = values.iter().map(|value| LiveValue::of(*value, arena)).collect();
-                Ok(machine.services.live_value(function, &values)?.datum(arena))
+                let value = machine.services.live_value(function, &values)?;
+                if function == LiveFunction::SetConfig {
+                    take_zone(&values, &value, arena);
+                }
+                Ok(value.datum(arena))
             }
             _ => self.of_the_call(machine),
         }

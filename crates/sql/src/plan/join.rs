@@ -18,7 +18,8 @@ use super::indexed::Loaded;
 use super::{Binder, Relations, Rows, apply_all};
 use crate::binder::Typed;
 use crate::error::StatementError;
-use crate::path::{Candidate, WantedOrder, choose_path, mirrored};
+use crate::path::{Candidate, WantedOrder, choose_path, is_wider, mirrored};
+use catalog::Table;
 use procedure::query::{HashJoin, JoinKey, JoinKind, Plan, SlotId};
 use procedure::{Access, CompareOperator, Expression, Path, Register};
 use squawk_syntax::ast::AstNode;
@@ -53,8 +54,20 @@ pub(super) struct ChosenPath {
     pub(super) path: Path,
     /// Indexes of the conjuncts that the path fulfils, so that no filter evaluates them.
     used: Vec<usize>,
+    /// Those of the used conjuncts that are filters, too, because the path has further rows.
+    kept: Vec<usize>,
     /// Whether its rows are in the wanted order.
     ordered: bool,
+}
+
+impl ChosenPath {
+    /// Returns the best path for some candidates.
+    fn of(table: &Table, candidates: &[Candidate], wanted: Option<&WantedOrder>) -> Self {
+        let (path, used, ordered) = choose_path(table, candidates, wanted);
+        let is_wider = |place: &usize| candidates.iter().any(|own| own.conjunct == *place && own.is_wider);
+        let kept = used.iter().copied().filter(is_wider).collect();
+        Self { path, used, kept, ordered }
+    }
 }
 
 impl Binder<'_> {
@@ -95,6 +108,7 @@ impl Binder<'_> {
                     continue;
                 }
                 let ty = table.columns[column].ty;
+                let is_wider = is_wider(value, ty);
                 let value = self.key_value(value.clone(), ty, operator, &comparison.node)?;
                 let Some(value) = value else { continue };
                 let further = self.further_keys(table, relation, (comparison, is_swapped))?;
@@ -102,7 +116,16 @@ impl Binder<'_> {
                     Some(values) => values.is_strict && values.pairs.len() == further.len(),
                     None => matches!(operator, CompareOperator::Less | CompareOperator::Greater),
                 };
-                candidates.push(Candidate { column, operator, value, further, is_strict, conjunct: index });
+                let conjunct = index;
+                candidates.push(Candidate {
+                    column,
+                    operator,
+                    value,
+                    further,
+                    is_strict,
+                    conjunct,
+                    is_wider,
+                });
                 break;
             }
         }
@@ -117,7 +140,7 @@ impl Binder<'_> {
     /// first pair without a key. `is_swapped` means that the columns are on the right.
     fn further_keys(
         &self,
-        table: &catalog::Table,
+        table: &Table,
         relation: usize,
         (comparison, is_swapped): (&Comparison, bool),
     ) -> Result<Vec<(usize, Expression)>, StatementError> {
@@ -131,6 +154,9 @@ impl Binder<'_> {
                 break;
             };
             let (ty, operator) = (table.columns[column].ty, comparison.operator);
+            if is_wider(value, ty) {
+                break;
+            }
             let Some(value) = self.key_value(value.clone(), ty, operator, &comparison.node)? else { break };
             keys.push((column, value));
         }
@@ -146,8 +172,7 @@ impl Binder<'_> {
     ) -> Result<Option<ChosenPath>, StatementError> {
         let Some(table) = self.table_of(relation) else { return Ok(None) };
         let candidates = self.candidates(relation, available, conjuncts)?;
-        let (path, used, ordered) = choose_path(&table, &candidates, wanted);
-        Ok(Some(ChosenPath { path, used, ordered }))
+        Ok(Some(ChosenPath::of(&table, &candidates, wanted)))
     }
 
     pub(super) fn table_of(&self, relation: usize) -> Option<Arc<catalog::Table>> {
@@ -323,8 +348,7 @@ impl Binder<'_> {
             let Conjunct { refers, .. } = &conjuncts[candidate.conjunct];
             refers.relations & !(1 << relation) == 0 && conjuncts[candidate.conjunct].is_steady()
         });
-        let (path, used, ordered) = choose_path(&table, &candidates, wanted);
-        Ok(Some(ChosenPath { path, used, ordered }))
+        Ok(Some(ChosenPath::of(&table, &candidates, wanted)))
     }
 
     fn take_plan(&mut self, relation: usize) -> (Plan, Relations, bool) {
@@ -352,7 +376,8 @@ impl Binder<'_> {
             if chosen.used.contains(&number) {
                 // The values of the path are evaluated before the table is read.
                 ahead.append(&mut conjunct.applied);
-            } else {
+            }
+            if !chosen.used.contains(&number) || chosen.kept.contains(&number) {
                 left.push(conjunct);
             }
         }

@@ -169,6 +169,7 @@ impl Binder<'_> {
         let query = self.part(query, node)?;
         let mut inner = Binder::new(self.schema, &source);
         inner.views_within = self.views_within + 1;
+        inner.is_kept_text = true;
         inner.relations_as = reader;
         std::mem::swap(&mut inner.registers, &mut self.registers);
         inner.queries.begin_slots_at(self.queries.slots());

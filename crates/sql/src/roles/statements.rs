@@ -152,7 +152,7 @@ impl Options {
 
 /// Returns a time in microseconds since 1970.
 fn time_of(text: &str) -> Result<i64, SqlError> {
-    catalog::parse_timestamp(text, true).map_err(|error| SqlError::new(error.sqlstate(), error.to_string()))
+    catalog::parse_timestamptz(text, None).map_err(|error| SqlError::new(error.sqlstate(), error.to_string()))
 }
 
 impl Schema {
@@ -244,6 +244,7 @@ impl Schema {
         }
         self.check_new_name(&name, clause)?;
         let mut role = Role { logs_in, ..Role::new(name) };
+        self.check_zone(options.valid_until.as_deref()).map_err(|error| clause.refuse(error))?;
         options.apply(&mut role).map_err(|error| clause.refuse(error))?;
         let id = self.rights_mut().roles.add(role);
         for role in self.roles_meant(&options.in_roles, clause)? {
@@ -285,6 +286,7 @@ impl Schema {
         }
         self.check_alter(clause, id, &options)?;
         let mut role = self.roles().all[&id].clone();
+        self.check_zone(options.valid_until.as_deref()).map_err(|error| clause.refuse(error))?;
         options.apply(&mut role).map_err(|error| clause.refuse(error))?;
         if id == BOOTSTRAP && !role.is_superuser {
             return Err(clause.unsupported("taking SUPERUSER from the bootstrap superuser"));

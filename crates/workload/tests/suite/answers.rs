@@ -7,10 +7,11 @@
 use crate::server::Server;
 use catalog::{Arena, datum_from_value, output_text};
 use postgres::{Client as Postgres, SimpleQueryMessage};
-use reprise::{Column, Compile, Config, Database, Error, Session, Value, params};
+use reprise::{Column, Compile, Config, Database, Error, Session, SessionZone, Value, params};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner, default_column_validator, default_validator};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// An error as the files name it: SQLSTATE, then the message.
 #[derive(Debug)]
@@ -89,6 +90,13 @@ impl DB for Reprise {
             self.session.act_as(id);
             return Ok(output(0, Vec::new(), 0));
         }
+        if let Some(zone) = sql.strip_prefix("SET TimeZone TO ") {
+            // A session without a server has no SET.
+            let zone = SessionZone::of_setting(zone.trim_matches('\''));
+            let zone = zone.map_err(|refused| Refused(format!("{refused:?}")))?;
+            self.session.set_zone(Some(zone).filter(|zone| !zone.is_utc()).map(Arc::new));
+            return Ok(DBOutput::StatementComplete(0));
+        }
         let statement = self.session.prepare(sql).map_err(refused)?;
         let answer = self.session.execute(&statement, params![]).map_err(refused)?;
         let columns = statement.columns();
@@ -97,6 +105,7 @@ impl DB for Reprise {
             value => {
                 let mut arena = Arena::default();
                 let value = datum_from_value(value, column.ty, &mut arena).unwrap();
+                arena.set_zone(self.session.zone().cloned());
                 text(Some(&output_text(value, column.ty, &arena)))
             }
         };
