@@ -151,11 +151,12 @@ impl Schema {
     fn routine_row(&self, own: &Procedure) -> Vec<Cell> {
         let text = RoutineText::of(own, self);
         let types: Vec<i64> = own.inputs().map(|(_, parameter)| type_oid(parameter.ty)).collect();
-        let defaults = own.parameters.iter().filter(|own| own.default.is_some()).count() as i64;
+        let defaults = own.parameters.iter().filter(|own| own.has_default()).count() as i64;
         let columns = text.columns(own);
         let all = own.parameters.iter().map(|own| type_oid(own.ty));
         let all = all.chain(columns.iter().map(|(_, ty)| type_oid(*ty)));
         let modes = own.parameters.iter().map(|own| match own.mode {
+            Mode::In if own.is_variadic => "v",
             Mode::In => "i",
             Mode::Out => "o",
             Mode::InOut => "b",
