@@ -166,7 +166,7 @@ impl ScalarType {
 
     /// Returns whether values are held as UTF-8.
     pub fn is_utf8(self) -> bool {
-        self.is_text() || self.is_json()
+        self.is_text() || self.is_json() || self == Self::Record
     }
 
     /// Returns whether values are held as bytes (text, JSON, bytea, uuid, interval).

@@ -37,6 +37,7 @@ pub use execution::violations::Violated;
 pub use ir::added::added_columns;
 pub use ir::by_value::ByValueCause;
 pub use ir::compare::{CompareClass, CompareOperator, ElementClass};
+pub use ir::conditions::sqlstates_of;
 pub use ir::effect::{Effect, Rebuild, sequences_in};
 pub use ir::expression::{ArithmeticOperator, Evaluated, Expression, NumberClass, Register};
 pub use ir::function::Function;
@@ -46,7 +47,7 @@ pub use ir::operation::{
     Select, SortKey,
 };
 pub use ir::program::{
-    Guarded, Handler, Label, Mode, Parameter, Procedure, Raise, Statement, Witnessed, Witnesses,
+    Guarded, Handler, Label, Mode, Parameter, Procedure, Raise, RaiseOption, Statement, Witnessed, Witnesses,
 };
 pub use ir::quantifier::{ElementTest, Quantifier};
 pub use ir::query::{ProcedureQuery, QueryId, QueryTarget};

@@ -1,11 +1,13 @@
 //! The state of binding one statement or routine: registers, names in scope, operations so far.
 
 use crate::error::StatementError;
+use crate::never_null::Unchecked;
 use crate::plan::{Origins, Queries};
 use crate::roles::acl::RoleId;
 use crate::roles::need::Need;
 use crate::schema::Schema;
 use crate::source::Source;
+use crate::templates::Actual;
 use crate::types::without_limits;
 use catalog::{ScalarType, Table, Type};
 use procedure::query::Query;
@@ -128,6 +130,14 @@ pub(crate) struct Binder<'a> {
     pub(crate) procedure_queries: Vec<ProcedureQuery>,
     pub(crate) targets: Vec<Target>,
     pub(crate) next_label: u32,
+    /// The types that a call has decided, in a routine that is compiled for the call.
+    pub(crate) actual: Option<Actual>,
+    /// The statements before the first one of a routine's body.
+    pub(crate) prologue: Vec<Statement>,
+    /// The names of the variables that are never NULL.
+    pub(crate) never_null: HashMap<Register, String>,
+    /// The registers that the current statement sets in place of such variables.
+    pub(crate) unchecked: Vec<Unchecked>,
     pub(crate) found: Option<Register>,
     /// The register and type of a function's result.
     pub(crate) result: Option<(Register, Type)>,
@@ -137,6 +147,10 @@ pub(crate) struct Binder<'a> {
     pub(crate) returned: Vec<Register>,
     /// Whether the function has no result.
     pub(crate) is_void: bool,
+    /// Whether a call must end with a RETURN that has a value.
+    pub(crate) must_return: bool,
+    /// Whether RETURN has the row of a function of one row.
+    pub(crate) returns_row: bool,
     /// The trigger whose function is being compiled.
     pub(crate) trigger: Option<TriggerFrame>,
     /// The block that RETURN leaves in a function whose result is the row of its OUT parameters.
@@ -190,11 +204,17 @@ impl<'a> Binder<'a> {
             procedure_queries: Vec::new(),
             targets: Vec::new(),
             next_label: 0,
+            actual: None,
+            prologue: Vec::new(),
+            never_null: HashMap::new(),
+            unchecked: Vec::new(),
             found: None,
             result: None,
             returns: None,
             returned: Vec::new(),
             is_void: false,
+            returns_row: false,
+            must_return: false,
             trigger: None,
             row_label: None,
             lifted: None,

@@ -20,9 +20,10 @@ impl Binder<'_> {
         let name = name.map(|name| ast::normalize_name_node(name.syntax()));
         let label = self.new_label();
         self.targets.push(Target { name, label, is_loop: true });
-        let body = self.bind_inner(body, node)?;
+        let mut checked = self.take_checks();
+        checked.append(&mut self.bind_inner(body, node)?);
         self.targets.pop();
-        Ok((label, body))
+        Ok((label, checked))
     }
 
     /// Binds WHILE. The calls and subqueries of its condition run before each round.
@@ -91,7 +92,7 @@ impl Binder<'_> {
         })
     }
 
-    fn loop_variable(
+    pub(crate) fn loop_variable(
         &self,
         mut variables: ast::AstChildren<ast::PlpgsqlForVariable>,
         node: &SyntaxNode,
@@ -105,10 +106,16 @@ impl Binder<'_> {
     pub(crate) fn bind_for_each(
         &mut self,
         repeat: &ast::PlpgsqlForEachStmt,
+        out: &mut Vec<Statement>,
     ) -> Result<Statement, StatementError> {
         let node = repeat.syntax();
         if let Some(slice) = repeat.slice() {
-            return Err(self.unsupported(slice.syntax(), "FOREACH … SLICE"));
+            let dimensions =
+                slice.literal().and_then(|literal| literal.syntax().text().to_string().parse().ok());
+            match self.part(dimensions, slice.syntax())? {
+                0 => {}
+                dimensions => return self.bind_for_slices(repeat, dimensions, out),
+            }
         }
         let name = self.loop_variable(repeat.vars(), node)?;
         let variable = self.assignable(&name, None, node)?;

@@ -144,6 +144,7 @@ impl Binder<'_> {
                 let column = columns.and_then(|columns| columns.get(position).copied());
                 Ok(column.map(|(register, ty)| Typed::Known(Expression::Register(register), ty)))
             }
+            Some(ast::Expr::CallExpr(call)) => self.field_of_call(&call, name),
             Some(ast::Expr::FieldExpr(inner)) => match (inner.base(), inner.field()) {
                 (Some(ast::Expr::NameRef(relation)), Some(column)) => {
                     let name = format!("{}.{name}", column.text());

@@ -6,7 +6,8 @@ use crate::error::StatementError;
 use crate::query::{BoundRows, Work};
 use catalog::{ScalarType, Type};
 use procedure::{
-    CastContext, Cursor, Destination, Expression, Opaque, QueryId, QueryTarget, Register, SqlError, Statement,
+    CastContext, Cursor, Destination, Expression, Opaque, QueryId, QueryTarget, Raise, Register, SqlError,
+    Statement,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -232,10 +233,12 @@ impl Binder<'_> {
                 _ => {}
             }
         }
-        let variable = |(name, field, node): &(String, Option<String>, SyntaxNode)| {
-            self.assignable(name, field.as_deref(), node).map(|variable| (variable.register, variable.ty))
-        };
-        names.iter().map(variable).collect()
+        let mut targets = Vec::new();
+        for (name, field, node) in names {
+            let variable = self.assignable(name, field.as_deref(), node)?;
+            targets.push((variable.register, variable.ty));
+        }
+        Ok(targets)
     }
 
     pub(crate) fn loop_targets(
@@ -323,15 +326,11 @@ impl Binder<'_> {
     }
 
     /// Binds COMMIT and ROLLBACK.
-    pub(crate) fn bind_end(
-        &mut self,
-        commit: bool,
-        node: &SyntaxNode,
-        out: &mut Vec<Statement>,
-    ) -> Result<(), StatementError> {
+    pub(crate) fn bind_end(&mut self, commit: bool, out: &mut Vec<Statement>) -> Result<(), StatementError> {
         if self.result.is_some() || self.returns.is_some() {
-            let error = SqlError::new("2D000", "invalid transaction termination");
-            return Err(self.error(node, error.with_hint("Only procedures end transactions.")));
+            let raise = Raise::error("2D000", "invalid transaction termination");
+            out.push(Statement::Raise(Box::new(raise)));
+            return Ok(());
         }
         self.writes = true;
         self.ends_transactions = true;

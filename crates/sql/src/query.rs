@@ -351,6 +351,13 @@ impl Binder<'_> {
                         Some(ast::Expr::ParenExpr(paren)) => paren.expr(),
                         base => base,
                     };
+                    if let Some(ast::Expr::CallExpr(call)) = &base
+                        && let Some(fields) = self.fields_of_call(call)?
+                    {
+                        let node = target.syntax();
+                        items.extend(fields.into_iter().map(|(name, value)| (name, value, node.clone())));
+                        continue;
+                    }
                     let Some(ast::Expr::NameRef(base)) = base else {
                         return Err(self.unsupported(target.syntax(), "this kind of reference"));
                     };
@@ -371,7 +378,8 @@ impl Binder<'_> {
                 }
                 continue;
             }
-            let bound = self.bind(&expression)?;
+            let is_outermost = self.queries.levels.len() == 1;
+            let bound = if is_outermost { self.bind_shown(&expression)? } else { self.bind(&expression)? };
             items.push((name, bound, expression.syntax().clone()));
         }
         self.check_targets(items.len(), node)?;

@@ -8,11 +8,12 @@ use crate::error::StatementError;
 use crate::nesting::check_tree;
 use crate::schema::Schema;
 use crate::source::Source;
+use crate::templates::{Actual, is_polymorphic};
 use crate::types::{object_name, short, without_limits, written_name};
-use catalog::{Datum, ProcedureId, ScalarType, Table, Trigger, TriggerEvent, Type, value_from_datum};
+use catalog::{ProcedureId, ScalarType, Table, Trigger, TriggerEvent, Type};
 use procedure::{
-    Accesses, CastContext, CompiledSlot, Expression, Machine, Mode, Opaque, Parameter, Procedure, Raise,
-    Register, SqlError, Statement, Witnesses,
+    Accesses, CompiledSlot, Expression, Opaque, Parameter, Procedure, Raise, Register, SqlError, Statement,
+    Witnesses,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -29,9 +30,11 @@ pub(crate) struct Routine {
     pub(crate) replace: bool,
     parameters: Option<ast::ParamList>,
     result: Option<ast::RetType>,
-    options: Option<ast::FuncOptionList>,
+    pub(crate) options: Option<ast::FuncOptionList>,
     body: Option<RoutineBody>,
     is_function: bool,
+    /// The types that a call has decided.
+    pub(crate) actual: Option<Actual>,
 }
 
 /// The statements of a routine.
@@ -56,6 +59,7 @@ impl Routine {
                 options: create.option_list(),
                 body: RoutineBody::of(create.plpgsql(), create.sql_body(), create.body()),
                 is_function: false,
+                actual: None,
             }),
             ast::Stmt::CreateFunction(create) => Some(Self {
                 node: create.syntax().clone(),
@@ -66,9 +70,19 @@ impl Routine {
                 options: create.option_list(),
                 body: RoutineBody::of(create.plpgsql(), create.sql_body(), create.body()),
                 is_function: true,
+                actual: None,
             }),
             _ => None,
         }
+    }
+
+    pub(crate) fn is_plpgsql(&self) -> bool {
+        matches!(self.body, Some(RoutineBody::Plpgsql(_)))
+    }
+
+    /// Returns whether the body is a text. Only other bodies keep what they name from being dropped.
+    pub(crate) fn has_text(&self) -> bool {
+        matches!(self.body, Some(RoutineBody::Plpgsql(_) | RoutineBody::Sql(_)))
     }
 
     /// Compiles against a schema.
@@ -84,7 +98,8 @@ impl Routine {
             let compiled = self.compile(id, version, &schema.acting_as(definer), source)?;
             return Ok(compiled);
         }
-        let compiled = self.compile_body(id, version, schema, source)?;
+        let within = self.in_search_path(schema, source)?;
+        let compiled = self.compile_body(id, version, within.as_ref().unwrap_or(schema), source)?;
         let is_definer = self.is_definer();
         // As in PostgreSQL, a procedure with SECURITY DEFINER cannot end the transaction.
         let ends_transactions = compiled.ends_transactions && !is_definer;
@@ -100,6 +115,7 @@ impl Routine {
     ) -> Result<Procedure, StatementError> {
         let recursive = self.with_recursion(id, version, schema, source)?;
         let mut binder = Binder::new(recursive.as_ref().unwrap_or(schema), source);
+        binder.actual.clone_from(&self.actual);
         let Some(body) = &self.body else {
             return Err(binder.unsupported(&self.node, "a routine without a body in plpgsql or sql"));
         };
@@ -107,12 +123,19 @@ impl Routine {
             self.check_options(&binder)?;
             return self.compile_trigger_function(id, version, binder, source);
         }
+        if self.is_template() {
+            return self.compile_template(id, version, binder, source);
+        }
         let parameters = self.bind_signature(&mut binder)?;
         let result = binder.result;
         let mut statements = match body {
             RoutineBody::Plpgsql(body) => {
+                let returns_value = result.is_some_and(|(target, _)| target.0 as usize >= parameters.len());
+                binder.must_return = binder.returns_row || returns_value && !binder.is_void;
                 let block = self.block(body, &mut binder)?;
-                vec![binder.bind_block(&block)?]
+                let mut statements = vec![binder.bind_block(&block)?];
+                statements.extend(binder.end_of_function(&statements));
+                statements
             }
             RoutineBody::Sql(body) => {
                 binder.body = Some(Body::Sql(body));
@@ -129,6 +152,7 @@ impl Routine {
                 binder.bind_sql_body(statements, &parameters, body.syntax())?
             }
         };
+        statements.splice(0..0, std::mem::take(&mut binder.prologue));
         if self.is_strict() {
             statements.insert(0, end_at_null(&parameters));
         }
@@ -144,6 +168,49 @@ impl Routine {
         Ok(finish(binder, statements, parts, source, &self.node))
     }
 
+    /// Returns whether the result is a RECORD whose columns each call defines.
+    pub(crate) fn returns_record(&self) -> bool {
+        let ty = self.result.as_ref().and_then(|result| result.func_type());
+        let text = ty.map(|ty| ty.syntax().text().to_string().to_lowercase()).unwrap_or_default();
+        let is_output = |own: &ast::Param| {
+            matches!(own.mode(), Some(ast::ParamMode::ParamOut(_) | ast::ParamMode::ParamInOut(_)))
+        };
+        let has_outputs = self.parameters.iter().flat_map(|list| list.params()).any(|own| is_output(&own));
+        let words: Vec<&str> = text.split_whitespace().collect();
+        matches!(words.as_slice(), ["record"] | ["setof", "record"]) && !has_outputs
+    }
+
+    /// Returns whether calls decide types of the routine, and none has yet.
+    pub(crate) fn is_template(&self) -> bool {
+        let parameters = self.parameters.iter().flat_map(|list| list.params());
+        let mut types = parameters.filter_map(|own| own.func_type());
+        let name = |ty: ast::FuncType| ty.syntax().text().to_string().to_lowercase();
+        self.actual.is_none() && (self.returns_record() || types.any(|ty| is_polymorphic(&name(ty))))
+    }
+
+    /// Compiles a template by itself, as a function that refuses every call.
+    fn compile_template<'b>(
+        &'b self,
+        id: ProcedureId,
+        version: u32,
+        mut binder: Binder<'b>,
+        source: &Source,
+    ) -> Result<Procedure, StatementError> {
+        if !self.is_function {
+            return Err(binder.unsupported(&self.node, "a procedure with polymorphic parameters"));
+        }
+        self.check_options(&binder)?;
+        let parameters = self.bind_parameters(&mut binder)?;
+        if let Some(RoutineBody::Plpgsql(body)) = &self.body {
+            self.block(body, &mut binder)?;
+        }
+        let refusal = Raise::error("0A000", "the types of this function are not known in this context");
+        let refusal = Statement::Raise(Box::new(refusal));
+        let parts = Parts { id, version, name: &self.name, parameters, result: None };
+        let compiled = finish(binder, vec![refusal], parts, source, &self.node);
+        Ok(Procedure { is_function: true, is_template: true, ..compiled })
+    }
+
     /// Compiles the procedure that stands for the routine in its body: a call of the routine by its name.
     pub(crate) fn compile_recursion(
         &self,
@@ -153,6 +220,9 @@ impl Routine {
         source: &Source,
     ) -> Result<Procedure, StatementError> {
         let mut binder = Binder::new(schema, source);
+        if self.is_template() {
+            return self.compile_template(id, version, binder, source);
+        }
         let parameters = self.bind_signature(&mut binder)?;
         let parts = Parts { id, version, name: &self.name, parameters, result: binder.result };
         let compiled = finish(binder, Vec::new(), parts, source, &self.node);
@@ -173,7 +243,11 @@ impl Routine {
         source: &Source,
     ) -> Result<Option<Schema>, StatementError> {
         let (text, name) = (source.text_of(&self.node).to_lowercase(), short(&self.name).to_lowercase());
-        if text.matches(&name).count() < 2 || self.returns_trigger() {
+        if text.matches(&name).count() < 2
+            || self.returns_trigger()
+            || self.is_template()
+            || self.actual.is_some()
+        {
             return Ok(None);
         }
         let mut recursive = schema.clone();
@@ -266,7 +340,8 @@ impl Routine {
         if self.is_definer() && definer != schema.acting {
             return self.compile_fired(table, trigger, event, &schema.acting_as(definer), source);
         }
-        let mut binder = Binder::new(schema, source);
+        let within = self.in_search_path(schema, source)?;
+        let mut binder = Binder::new(within.as_ref().unwrap_or(schema), source);
         let Some(RoutineBody::Plpgsql(body)) = &self.body else {
             return Err(binder.unsupported(&self.node, "a trigger function that is not in plpgsql"));
         };
@@ -295,19 +370,41 @@ impl Routine {
     fn bind_parameters(&self, binder: &mut Binder<'_>) -> Result<Vec<Parameter>, StatementError> {
         let mut parameters = Vec::new();
         for parameter in self.parameters.iter().flat_map(|list| list.params()) {
-            parameters.push(bind_parameter(binder, &parameter)?);
+            parameters.push(binder.bind_parameter(&parameter)?);
+        }
+        let mut inputs = parameters.iter().filter(|parameter| parameter.is_input());
+        if inputs.by_ref().any(|parameter| parameter.is_variadic) && inputs.next().is_some() {
+            let error = SqlError::new("42P13", "VARIADIC parameter must be the last input parameter");
+            return Err(binder.error(&self.node, error));
+        }
+        let inputs = parameters.iter().filter(|parameter| parameter.is_input());
+        if inputs.skip_while(|own| !own.has_default()).any(|own| !own.has_default()) {
+            let message = "input parameters after one with a default value must also have defaults";
+            return Err(binder.error(&self.node, SqlError::new("42P13", message)));
         }
         binder.scopes.push((Some(short(&self.name).to_owned()), Default::default()));
         for (position, parameter) in parameters.iter().enumerate() {
             let register = binder.new_register(parameter.ty);
             let variable = Variable { register, ty: parameter.ty, constant: false };
-            binder.declare(format!("${}", position + 1), Name::Variable(variable));
+            let number = format!("${}", position + 1);
+            if parameter.type_of.is_none() {
+                binder.declare(number, Name::Variable(variable));
+            }
             if !parameter.name.is_empty() {
                 if parameters[..position].iter().any(|earlier| earlier.name == parameter.name) {
                     let message = format!("parameter name \"{}\" used more than once", parameter.name);
                     return Err(binder.error(&self.node, SqlError::new("42P13", message)));
                 }
-                binder.declare(parameter.name.clone(), Name::Variable(variable));
+                if parameter.type_of.is_none() {
+                    binder.declare(parameter.name.clone(), Name::Variable(variable));
+                }
+            }
+        }
+        // Registers of parameters come before all others.
+        for (position, parameter) in parameters.iter().enumerate() {
+            if parameter.type_of.is_some() {
+                let number = format!("${}", position + 1);
+                binder.declare_row_parameter(parameter, position, [&parameter.name, &number])?;
             }
         }
         Ok(parameters)
@@ -352,6 +449,10 @@ impl Routine {
         parameters: &[Parameter],
     ) -> Result<(), StatementError> {
         let outputs: Vec<_> = outputs_of(parameters).collect();
+        if let Some(columns) = binder.actual.as_ref().and_then(|actual| actual.columns.clone()) {
+            binder.returns = Some(columns);
+            return Ok(());
+        }
         if !outputs.is_empty() {
             binder.returned = outputs.iter().map(|(register, _)| *register).collect();
             binder.returns = Some(
@@ -406,10 +507,23 @@ impl Routine {
             return Ok(Some((binder.new_register(ty), ty)));
         }
         if text == "record" {
+            if let Some(columns) = binder.actual.as_ref().and_then(|actual| actual.columns.clone()) {
+                binder.declare_row_result(columns);
+                return Ok(None);
+            }
             return self.result_of_outputs(binder, parameters);
         }
         if text.starts_with("setof") {
             self.bind_rows(binder, &ty, parameters)?;
+            return Ok(None);
+        }
+        if let Some(table) = binder.table_of_type(&ty) {
+            binder.refuse_domains(&table, "a result of rows", ty.syntax())?;
+            if outputs_of(parameters).next().is_some() {
+                let message = "function result type must be record because of OUT parameters";
+                return Err(binder.error(ty.syntax(), SqlError::new("42P13", message)));
+            }
+            binder.declare_row_result(Binder::row_columns(&table));
             return Ok(None);
         }
         let declared = without_limits(binder.bind_function_type(&ty)?);
@@ -471,7 +585,6 @@ impl Routine {
                         return Err(binder.unsupported(language.syntax(), &what));
                     }
                 }
-                // There is one schema, so the path of schemas changes nothing.
                 ast::FuncOption::SetFuncOption(option)
                     if option.syntax().text().to_string().to_lowercase().contains("search_path") => {}
                 ast::FuncOption::SetFuncOption(_)
@@ -510,33 +623,6 @@ fn end_at_null(parameters: &[Parameter]) -> Statement {
     Statement::If { condition, then: vec![Statement::Return], otherwise: Vec::new() }
 }
 
-fn bind_parameter(binder: &mut Binder<'_>, parameter: &ast::Param) -> Result<Parameter, StatementError> {
-    let node = parameter.syntax();
-    let mode = match parameter.mode() {
-        None | Some(ast::ParamMode::ParamIn(_)) => Mode::In,
-        Some(ast::ParamMode::ParamOut(_)) => Mode::Out,
-        Some(ast::ParamMode::ParamInOut(_)) => Mode::InOut,
-        Some(ast::ParamMode::ParamVariadic(_)) => return Err(binder.unsupported(node, "VARIADIC")),
-    };
-    let ty = binder.part(parameter.func_type(), node)?;
-    let ty = binder.bind_function_type(&ty)?;
-    let ty = without_limits(ty);
-    let default = match parameter.param_default().and_then(|default| default.expr()) {
-        None => None,
-        Some(expression) => {
-            let bound = binder.bind_as(&expression, ty, CastContext::Variable)?;
-            if !bound.is_constant() {
-                return Err(binder.unsupported(expression.syntax(), "a DEFAULT that is not a constant"));
-            }
-            let mut machine = Machine::default();
-            let datum = bound.evaluate(&mut machine).unwrap_or(Datum::Null);
-            Some(value_from_datum(datum, ty, &machine.frame.arena))
-        }
-    };
-    let name = parameter.name().map(|name| ast::normalize_name_node(name.syntax())).unwrap_or_default();
-    Ok(Parameter { name, ty, mode, default })
-}
-
 pub(crate) struct Parts<'a> {
     pub(crate) id: ProcedureId,
     pub(crate) version: u32,
@@ -570,6 +656,7 @@ pub(crate) fn finish(
         is_function,
         is_void: binder.is_void,
         is_trigger: false,
+        is_template: false,
         result: parts.result,
         rows: binder.returns,
         registers: binder.registers,

@@ -51,6 +51,10 @@ impl Binder<'_> {
         match self.result {
             _ if self.is_void => Vec::new(),
             Some(result) => vec![result],
+            None if self.returns_row => {
+                let types = self.returned.iter().map(|register| self.registers[register.0 as usize]);
+                self.returned.iter().copied().zip(types).collect()
+            }
             None => {
                 let outputs = parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_output());
                 outputs.map(|(position, parameter)| (Register(position as u32), parameter.ty)).collect()

@@ -80,7 +80,7 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
         self.data.end_part();
         machine.services.notifications.truncate(notifications);
         let object = error.object.clone().unwrap_or_default();
-        let texts: [&str; 8] = [
+        let texts: [&str; 9] = [
             &error.sqlstate,
             &error.message,
             error.detail.as_deref().unwrap_or_default(),
@@ -89,6 +89,7 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
             &object.table,
             &object.column,
             &object.constraint,
+            &object.datatype,
         ];
         for (register, text) in handler.diagnostics.into_iter().zip(texts) {
             let value = machine.frame.arena.push_bytes(text.as_bytes());

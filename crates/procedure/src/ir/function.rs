@@ -4,6 +4,7 @@
 use super::compare::compare;
 use crate::values::functions::{BuiltIn, Call, Form};
 use crate::values::live::{LiveFunction, LiveValue};
+use crate::values::row_parts::row_part;
 use crate::values::subscripts::{with_element, with_slice};
 use crate::{Cast, CompareClass, Draw, Evaluated, Expression, Machine};
 use catalog::{
@@ -62,6 +63,13 @@ pub enum Function {
     RowJson,
     /// A row as text: its values, as the output of their types shows them.
     RowText,
+    /// A field of a row that is a text.
+    RowPart {
+        /// The position of the field.
+        position: u16,
+        /// The number of fields.
+        count: u16,
+    },
     /// A cast of the elements of an array.
     CastElements(Cast),
     /// A text as an array of elements of a type.
@@ -237,6 +245,11 @@ impl Function {
             }
             (Self::RowJson, members) => row_json(members, machine),
             (Self::RowText, values) => row_text(values, machine),
+            (Self::RowPart { position, count }, [row]) => {
+                let text = String::from_utf8_lossy(machine.frame.arena.datum_bytes(*row)).into_owned();
+                let part = row_part(&text, position.into(), count.into())?;
+                Ok(part.map_or(Datum::Null, |part| machine.frame.arena.push_bytes(part.as_bytes())))
+            }
             (Self::CastElements(cast), [Datum::Array(span)]) => {
                 let arena = &mut machine.frame.arena;
                 let elements = arena.elements(*span).to_vec();

@@ -278,8 +278,8 @@ impl Binder<'_> {
         let bind = |binder: &mut Self| {
             for (row_index, row) in list.iter().enumerate() {
                 let mut width = 0;
-                for (column, value) in row.exprs().enumerate() {
-                    let bound = binder.bind(&value)?;
+                for (column, item) in binder.row_items(row.exprs()).into_iter().enumerate() {
+                    let bound = binder.bind_row_item(item)?;
                     if row_index == 0 {
                         columns.push(Vec::new());
                     }

@@ -147,7 +147,10 @@ impl Binder<'_> {
         let names = match alias.columns() {
             None => Vec::new(),
             Some(ast::FromAliasColumns::ColumnList(list)) => Self::column_names(Some(list)),
-            Some(other) => return Err(self.unsupported(other.syntax(), "a column definition list")),
+            Some(ast::FromAliasColumns::ColumnDefList(list)) => {
+                let names = list.column_defs().filter_map(|column| column.name());
+                names.map(|name| ast::normalize_name_node(name.syntax())).collect()
+            }
         };
         Ok((alias.name().map(|name| ast::normalize_name_node(name.syntax())), names))
     }
@@ -227,11 +230,13 @@ impl Binder<'_> {
         let node = item.syntax();
         let call = self.part(item.call_expr(), node)?;
         let name = self.callee(&call)?;
-        let routine = self.schema.procedure(&name);
-        let routine = routine.filter(|known| known.result.is_some() || known.rows.is_some()).cloned();
+        let is_called =
+            |known: &&Arc<Procedure>| known.result.is_some() || known.rows.is_some() || known.is_template;
+        let routine = self.schema.procedure(&name).filter(is_called).cloned();
         let names_some =
             call.arg_list().is_some_and(|list| list.args().any(|argument| argument.expr().is_none()));
-        if let Some(procedure) = routine.clone().filter(|_| names_some) {
+        let is_written = |known: &Arc<Procedure>| names_some || known.is_variadic();
+        if let Some(procedure) = routine.clone().filter(|known| !known.is_template && is_written(known)) {
             let bind = |binder: &mut Self| binder.function_arguments(&procedure, call.arg_list(), node);
             let ((arguments, applied), references) = self.referring(|binder| binder.applying(bind))?;
             return self.add_call(procedure, arguments, applied, references, item);
@@ -241,9 +246,18 @@ impl Binder<'_> {
             return Ok(populated);
         }
         let arguments = self.without_results(&name, arguments);
-        let bind = |binder: &mut Self| arguments.iter().map(|argument| binder.bind(argument)).collect();
+        let bind = |binder: &mut Self| {
+            arguments.iter().map(|argument| binder.bind(argument)).collect::<Result<Vec<_>, _>>()
+        };
         let ((bound, applied), references) = self.referring(|binder| binder.applying(bind))?;
-        if let Some(procedure) = routine {
+        if let Some(mut procedure) = routine {
+            let defined = self.defined_columns(item.alias())?;
+            if procedure.is_template {
+                procedure = self.instance(&procedure, &bound, defined, node)?;
+            } else if defined.is_some() {
+                let message = "a column definition list is only allowed for functions returning \"record\"";
+                return Err(self.error(node, SqlError::new("42601", message)));
+            }
             let arguments = self.by_position(&procedure, bound, node)?;
             return self.add_call(procedure, arguments, applied, references, item);
         }

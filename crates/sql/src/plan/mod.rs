@@ -19,12 +19,14 @@ mod origin;
 mod outputs;
 mod records;
 mod recursive;
+mod row_calls;
 mod rows_from;
 pub(crate) mod select;
 mod semi;
 mod sets;
 mod subquery;
 mod subscripts_of;
+mod value_rows;
 pub(crate) mod windows;
 mod write;
 
@@ -516,10 +518,6 @@ impl Binder<'_> {
                 let arguments = self.call_arguments(&procedure, arguments, node)?;
                 let types: Vec<_> = procedure.rows.iter().flatten().map(|(_, ty)| *ty).collect();
                 let columns: Vec<_> = types.into_iter().map(|ty| (self.new_register(ty), ty)).collect();
-                if columns.len() != 1 {
-                    let what = format!("{name}, which returns rows of several columns, outside FROM");
-                    return Err(self.unsupported(node, &what));
-                }
                 self.note_call(&procedure);
                 let registers = columns.iter().map(|(register, _)| *register).collect();
                 (Plan::Rows { procedure, arguments, registers, ordinality: None }, columns)

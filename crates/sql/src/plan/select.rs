@@ -4,7 +4,7 @@ use super::conjunct::Conjunct;
 use super::from::Sources;
 use super::windows::{WindowOrder, WindowScope};
 use super::{Applied, Binder, Bound, Relation, Rows, apply_all, compute};
-use crate::binder::Typed;
+use crate::binder::{Typed, Variable};
 use crate::error::StatementError;
 use crate::json::compared_form;
 use crate::path::WantedOrder;
@@ -458,6 +458,15 @@ impl Binder<'_> {
             } else if is_meant {
                 found.extend((0..relation.shown()).map(|column| of_column((index, column))));
             }
+        }
+        if found.is_empty()
+            && let Some(fields) = qualifier.and_then(|record| self.fields(record))
+        {
+            let item = |(name, field): &(String, Variable)| {
+                let value = Typed::Known(Expression::Register(field.register), field.ty);
+                (name.clone(), value, node.clone())
+            };
+            return Ok(fields.iter().map(item).collect());
         }
         if found.is_empty() {
             return Err(match qualifier {

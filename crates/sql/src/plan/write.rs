@@ -2,7 +2,7 @@
 
 use super::from::{Source, Sources};
 use super::select::Item;
-use super::{Binder, Bound, Relation, Rows, apply_ahead, apply_all, compute};
+use super::{Binder, Bound, Relation, Rows, apply_all, compute};
 use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::oids::table_oid;
@@ -44,11 +44,6 @@ fn not_updated(column: &Column) -> Option<SqlError> {
         Some(Identity::Always) => Some(error.with_detail(detail)),
         _ => None,
     }
-}
-
-fn is_default(expression: &ast::Expr) -> bool {
-    let is_default = |literal: &ast::Literal| matches!(literal.kind(), Some(ast::LitKind::Default(_)));
-    matches!(expression, ast::Expr::Literal(literal) if is_default(literal))
 }
 
 impl Binder<'_> {
@@ -252,57 +247,6 @@ impl Binder<'_> {
         Ok((bound.plan, given))
     }
 
-    pub(super) fn bind_value_rows(
-        &mut self,
-        rows: &[ast::Row],
-        (table, columns): (&Table, &[usize]),
-        node: &SyntaxNode,
-    ) -> Result<(Plan, Vec<Option<Expression>>), StatementError> {
-        let mut bound: Vec<Vec<Option<Expression>>> = Vec::new();
-        let bind = |binder: &mut Self| {
-            for row in rows {
-                let mut values = Vec::new();
-                for (index, value) in row.exprs().enumerate() {
-                    let Some(column) = columns.get(index) else {
-                        return Err(binder.syntax(node, "INSERT has more expressions than target columns"));
-                    };
-                    values.push(if is_default(&value) && rows.len() > 1 {
-                        Some(binder.bind_default(table, *column, node)?)
-                    } else if is_default(&value) {
-                        None
-                    } else {
-                        let bound = binder.bind(&value)?;
-                        Some(binder.coerce_to_column(bound, &table.columns[*column], value.syntax())?)
-                    });
-                }
-                bound.push(values);
-            }
-            Ok(())
-        };
-        let ((), applied) = self.applying(bind)?;
-        let width = bound.first().map_or(0, Vec::len);
-        if bound.iter().any(|row| row.len() != width) {
-            return Err(self.syntax(node, "VALUES lists must all be the same length"));
-        }
-        if let [row] = bound.as_mut_slice() {
-            return Ok((apply_all(applied, Plan::One), std::mem::take(row)));
-        }
-        let mut registers = Vec::new();
-        for column in &columns[..width] {
-            registers.push(self.new_register(table.columns[*column].ty));
-        }
-        let complete = bound.into_iter().map(|row| row.into_iter().flatten().collect()).collect();
-        let is_left_out = |index: usize| {
-            let mut values = rows.iter().filter_map(|row| row.exprs().nth(index));
-            table.columns[columns[index]].generated && values.all(|value| is_default(&value))
-        };
-        let given = registers.iter().enumerate();
-        let given = given
-            .map(|(index, register)| (!is_left_out(index)).then_some(Expression::Register(*register)))
-            .collect();
-        Ok((apply_ahead(applied, Plan::Values { registers, rows: complete }), given))
-    }
-
     fn bind_conflict(
         &mut self,
         clause: &ast::OnConflictClause,
@@ -410,7 +354,14 @@ impl Binder<'_> {
                         let list = self.part(several.set_expr_list(), &node)?;
                         let mut values = Vec::new();
                         for value in list.set_exprs() {
-                            values.push(value.expr().map(|value| self.bind(&value)).transpose()?);
+                            match value.expr() {
+                                None => values.push(None),
+                                Some(value) => {
+                                    for item in self.row_items(std::iter::once(value)) {
+                                        values.push(Some(self.bind_row_item(item)?));
+                                    }
+                                }
+                            }
                         }
                         values
                     }

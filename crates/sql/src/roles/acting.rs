@@ -70,13 +70,17 @@ impl Schema {
         let Ok(ordered) = self.callees_first() else { return };
         let (Ok(source), base) = (Source::parse(""), self.procedures.clone()) else { return };
         let node = source.file.syntax();
+        let mut later = Self::routines_of(&ordered);
         for member in ordered {
+            let is_circular = matches!(member, Member::Circular(_));
             match member {
-                Member::Routine(known) if known.is_definer => {}
-                Member::Routine(known) => {
-                    let unbound = self.unbound.get(&known.name).cloned();
-                    let number = (known.id, known.version);
-                    let compiled = self.compile_again(number, &known.source, unbound.as_ref());
+                Member::Routine(known) | Member::Circular(known) if known.is_definer => {
+                    later.remove(0);
+                }
+                Member::Routine(known) | Member::Circular(known) => {
+                    let kept = later.remove(0);
+                    let others = is_circular.then_some(&*later);
+                    let compiled = self.compile_in_order(&kept, &known.name, others);
                     let made = self.procedures.get(&known.name).cloned();
                     let variant = made.filter(|routine| compiled.is_ok() && self.is_variant(routine, &base));
                     self.procedures.insert(known.name.clone(), variant.unwrap_or(known));

@@ -3,10 +3,14 @@
 use super::qualified::{Named, path_text};
 use super::types::type_oids;
 use super::{SCALARS, TYPES};
+use crate::binder::Binder;
 use crate::oids::{index_oid, routine_oid, table_oid};
 use crate::schema::Schema;
+use crate::source::Source;
+use crate::types::without_limits;
 use catalog::Type;
 use procedure::{BuiltIn, built_ins};
+use squawk_syntax::ast::{self, AstNode};
 
 /// The functions that PostgreSQL's catalogs refer to and statements cannot call, with their OIDs.
 const HANDLERS: [(i64, &str); 44] = [
@@ -175,8 +179,20 @@ impl Schema {
                 let bare = plain.strip_prefix("public.").unwrap_or(plain);
                 let defined = || self.catalog().type_number(bare).map(i64::from);
                 let all = || self.object_names(ty)?.into_iter().find(|object| object.1.plain == plain);
-                known.or_else(defined).or_else(|| all().map(|object| object.0))
+                let written = || {
+                    let meant = type_written(self, name)?.to_string();
+                    self.object_names(ty)?
+                        .into_iter()
+                        .find(|object| object.1.plain == meant)
+                        .map(|object| object.0)
+                };
+                known.or_else(defined).or_else(|| all().map(|object| object.0)).or_else(written)
             }
+            "regprocedure" if let Some(signature) = signature_written(self, plain) => self
+                .object_names(ty)?
+                .into_iter()
+                .find(|object| object.1.plain == signature)
+                .map(|object| object.0),
             _ => {
                 let bare = plain.strip_prefix("public.").unwrap_or(plain);
                 let mut all = self.object_names(ty)?.into_iter();
@@ -185,6 +201,25 @@ impl Schema {
             }
         }
     }
+}
+
+/// Returns the type that a text names.
+fn type_written(schema: &Schema, text: &str) -> Option<Type> {
+    let source = Source::parse(&format!("SELECT NULL::{text}")).ok()?;
+    let ty = source.file.syntax().descendants().find_map(ast::Type::cast)?;
+    Some(without_limits(Binder::new(schema, &source).bind_type(&ty).ok()?))
+}
+
+/// Returns a routine with the types of its parameters, as `regprocedure` shows it; `None` for a text that
+/// has another form.
+fn signature_written(schema: &Schema, text: &str) -> Option<String> {
+    let (name, types) = text.strip_suffix(')')?.split_once('(')?;
+    let name = name.strip_prefix("public.").unwrap_or(name);
+    let mut shown = Vec::new();
+    for ty in types.split(',').map(str::trim).filter(|ty| !ty.is_empty()) {
+        shown.push(type_written(schema, ty)?.to_string());
+    }
+    Some(format!("{name}({})", shown.join(",")))
 }
 
 /// Returns the OIDs and names of the built-in functions.

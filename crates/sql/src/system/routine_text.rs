@@ -254,6 +254,7 @@ impl RoutineText {
     pub(super) fn arguments(&self, routine: &Procedure, with_defaults: bool, is_qualified: bool) -> String {
         let argument = |(index, parameter): (usize, &procedure::Parameter)| {
             let mode = match parameter.mode {
+                Mode::In if parameter.is_variadic => "VARIADIC ",
                 Mode::In if !routine.is_function => "IN ",
                 Mode::In => "",
                 Mode::Out => "OUT ",
@@ -263,7 +264,10 @@ impl RoutineText {
                 "" => String::new(),
                 name => crate::quoted::quoted(name) + " ",
             };
-            let ty = type_text(without_limits(parameter.ty), is_qualified);
+            let ty = match &parameter.type_of {
+                Some(table) => path_text(table, is_qualified),
+                None => type_text(without_limits(parameter.ty), is_qualified),
+            };
             let default = self.defaults.get(index).and_then(Option::as_ref).filter(|_| with_defaults);
             let default = default.map(|text| format!(" DEFAULT {text}")).unwrap_or_default();
             format!("{mode}{name}{ty}{default}")

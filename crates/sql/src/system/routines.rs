@@ -155,12 +155,12 @@ impl Schema {
     fn routine_row(&self, routine: &Procedure) -> Vec<Cell> {
         let text = RoutineText::of(routine, self);
         let types: Vec<i64> = routine.inputs().map(|(_, parameter)| type_oid(parameter.ty)).collect();
-        let defaults =
-            routine.parameters.iter().filter(|parameter| parameter.default.is_some()).count() as i64;
+        let defaults = routine.parameters.iter().filter(|parameter| parameter.has_default()).count() as i64;
         let columns = text.columns(routine);
         let all = routine.parameters.iter().map(|parameter| type_oid(parameter.ty));
         let all = all.chain(columns.iter().map(|(_, ty)| type_oid(*ty)));
         let modes = routine.parameters.iter().map(|parameter| match parameter.mode {
+            Mode::In if parameter.is_variadic => "v",
             Mode::In => "i",
             Mode::Out => "o",
             Mode::InOut => "b",

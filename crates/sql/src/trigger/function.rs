@@ -211,7 +211,7 @@ impl Binder<'_> {
             RECORDS.into_iter().partition(|record| trigger.for_each_row && has_record(record, event));
         self.scopes.push((Some(trigger.function.clone()), HashMap::new()));
         let mut parameters = Vec::new();
-        let parameter = |ty, mode| Parameter { name: String::new(), ty, mode, default: None };
+        let parameter = |ty, mode| Parameter::new(String::new(), ty, mode);
         let mut returned = Vec::new();
         for record in has {
             let mode = if record == "new" && returns { Mode::InOut } else { Mode::In };

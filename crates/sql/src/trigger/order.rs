@@ -8,7 +8,7 @@ use std::sync::Arc;
 impl Member {
     fn name(&self) -> String {
         match self {
-            Self::Routine(routine) => routine.name.clone(),
+            Self::Routine(routine) | Self::Circular(routine) => routine.name.clone(),
             Self::Trigger(table, trigger) => format!("trigger {} of {}", trigger.name, table.name),
         }
     }
@@ -16,7 +16,7 @@ impl Member {
     /// Returns the compiled routine, or the compiled functions of a trigger.
     fn compiled<'s>(&'s self, schema: &'s Schema) -> Vec<&'s Arc<Procedure>> {
         match self {
-            Self::Routine(routine) => vec![routine],
+            Self::Routine(routine) | Self::Circular(routine) => vec![routine],
             Self::Trigger(table, trigger) => {
                 let compiled = schema.triggers.get(&(table.name.clone(), trigger.name.clone()));
                 compiled.into_iter().flatten().map(|(_, procedure)| procedure).collect()
@@ -35,8 +35,8 @@ struct Done {
 impl Done {
     fn add(&mut self, member: &Member) {
         match member {
-            Member::Routine(routine) => {
-                self.routines.insert(routine.name.clone());
+            Member::Routine(own) | Member::Circular(own) => {
+                self.routines.insert(own.name.clone());
             }
             Member::Trigger(table, trigger) => {
                 self.triggers.insert((table.name.clone(), trigger.name.clone()));
@@ -51,8 +51,8 @@ impl Done {
             is_itself || self.routines.contains(name) || !schema.procedures.contains_key(name)
         };
         let function = match member {
-            Member::Routine(_) => None,
-            Member::Trigger(_, trigger) => Some(&trigger.function),
+            Member::Routine(_) | Member::Circular(_) => None,
+            Member::Trigger(_, own) => Some(&own.function),
         };
         function.is_none_or(is_done)
             && member.compiled(schema).into_iter().all(|compiled| {
@@ -66,7 +66,23 @@ impl Done {
 }
 
 impl Schema {
-    /// Returns all routines and triggers, callees before their callers.
+    /// Returns whether a member is a routine that calls itself through other routines.
+    fn is_in_circle(&self, member: &Member) -> bool {
+        let Member::Routine(own) = member else { return false };
+        let (mut seen, mut next) = (BTreeSet::new(), vec![own]);
+        while let Some(routine) = next.pop() {
+            for name in routine.callees.iter().filter(|name| routine.name != **name) {
+                if *name == own.name {
+                    return true;
+                }
+                let callee = self.procedures.get(name).filter(|_| seen.insert(name.clone()));
+                next.extend(callee);
+            }
+        }
+        false
+    }
+
+    /// Returns all routines and triggers, what is called before what calls it.
     ///
     /// # Errors
     /// The names of the members that no order can have, because some of them call each other in a cycle.
@@ -89,7 +105,14 @@ impl Schema {
                 }
             }
             if left.len() == before {
-                return Err(left.iter().map(Member::name).collect());
+                let names: Vec<String> = left.iter().map(Member::name).collect();
+                let first = left.iter().position(|member| self.is_in_circle(member));
+                let Some(Member::Routine(own)) = first.map(|position| left.remove(position)) else {
+                    return Err(names);
+                };
+                let circular = Member::Circular(own);
+                done.add(&circular);
+                ordered.push(circular);
             }
             pending = left;
         }
