@@ -3,6 +3,25 @@
 use super::*;
 
 #[test]
+fn values_of_time_zone_have_the_names_that_show_displays() {
+    for (text, name, is_utc) in [
+        ("utc", "UTC", true),
+        ("etc/utc", "Etc/UTC", true),
+        ("GMT", "GMT", false),
+        ("europe/berlin", "Europe/Berlin", false),
+        ("-3.5", "<-03:30>+03:30", false),
+        ("interval '-08:00:00'", "<-08>+08", false),
+        ("foo3", "FOO3", false),
+    ] {
+        let zone = SessionZone::of_setting(text).unwrap();
+        assert_eq!((zone.name(), zone.is_utc()), (name, is_utc), "{text}");
+    }
+    for text in ["", "Nowhere", "PST", "168", "nan", "interval '1 day'", "<+05:30:15>-5:30:15"] {
+        assert!(SessionZone::of_setting(text).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn text_and_back() {
     for text in [
         "2026-11-21 12:13:14",

@@ -203,7 +203,10 @@ impl Zone {
     pub(super) fn is_always_utc(&self) -> bool {
         match self {
             Self::Fixed(east) => *east == 0,
-            Self::Rules(rules) => rules.to_fixed_offset().is_ok_and(|offset| offset.is_zero()),
+            Self::Rules(rules) => {
+                let is_fixed = rules.following(Timestamp::MIN).next().is_none();
+                is_fixed && offset_at(rules, 0) == 0
+            }
             Self::Abbreviation(..) => false,
         }
     }

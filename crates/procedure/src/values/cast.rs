@@ -144,7 +144,8 @@ pub enum ZonedCast {
     },
 }
 
-/// Microseconds by which a bound of local times is wider than needed: no zone has skipped or repeated as much.
+/// Microseconds by which a bound of local times is wider than the local time of its timestamp: no zone has
+/// skipped or repeated as much.
 const WIDER_US: i64 = 2 * MICROSECONDS_PER_DAY;
 
 /// Returns a bound of the local times that lie before or after a timestamp.

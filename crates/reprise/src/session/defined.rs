@@ -31,7 +31,8 @@ impl Session {
     /// Changes definitions, in the open transaction or as one transaction.
     ///
     /// # Errors
-    /// `0A000`: its meaning depends on the zone of the session, which is not UTC. The errors of the definition.
+    /// `0A000`: its meaning depends on the zone of the session, which is not UTC. The errors of the
+    /// definition.
     pub(super) fn run_definition(&mut self, text: &str, in_block: bool) -> Result<(), Error> {
         if self.zone().is_some()
             && let Err(error) = self.worker.version.schema.check_zoneless(text)
