@@ -129,8 +129,7 @@ impl Binder<'_> {
             return self.by_position(procedure, bound, node);
         }
         if has_array && !procedure.is_variadic() {
-            let message = format!("function {} does not exist", procedure.name);
-            return Err(self.error(node, SqlError::new("42883", message)));
+            return Err(self.no_function(&procedure.name, &[], node));
         }
         let inputs: Vec<_> = procedure.inputs().map(|(_, parameter)| parameter).collect();
         let placed = self.placed_arguments(procedure, &inputs, list, node)?;

@@ -1,13 +1,13 @@
 //! The state of binding one statement or routine: registers, names in scope, operations so far.
 
+use crate::actual::Actual;
 use crate::error::StatementError;
-use crate::never_null::Unchecked;
+use crate::name_conflicts::NameConflict;
 use crate::plan::{Origins, Queries};
 use crate::roles::acl::RoleId;
 use crate::roles::need::Need;
 use crate::schema::Schema;
 use crate::source::Source;
-use crate::templates::Actual;
 use crate::types::without_limits;
 use catalog::{ScalarType, Table, Type};
 use procedure::query::Query;
@@ -99,6 +99,12 @@ pub(crate) struct TriggerFrame {
     pub(crate) arguments: Vec<String>,
 }
 
+/// A register that a statement sets in place of a variable that is never NULL.
+pub(crate) struct Unchecked {
+    pub(crate) source: Register,
+    pub(crate) target: Register,
+}
+
 /// A loop or block that EXIT and CONTINUE may name.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
@@ -120,9 +126,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) source: &'a Source,
     /// Maps offsets inside a routine's body to offsets in the source.
     pub(crate) body: Option<Body<'a>>,
-    /// Whether a name of both a column and a variable denotes the column, as in the language SQL. In PL/pgSQL
-    /// such a name is ambiguous.
-    pub(crate) prefers_columns: bool,
+    /// The meaning of a name of both a column and a variable.
+    pub(crate) name_conflict: NameConflict,
     pub(crate) registers: Vec<Type>,
     pub(crate) scopes: Vec<(Option<String>, HashMap<String, Name>)>,
     pub(crate) operations: Vec<Operation>,
@@ -197,7 +202,7 @@ impl<'a> Binder<'a> {
             schema,
             source,
             body: None,
-            prefers_columns: false,
+            name_conflict: NameConflict::Error,
             registers: Vec::new(),
             scopes: vec![(None, HashMap::new())],
             operations: Vec::new(),

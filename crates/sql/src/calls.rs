@@ -272,10 +272,9 @@ impl Binder<'_> {
                     _ => None,
                 };
                 let Some((register, ty)) = variable else {
-                    let message = format!(
-                        "procedure parameter \"{}\" is an output parameter but corresponding argument is not writable",
-                        parameter.name
-                    );
+                    let name = &parameter.name;
+                    let reason = "is an output parameter but corresponding argument is not writable";
+                    let message = format!("procedure parameter \"{name}\" {reason}");
                     return Err(self.error(argument.syntax(), SqlError::new("42601", message)));
                 };
                 let cast = Cast::between(parameter.ty.element(), ty, false).ok_or_else(|| {

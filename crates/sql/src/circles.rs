@@ -1,7 +1,8 @@
-//! Routines that call each other in a circle: the first one of a circle that is compiled calls the others by
-//! their names, as a routine calls itself.
+//! Routines that call each other in a circle: the first one of a circle that is compiled calls the other ones
+//! by their names, as a routine calls itself.
 //!
-//! Held by: `recursion.slt` in `crates/workload/tests/sql`, `definitions::circles_of_routines_come_back`.
+//! Held by: `bodies.slt` in `crates/workload/tests/sql`, and
+//! `kinds::calls_of_all_kinds_of_routines_come_back`.
 
 use crate::StatementError;
 use crate::routine::Routine;

@@ -6,6 +6,7 @@
 //!
 //! Not here: the application of definitions to the data (`reprise`), the execution of IR (`procedure`).
 
+mod actual;
 mod advisory;
 mod advisory_functions;
 mod aggregates;
@@ -52,6 +53,7 @@ mod lock;
 mod loops;
 mod lower;
 mod maintenance;
+mod name_conflicts;
 mod nameless;
 mod names;
 mod nesting;
@@ -83,6 +85,7 @@ mod row_values;
 mod schema;
 mod search_path;
 mod sequence;
+mod signature;
 mod source;
 mod sql_body;
 mod statement;

@@ -2,6 +2,7 @@
 
 use crate::binder::{Binder, Name, Target, Typed, Variable};
 use crate::error::StatementError;
+use crate::query::{BoundRows, Work};
 use crate::source::mentions;
 use catalog::{Datum, ScalarType, Type};
 use procedure::{Cast, CastContext, Expression, Label, Register, SqlError, Statement};
@@ -152,7 +153,14 @@ impl Binder<'_> {
         let query = self.part(repeat.query(), node)?;
         let select = query.syntax().clone();
         let bound = match ast::SelectVariant::cast(select.clone()) {
-            Some(query) => self.bind_rows_of(&query)?,
+            Some(query) => match self.bind_rows_of(&query)? {
+                // One row of expressions is a row of a plan here.
+                BoundRows { work: Work::Values, .. } => {
+                    let bound = self.bind_query(|binder| binder.bind_variant(&query))?;
+                    Self::rows_of_query(bound, &select)
+                }
+                bound => bound,
+            },
             None => match self.bind_written_rows(&query)? {
                 Some(bound) => bound,
                 None => return Err(self.unsupported(node, "a loop over a statement that is not a query")),
@@ -198,5 +206,47 @@ impl Binder<'_> {
         };
         let columns: Vec<_> = items.iter().map(column).collect();
         Ok(self.record_with(name, &columns))
+    }
+
+    pub(crate) fn target(
+        &self,
+        label: Option<ast::PlpgsqlLabelNameRef>,
+        exit: bool,
+        node: &SyntaxNode,
+    ) -> Result<Label, StatementError> {
+        let name = label.map(|label| ast::normalize_name_node(label.syntax()));
+        let found = self.targets.iter().rev().find(|target| match &name {
+            Some(_) => target.name == name && (exit || target.is_loop),
+            None => target.is_loop,
+        });
+        match (found, name) {
+            (Some(target), _) => Ok(target.label),
+            (None, Some(name)) => {
+                let message = format!("there is no label \"{name}\" attached to an enclosing block or loop");
+                Err(self.syntax(node, &message))
+            }
+            (None, None) => {
+                let word = if exit { "EXIT" } else { "CONTINUE" };
+                let unless = if exit { ", unless it has a label" } else { "" };
+                Err(self.syntax(node, &format!("{word} cannot be used outside a loop{unless}")))
+            }
+        }
+    }
+
+    pub(crate) fn bind_jump(
+        &mut self,
+        jump: Statement,
+        when: Option<ast::PlpgsqlExitWhen>,
+        node: &SyntaxNode,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let Some(when) = when else {
+            out.push(jump);
+            return Ok(());
+        };
+        let condition = self.single_expression(when.cond(), node)?;
+        let condition = self.bind_condition(&condition)?;
+        out.push(Statement::If { condition, then: vec![jump], otherwise: Vec::new() });
+        Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use crate::binder::{Binder, Body, Name, Typed};
 use crate::error::StatementError;
 use crate::expression::calls_expandarray;
+use crate::name_conflicts::NameConflict;
 use crate::operators::boolean;
 use crate::whole_rows::RowFields;
 use catalog::ScalarType;
@@ -17,8 +18,8 @@ impl Binder<'_> {
 
     fn ambiguous(&self, name: &str, node: &SyntaxNode) -> StatementError {
         let message = format!("column reference \"{name}\" is ambiguous");
-        let hint = "It could refer to either a PL/pgSQL variable or a table column.";
-        self.error(node, SqlError::new("42702", message).with_hint(hint))
+        let detail = "It could refer to either a PL/pgSQL variable or a table column.";
+        self.error(node, SqlError::new("42702", message).with_detail(detail))
     }
 
     pub(crate) fn bind_name(&mut self, name: &ast::NameRef) -> Result<Typed, StatementError> {
@@ -39,8 +40,12 @@ impl Binder<'_> {
         }
         let text = name.text();
         let column = self.find_column(None, &text, node)?;
+        let column = match (column, self.name(&text), self.name_conflict) {
+            (Some(_), Some(_), NameConflict::Error) => return Err(self.ambiguous(&text, node)),
+            (Some(_), Some(_), NameConflict::Variable) => None,
+            (column, ..) => column,
+        };
         match (column, self.name(&text)) {
-            (Some(_), Some(_)) if !self.prefers_columns => Err(self.ambiguous(&text, node)),
             (Some(column), _) => Ok(column),
             (None, Some(Name::Variable(variable))) => {
                 Ok(Typed::Known(Expression::Register(variable.register), variable.ty))

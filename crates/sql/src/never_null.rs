@@ -1,17 +1,11 @@
 //! Variables that are declared NOT NULL: a statement sets a register in the variable's place, and the
 //! variable is set after a check.
 
-use crate::binder::Binder;
+use crate::binder::{Binder, Unchecked};
 use crate::error::StatementError;
 use procedure::{Expression, Raise, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
-
-/// A register that a statement sets in place of a variable.
-pub(crate) struct Unchecked {
-    source: Register,
-    target: Register,
-}
 
 impl Binder<'_> {
     /// Declares that a variable is never NULL. Its first value is checked.

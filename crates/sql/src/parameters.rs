@@ -1,8 +1,8 @@
 //! The parameters of routines: modes, types, defaults.
 
+use crate::actual::is_polymorphic;
 use crate::binder::{Binder, Name};
 use crate::error::StatementError;
-use crate::templates::is_polymorphic;
 use crate::types::without_limits;
 use catalog::{Datum, ScalarType, Table, Type, value_from_datum};
 use procedure::{CastContext, Expression, Function, Machine, Mode, Parameter, Register, SqlError, Statement};

@@ -1,8 +1,12 @@
 //! What CREATE OR REPLACE may change of a routine.
 //! Source: PostgreSQL 15's documentation, "CREATE FUNCTION".
 
-use crate::types::short;
 use procedure::{Parameter, Procedure, SqlError};
+
+/// Returns a name without its schema.
+fn short(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
 
 fn kind_of(routine: &Procedure) -> &'static str {
     if routine.is_function || routine.is_trigger { "function" } else { "procedure" }

@@ -494,8 +494,8 @@ impl Schema {
             match member {
                 Member::Routine(ref procedure) | Member::Circular(ref procedure) => {
                     let kept = later.remove(0);
-                    let others = matches!(member, Member::Circular(_)).then_some(&*later);
-                    schema.compile_in_order(&kept, &procedure.name, others).map_err(|error| {
+                    let pending = matches!(member, Member::Circular(_)).then_some(&*later);
+                    schema.compile_in_order(&kept, &procedure.name, pending).map_err(|error| {
                         let message = format!("function {} depends on it: {}", procedure.name, error.error);
                         at(SqlError::new("2BP01", message))
                     })?;

@@ -4,7 +4,7 @@
 //! Names without a schema are those of `public`. An object of another schema of the path has its name without
 //! the schema, too, while the body is bound.
 //! Not here: statements that a body executes as texts; a routine with such a path has none.
-//! Held by: `routine_settings.slt` in `crates/workload/tests/sql`.
+//! Held by: `bodies.slt` in `crates/workload/tests/sql`.
 
 use crate::error::StatementError;
 use crate::routine::Routine;
@@ -71,9 +71,9 @@ impl Routine {
             return Err(unsupported(source, &node, &what));
         }
         let public = path.iter().position(|own| own == "public");
-        let others: Vec<(usize, &String)> =
+        let found: Vec<(usize, &String)> =
             path.iter().enumerate().filter(|(_, own)| schema.namespaces.contains(*own)).collect();
-        if others.is_empty() {
+        if found.is_empty() {
             return Ok(None);
         }
         let mut seen = Schema::clone(schema);
@@ -81,7 +81,7 @@ impl Routine {
         schema.foreign_keys();
         seen.foreign_keys = schema.foreign_keys.clone();
         let mut is_changed = false;
-        for (position, namespace) in others {
+        for (position, namespace) in found {
             for name in schema.names_in(namespace) {
                 let bare = &name[namespace.len() + 1..];
                 if !has_word(&body, &bare.to_lowercase()) {

@@ -3,6 +3,7 @@
 
 use crate::binder::Binder;
 use crate::error::StatementError;
+use crate::name_conflicts::NameConflict;
 use catalog::Type;
 use procedure::{CastContext, Opaque, Parameter, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
@@ -16,7 +17,7 @@ impl Binder<'_> {
         parameters: &[Parameter],
         node: &SyntaxNode,
     ) -> Result<Vec<Statement>, StatementError> {
-        self.prefers_columns = true;
+        self.name_conflict = NameConflict::Column;
         let (mut body, count) = (Vec::new(), statements.len());
         let targets = self.result_targets(parameters);
         let returns_rows = self.returns.is_some() && self.row_label.is_none();

@@ -7,8 +7,8 @@ use crate::query::BoundRows;
 use crate::subscripts::Subscripted;
 use catalog::{ScalarType, Type};
 use procedure::{
-    CastContext, CompareOperator, Expression, Guarded, Label, Machine, Raise, RaiseOption, Register,
-    SqlError, Statement,
+    CastContext, CompareOperator, Expression, Guarded, Machine, Raise, RaiseOption, Register, SqlError,
+    Statement,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode, PlpgsqlStmt};
@@ -452,48 +452,6 @@ impl Binder<'_> {
             otherwise = vec![Statement::If { condition, then, otherwise }];
         }
         out.append(&mut otherwise);
-        Ok(())
-    }
-
-    fn target(
-        &self,
-        label: Option<ast::PlpgsqlLabelNameRef>,
-        exit: bool,
-        node: &SyntaxNode,
-    ) -> Result<Label, StatementError> {
-        let name = label.map(|label| ast::normalize_name_node(label.syntax()));
-        let found = self.targets.iter().rev().find(|target| match &name {
-            Some(_) => target.name == name && (exit || target.is_loop),
-            None => target.is_loop,
-        });
-        match (found, name) {
-            (Some(target), _) => Ok(target.label),
-            (None, Some(name)) => {
-                let message = format!("there is no label \"{name}\" attached to an enclosing block or loop");
-                Err(self.syntax(node, &message))
-            }
-            (None, None) => {
-                let word = if exit { "EXIT" } else { "CONTINUE" };
-                let unless = if exit { ", unless it has a label" } else { "" };
-                Err(self.syntax(node, &format!("{word} cannot be used outside a loop{unless}")))
-            }
-        }
-    }
-
-    fn bind_jump(
-        &mut self,
-        jump: Statement,
-        when: Option<ast::PlpgsqlExitWhen>,
-        node: &SyntaxNode,
-        out: &mut Vec<Statement>,
-    ) -> Result<(), StatementError> {
-        let Some(when) = when else {
-            out.push(jump);
-            return Ok(());
-        };
-        let condition = self.single_expression(when.cond(), node)?;
-        let condition = self.bind_condition(&condition)?;
-        out.push(Statement::If { condition, then: vec![jump], otherwise: Vec::new() });
         Ok(())
     }
 

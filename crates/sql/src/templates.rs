@@ -5,6 +5,7 @@
 //! Not here: the choice of a built-in function for its arguments (`resolution`).
 //! Held by: `templates.slt` in `crates/workload/tests/sql`.
 
+use crate::actual::{Actual, Family, family_of};
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::routine::Routine;
@@ -15,40 +16,6 @@ use procedure::{Procedure, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
-
-/// The types that a call decides.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Actual {
-    /// The type of ANYELEMENT, and of the elements of ANYARRAY.
-    element: Option<Type>,
-    /// The type of ANYCOMPATIBLE, and of the elements of ANYCOMPATIBLEARRAY.
-    compatible: Option<Type>,
-    /// The columns of a RECORD.
-    pub(crate) columns: Option<Vec<(String, Type)>>,
-}
-
-/// A family of polymorphic types.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Family {
-    Element,
-    Compatible,
-}
-
-/// Returns the family of a polymorphic type, and whether it is that of arrays; `None` for any other type.
-fn family_of(name: &str) -> Option<(Family, bool)> {
-    Some(match name {
-        "anyelement" | "anynonarray" | "anyenum" => (Family::Element, false),
-        "anyarray" => (Family::Element, true),
-        "anycompatible" | "anycompatiblenonarray" => (Family::Compatible, false),
-        "anycompatiblearray" => (Family::Compatible, true),
-        _ => return None,
-    })
-}
-
-/// Returns whether a type is polymorphic, by its name.
-pub(crate) fn is_polymorphic(name: &str) -> bool {
-    family_of(name).is_some()
-}
 
 impl Binder<'_> {
     /// Returns a polymorphic type as the call has decided it; `None` for any other type. Until a call decides
@@ -160,6 +127,27 @@ impl Binder<'_> {
             return Err(self.error(node, SqlError::new("42804", message)));
         }
         Ok(actual)
+    }
+
+    /// Returns the function that a call in FROM runs.
+    ///
+    /// # Errors
+    /// `42601`: the call defines columns of a function that has its own. The errors of `instance`.
+    pub(crate) fn function_of_rows(
+        &mut self,
+        called: Arc<Procedure>,
+        arguments: &[Typed],
+        item: &ast::FunctionFromItem,
+    ) -> Result<Arc<Procedure>, StatementError> {
+        let (columns, node) = (self.defined_columns(item.alias())?, item.syntax());
+        if called.is_template {
+            return self.instance(&called, arguments, columns, node);
+        }
+        if columns.is_some() {
+            let message = "a column definition list is only allowed for functions returning \"record\"";
+            return Err(self.error(node, SqlError::new("42601", message)));
+        }
+        Ok(called)
     }
 
     /// Returns the columns of a column definition list; `None` for any other alias.

@@ -55,6 +55,9 @@ impl Binder<'_> {
         if self.trigger.as_ref().is_some_and(is_absent) {
             return Ok(Some(RowFields::Absent));
         }
+        if matches!(self.name(&name), Some(Name::Record(None))) && !self.names_relation(&name) {
+            return Ok(Some(RowFields::Absent));
+        }
         if let Some(record) = self.record_of(expression) {
             let value =
                 |variable: Variable| Typed::Known(Expression::Register(variable.register), variable.ty);

@@ -254,7 +254,7 @@ const CONDITIONS: [(&str, &str); 249] = [
     ("index_corrupted", "XX002"),
 ];
 
-/// Returns the SQLSTATEs of a condition: of its name, or of `SQLSTATE '…'`; none if there is no such condition.
+/// Returns the SQLSTATEs of a condition: of its name, or of `SQLSTATE '…'`; none for any other text.
 pub fn sqlstates_of(text: &str) -> Vec<String> {
     let text = text.trim();
     let lower = text.to_lowercase();

@@ -143,6 +143,12 @@ fn take_zone(arguments: &[LiveValue], value: &LiveValue, arena: &mut Arena) {
     }
 }
 
+fn part_of_row(row: Datum, position: u16, count: u16, machine: &mut Machine) -> Evaluated {
+    let arena = &mut machine.frame.arena;
+    let part = row_part(&String::from_utf8_lossy(arena.datum_bytes(row)), position.into(), count.into())?;
+    Ok(part.map_or(Datum::Null, |part| arena.push_bytes(part.as_bytes())))
+}
+
 impl Function {
     /// Returns whether the value depends on the call, and not on the arguments alone.
     pub fn depends_on_call(self) -> bool {
@@ -245,11 +251,7 @@ impl Function {
             }
             (Self::RowJson, members) => row_json(members, machine),
             (Self::RowText, values) => row_text(values, machine),
-            (Self::RowPart { position, count }, [row]) => {
-                let text = String::from_utf8_lossy(machine.frame.arena.datum_bytes(*row)).into_owned();
-                let part = row_part(&text, position.into(), count.into())?;
-                Ok(part.map_or(Datum::Null, |part| machine.frame.arena.push_bytes(part.as_bytes())))
-            }
+            (Self::RowPart { position, count }, [row]) => part_of_row(*row, position, count, machine),
             (Self::CastElements(cast), [Datum::Array(span)]) => {
                 let arena = &mut machine.frame.arena;
                 let elements = arena.elements(*span).to_vec();

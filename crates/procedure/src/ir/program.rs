@@ -5,7 +5,7 @@ use crate::{
     ByValueCause, CompiledSlot, Expression, Opaque, Operation, OperationId, OperationKind, ProcedureQuery,
     QueryId, QueryTarget, Register, Severity,
 };
-use catalog::{Arena, Datum, DecodeError, ProcedureId, Reader, Table, Type, Value, decode_value};
+use catalog::{Arena, Datum, DecodeError, ProcedureId, Reader, ScalarType, Table, Type, Value, decode_value};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -43,6 +43,11 @@ impl Parameter {
     /// Makes a parameter without a default.
     pub fn new(name: String, ty: Type, mode: Mode) -> Self {
         Self { name, ty, mode, default: None, computed: None, is_variadic: false, type_of: None }
+    }
+
+    /// Returns whether it takes the rows of a table.
+    pub fn takes_row(&self) -> bool {
+        self.ty == ScalarType::Record.into() && self.type_of.is_some()
     }
 
     /// Returns whether the argument may be omitted.

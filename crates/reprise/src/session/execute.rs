@@ -294,8 +294,12 @@ impl Session {
         arena.clear();
         for (index, (_, parameter)) in procedure.inputs().enumerate() {
             let Some(value) = arguments.get(index).or(parameter.default.as_ref()) else {
-                let message = format!("{}: parameter \"{}\" has no default", given(), parameter.name);
-                return Err(SqlError::new("42883", message).into());
+                let (code, missing) = match parameter.computed {
+                    Some(_) => ("0A000", "has a default that is no constant"),
+                    None => ("42883", "has no default"),
+                };
+                let message = format!("{}: parameter \"{}\" {missing}", given(), parameter.name);
+                return Err(SqlError::new(code, message).into());
             };
             let datum = datum_from_value(value, parameter.ty, arena).map_err(|error| {
                 let detail = format!("Parameter \"{}\" of \"{}\".", parameter.name, procedure.name);

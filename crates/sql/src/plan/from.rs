@@ -251,13 +251,7 @@ impl Binder<'_> {
         };
         let ((bound, applied), references) = self.referring(|binder| binder.applying(bind))?;
         if let Some(mut procedure) = routine {
-            let defined = self.defined_columns(item.alias())?;
-            if procedure.is_template {
-                procedure = self.instance(&procedure, &bound, defined, node)?;
-            } else if defined.is_some() {
-                let message = "a column definition list is only allowed for functions returning \"record\"";
-                return Err(self.error(node, SqlError::new("42601", message)));
-            }
+            procedure = self.function_of_rows(procedure, &bound, item)?;
             let arguments = self.by_position(&procedure, bound, node)?;
             return self.add_call(procedure, arguments, applied, references, item);
         }

@@ -79,8 +79,8 @@ impl Schema {
                 }
                 Member::Routine(known) | Member::Circular(known) => {
                     let kept = later.remove(0);
-                    let others = is_circular.then_some(&*later);
-                    let compiled = self.compile_in_order(&kept, &known.name, others);
+                    let pending = is_circular.then_some(&*later);
+                    let compiled = self.compile_in_order(&kept, &known.name, pending);
                     let made = self.procedures.get(&known.name).cloned();
                     let variant = made.filter(|routine| compiled.is_ok() && self.is_variant(routine, &base));
                     self.procedures.insert(known.name.clone(), variant.unwrap_or(known));
