@@ -119,6 +119,8 @@ impl Schema {
         match demand {
             Demand::Owner(subject) if self.owns(role, subject) => Ok(()),
             Demand::Owner(subject) => Err(self.not_owner(subject)),
+            // The execution reports the error of a schema that does not exist.
+            Demand::Create(namespace) if !self.has_namespace(namespace) => Ok(()),
             Demand::Create(namespace) if self.may_create_in(role, namespace) => Ok(()),
             Demand::Create(namespace) => Err(self.denied(&Subject::Namespace(namespace.clone()))),
             Demand::Usage(namespace) => self.check_usage(role, namespace),
@@ -190,17 +192,17 @@ impl Schema {
                 let path = node.descendants().find_map(ast::Path::cast);
                 let name = path.map(|path| written_name(&path)).unwrap_or_default();
                 let replaced = self.view(&name).map(|_| Demand::Owner(Subject::Relation(name.clone())));
-                vec![replaced.unwrap_or_else(|| Demand::Create(self.existing(namespace_in(&name))))]
+                vec![replaced.unwrap_or_else(|| Demand::Create(namespace_in(&name).to_owned()))]
             }
             ast::Stmt::CreateType(_) | ast::Stmt::CreateDomain(_) => {
                 let path = node.descendants().find_map(ast::Path::cast);
                 let name = path.map(|path| written_name(&path)).unwrap_or_default();
-                vec![Demand::Create(self.existing(namespace_in(&name)))]
+                vec![Demand::Create(namespace_in(&name).to_owned())]
             }
             ast::Stmt::CreateFunction(_) | ast::Stmt::CreateProcedure(_) => {
                 let path = node.descendants().find_map(ast::Path::cast);
                 let name = path.map(|path| written_name(&path)).unwrap_or_default();
-                let mut all = vec![Demand::Create(self.existing(namespace_in(&name)))];
+                let mut all = vec![Demand::Create(namespace_in(&name).to_owned())];
                 all.extend(owner(Some(Subject::Routine(name))));
                 all
             }
@@ -208,7 +210,7 @@ impl Schema {
             ast::Stmt::CreateIndex(create) => {
                 let path = create.table_relation_name().and_then(|own| own.table_name_ref());
                 let name = path.as_ref().and_then(|own| own.path_ref()).map(|path| object_name(&path));
-                let namespace = self.existing(namespace_in(name.as_deref().unwrap_or_default()));
+                let namespace = namespace_in(name.as_deref().unwrap_or_default()).to_owned();
                 let create = [Demand::Create(namespace)];
                 let mut all = relation(path.and_then(|own| own.path_ref()).map(|path| object_name(&path)));
                 all.extend(create);
@@ -217,10 +219,14 @@ impl Schema {
             ast::Stmt::DropTrigger(_) if !self.drops_known_trigger(node, source) => Vec::new(),
             ast::Stmt::CreateTrigger(_) => self.demands_of_trigger(node),
             ast::Stmt::AlterTable(_) => self.demands_of_alter(node, source),
+            ast::Stmt::DropTrigger(_) => {
+                let table = paths().map(|path| object_name(&path)).find(|name| self.relation_exists(name));
+                let trigger = table.map(|table| Demand::Owner(Subject::Trigger(table, String::new())));
+                trigger.into_iter().collect()
+            }
             ast::Stmt::AlterIndex(_)
             | ast::Stmt::AlterSequence(_)
             | ast::Stmt::AlterTrigger(_)
-            | ast::Stmt::DropTrigger(_)
             | ast::Stmt::AlterView(_) => {
                 let mut names = paths().map(|path| object_name(&path));
                 let name = names.find(|name| self.relation_exists(name));
@@ -266,7 +272,7 @@ impl Schema {
     fn demand_of_new_schema(&self, node: &SyntaxNode) -> Option<Demand> {
         let set = node.descendants().find_map(ast::SetSchema::cast)?;
         let schema = ast::normalize_name_node(set.schema_ref()?.syntax());
-        Some(Demand::Create(self.existing(&schema)))
+        Some(Demand::Create(schema))
     }
 
     /// Returns the demand of a new name or schema of a relation: CREATE on the schema.
@@ -311,16 +317,11 @@ impl Schema {
         matches!(subject, Subject::Relation(name) if self.relation_exists(name))
     }
 
-    /// Returns a schema that exists; the check of one that does not is left to the execution.
-    fn existing(&self, namespace: &str) -> String {
-        if self.has_namespace(namespace) { namespace.to_owned() } else { "public".into() }
-    }
-
     /// CREATE TABLE: CREATE on the schema, and REFERENCES on the columns that foreign keys refer to.
     fn demands_of_table(&self, create: &ast::CreateTable) -> Vec<Demand> {
         let path = create.table_name().and_then(|name| name.path());
         let name = path.map(|path| written_name(&path)).unwrap_or_default();
-        let mut all = vec![Demand::Create(self.existing(namespace_in(&name)))];
+        let mut all = vec![Demand::Create(namespace_in(&name).to_owned())];
         all.extend(self.references_in(create.syntax(), &name));
         let likes = create.syntax().descendants().filter_map(ast::LikeClause::cast);
         let copied = likes.filter_map(|like| like.relation_name_ref()?.path_ref());

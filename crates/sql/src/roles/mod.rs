@@ -9,6 +9,7 @@ mod acting;
 mod authorize;
 pub(crate) mod clause;
 mod grants;
+mod hidden_keys;
 pub(crate) mod need;
 mod needs;
 mod objects;
