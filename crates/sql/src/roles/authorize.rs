@@ -216,14 +216,9 @@ impl Schema {
                 all.extend(create);
                 all
             }
-            ast::Stmt::DropTrigger(_) if !self.drops_known_trigger(node, source) => Vec::new(),
+            ast::Stmt::DropTrigger(_) => self.demands_of_dropped_trigger(node, source),
             ast::Stmt::CreateTrigger(_) => self.demands_of_trigger(node),
             ast::Stmt::AlterTable(_) => self.demands_of_alter(node, source),
-            ast::Stmt::DropTrigger(_) => {
-                let table = paths().map(|path| object_name(&path)).find(|name| self.relation_exists(name));
-                let trigger = table.map(|table| Demand::Owner(Subject::Trigger(table, String::new())));
-                trigger.into_iter().collect()
-            }
             ast::Stmt::AlterIndex(_)
             | ast::Stmt::AlterSequence(_)
             | ast::Stmt::AlterTrigger(_)
@@ -323,11 +318,26 @@ impl Schema {
         let name = path.map(|path| written_name(&path)).unwrap_or_default();
         let mut all = vec![Demand::Create(namespace_in(&name).to_owned())];
         all.extend(self.references_in(create.syntax(), &name));
+        all.extend(self.demand_of_indexes(create, &name));
         let likes = create.syntax().descendants().filter_map(ast::LikeClause::cast);
         let copied = likes.filter_map(|like| like.relation_name_ref()?.path_ref());
         let copied = copied.filter_map(|path| self.known(Subject::Relation(object_name(&path))));
         all.extend(copied.map(|table| Demand::Privilege(table, SELECT)));
         all
+    }
+
+    /// Returns the demand of a table with indexes or sequences in a schema that the statement names: as in
+    /// PostgreSQL, they are added by the table's name, which needs USAGE.
+    fn demand_of_indexes(&self, create: &ast::CreateTable, name: &str) -> Option<Demand> {
+        let (schema, _) = name.rsplit_once('.')?;
+        let adds = create.syntax().descendants().any(|node| {
+            let ty = ast::Type::cast(node.clone()).map(|ty| ty.syntax().text().to_string().to_lowercase());
+            ast::PrimaryKeyConstraint::can_cast(node.kind())
+                || ast::UniqueConstraint::can_cast(node.kind())
+                || ast::GeneratedIdentity::can_cast(node.kind())
+                || ty.is_some_and(|ty| ty.contains("serial"))
+        });
+        adds.then(|| Demand::Usage(schema.to_owned()))
     }
 
     /// Returns the demands of the foreign keys in a statement.
@@ -382,14 +392,18 @@ impl Schema {
         all
     }
 
-    /// Returns whether there is the trigger that a DROP names.
-    fn drops_known_trigger(&self, node: &SyntaxNode, source: &Source) -> bool {
+    /// DROP TRIGGER: to own the table, if it has the trigger.
+    fn demands_of_dropped_trigger(&self, node: &SyntaxNode, source: &Source) -> Vec<Demand> {
         let words = crate::words::words_of(source.text_of(node));
         let place = words.iter().position(|word| word.is("ON"));
         let trigger = place.and_then(|place| words.get(place.checked_sub(1)?)?.name());
         let tables = node.descendants().filter_map(ast::PathRef::cast).map(|path| object_name(&path));
-        let known: Vec<_> = tables.filter_map(|name| self.catalog.table(&name).ok()).collect();
-        known.iter().any(|table| table.triggers.iter().any(|own| Some(&own.name) == trigger.as_ref()))
+        let known = tables.filter_map(|name| self.catalog.table(&name).ok());
+        let dropped = known.flat_map(|table| table.triggers.iter().map(move |own| (table, &own.name)));
+        let dropped = dropped.filter(|(_, name)| Some(*name) == trigger.as_ref());
+        dropped
+            .map(|(table, name)| Demand::Owner(Subject::Trigger(table.name.clone(), name.clone())))
+            .collect()
     }
 
     fn demands_of_trigger(&self, node: &SyntaxNode) -> Vec<Demand> {

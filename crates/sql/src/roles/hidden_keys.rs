@@ -1,8 +1,8 @@
 //! The values in the details of errors: a role that may not read them is not told.
 //! Source: PostgreSQL 15, `BuildIndexValueDescription` and `ri_ReportViolation`.
 //!
-//! The row of a violated NOT NULL or CHECK is shown to roles that may read the whole table; PostgreSQL shows
-//! others the columns that they may read.
+//! The row of a violated NOT NULL or CHECK is shown to roles that may read the whole table. PostgreSQL shows
+//! any other role the columns that it may read.
 
 use super::acl::{RoleId, SELECT};
 use crate::schema::Schema;
