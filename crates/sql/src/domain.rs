@@ -329,20 +329,36 @@ impl Schema {
                 Err(error) if error.error.sqlstate == "42704" && drop.if_exists().is_some() => continue,
                 domain => domain?,
             };
-            if let Some((column, table)) = self.column_of_domain(&domain.name) {
-                if let Some(cascade @ ast::DropBehavior::Cascade(_)) = drop.drop_behavior() {
-                    return Err(unsupported(source, cascade.syntax(), "CASCADE to columns of a domain"));
-                }
-                let (ty, table) = (&domain.name, table.short_name());
-                let message = format!("cannot drop type {ty} because other objects depend on it");
-                let detail = format!("column {column} of table {table} depends on type {ty}");
-                let error = SqlError::new("2BP01", message).with_detail(detail);
-                let error = error.with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
-                return Err(source.error_at(node.text_range().start().into(), error));
+            if self.column_of_domain(&domain.name).is_some()
+                && let Some(cascade @ ast::DropBehavior::Cascade(_)) = drop.drop_behavior()
+            {
+                return Err(unsupported(source, cascade.syntax(), "CASCADE to columns of a domain"));
             }
-            self.catalog.drop_domain(&domain.name);
+            self.remove_domain(&domain.name, source, node)?;
             self.recompile(source, node)?;
         }
         Ok(Effect::None)
+    }
+
+    /// Removes a domain that no column uses.
+    ///
+    /// # Errors
+    /// `2BP01`: a column uses it.
+    pub(crate) fn remove_domain(
+        &mut self,
+        name: &str,
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        if let Some((column, table)) = self.column_of_domain(name) {
+            let table = table.short_name();
+            let message = format!("cannot drop type {name} because other objects depend on it");
+            let detail = format!("column {column} of table {table} depends on type {name}");
+            let error = SqlError::new("2BP01", message).with_detail(detail);
+            let error = error.with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
+            return Err(source.error_at(node.text_range().start().into(), error));
+        }
+        self.catalog.drop_domain(name);
+        Ok(())
     }
 }

@@ -219,6 +219,9 @@ impl Schema {
         source: &Source,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
+        if self.catalog.domain(name).is_some() {
+            return self.remove_domain(name, source, node);
+        }
         let Some(enumeration) = self.catalog.enumeration(name) else { return Ok(()) };
         let ty = ScalarType::Enum(enumeration);
         let user = self.catalog.tables().find_map(|table| {

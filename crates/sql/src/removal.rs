@@ -120,6 +120,7 @@ impl Schema {
                     let routines = self.procedures.values().filter(|own| own.name.starts_with(&prefix));
                     let routines: Vec<_> = routines.cloned().collect();
                     let types = self.catalog.enumerations().map(|own| own.definition().name.clone());
+                    let types = types.chain(self.catalog.domains().map(|own| own.name.clone()));
                     let of_schema: Vec<_> = types.filter(|name| name.starts_with(&prefix)).collect();
                     let is_empty = dependents.is_empty()
                         && views.is_empty()

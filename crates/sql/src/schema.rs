@@ -257,15 +257,7 @@ impl Schema {
             ast::Stmt::AlterFunction(_) | ast::Stmt::AlterProcedure(_) | ast::Stmt::AlterRoutine(_) => {
                 self.alter_routine(statement, source)
             }
-            ast::Stmt::AlterView(_) if let Some(effect) = self.alter_view_options(node, source)? => {
-                Ok(effect)
-            }
-            ast::Stmt::AlterSchema(_) | ast::Stmt::AlterView(_) => {
-                match node.children().any(|child| ast::OwnerTo::can_cast(child.kind())) {
-                    true => Ok(Effect::None),
-                    false => Err(unsupported(source, node, "this form of ALTER")),
-                }
-            }
+            ast::Stmt::AlterSchema(_) | ast::Stmt::AlterView(_) => self.alter_view_or_schema(node, source),
             ast::Stmt::CreateType(create) => self.create_type(create, source),
             ast::Stmt::CreateDomain(create) => self.create_domain(create, source),
             ast::Stmt::AlterDomain(alter) => self.alter_domain(alter, source),

@@ -72,25 +72,33 @@ pub(crate) fn read_options(
 }
 
 impl Schema {
-    /// Executes ALTER VIEW … SET and RESET of options; `None` for any other form.
-    pub(crate) fn alter_view_options(
+    /// Executes ALTER VIEW … SET and RESET of options. The owner of a view or schema is changed by
+    /// `alter_owner`.
+    ///
+    /// # Errors
+    /// `0A000`: another form of ALTER VIEW or ALTER SCHEMA. Those of `read_options`. `42P01`, `42809`: there
+    /// is no such view.
+    pub(crate) fn alter_view_or_schema(
         &mut self,
         statement: &SyntaxNode,
         source: &Source,
-    ) -> Result<Option<Effect>, StatementError> {
+    ) -> Result<Effect, StatementError> {
+        if statement.children().any(|child| ast::OwnerTo::can_cast(child.kind())) {
+            return Ok(Effect::None);
+        }
         let set = statement.children().find_map(ast::SetOptions::cast);
         let reset = statement.children().find_map(ast::ResetOptions::cast);
         let list = match (&set, &reset) {
             (Some(set), _) => set.attribute_list(),
             (_, Some(reset)) => reset.attribute_list(),
-            (None, None) => return Ok(None),
+            (None, None) => return Err(unsupported(source, statement, "this form of ALTER")),
         };
         let value = read_options(list, source)?;
         let path = statement.descendants().find_map(ast::PathRef::cast);
         let name = path.as_ref().map(object_name).unwrap_or_default();
         let Some(view) = self.view(&name).cloned() else {
             if statement.children().any(|child| ast::IfExists::can_cast(child.kind())) {
-                return Ok(Some(Effect::None));
+                return Ok(Effect::None);
             }
             let error = match self.relation_exists(&name) {
                 true => SqlError::new("42809", format!("\"{}\" is not a view", short(&name))),
@@ -103,6 +111,6 @@ impl Schema {
             self.views.insert(name, Arc::new(View { invoker, ..View::clone(&view) }));
             self.recompile(source, statement)?;
         }
-        Ok(Some(Effect::None))
+        Ok(Effect::None)
     }
 }

@@ -249,6 +249,16 @@ impl Session {
         }
     }
 
+    /// Returns an error without values that the acting role may not read.
+    pub(super) fn without_hidden_values(&self, error: Error) -> Error {
+        match error {
+            Error::Sql(error) if self.role != Schema::first_superuser() => {
+                Error::Sql(self.worker.version.schema.without_hidden_values(self.role, error))
+            }
+            error => error,
+        }
+    }
+
     /// Refuses a call by name of a session that acts as another role: it has no statement with privileges.
     ///
     /// # Errors

@@ -120,7 +120,7 @@ impl Session {
                 if !matches!(error, Error::Outdated) {
                     self.fail_transaction();
                 }
-                Err(error)
+                Err(self.without_hidden_values(error))
             }
             Ok(affected) => Ok(Attempt::Done(Completion { affected, commit: self.must_be_durable() })),
         }

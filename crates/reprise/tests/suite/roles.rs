@@ -46,6 +46,9 @@ fn rights(session: &mut Session) -> Vec<String> {
         "SELECT attrelid, attname, attacl FROM pg_attribute WHERE attacl IS NOT NULL ORDER BY 1, 2",
         "SELECT proname, proowner, proacl FROM pg_proc WHERE proowner <> 10 OR proacl IS NOT NULL ORDER BY 1",
         "SELECT nspname, nspowner, nspacl FROM pg_namespace ORDER BY 1",
+        "SELECT typname, typowner, typacl FROM pg_type WHERE typacl IS NOT NULL ORDER BY 1",
+        "SELECT datacl FROM pg_database",
+        "SELECT relname, reloptions FROM pg_class WHERE reloptions IS NOT NULL ORDER BY 1",
         "SELECT defaclrole, defaclobjtype, defaclacl FROM pg_default_acl ORDER BY 1, 2",
     ];
     queries.iter().flat_map(|query| shown(session, query)).collect()
@@ -109,7 +112,7 @@ fn routines_run_with_the_rights_of_their_invoker_or_definer() {
 #[test]
 fn roles_survive_crashes_in_every_log_and_checkpoint() {
     for content in [Content::Command, Content::Logical, Content::Physical, Content::Physiological] {
-        for checkpoint_after in [0, 3, 6, 99] {
+        for checkpoint_after in [0, 3, 8, 14, 99] {
             let disk = CrashingDisk::default();
             let mut config = small();
             config.content = content;
@@ -123,6 +126,14 @@ fn roles_survive_crashes_in_every_log_and_checkpoint() {
                 "ALTER DEFAULT PRIVILEGES FOR ROLE owner GRANT SELECT ON TABLES TO reader",
                 "GRANT CREATE ON SCHEMA public TO owner",
                 "ALTER TABLE t OWNER TO owner",
+                "CREATE SCHEMA of_owner AUTHORIZATION owner",
+                "CREATE DOMAIN price AS INT CHECK (VALUE > 0)",
+                "REVOKE USAGE ON DOMAIN price FROM PUBLIC",
+                "CREATE VIEW asked WITH (security_invoker = true) AS SELECT a FROM t",
+                "REVOKE CONNECT, TEMP ON DATABASE postgres FROM PUBLIC",
+                "CREATE ROLE guest",
+                "GRANT SELECT, INSERT ON t TO guest WITH GRANT OPTION",
+                "DROP OWNED BY guest",
                 "ALTER ROLE reader RENAME TO looker",
                 "REVOKE EXECUTE ON FUNCTION invoked FROM PUBLIC CASCADE",
             ];

@@ -93,3 +93,37 @@ fn maintenance_skips_the_tables_of_other_roles() {
         assert_eq!(told.try_recv().unwrap(), warning);
     }
 }
+
+/// The detail of an error shows a key to roles that may read it.
+#[test]
+fn errors_show_no_hidden_keys() {
+    let server = Server::start();
+    let mut boss = connect(&server, "postgres");
+    let script =
+        "CREATE USER ada; CREATE TABLE t (id INT PRIMARY KEY, a INT NOT NULL CHECK (a > 0), b INT UNIQUE);
+        CREATE TABLE s (id INT PRIMARY KEY, p INT REFERENCES t DEFERRABLE);
+        INSERT INTO t VALUES (1, 1, 1); INSERT INTO s VALUES (1, 1); GRANT INSERT, DELETE ON t, s TO ada";
+    boss.batch_execute(script).unwrap();
+    let mut ada = connect(&server, "ada");
+    let unique = ("INSERT INTO t VALUES (1, 2, 3)", "Key (id)=(1) already exists.", None);
+    let other = ("INSERT INTO t VALUES (2, 2, 1)", "Key (b)=(1) already exists.", None);
+    let key = "Key is not present in table \"t\".";
+    let missing = ("INSERT INTO s VALUES (2, 77)", "Key (p)=(77) is not present in table \"t\".", Some(key));
+    let key = "Key is still referenced from table \"s\".";
+    let used = ("DELETE FROM t", "Key (id)=(1) is still referenced from table \"s\".", Some(key));
+    let null = ("INSERT INTO t VALUES (3, NULL, 1)", "Failing row contains (3, null, 1).", None);
+    let deferred = "BEGIN; SET CONSTRAINTS ALL DEFERRED; INSERT INTO s VALUES (3, 8); COMMIT";
+    let deferred = (deferred, "Key (p)=(8) is not present in table \"t\".", missing.2);
+    let mut check = |may_read: bool| {
+        for (text, shown, hidden) in [unique, other, missing, used, null, deferred] {
+            let error = ada.batch_execute(text).unwrap_err();
+            let detail = error.as_db_error().unwrap().detail();
+            assert_eq!(detail, if may_read { Some(shown) } else { hidden }, "{text}");
+        }
+    };
+    check(false);
+    boss.batch_execute("GRANT SELECT (id) ON s TO ada").unwrap();
+    check(false);
+    boss.batch_execute("GRANT SELECT ON t TO ada; GRANT SELECT (p) ON s TO ada").unwrap();
+    check(true);
+}

@@ -305,7 +305,7 @@ impl Binder<'_> {
             Relation::of_row(table, alias.into(), old, true),
             Relation::of_row(table, "excluded".into(), registers, false),
         ];
-        self.need_read(0, &table.name, names_of(table), false);
+        (0..2).for_each(|place| self.need_read(place, &table.name, names_of(table), false));
         let bind = |binder: &mut Self| {
             let assignments = binder.bind_assignments(update.set_clause(), table, node)?;
             let condition = update.where_clause().and_then(|clause| clause.expr());

@@ -121,6 +121,8 @@ impl Schema {
         match demand {
             Demand::Owner(subject) if self.owns(role, subject) => Ok(()),
             Demand::Owner(subject) => Err(self.not_owner(subject)),
+            // The execution reports the error of a schema that does not exist.
+            Demand::Create(namespace) if !self.has_namespace(namespace) => Ok(()),
             Demand::Create(namespace) if self.may_create_in(role, namespace) => Ok(()),
             Demand::Create(namespace) => Err(self.denied(&Subject::Namespace(namespace.clone()))),
             Demand::Usage(namespace) => self.check_usage(role, namespace),
@@ -193,17 +195,17 @@ impl Schema {
                 let path = node.descendants().find_map(ast::Path::cast);
                 let name = path.map(|path| written_name(&path)).unwrap_or_default();
                 let replaced = self.view(&name).map(|_| Demand::Owner(Subject::Relation(name.clone())));
-                vec![replaced.unwrap_or_else(|| Demand::Create(self.existing(namespace_in(&name))))]
+                vec![replaced.unwrap_or_else(|| Demand::Create(namespace_in(&name).to_owned()))]
             }
             ast::Stmt::CreateType(_) | ast::Stmt::CreateDomain(_) => {
                 let path = node.descendants().find_map(ast::Path::cast);
                 let name = path.map(|path| written_name(&path)).unwrap_or_default();
-                vec![Demand::Create(self.existing(namespace_in(&name)))]
+                vec![Demand::Create(namespace_in(&name).to_owned())]
             }
             ast::Stmt::CreateFunction(_) | ast::Stmt::CreateProcedure(_) => {
                 let path = node.descendants().find_map(ast::Path::cast);
                 let name = path.map(|path| written_name(&path)).unwrap_or_default();
-                let mut all = vec![Demand::Create(self.existing(namespace_in(&name)))];
+                let mut all = vec![Demand::Create(namespace_in(&name).to_owned())];
                 all.extend(owner(Some(Subject::Routine(name))));
                 all
             }
@@ -211,19 +213,18 @@ impl Schema {
             ast::Stmt::CreateIndex(create) => {
                 let path = create.table_relation_name().and_then(|name| name.table_name_ref());
                 let name = path.as_ref().and_then(|name| name.path_ref()).map(|path| object_name(&path));
-                let namespace = self.existing(namespace_in(name.as_deref().unwrap_or_default()));
+                let namespace = namespace_in(name.as_deref().unwrap_or_default()).to_owned();
                 let create = [Demand::Create(namespace)];
                 let mut all = relation(path.and_then(|name| name.path_ref()).map(|path| object_name(&path)));
                 all.extend(create);
                 all
             }
-            ast::Stmt::DropTrigger(_) if !self.drops_known_trigger(node, source) => Vec::new(),
+            ast::Stmt::DropTrigger(_) => self.demands_of_dropped_trigger(node, source),
             ast::Stmt::CreateTrigger(_) => self.demands_of_trigger(node),
             ast::Stmt::AlterTable(_) => self.demands_of_alter(node, source),
             ast::Stmt::AlterIndex(_)
             | ast::Stmt::AlterSequence(_)
             | ast::Stmt::AlterTrigger(_)
-            | ast::Stmt::DropTrigger(_)
             | ast::Stmt::AlterView(_) => {
                 let mut names = paths().map(|path| object_name(&path));
                 let name = names.find(|name| self.relation_exists(name));
@@ -269,7 +270,7 @@ impl Schema {
     fn demand_of_new_schema(&self, node: &SyntaxNode) -> Option<Demand> {
         let set = node.descendants().find_map(ast::SetSchema::cast)?;
         let schema = ast::normalize_name_node(set.schema_ref()?.syntax());
-        Some(Demand::Create(self.existing(&schema)))
+        Some(Demand::Create(schema))
     }
 
     /// Returns the demand of a new name or schema of a relation: CREATE on the schema.
@@ -314,23 +315,33 @@ impl Schema {
         matches!(subject, Subject::Relation(name) if self.relation_exists(name))
     }
 
-    /// Returns the schema, or `public` if it does not exist, because the execution refuses a missing schema.
-    fn existing(&self, namespace: &str) -> String {
-        if self.has_namespace(namespace) { namespace.to_owned() } else { "public".into() }
-    }
-
     /// Returns the demands of CREATE TABLE: CREATE on the schema, and REFERENCES on the columns that foreign
     /// keys refer to.
     fn demands_of_table(&self, create: &ast::CreateTable) -> Vec<Demand> {
         let path = create.table_name().and_then(|name| name.path());
         let name = path.map(|path| written_name(&path)).unwrap_or_default();
-        let mut all = vec![Demand::Create(self.existing(namespace_in(&name)))];
+        let mut all = vec![Demand::Create(namespace_in(&name).to_owned())];
         all.extend(self.references_in(create.syntax(), &name));
+        all.extend(self.demand_of_indexes(create, &name));
         let likes = create.syntax().descendants().filter_map(ast::LikeClause::cast);
         let copied = likes.filter_map(|like| like.relation_name_ref()?.path_ref());
         let copied = copied.filter_map(|path| self.known(Subject::Relation(object_name(&path))));
         all.extend(copied.map(|table| Demand::Privilege(table, SELECT)));
         all
+    }
+
+    /// Returns the demand of a table with indexes or sequences in a schema that the statement names: as in
+    /// PostgreSQL, they are added by the table's name, which needs USAGE.
+    fn demand_of_indexes(&self, create: &ast::CreateTable, name: &str) -> Option<Demand> {
+        let (schema, _) = name.rsplit_once('.')?;
+        let adds = create.syntax().descendants().any(|node| {
+            let ty = ast::Type::cast(node.clone()).map(|ty| ty.syntax().text().to_string().to_lowercase());
+            ast::PrimaryKeyConstraint::can_cast(node.kind())
+                || ast::UniqueConstraint::can_cast(node.kind())
+                || ast::GeneratedIdentity::can_cast(node.kind())
+                || ty.is_some_and(|ty| ty.contains("serial"))
+        });
+        adds.then(|| Demand::Usage(schema.to_owned()))
     }
 
     /// Returns the demands of the foreign keys in a statement, except for those that refer to `created`.
@@ -387,16 +398,19 @@ impl Schema {
         all
     }
 
-    /// Returns whether the trigger that a DROP names exists.
-    fn drops_known_trigger(&self, node: &SyntaxNode, source: &Source) -> bool {
+    /// Returns the demand of DROP TRIGGER: to own the table, if it has the trigger.
+    fn demands_of_dropped_trigger(&self, node: &SyntaxNode, source: &Source) -> Vec<Demand> {
         let words = crate::words::words_of(source.text_of(node));
         let on = words.iter().position(|word| word.is("ON"));
         let trigger = on.and_then(|on| words.get(on.checked_sub(1)?)?.name());
         let tables = node.descendants().filter_map(ast::PathRef::cast).map(|path| object_name(&path));
-        let known: Vec<_> = tables.filter_map(|name| self.catalog.table(&name).ok()).collect();
-        known.iter().any(|table| {
-            table.triggers.iter().any(|trigger_of_table| Some(&trigger_of_table.name) == trigger.as_ref())
-        })
+        let known = tables.filter_map(|name| self.catalog.table(&name).ok());
+        let dropped =
+            known.flat_map(|table| table.triggers.iter().map(move |trigger| (table, &trigger.name)));
+        let dropped = dropped.filter(|(_, name)| Some(*name) == trigger.as_ref());
+        dropped
+            .map(|(table, name)| Demand::Owner(Subject::Trigger(table.name.clone(), name.clone())))
+            .collect()
     }
 
     fn demands_of_trigger(&self, node: &SyntaxNode) -> Vec<Demand> {

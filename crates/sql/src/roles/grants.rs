@@ -101,10 +101,20 @@ impl Named {
     }
 }
 
+/// The kind of routines that a GRANT names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RoutineKind {
+    Function,
+    Procedure,
+    Any,
+}
+
 /// The objects of a GRANT.
 enum Objects {
     /// Objects of a kind, by name.
     Listed(AclKind, Vec<String>),
+    /// Functions or procedures, by name.
+    Routines(RoutineKind, Vec<String>),
     /// Domains, by name.
     Domains(Vec<String>),
     /// All objects of a kind in schemas; of routines, only functions or only procedures where that is given.
@@ -125,6 +135,7 @@ impl Objects {
         match self {
             Self::Listed(kind, _) | Self::AllIn(kind, ..) => *kind,
             Self::Domains(_) => AclKind::Type,
+            Self::Routines(..) => AclKind::Routine,
         }
     }
 
@@ -151,14 +162,22 @@ impl Objects {
         if clause.skip(&["DOMAIN"]) {
             return Ok(Self::Domains(names(clause)?));
         }
-        let kinds = ["TABLE", "SEQUENCE", "FUNCTION", "PROCEDURE", "ROUTINE", "SCHEMA", "DATABASE", "TYPE"];
+        let routines = match clause.skip_any(&["FUNCTION", "PROCEDURE", "ROUTINE"]) {
+            Some("FUNCTION") => Some(RoutineKind::Function),
+            Some("PROCEDURE") => Some(RoutineKind::Procedure),
+            Some(_) => Some(RoutineKind::Any),
+            None => None,
+        };
+        if let Some(kind) = routines {
+            return Ok(Self::Routines(kind, names(clause)?));
+        }
+        let kinds = ["TABLE", "SEQUENCE", "SCHEMA", "DATABASE", "TYPE"];
         let kind = match clause.skip_any(&kinds) {
             None | Some("TABLE") => AclKind::Table,
             Some("SEQUENCE") => AclKind::Sequence,
             Some("SCHEMA") => AclKind::Namespace,
             Some("DATABASE") => AclKind::Database,
-            Some("TYPE") => AclKind::Type,
-            Some(_) => AclKind::Routine,
+            Some(_) => AclKind::Type,
         };
         Ok(Self::Listed(kind, names(clause)?))
     }
@@ -230,6 +249,14 @@ impl Schema {
             Objects::Listed(kind, names) => {
                 names.iter().map(|name| self.object_meant(*kind, name, clause)).collect()
             }
+            Objects::Routines(kind, names) => {
+                let routine = |name: &String| {
+                    let found = self.object_meant(AclKind::Routine, name, clause)?;
+                    self.check_routine_kind(*kind, name).map_err(|error| clause.refuse(error))?;
+                    Ok(found)
+                };
+                names.iter().map(routine).collect()
+            }
             Objects::Domains(names) => {
                 let domain = |name: &String| {
                     let found = self.object_meant(AclKind::Type, name, clause)?;
@@ -279,6 +306,20 @@ impl Schema {
             }
             Some(_) => Ok(subject),
         }
+    }
+
+    /// Refuses a procedure where a statement names functions, and a function where it names procedures.
+    fn check_routine_kind(&self, kind: RoutineKind, name: &str) -> Result<(), SqlError> {
+        let Some(routine) = self.procedure(name) else { return Ok(()) };
+        let is_function = routine.is_function || routine.is_trigger;
+        let word = match kind {
+            RoutineKind::Function if !is_function => "function",
+            RoutineKind::Procedure if is_function => "procedure",
+            _ => return Ok(()),
+        };
+        let types: Vec<_> = routine.inputs().map(|(_, own)| own.ty.to_string()).collect();
+        let message = format!("{}({}) is not a {word}", short(name), types.join(", "));
+        Err(SqlError::new("42809", message))
     }
 
     /// Returns all objects of a kind in schemas.
@@ -343,6 +384,12 @@ impl Schema {
         clause: &Clause<'_>,
     ) -> Result<(), StatementError> {
         let Some(kind) = self.acl_kind(subject) else { return Ok(()) };
+        if kind == AclKind::Table
+            && let Some((_, word)) = named.words.iter().find(|(privilege, _)| privilege & kind.all() == 0)
+        {
+            let message = format!("invalid privilege type {word} for table");
+            return Err(clause.refuse(SqlError::new("0LP01", message)));
+        }
         let on_object = named.privileges.map_or(kind.all(), |privileges| privileges & kind.all());
         let mut columns: Vec<(String, Privileges)> = Vec::new();
         let Subject::Relation(relation) = subject else {
@@ -462,7 +509,7 @@ impl Schema {
         }
         for role in roles {
             if !self.roles().is_member(self.maker, role) {
-                let message = "permission denied to change default privileges";
+                let message = format!("must be member of role \"{}\"", self.role_name(role));
                 return Err(clause.refuse(SqlError::new("42501", message)));
             }
             let scopes =

@@ -9,6 +9,7 @@ mod acting;
 mod authorize;
 pub(crate) mod clause;
 mod grants;
+mod hidden_keys;
 pub(crate) mod need;
 mod needs;
 mod objects;
@@ -116,7 +117,7 @@ impl Schema {
         Ok(Some(Effect::None))
     }
 
-    /// Drops what a role owns. An object that others need is dropped after them.
+    /// Drops what a role owns. An object is dropped after the objects that need it.
     fn drop_owned_by(&mut self, clause: &mut Clause<'_>) -> Result<Effect, StatementError> {
         let (mut effects, mut pending) = (Vec::new(), self.drop_owned(clause)?);
         while !pending.is_empty() {

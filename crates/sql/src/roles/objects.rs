@@ -257,7 +257,8 @@ impl Schema {
         acl.sort();
         let mut sorted = default;
         sorted.sort();
-        if acl != sorted {
+        // As in PostgreSQL, an object that no role would have privileges on gets those of a new object.
+        if acl != sorted && !acl.0.is_empty() {
             self.rights_mut().acls.insert(subject.clone(), acl);
         }
     }

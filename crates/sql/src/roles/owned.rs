@@ -143,7 +143,10 @@ impl Schema {
             }
             list("TABLE", &|one| is_table(one, false));
             list("SEQUENCE", &|one| is_table(one, true));
-            list("TYPE", &|one| matches!(one, Subject::Type(_)));
+            let is_domain =
+                |one: &Subject| matches!(one, Subject::Type(name) if self.catalog.domain(name).is_some());
+            list("DOMAIN", &is_domain);
+            list("TYPE", &|one| matches!(one, Subject::Type(_)) && !is_domain(one));
             list("SCHEMA", &|one| matches!(one, Subject::Namespace(_)));
             self.revoke_from(role, clause)?;
         }

@@ -458,11 +458,11 @@ impl Schema {
         for member in members {
             if role == DATABASE_OWNER {
                 let message = "role \"pg_database_owner\" cannot have explicit members";
-                return refuse(message.into(), "0A000");
+                return refuse(message.into(), "XX000");
             }
             if *member == DATABASE_OWNER {
                 let message = "role \"pg_database_owner\" cannot be a member of any role";
-                return refuse(message.into(), "0A000");
+                return refuse(message.into(), "XX000");
             }
             if self.roles().is_true_member(role, *member) {
                 let (role, member) = (self.role_name(role), self.role_name(*member));

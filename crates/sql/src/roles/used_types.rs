@@ -2,7 +2,7 @@
 //! type under a domain.
 //!
 //! As in PostgreSQL, a type in an expression needs no privilege.
-//! Held by: `types_need_usage` in `crates/workload/tests/sql/definers.slt`.
+//! Held by: `crates/workload/tests/sql/creators.slt`.
 
 use super::acl::{Acl, AclItem, PUBLIC, RoleId, USAGE};
 use crate::schema::Schema;

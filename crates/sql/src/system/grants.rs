@@ -6,6 +6,7 @@ use crate::roles::acl::{Acl, AclItem, AclKind, PUBLIC, Privileges, RoleId, USAGE
 use crate::schema::Schema;
 use crate::subject::Subject;
 use crate::types::short;
+use catalog::Table;
 use procedure::Procedure;
 use std::sync::Arc;
 
@@ -150,7 +151,11 @@ impl Schema {
 
     /// The privilege USAGE on sequences and domains.
     fn usage_privileges(&self, view: &str) -> SystemRelation {
-        let sequences = self.catalog.tables().filter(|own| own.sequence.is_some());
+        // As in PostgreSQL, a sequence of which no privileges were granted is not there.
+        let is_listed = |own: &&Arc<Table>| {
+            own.sequence.is_some() && self.given_acl(&Subject::Relation(own.name.clone())).is_some()
+        };
+        let sequences = self.catalog.tables().filter(is_listed);
         let sequences = sequences.map(|own| (Subject::Relation(own.name.clone()), &own.name, "SEQUENCE"));
         let domains =
             self.catalog.domains().map(|own| (Subject::Type(own.name.clone()), &own.name, "DOMAIN"));

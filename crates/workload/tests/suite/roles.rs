@@ -202,6 +202,10 @@ impl History {
             let (expected, got) = (on_postgresql(postgres, query), on_reprise(session, query));
             self.agree("none", query, &expected, &got);
         }
+    }
+
+    /// Checks that both show the same to each role.
+    fn compare_by_role(&mut self, postgres: &mut Postgres, session: &mut Session) {
         for role in 0..6 {
             let role = format!("r{role}");
             set(postgres, session, Some(&role));
@@ -252,6 +256,7 @@ fn play(seed: u64, server: &Server) {
         }
         history.compare(&mut postgres, &mut session);
         if round == 3 {
+            history.compare_by_role(&mut postgres, &mut session);
             db.checkpoint().unwrap();
         }
     }
@@ -262,6 +267,7 @@ fn play(seed: u64, server: &Server) {
     let mut session = db.session().unwrap();
     history.said.push("recovery".into());
     history.compare(&mut postgres, &mut session);
+    history.compare_by_role(&mut postgres, &mut session);
 }
 
 #[test]
