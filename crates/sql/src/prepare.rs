@@ -149,7 +149,7 @@ pub enum Kind {
         /// The text for its listeners.
         payload: String,
     },
-    /// VACUUM or ANALYZE, which have no effect.
+    /// VACUUM, ANALYZE or REINDEX, which have no effect.
     Nothing,
 }
 
@@ -306,6 +306,10 @@ impl Schema {
             }
             ast::Stmt::Vacuum(_) => (Kind::Nothing, "VACUUM"),
             ast::Stmt::Analyze(_) => (Kind::Nothing, "ANALYZE"),
+            ast::Stmt::Reindex(reindex) => {
+                let refused = self.reindex(reindex, source)?.map(Box::new);
+                return Ok(Prepared { refused, ..Prepared::plain(Kind::Nothing, "REINDEX") });
+            }
             ast::Stmt::Copy(copy) => (Kind::Copy(self.copy(copy, source)?), "COPY"),
             ast::Stmt::Prepare(prepare) => {
                 let binder = Binder::new(self, source);

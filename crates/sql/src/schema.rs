@@ -66,6 +66,25 @@ pub struct Schema {
     pub(crate) history: BTreeMap<String, (ProcedureId, u32)>,
 }
 
+/// CHECK OPTION of a view.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum CheckOption {
+    /// A written row must fulfil the condition of the view.
+    Local,
+    /// A written row must also fulfil the conditions of the views below it.
+    Cascaded,
+}
+
+impl CheckOption {
+    /// Returns its name in lower case.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Cascaded => "cascaded",
+        }
+    }
+}
+
 /// A view: a query with a name.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct View {
@@ -75,6 +94,9 @@ pub struct View {
     pub query: String,
     /// The given names of its first columns.
     pub names: Vec<String>,
+    /// CHECK OPTION; `None` without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<CheckOption>,
 }
 
 impl Default for Schema {

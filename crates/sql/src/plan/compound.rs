@@ -50,7 +50,7 @@ impl Binder<'_> {
                 self.push_level(node)?;
                 let place = self.add_stored(&name, (alias, Vec::new()), node);
                 let bound = place.and_then(|place| {
-                    let items = self.star(None, node)?;
+                    let items = self.star_of_table(table)?;
                     let sources = vec![super::from::Source::Relation(place)];
                     let (plan, _) = self.join_all(sources, Vec::new(), None)?;
                     let column = |(name, item, _): (String, Typed, SyntaxNode)| match item {

@@ -448,7 +448,7 @@ impl Binder<'_> {
             level.merged.iter().position(|own| own.name == name && side & 1 << own.hides[0].0 != 0)
         {
             let hides = level.merged[merged].hides.clone();
-            return Ok((self.merged_column(place, merged), hides));
+            return Ok((self.merged_column(place, merged, node)?, hides));
         }
         let mut found = Vec::new();
         for (relation, own) in level.relations.iter().enumerate().filter(|(own, _)| side & 1 << own != 0) {
@@ -459,7 +459,7 @@ impl Binder<'_> {
             }
         }
         match found.as_slice() {
-            [at] => Ok((self.column_of_relation(place, at.0, at.1), vec![*at])),
+            [at] => Ok((self.column_of_relation(place, at.0, at.1, node)?, vec![*at])),
             [] => {
                 let message =
                     format!("column \"{name}\" specified in USING clause does not exist in both tables");

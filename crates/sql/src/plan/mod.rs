@@ -7,6 +7,7 @@
 
 mod applied;
 mod compound;
+mod conflict;
 mod conjunct;
 mod from;
 mod grouping;
@@ -23,8 +24,10 @@ mod rows_from;
 pub(crate) mod select;
 mod semi;
 mod sets;
+mod stars;
 mod subquery;
 mod subscripts_of;
+mod target;
 pub(crate) mod windows;
 mod write;
 
@@ -34,12 +37,14 @@ use crate::oids::table_oid;
 pub(crate) use applied::{Applied, apply_all};
 use applied::{RowsCall, add_rows};
 use applied::{apply_ahead, compute};
+use crate::updatable::SimpleView;
 use catalog::{IndexId, ScalarType, Table, Type};
 use grouping::Grouping;
 use indexed::{Indexed, Loaded};
 pub(crate) use origin::Origins;
 pub use origin::{ColumnOrigin, ResultColumn};
 use procedure::query::{OutputColumn, Plan, SlotId};
+pub(crate) use sets::returns_set;
 use procedure::{Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -81,6 +86,8 @@ pub(crate) enum Rows {
     },
     /// One row that registers hold already.
     Row { registers: Register },
+    /// Those of a view that a statement writes, computed of another relation of the level.
+    View { below: usize, view: Arc<SimpleView> },
 }
 
 /// A relation of FROM.
@@ -102,6 +109,14 @@ struct Merged {
     value: Typed,
     /// The merged columns, by relation and position. The first one represents them in `Level::star`.
     hides: Vec<(usize, usize)>,
+}
+
+/// The place of a column in a level.
+pub(crate) enum Located {
+    /// A column that USING has merged.
+    Merged(usize),
+    /// A relation, and the position of its column.
+    Column(usize, usize),
 }
 
 /// One SELECT, or one statement that writes.
@@ -233,7 +248,7 @@ impl Relation {
                 used.chain(*handle).collect()
             }
             Rows::Plan { registers, .. } => registers.clone(),
-            Rows::Row { .. } => Vec::new(),
+            Rows::Row { .. } | Rows::View { .. } => Vec::new(),
         }
     }
 }
@@ -338,11 +353,21 @@ impl Binder<'_> {
     }
 
     /// Returns a column of a relation as a value.
-    fn column_of_relation(&mut self, level: usize, relation: usize, column: usize) -> Typed {
+    fn column_of_relation(
+        &mut self,
+        level: usize,
+        relation: usize,
+        column: usize,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
         self.refer_to(level);
         let read = self.queries.levels[level].reads.iter().find(|(own, _)| *own == relation).copied();
         if let Some((_, need)) = read {
             self.need_column(need, column);
+        }
+        if let Rows::View { below, view } = &self.queries.levels[level].relations[relation].rows {
+            let (below, view) = (*below, Arc::clone(view));
+            return self.column_of_view((level, below), &view, column, node);
         }
         let level = &mut self.queries.levels[level];
         level.touched |= 1 << relation;
@@ -360,8 +385,9 @@ impl Binder<'_> {
             }
             Rows::Plan { registers, .. } => registers[column],
             Rows::Row { registers } => Register(registers.0 + column as u32),
+            Rows::View { .. } => unreachable!("its columns are those of the relation below"),
         };
-        Typed::Known(Expression::Register(register), ty)
+        Ok(Typed::Known(Expression::Register(register), ty))
     }
 
     /// Returns the relation and column of an expression that is a column of a table of the innermost level,
@@ -388,12 +414,27 @@ impl Binder<'_> {
         name: &str,
         node: &SyntaxNode,
     ) -> Result<Option<Typed>, StatementError> {
-        for place in (0..self.queries.levels.len()).rev() {
-            let level = &self.queries.levels[place];
+        match self.locate_column(qualifier, name, node)? {
+            None => Ok(None),
+            Some((level, Located::Merged(merged))) => self.merged_column(level, merged, node).map(Some),
+            Some((level, Located::Column(relation, column))) => {
+                self.column_of_relation(level, relation, column, node).map(Some)
+            }
+        }
+    }
+
+    /// Returns the level and the place of a column by name, in the innermost level that has one.
+    pub(crate) fn locate_column(
+        &self,
+        qualifier: Option<&str>,
+        name: &str,
+        node: &SyntaxNode,
+    ) -> Result<Option<(usize, Located)>, StatementError> {
+        for (place, level) in self.queries.levels.iter().enumerate().rev() {
             if qualifier.is_none()
                 && let Some(merged) = level.merged.iter().position(|own| own.name == name)
             {
-                return Ok(Some(self.merged_column(place, merged)));
+                return Ok(Some((place, Located::Merged(merged))));
             }
             let mut found = None;
             for (relation, own) in level.relations.iter().enumerate() {
@@ -416,19 +457,24 @@ impl Binder<'_> {
                 found = found.or_else(|| level.scalar(name));
             }
             if let Some((relation, column)) = found {
-                return Ok(Some(self.column_of_relation(place, relation, column)));
+                return Ok(Some((place, Located::Column(relation, column))));
             }
         }
         Ok(None)
     }
 
-    fn merged_column(&mut self, level: usize, merged: usize) -> Typed {
+    fn merged_column(
+        &mut self,
+        level: usize,
+        merged: usize,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
         let Merged { value, hides, .. } = &self.queries.levels[level].merged[merged];
         let (value, hides) = (value.clone(), hides.clone());
         for (relation, column) in hides {
-            self.column_of_relation(level, relation, column);
+            self.column_of_relation(level, relation, column, node)?;
         }
-        value
+        Ok(value)
     }
 
     /// Returns whether a qualifier names a relation.

@@ -169,14 +169,20 @@ impl Binder<'_> {
         let bound = inner.bind_variant(&query);
         std::mem::swap(&mut inner.registers, &mut self.registers);
         self.queries.begin_slots_at(inner.queries.slots());
+        self.take_effects(&mut inner);
+        bound.map_err(|error| self.error(node, error.error))
+    }
+
+    /// Takes over the needs and effects of a binder of a part of a view.
+    pub(super) fn take_effects(&mut self, inner: &mut Binder<'_>) {
         self.uses_seed |= inner.uses_seed;
         self.uses_timestamp |= inner.uses_timestamp;
+        self.writes |= inner.writes;
         self.callees.append(&mut inner.callees);
-        self.take_needs(&mut inner);
-        if let Some(cause @ (ByValueCause::Moment | ByValueCause::Sequence)) = inner.by_value {
+        self.take_needs(inner);
+        if let Some(cause @ (ByValueCause::Moment | ByValueCause::Sequence)) = inner.by_value.take() {
             self.log_by_value(cause);
         }
-        bound.map_err(|error| self.error(node, error.error))
     }
 
     pub(super) fn add_named(

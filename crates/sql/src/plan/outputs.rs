@@ -293,7 +293,7 @@ impl Binder<'_> {
                         place.and_then(|place| used.get(place).copied())
                     }
                     Rows::Plan { registers, .. } => registers.iter().position(|own| own == register),
-                    Rows::Row { .. } => None,
+                    Rows::Row { .. } | Rows::View { .. } => None,
                 };
                 if let Some(column) = column {
                     stray = Some(format!("{}.{}", relation.alias, relation.columns[column].0));

@@ -425,52 +425,6 @@ impl Binder<'_> {
         Bound { plan: limited(plan, [offset, limit], ties), columns, literals, nodes }
     }
 
-    /// Returns the columns of `*`, or of `qualifier.*`.
-    pub(crate) fn star(
-        &mut self,
-        qualifier: Option<&str>,
-        node: &SyntaxNode,
-    ) -> Result<Vec<Item>, StatementError> {
-        let place = self.queries.levels.len() - 1;
-        let mut found = Vec::new();
-        let level = &self.queries.levels[place];
-        let of_column = |at: (usize, usize)| {
-            let merged = level.merged.iter().position(|own| qualifier.is_none() && own.hides.contains(&at));
-            (level.relations[at.0].columns[at.1].0.clone(), merged.map_or(Ok(at), Err))
-        };
-        let mut star = Some(&level.star).filter(|_| qualifier.is_none());
-        for (relation, own) in level.relations.iter().enumerate() {
-            let is_meant = match qualifier {
-                Some(qualifier) => own.alias == qualifier,
-                None => own.is_plain,
-            };
-            if qualifier.is_none() && level.from & 1 << relation != 0 {
-                // The first relation of FROM gets the columns of all of FROM, because USING may have merged
-                // every column of a later relation.
-                found.extend(star.take().into_iter().flatten().map(|at| of_column(*at)));
-            } else if is_meant {
-                found.extend((0..own.shown()).map(|column| of_column((relation, column))));
-            }
-        }
-        if found.is_empty() {
-            return Err(match qualifier {
-                Some(name) => {
-                    let message = format!("missing FROM-clause entry for table \"{name}\"");
-                    self.error(node, SqlError::new("42P01", message))
-                }
-                None => self.syntax(node, "SELECT * with no tables specified is not valid"),
-            });
-        }
-        let typed = |(name, at): (String, Result<(usize, usize), usize>)| {
-            let typed = match at {
-                Ok((relation, column)) => self.column_of_relation(place, relation, column),
-                Err(merged) => self.merged_column(place, merged),
-            };
-            (name, typed, node.clone())
-        };
-        Ok(found.into_iter().map(typed).collect())
-    }
-
     /// Binds the WHERE clause of a statement that writes.
     pub(super) fn bind_where(
         &mut self,

@@ -19,7 +19,7 @@ pub(super) struct SetFunction {
 }
 
 /// Returns whether a built-in function returns rows that its arguments make.
-pub(super) fn returns_set(name: &str) -> bool {
+pub(crate) fn returns_set(name: &str) -> bool {
     built_ins_named(name).iter().any(|own| own.returns_rows())
 }
 

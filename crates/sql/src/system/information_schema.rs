@@ -4,6 +4,7 @@ use super::types::{TYPES, type_oid, type_oids};
 use super::{Cell, INT, SystemRelation, TEXT};
 use crate::schema::Schema;
 use crate::types::short;
+use crate::updatable::{DELETED, INSERTED, UPDATED};
 use catalog::{Column, Deferral, Identity, ScalarType};
 
 /// The name of the database, whatever a client calls it.
@@ -38,12 +39,21 @@ impl Schema {
         let mut rows = Vec::new();
         for view in self.views() {
             let (schema, own) = (self.namespace_of(&view.name), short(&view.name));
-            let no = || Cell::from("NO");
-            let text = view.query.as_str().into();
-            let [check, rest @ ..] = ["NONE".into(), no(), no(), no(), no(), no()];
-            let mut row: Vec<Cell> = vec![DATABASE.into(), schema.into(), own.into(), text, check];
-            row.extend(rest);
-            rows.push(row);
+            let events = self.events_of(&view.name, None);
+            let can = |wanted: i64| Cell::from(if events & wanted == wanted { "YES" } else { "NO" });
+            let check = view.check.map_or("NONE".into(), |check| check.name().to_uppercase());
+            rows.push(vec![
+                DATABASE.into(),
+                schema.into(),
+                own.into(),
+                view.query.as_str().into(),
+                check.as_str().into(),
+                can(UPDATED | DELETED),
+                can(INSERTED),
+                "NO".into(),
+                "NO".into(),
+                "NO".into(),
+            ]);
         }
         SystemRelation::new(&columns, rows)
     }
@@ -91,7 +101,7 @@ impl Schema {
                 Some(own) => (own.short_name(), "USER-DEFINED"),
                 None => known.map_or(("", ""), |own| (own.1, own.2)),
             };
-            let is_table = self.catalog().table(table).is_ok();
+            let is_updatable = self.is_column_updatable(table, place);
             let is_decimal = matches!(scalar, ScalarType::Numeric { .. } | ScalarType::AnyNumeric);
             let radix = if is_decimal { 10 } else { 2 };
             let is_array = oid != i64::from(type_oids(scalar).0);
@@ -140,7 +150,7 @@ impl Schema {
                 generation,
                 if *generated { "ALWAYS" } else { "NEVER" }.into(),
                 shown(*generated),
-                yes(is_table),
+                yes(is_updatable),
                 "NO".into(),
                 if scalar.is_number() && !is_array { number(radix) } else { Cell::Null },
                 scalar.enumeration().map_or("pg_catalog", |own| self.namespace_of(&own.name)).into(),

@@ -131,6 +131,12 @@ impl Schema {
         for view in self.views() {
             add(self.view_oid(view), &view.name, "v", self.view_columns(view).len(), 0, false, 0);
         }
+        for (row, view) in rows.iter_mut().rev().zip(self.views.values().rev()) {
+            let option = view.check.map(|check| format!("check_option={}", check.name()));
+            if let (Some(last), Some(option)) = (row.last_mut(), option) {
+                *last = Cell::Texts(vec![option]);
+            }
+        }
         SystemRelation::new(&columns, rows)
     }
 

@@ -40,6 +40,8 @@ const BEGINNING: &str = "
         BEGIN DELETE FROM t0; EXCEPTION WHEN insufficient_privilege THEN UPDATE t1 SET a = 7; END;
         EXECUTE 'SELECT a FROM q.t2';
       END $$;
+    CREATE VIEW v2 AS SELECT a AS n, id, a + 1 AS more FROM t0 WHERE b IS NOT NULL OR id > 0;
+    CREATE VIEW v3 AS SELECT id, n FROM v2 WHERE n > 0 WITH CHECK OPTION;
     CREATE FUNCTION q.f4(x INT) RETURNS INT LANGUAGE sql AS $$ SELECT x + 1 $$;
     CREATE PROCEDURE q.p3(x INT) LANGUAGE plpgsql AS $$
       BEGIN PERFORM q.f4(x); UPDATE q.t2 SET a = x; END $$;
@@ -51,7 +53,7 @@ const BEGINNING: &str = "
     INSERT INTO q.t2 VALUES (1, 9);";
 
 /// Statements that read and write.
-const STATEMENTS: [&str; 66] = [
+const STATEMENTS: [&str; 78] = [
     "SELECT * FROM t0",
     "SELECT id FROM t0",
     "SELECT a, id FROM t0 WHERE b IS NULL",
@@ -92,6 +94,18 @@ const STATEMENTS: [&str; 66] = [
     "DELETE FROM t0 RETURNING a",
     "DELETE FROM t1 USING t0 WHERE t0.id = t1.id",
     "DELETE FROM q.t2",
+    "SELECT more FROM v2",
+    "INSERT INTO v2 (id, n) VALUES (33, 4)",
+    "INSERT INTO v2 (id) VALUES (34) RETURNING id",
+    "INSERT INTO v2 (id, n) VALUES (1, 4) ON CONFLICT (id) DO UPDATE SET n = excluded.n",
+    "UPDATE v2 SET n = 5",
+    "UPDATE v2 SET n = more WHERE id = 1 RETURNING id",
+    "DELETE FROM v2 WHERE n = 5",
+    "DELETE FROM v2",
+    "INSERT INTO v3 VALUES (35, 5)",
+    "UPDATE v3 SET n = 6",
+    "UPDATE v3 SET n = n + 1 WHERE id = 1",
+    "DELETE FROM v3 RETURNING id",
     "SELECT nextval('s0')",
     "SELECT setval('s0', 5)",
     "SELECT last_value FROM s0",
@@ -121,13 +135,15 @@ const STATEMENTS: [&str; 66] = [
 ];
 
 /// Objects that privileges are granted on: as GRANT names them, and their privileges.
-const OBJECTS: [(&str, &[&str]); 14] = [
+const OBJECTS: [(&str, &[&str]); 16] = [
     ("t0", &["SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"]),
     ("t0", &["SELECT (id)", "SELECT (id, a)", "UPDATE (a)", "INSERT (id, a)", "UPDATE (a, b)", "ALL (b)"]),
     ("TABLE t1", &["SELECT", "INSERT", "UPDATE", "DELETE", "SELECT (a)", "INSERT (a)"]),
     ("q.t2", &["SELECT", "INSERT", "UPDATE", "DELETE", "SELECT (id)"]),
     ("v0", &["SELECT", "SELECT (id)"]),
     ("v1", &["SELECT", "SELECT (a)"]),
+    ("v2", &["SELECT", "INSERT", "UPDATE", "DELETE", "SELECT (id, n)", "UPDATE (n)", "INSERT (id, n)"]),
+    ("v3", &["SELECT", "INSERT", "UPDATE", "DELETE", "ALL"]),
     ("SEQUENCE s0", &["USAGE", "SELECT", "UPDATE"]),
     ("t1_id_seq", &["USAGE", "UPDATE"]),
     ("SCHEMA q", &["USAGE", "CREATE"]),
@@ -138,12 +154,14 @@ const OBJECTS: [(&str, &[&str]); 14] = [
     ("PROCEDURE q.p3", &["EXECUTE"]),
 ];
 
-const OWNED: [&str; 11] = [
+const OWNED: [&str; 13] = [
     "TABLE t0",
     "TABLE t1",
     "TABLE q.t2",
     "VIEW v0",
     "VIEW v1",
+    "VIEW v2",
+    "VIEW v3",
     "SEQUENCE s0",
     "SCHEMA q",
     "FUNCTION f1(INT)",

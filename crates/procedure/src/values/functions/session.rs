@@ -7,6 +7,7 @@ use crate::{Draw, LiveFunction};
 use catalog::Datum;
 
 const BOOL: Kind = Kind::BOOL;
+const INT2: Kind = Kind::INT2;
 const INT4: Kind = Kind::INT4;
 const INT8: Kind = Kind::INT8;
 const OID: Kind = Kind::Oid;
@@ -111,6 +112,7 @@ pub(super) static SESSION: &[BuiltIn] = &[
     session("pg_char_to_encoding", &[TEXT], INT4),
     session("pg_client_encoding", &[], TEXT),
     session("pg_collation_is_visible", &[OID], BOOL),
+    session("pg_column_is_updatable", &[RELATION, INT2, BOOL], BOOL),
     live("pg_conf_load_time", &[], TIME, LiveFunction::StartTime),
     session("pg_conversion_is_visible", &[OID], BOOL),
     live("pg_current_xact_id", &[], INT8, LiveFunction::CurrentTransaction),
@@ -171,6 +173,7 @@ pub(super) static SESSION: &[BuiltIn] = &[
     live("pg_terminate_backend", &[INT4], BOOL, LiveFunction::TerminateBackend),
     live("pg_terminate_backend", &[INT4, INT8], BOOL, LiveFunction::TerminateBackend),
     live("pg_total_relation_size", &[RELATION], INT8, LiveFunction::IndexSize),
+    session("pg_relation_is_updatable", &[RELATION, BOOL], INT4),
     session("pg_ts_config_is_visible", &[OID], BOOL),
     session("pg_ts_dict_is_visible", &[OID], BOOL),
     session("pg_ts_parser_is_visible", &[OID], BOOL),
