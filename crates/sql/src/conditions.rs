@@ -2,7 +2,7 @@
 //! Source: PostgreSQL's documentation, appendix A (error codes).
 
 /// Names and SQLSTATEs. An SQLSTATE that ends in `000` stands for its whole class.
-const CONDITIONS: [(&str, &str); 92] = [
+const CONDITIONS: [(&str, &str); 93] = [
     ("feature_not_supported", "0A000"),
     ("case_not_found", "20000"),
     ("cardinality_violation", "21000"),
@@ -58,6 +58,7 @@ const CONDITIONS: [(&str, &str); 92] = [
     ("transaction_rollback", "40000"),
     ("serialization_failure", "40001"),
     ("deadlock_detected", "40P01"),
+    ("with_check_option_violation", "44000"),
     ("syntax_error_or_access_rule_violation", "42000"),
     ("syntax_error", "42601"),
     ("insufficient_privilege", "42501"),

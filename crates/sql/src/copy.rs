@@ -82,12 +82,7 @@ impl Schema {
                 let Some(path) = path else { return Err(unsupported(source, node, "this form of COPY")) };
                 let name = object_name(&path);
                 if self.view(&name).is_some() {
-                    let (verb, hint) = match is_in {
-                        true => ("copy to", "To enable copying to a view, provide an INSTEAD OF INSERT trigger."),
-                        false => ("copy from", "Try the COPY (SELECT ...) TO variant."),
-                    };
-                    let message = format!("cannot {verb} view \"{}\"", short(&name));
-                    return Err(at(SqlError::new("42809", message).with_hint(hint)));
+                    return Err(at(of_view(&name, is_in)));
                 }
                 let definition = self.catalog().table(&name);
                 let definition = definition.map_err(|error| at(SqlError::new("42P01", error.to_string())))?;
@@ -123,6 +118,15 @@ impl Schema {
         };
         Ok(Copy { is_in, text, options })
     }
+}
+
+/// Returns the error of a COPY of a view.
+fn of_view(name: &str, is_in: bool) -> SqlError {
+    let (verb, hint) = match is_in {
+        true => ("copy to", "To enable copying to a view, provide an INSTEAD OF INSERT trigger."),
+        false => ("copy from", "Try the COPY (SELECT ...) TO variant."),
+    };
+    SqlError::new("42809", format!("cannot {verb} view \"{}\"", short(name))).with_hint(hint)
 }
 
 /// Returns whether an INSERT fires triggers once for the statement: a COPY inserts its rows one by one.

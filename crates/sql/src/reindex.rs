@@ -15,8 +15,8 @@ impl Schema {
     /// object.
     ///
     /// # Errors
-    /// `42P01`, `3F000`: the object does not exist. `42809`: it has another kind. `42704`: the tablespace does
-    /// not exist. `42601`: an option is unknown.
+    /// `42P01`, `3F000`: the object does not exist. `42809`: it has another kind. `42704`: the tablespace
+    /// does not exist. `42601`: an option is unknown.
     pub(crate) fn reindex(
         &self,
         reindex: &ast::Reindex,

@@ -16,6 +16,7 @@ use crate::roles::rights::Rights;
 use crate::roles::role::BOOTSTRAP;
 use crate::roles::variant::logged_for;
 use crate::routine::Routine;
+use crate::simple_view::CheckOption;
 use crate::source::{At, Source};
 use crate::subject::Subject;
 use crate::types::made_name;
@@ -64,25 +65,6 @@ pub struct Schema {
     pub(crate) unbound: BTreeMap<String, StatementError>,
     /// Numbers and last versions of all procedures, including dropped ones, so that neither is used twice.
     pub(crate) history: BTreeMap<String, (ProcedureId, u32)>,
-}
-
-/// CHECK OPTION of a view.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum CheckOption {
-    /// A written row must fulfil the condition of the view.
-    Local,
-    /// A written row must also fulfil the conditions of the views below it.
-    Cascaded,
-}
-
-impl CheckOption {
-    /// Returns its name in lower case.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Local => "local",
-            Self::Cascaded => "cascaded",
-        }
-    }
 }
 
 /// A view: a query with a name.

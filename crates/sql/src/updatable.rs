@@ -4,122 +4,22 @@
 //! Not here: how a statement writes through such a view (`plan/target.rs`).
 
 use crate::aggregates::is_aggregate;
-use crate::oids::table_oid;
 use crate::called_names::{called_name, in_catalog};
+use crate::oids::table_oid;
 use crate::plan::returns_set;
-use crate::schema::{CheckOption, Schema, View};
+use crate::schema::{Schema, View};
+use crate::simple_view::{DELETED, INSERTED, Shown, ShownValue, SimpleView, UPDATED};
 use crate::source::Source;
 use crate::types::{last_name, object_name};
-use catalog::Type;
-use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode, HasSelectTail};
 use std::collections::BTreeSet;
-use std::fmt;
-
-/// The events of writes, as `pg_relation_is_updatable` counts them.
-pub(crate) const UPDATED: i64 = 1 << 2;
-pub(crate) const INSERTED: i64 = 1 << 3;
-pub(crate) const DELETED: i64 = 1 << 4;
 
 /// Maximum number of views over each other.
 const MOST_VIEWS: usize = 64;
 
 const NOT_SINGLE: &str =
     "Views that do not select from a single table or view are not automatically updatable.";
-const NO_COLUMNS: &str = "Views that have no updatable columns are not automatically updatable.";
-
-/// A statement that writes through a view.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum WriteKind {
-    Insert,
-    Update,
-    Delete,
-}
-
-impl WriteKind {
-    /// Returns the error of a view that the statement cannot write.
-    pub(crate) fn refusal(self, view: &str, reason: &str) -> SqlError {
-        let (verb, gerund, event) = match self {
-            Self::Insert => ("insert into", "inserting into", "INSERT"),
-            Self::Update => ("update", "updating", "UPDATE"),
-            Self::Delete => ("delete from", "deleting from", "DELETE"),
-        };
-        let hint = format!(
-            "To enable {gerund} the view, provide an INSTEAD OF {event} trigger or an unconditional ON {event} \
-             DO INSTEAD rule."
-        );
-        let error = SqlError::new("55000", format!("cannot {verb} view \"{view}\""));
-        error.with_detail(reason.to_owned()).with_hint(hint)
-    }
-
-    /// Returns the error of a column of a view that the statement cannot write.
-    pub(crate) fn column_refusal(self, column: &str, view: &str) -> SqlError {
-        let verb = if self == Self::Insert { "insert into" } else { "update" };
-        let message = format!("cannot {verb} column \"{column}\" of view \"{view}\"");
-        let detail = "View columns that are not columns of their base relation are not updatable.";
-        SqlError::new("0A000", message).with_detail(detail.to_owned())
-    }
-}
-
-/// A column of a view.
-#[derive(Debug)]
-pub(crate) enum ShownValue {
-    /// The column at a position of the relation below.
-    Column(usize),
-    /// An expression over the relation below.
-    Computed(ast::Expr),
-}
-
-/// A column of a view, with its name and type.
-#[derive(Debug)]
-pub(crate) struct Shown {
-    pub(crate) name: String,
-    pub(crate) ty: Type,
-    pub(crate) value: ShownValue,
-}
-
-/// A view whose rows are rows of one relation.
-pub(crate) struct SimpleView {
-    pub(crate) name: String,
-    pub(crate) source: Source,
-    /// The full name of the relation that it reads.
-    pub(crate) base: String,
-    /// The name of the relation in the view.
-    pub(crate) alias: String,
-    /// The names of the relation's first columns in the view.
-    pub(crate) names: Vec<String>,
-    pub(crate) columns: Vec<Shown>,
-    pub(crate) condition: Option<ast::Expr>,
-    pub(crate) check: Option<CheckOption>,
-}
-
-impl fmt::Debug for SimpleView {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimpleView").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-impl SimpleView {
-    /// Returns the reason why the view cannot be written; `None` if some of its columns can.
-    pub(crate) fn refusal(&self, kind: WriteKind) -> Option<&'static str> {
-        let is_column = |own: &Shown| matches!(own.value, ShownValue::Column(_));
-        (kind != WriteKind::Delete && !self.columns.iter().any(is_column)).then_some(NO_COLUMNS)
-    }
-
-    /// Returns the column of the relation below that a column is.
-    pub(crate) fn below(&self, column: usize) -> Option<usize> {
-        match self.columns[column].value {
-            ShownValue::Column(place) => Some(place),
-            ShownValue::Computed(_) => None,
-        }
-    }
-
-    /// Returns the first column that is a column of the relation below.
-    pub(crate) fn above(&self, column: usize) -> Option<usize> {
-        (0..self.columns.len()).find(|place| self.below(*place) == Some(column))
-    }
-}
 
 /// Returns the calls of an expression, without those of its subqueries.
 fn calls_in(node: &SyntaxNode) -> Vec<ast::CallExpr> {
@@ -131,8 +31,8 @@ fn calls_in(node: &SyntaxNode) -> Vec<ast::CallExpr> {
 }
 
 impl Schema {
-    /// Returns the kind of function in the targets of a query that makes its rows others than those of the
-    /// relation; `None` if there is none.
+    /// Returns the kind of function in the targets of a query that makes its rows different from those of
+    /// the relation; `None` if there is none.
     fn reason_of_calls(&self, select: &ast::Select) -> Option<&'static str> {
         let targets = select.select_clause().and_then(|clause| clause.target_list());
         let calls = targets.iter().flat_map(|list| calls_in(list.syntax()));
@@ -179,7 +79,8 @@ impl Schema {
             return Err(reason);
         }
         let items: Vec<_> = select.from_clause().into_iter().flat_map(|from| from.items()).collect();
-        let [ast::FromListItem::FromItem(ast::FromItem::RelationFromItem(relation))] = items.as_slice() else {
+        let [ast::FromListItem::FromItem(ast::FromItem::RelationFromItem(relation))] = items.as_slice()
+        else {
             return Err(NOT_SINGLE);
         };
         match relation.tablesample_clause() {

@@ -6,11 +6,11 @@
 use crate::StatementError;
 use crate::binder::{Binder, ExpandedStar};
 use crate::quoted::{quoted, quoted_path};
-use crate::schema::{CheckOption, Schema, View, unsupported};
+use crate::schema::{Schema, View, unsupported};
+use crate::simple_view::{CheckOption, WriteKind};
 use crate::source::Source;
 use crate::types::check_width;
 use crate::types::made_name;
-use crate::updatable::WriteKind;
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};

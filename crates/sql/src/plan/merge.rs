@@ -5,8 +5,8 @@ use super::target::Target;
 use super::{Binder, Bound};
 use crate::error::StatementError;
 use crate::roles::acl;
-use crate::types::short;
-use crate::updatable::WriteKind;
+use crate::simple_view::WriteKind;
+use crate::types::{last_name, object_name};
 use procedure::query::{JoinKind, Merge, MergeAction, MergeChange, Plan};
 use procedure::{Expression, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -32,12 +32,14 @@ impl Binder<'_> {
             return Err(self.unsupported(returning.syntax(), "RETURNING of a MERGE"));
         }
         let path = merge.table_relation_name().and_then(|name| name.table_name_ref());
-        let target = self.relation_to_write(path.and_then(|name| name.path_ref()), WriteKind::Delete, node)?;
-        let table = Arc::clone(&target.table);
-        if let Some(view) = target.view() {
-            let error = SqlError::new("0A000", format!("cannot execute MERGE on relation \"{}\"", short(&view.name)));
+        let path = path.and_then(|name| name.path_ref());
+        if let Some(path) = path.as_ref().filter(|path| self.schema.view(&object_name(path)).is_some()) {
+            let message = format!("cannot execute MERGE on relation \"{}\"", last_name(path));
+            let error = SqlError::new("0A000", message);
             return Err(self.error(node, error.with_detail("This operation is not supported for views.")));
         }
+        let target = self.relation_to_write(path, WriteKind::Delete, node)?;
+        let table = Arc::clone(&target.table);
         if !table.triggers.is_empty() {
             return Err(self.unsupported(node, "MERGE into a table with triggers"));
         }

@@ -34,18 +34,18 @@ mod write;
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::oids::table_oid;
+use crate::simple_view::SimpleView;
 pub(crate) use applied::{Applied, apply_all};
 use applied::{RowsCall, add_rows};
 use applied::{apply_ahead, compute};
-use crate::updatable::SimpleView;
 use catalog::{IndexId, ScalarType, Table, Type};
 use grouping::Grouping;
 use indexed::{Indexed, Loaded};
 pub(crate) use origin::Origins;
 pub use origin::{ColumnOrigin, ResultColumn};
 use procedure::query::{OutputColumn, Plan, SlotId};
-pub(crate) use sets::returns_set;
 use procedure::{Expression, Register, SqlError};
+pub(crate) use sets::returns_set;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::{HashMap, HashSet};
@@ -366,8 +366,8 @@ impl Binder<'_> {
             self.need_column(need, column);
         }
         if let Rows::View { below, view } = &self.queries.levels[level].relations[relation].rows {
-            let (below, view) = (*below, Arc::clone(view));
-            return self.column_of_view((level, below), &view, column, node);
+            let (below, view) = (target::Below { level, relation: *below }, Arc::clone(view));
+            return self.column_of_view(below, &view, column, node);
         }
         let level = &mut self.queries.levels[level];
         level.touched |= 1 << relation;

@@ -10,10 +10,9 @@ use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::roles::acl::Privileges;
 use crate::roles::need::names_of;
-use crate::schema::CheckOption;
+use crate::simple_view::{CheckOption, Shown, ShownValue, SimpleView, WriteKind};
 use crate::subject::Subject;
 use crate::types::{object_name, short};
-use crate::updatable::{Shown, ShownValue, SimpleView, WriteKind};
 use catalog::Table;
 use procedure::query::RowRules;
 use procedure::{CastContext, Check, CheckOwner, Expression, Register, SqlError};
@@ -23,6 +22,13 @@ use std::sync::Arc;
 
 /// Maximum number of views over each other.
 const MOST_VIEWS: usize = 32;
+
+/// The relation below a view.
+#[derive(Clone, Copy)]
+pub(super) struct Below {
+    pub(super) level: usize,
+    pub(super) relation: usize,
+}
 
 /// The relation that a statement writes.
 pub(super) struct Target {
@@ -107,9 +113,10 @@ impl Target {
 impl Level {
     /// Hides all relations but one, which gets an alias and names of columns. Returns what `show` needs.
     fn hide_but(&mut self, relation: usize, view: &SimpleView) -> Hidden {
-        let names = self.relations.iter_mut().map(|own| {
-            (std::mem::take(&mut own.alias), std::mem::replace(&mut own.is_plain, false))
-        });
+        let names = self
+            .relations
+            .iter_mut()
+            .map(|own| (std::mem::take(&mut own.alias), std::mem::replace(&mut own.is_plain, false)));
         let names = names.collect();
         let shown = &mut self.relations[relation];
         let columns = shown.columns.clone();
@@ -235,7 +242,8 @@ impl Binder<'_> {
         for (number, view) in target.views.iter().enumerate() {
             let Some(condition) = view.condition.clone() else { continue };
             let mut own = Vec::new();
-            self.in_view((level, place + number), view, node, |inner| inner.bind_conjuncts(condition, &mut own))?;
+            let below = Below { level, relation: place + number };
+            self.in_view(below, view, node, |inner| inner.bind_conjuncts(condition, &mut own))?;
             // Errors name a place in the statement.
             own.iter_mut().flat_map(|own| &mut own.comparison).for_each(|own| own.node = node.clone());
             conjuncts.append(&mut own);
@@ -269,7 +277,9 @@ impl Binder<'_> {
             let level = self.queries.levels.len();
             let bound = self.over_target(target, registers, |binder| {
                 binder.applying(|binder| {
-                    binder.in_view((level, number), view, node, |inner| inner.bind_condition(condition))
+                    binder.in_view(Below { level, relation: number }, view, node, |inner| {
+                        inner.bind_condition(condition)
+                    })
                 })
             });
             let (condition, applied) = bound?;
@@ -279,29 +289,32 @@ impl Binder<'_> {
             }
             // In contrast to a CHECK constraint, NULL violates it.
             let condition = Expression::Coalesce(vec![condition, Expression::boolean(false)]);
-            rules.conditions.push(Check { name: short(&view.name).into(), owner: CheckOwner::View, condition });
+            rules.conditions.push(Check {
+                name: short(&view.name).into(),
+                owner: CheckOwner::View,
+                condition,
+            });
         }
         Ok(rules)
     }
 
-    /// Returns a column of a view that a statement writes, as a value. `at` are the level and the position of
-    /// the relation below.
+    /// Returns a column of a view that a statement writes, as a value.
     pub(super) fn column_of_view(
         &mut self,
-        at: (usize, usize),
+        below: Below,
         view: &Arc<SimpleView>,
         column: usize,
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
         let Shown { ty, value, .. } = &view.columns[column];
         match value {
-            ShownValue::Column(place) => self.column_of_relation(at.0, at.1, *place, node),
+            ShownValue::Column(place) => self.column_of_relation(below.level, below.relation, *place, node),
             ShownValue::Computed(expression) => {
                 let bind = |inner: &mut Binder<'_>| {
                     let value = inner.bind(expression)?;
                     inner.coerce(value, *ty, CastContext::Explicit, expression.syntax())
                 };
-                Ok(Typed::Known(self.in_view(at, view, node, bind)?, *ty))
+                Ok(Typed::Known(self.in_view(below, view, node, bind)?, *ty))
             }
         }
     }
@@ -309,7 +322,7 @@ impl Binder<'_> {
     /// Binds a part of a view over the relation below it, with the rights of the view's owner.
     fn in_view<T>(
         &mut self,
-        (level, below): (usize, usize),
+        Below { level, relation }: Below,
         view: &SimpleView,
         node: &SyntaxNode,
         bind: impl FnOnce(&mut Binder<'_>) -> Result<T, StatementError>,
@@ -322,11 +335,11 @@ impl Binder<'_> {
         inner.queries.begin_slots_at(self.queries.slots());
         inner.queries.applied = self.queries.applied.take();
         let mut own = std::mem::take(&mut self.queries.levels[level]);
-        let hidden = own.hide_but(below, view);
+        let hidden = own.hide_but(relation, view);
         inner.queries.levels.push(own);
         let bound = bind(&mut inner);
         let mut own = inner.queries.levels.remove(0);
-        own.show(below, hidden);
+        own.show(relation, hidden);
         self.queries.levels[level] = own;
         if inner.queries.lowest.is_some() {
             self.refer_to(level);
@@ -348,7 +361,8 @@ impl Binder<'_> {
         }
     }
 
-    /// Notes a privilege on some columns of a target, which are columns of the table; no columns: on all of it.
+    /// Notes a privilege on some columns of a target, which are columns of the table; without columns on the
+    /// whole target.
     pub(super) fn need_target(&mut self, target: &Target, privilege: Privileges, columns: &[usize]) {
         let mut places = vec![columns.to_vec()];
         for view in &target.views {

@@ -8,9 +8,9 @@ use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::oids::table_oid;
 use crate::roles::acl;
+use crate::simple_view::WriteKind;
 use crate::subscripts::Subscripted;
 use crate::trigger::WrittenRow;
-use crate::updatable::WriteKind;
 use catalog::{Column, Identity, ScalarType, Table, TriggerEvent};
 use procedure::query::{Delete, Insert, OutputColumn, Plan, Update};
 use procedure::{Expression, Register, SqlError};
@@ -477,7 +477,8 @@ impl Binder<'_> {
     fn bind_update_level(&mut self, update: &ast::Update) -> Result<Bound, StatementError> {
         let node = update.syntax();
         let path = update.relation_name().and_then(|name| name.relation_name_ref());
-        let target = self.relation_to_write(path.and_then(|name| name.path_ref()), WriteKind::Update, node)?;
+        let target =
+            self.relation_to_write(path.and_then(|name| name.path_ref()), WriteKind::Update, node)?;
         let table = Arc::clone(&target.table);
         let items = update.from_clause().into_iter().flat_map(|from| from.items());
         let condition = update.where_clause_or_current_of();
@@ -520,7 +521,8 @@ impl Binder<'_> {
     fn bind_delete_level(&mut self, delete: &ast::Delete) -> Result<Bound, StatementError> {
         let node = delete.syntax();
         let path = delete.relation_name().and_then(|name| name.relation_name_ref());
-        let target = self.relation_to_write(path.and_then(|name| name.path_ref()), WriteKind::Delete, node)?;
+        let target =
+            self.relation_to_write(path.and_then(|name| name.path_ref()), WriteKind::Delete, node)?;
         let table = Arc::clone(&target.table);
         let items = delete.using_clause().into_iter().flat_map(|using| using.items());
         let condition = delete.where_clause_or_current_of();

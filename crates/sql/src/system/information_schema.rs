@@ -3,8 +3,8 @@
 use super::types::{TYPES, type_oid, type_oids};
 use super::{Cell, INT, SystemRelation, TEXT};
 use crate::schema::Schema;
+use crate::simple_view::{DELETED, INSERTED, UPDATED};
 use crate::types::short;
-use crate::updatable::{DELETED, INSERTED, UPDATED};
 use catalog::{Column, Deferral, Identity, ScalarType};
 
 /// The name of the database, whatever a client calls it.

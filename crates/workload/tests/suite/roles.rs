@@ -53,7 +53,7 @@ const BEGINNING: &str = "
     INSERT INTO q.t2 VALUES (1, 9);";
 
 /// Statements that read and write.
-const STATEMENTS: [&str; 78] = [
+const STATEMENTS: [&str; 83] = [
     "SELECT * FROM t0",
     "SELECT id FROM t0",
     "SELECT a, id FROM t0 WHERE b IS NULL",
@@ -129,6 +129,11 @@ const STATEMENTS: [&str; 78] = [
     "DO $$ BEGIN UPDATE t0 SET a = 3; END $$",
     "DO $$ BEGIN IF false THEN DELETE FROM t0; END IF; PERFORM f0(1); END $$",
     "LOCK TABLE t0 IN ACCESS SHARE MODE",
+    "LOCK TABLE t0 IN ROW SHARE MODE",
+    "LOCK TABLE q.t2 IN ROW EXCLUSIVE MODE",
+    "REINDEX TABLE t0",
+    "REINDEX INDEX t1_pkey",
+    "REINDEX SCHEMA q",
     "SELECT current_user",
     "SELECT rolpassword FROM pg_authid",
     "SELECT usename FROM pg_user WHERE usesuper",
