@@ -43,8 +43,8 @@ pub use ir::expression::{ArithmeticOperator, Evaluated, Expression, NumberClass,
 pub use ir::function::Function;
 pub use ir::opaque::{Compiler, Cursor, Destination, Movement, Opaque};
 pub use ir::operation::{
-    Access, Aggregate, AggregateFunction, Bound, Check, Choice, Operation, OperationId, OperationKind, Path,
-    Select, SortKey,
+    Access, Aggregate, AggregateFunction, Bound, Check, CheckOwner, Choice, Operation, OperationId,
+    OperationKind, Path, Select, SortKey,
 };
 pub use ir::program::{
     Guarded, Handler, Label, Mode, Parameter, Procedure, Raise, RaiseOption, Statement, Witnessed, Witnesses,

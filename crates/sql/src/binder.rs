@@ -113,6 +113,16 @@ pub(crate) struct Target {
     pub(crate) is_loop: bool,
 }
 
+/// The columns of a `*` in a text.
+#[derive(Clone, Debug)]
+pub(crate) struct ExpandedStar {
+    /// The place of the `*` in the text; of `TABLE t`, that of the whole query.
+    pub(crate) range: std::ops::Range<usize>,
+    pub(crate) columns: Vec<String>,
+    /// The table of `TABLE t`.
+    pub(crate) table: Option<String>,
+}
+
 /// The body of a routine, which is a text in the source.
 #[derive(Clone, Copy)]
 pub(crate) enum Body<'a> {
@@ -186,6 +196,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) callees: BTreeSet<String>,
     /// Number of views around the one that is being bound.
     pub(crate) views_within: usize,
+    /// The columns of each `*` so far; `None` if they are not wanted.
+    pub(crate) stars: Option<Vec<ExpandedStar>>,
     /// The privileges that the statement needs so far.
     pub(crate) needs: Vec<Need>,
     /// The role with whose rights relations are read and written: in a view, that of its owner.
@@ -236,6 +248,7 @@ impl<'a> Binder<'a> {
             ends_transactions: false,
             callees: BTreeSet::new(),
             views_within: 0,
+            stars: None,
             needs: Vec::new(),
             relations_as: schema.acting,
             follows_role: false,

@@ -7,7 +7,7 @@ use crate::plan::{Applied, apply_all};
 use crate::source::Source;
 use catalog::{Table, Type};
 use procedure::query::{Plan, RowRules};
-use procedure::{ByValueCause, CastContext, Check, Expression, Register, SqlError};
+use procedure::{ByValueCause, CastContext, Check, CheckOwner, Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -192,7 +192,7 @@ impl Binder<'_> {
                 let condition = binder.bind_definition(text, node, |binder, condition| {
                     binder.over_row(table, registers, |binder| binder.bind_condition(condition))
                 })?;
-                checks.push(Check { name: name.clone(), domain: None, condition });
+                checks.push(Check { name: name.clone(), owner: CheckOwner::Table, condition });
             }
             Ok(checks)
         })?;

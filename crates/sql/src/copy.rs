@@ -4,7 +4,7 @@ use crate::StatementError;
 use crate::quoted::quoted;
 use crate::schema::{Schema, unsupported};
 use crate::source::Source;
-use crate::types::object_name;
+use crate::types::{object_name, short};
 use catalog::{Table, Trigger, TriggerEvent};
 use procedure::SqlError;
 use squawk_syntax::ast::{self, AstNode};
@@ -81,6 +81,9 @@ impl Schema {
                 let path = table.table_name_ref().and_then(|name| name.path_ref());
                 let Some(path) = path else { return Err(unsupported(source, node, "this form of COPY")) };
                 let name = object_name(&path);
+                if self.view(&name).is_some() {
+                    return Err(at(of_view(&name, is_in)));
+                }
                 let definition = self.catalog().table(&name);
                 let definition = definition.map_err(|error| at(SqlError::new("42P01", error.to_string())))?;
                 if is_in && has_statement_triggers(definition) {
@@ -115,6 +118,15 @@ impl Schema {
         };
         Ok(Copy { is_in, text, options })
     }
+}
+
+/// Returns the error of a COPY of a view.
+fn of_view(name: &str, is_in: bool) -> SqlError {
+    let (verb, hint) = match is_in {
+        true => ("copy to", "To enable copying to a view, provide an INSTEAD OF INSERT trigger."),
+        false => ("copy from", "Try the COPY (SELECT ...) TO variant."),
+    };
+    SqlError::new("42809", format!("cannot {verb} view \"{}\"", short(name))).with_hint(hint)
 }
 
 /// Returns whether an INSERT fires triggers once for the statement: a COPY inserts its rows one by one.

@@ -13,7 +13,7 @@ use crate::source::Source;
 use crate::subject::Subject;
 use crate::types::{first_free, in_schema_of, made_name, object_name, short};
 use catalog::{Column, Domain, Table, TableId, Trigger, TriggerTiming, Type};
-use procedure::{Check, Effect, Expression, Register, SqlError};
+use procedure::{Check, CheckOwner, Effect, Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Binder<'_> {
             let value = Register(registers.0 + place as u32);
             let check = |name: &str, condition| Check {
                 name: name.into(),
-                domain: Some(domain.name.clone()),
+                owner: CheckOwner::Domain(domain.name.clone()),
                 condition,
             };
             if !domain.nullable {

@@ -12,7 +12,7 @@ use crate::quoted::quoted;
 use crate::schema::{Schema, refused, unsupported};
 use crate::source::Source;
 use crate::subject::Subject;
-use crate::types::{first_free, in_schema_of, made_name, object_name, short};
+use crate::types::{first_free, in_schema_of, last_name, made_name, object_name, short};
 use catalog::{Column, IndexDetails, NewIndex, NewTable, Table, Type};
 use procedure::{Effect, SqlError};
 use squawk_syntax::ast::{self, AstNode};
@@ -83,6 +83,11 @@ pub(crate) fn index_definition(
     check_method(&binder, create)?;
     let path = create.table_relation_name().and_then(|name| name.table_name_ref());
     let path = binder.part(path.and_then(|name| name.path_ref()), node)?;
+    if schema.view(&object_name(&path)).is_some() {
+        let message = format!("cannot create index on relation \"{}\"", last_name(&path));
+        let error = SqlError::new("42809", message);
+        return Err(binder.error(node, error.with_detail("This operation is not supported for views.")));
+    }
     let table = binder.table(&object_name(&path), path.syntax())?;
     binder.refuse_sequence(&table, path.syntax())?;
     let unique = create.unique_token().is_some();

@@ -1,11 +1,12 @@
 //! LOCK TABLE.
 //!
-//! A transaction that has run a statement keeps the definitions as they are until it ends. So ACCESS SHARE,
-//! which conflicts with changes of definitions alone, is a statement that does nothing else.
+//! A transaction that has run a statement keeps the definitions as they are until it ends. So a mode that
+//! conflicts with changes of definitions and with modes that are not supported is a statement that does
+//! nothing else.
 
 use crate::StatementError;
 use crate::binder::Binder;
-use crate::roles::acl::SELECT;
+use crate::roles::acl::{DELETE, INSERT, SELECT, TRUNCATE, UPDATE};
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::object_name;
@@ -28,9 +29,15 @@ impl Schema {
         let mode = mode.unwrap_or_default();
         let words: Vec<&str> =
             mode.split_whitespace().filter(|word| !matches!(*word, "IN" | "MODE")).collect();
-        if words != ["ACCESS", "SHARE"] {
-            return Err(binder.unsupported(node, "LOCK TABLE in a mode other than ACCESS SHARE"));
-        }
+        let privileges = UPDATE | DELETE | TRUNCATE | INSERT;
+        let privileges = match words.as_slice() {
+            ["ACCESS", "SHARE"] => privileges | SELECT,
+            ["ROW", "SHARE" | "EXCLUSIVE"] => privileges,
+            _ => {
+                let what = "LOCK TABLE in a mode other than ACCESS SHARE, ROW SHARE and ROW EXCLUSIVE";
+                return Err(binder.unsupported(node, what));
+            }
+        };
         for relation in lock.relation_list().into_iter().flat_map(|list| list.relation_names()) {
             let path = relation.relation_name_ref().and_then(|name_ref| name_ref.path_ref());
             let path = binder.part(path, node)?;
@@ -38,7 +45,7 @@ impl Schema {
             if self.view(&name).is_none() {
                 binder.table(&name, path.syntax())?;
             }
-            binder.need_object(&name, SELECT);
+            binder.need_object(&name, privileges);
         }
         let procedure = Arc::new(self.block("$$ BEGIN NULL; END $$", source, node)?);
         Ok((procedure, binder.refusal()))

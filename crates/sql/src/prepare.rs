@@ -17,7 +17,7 @@ use crate::transaction::{TransactionModes, chains};
 use crate::types::short;
 use crate::types::without_limits;
 use catalog::Type;
-use procedure::query::{ExplainOptions, Explained};
+use procedure::query::ExplainOptions;
 use procedure::{CastContext, Expression, Machine, Procedure, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -36,6 +36,15 @@ pub struct Prepared {
     pub columns: Vec<ResultColumn>,
     /// The error of a statement for which the acting role lacks a privilege: its execution fails.
     pub refused: Option<Box<SqlError>>,
+}
+
+/// An EXPLAIN of an EXECUTE, as its parts.
+#[derive(Clone, Debug)]
+pub struct ExplainedExecute {
+    /// The EXPLAIN with its options.
+    pub explain: String,
+    /// The EXECUTE.
+    pub execute: String,
 }
 
 /// A statement that EXPLAIN ANALYZE runs.
@@ -125,6 +134,8 @@ pub enum Kind {
         name: String,
         /// The texts of the argument expressions.
         arguments: Vec<String>,
+        /// The EXPLAIN before it; `None` without one.
+        explain: Option<ExplainedExecute>,
     },
     /// DEALLOCATE of a statement by name; `None`: of all statements.
     Deallocate(Option<String>),
@@ -149,7 +160,8 @@ pub enum Kind {
         /// The text for its listeners.
         payload: String,
     },
-    /// VACUUM, ANALYZE and statements of built-in extensions, which have no effect, with their warnings.
+    /// VACUUM, ANALYZE, REINDEX and statements of built-in extensions, which have no effect, with their
+    /// warnings.
     Nothing(Vec<SqlError>),
 }
 
@@ -206,7 +218,7 @@ fn query_tag(statement: &ast::Stmt) -> &'static str {
 }
 
 impl Prepared {
-    fn plain(kind: Kind, tag: &'static str) -> Self {
+    pub(crate) fn plain(kind: Kind, tag: &'static str) -> Self {
         Self { kind, tag, parameters: Vec::new(), columns: Vec::new(), refused: None }
     }
 }
@@ -310,6 +322,10 @@ impl Schema {
             ast::Stmt::Analyze(_) => {
                 (Kind::Nothing(self.skipped_by_maintenance(node, "analyze", source)?), "ANALYZE")
             }
+            ast::Stmt::Reindex(reindex) => {
+                let refused = self.reindex(reindex, source)?.map(Box::new);
+                return Ok(Prepared { refused, ..Prepared::plain(Kind::Nothing(Vec::new()), "REINDEX") });
+            }
             ast::Stmt::Copy(copy) => (Kind::Copy(self.copy(copy, source)?), "COPY"),
             ast::Stmt::Prepare(prepare) => {
                 let binder = Binder::new(self, source);
@@ -325,14 +341,7 @@ impl Schema {
                 let text = source.text_of(inner.syntax()).to_owned();
                 (Kind::Prepare { name, types, text }, "PREPARE")
             }
-            ast::Stmt::Execute(execute) => {
-                let binder = Binder::new(self, source);
-                let name = binder.part(execute.prepared_statement_ref(), node)?;
-                let name = ast::normalize_name_node(name.syntax());
-                let list = execute.arg_list().into_iter().flat_map(|list| list.args());
-                let arguments = list.map(|argument| source.text_of(argument.syntax()).to_owned()).collect();
-                (Kind::Execute { name, arguments }, "EXECUTE")
-            }
+            ast::Stmt::Execute(execute) => (Kind::of_execute(execute, None, source), "EXECUTE"),
             ast::Stmt::Deallocate(deallocate) => {
                 let name = deallocate.prepared_statement_ref();
                 let name = name.map(|name| ast::normalize_name_node(name.syntax()));
@@ -378,25 +387,7 @@ impl Schema {
                 };
                 return Ok(Prepared { columns, ..Prepared::plain(Kind::Show(name), "SHOW") });
             }
-            ast::Stmt::Explain(explain) => {
-                let binder = Binder::new(self, source);
-                let options = binder.explain_options(explain)?;
-                let inner = binder.part(explain.explain_stmt(), node)?;
-                let inner = inner.syntax().clone();
-                let inner = binder.part(ast::Stmt::cast(inner), node)?;
-                let compiled = compile_for_client(&inner, self, source, types)?;
-                let Compiled { procedure, parameters, refused, .. } = compiled;
-                let refused = refused.map(Box::new);
-                let columns = vec![text_column("QUERY PLAN")];
-                if options.analyzes {
-                    let kind = Kind::Analyze(Analyzed { procedure: Arc::new(procedure), options });
-                    let plain = Prepared::plain(kind, "EXPLAIN");
-                    return Ok(Prepared { columns, parameters, refused, ..plain });
-                }
-                let lines = Explained::show(&procedure.explained(None), options, None);
-                let plain = Prepared::plain(Kind::Explain(lines), "EXPLAIN");
-                return Ok(Prepared { columns, refused, ..plain });
-            }
+            ast::Stmt::Explain(explain) => return self.prepare_explain(explain, source, types),
             _ => return self.prepare_run(statement, source, types),
         };
         Ok(Prepared::plain(kind, tag))
@@ -593,7 +584,7 @@ fn last_word(text: &str) -> String {
     }
 }
 
-fn text_column(name: &str) -> ResultColumn {
+pub(crate) fn text_column(name: &str) -> ResultColumn {
     let ty = catalog::ScalarType::Text.into();
     ResultColumn { name: name.into(), ty, register: procedure::Register(0), origin: None }
 }

@@ -343,7 +343,7 @@ impl Binder<'_> {
             self.check_targets(items.len(), node)?;
             let expression = match target.expr() {
                 None => {
-                    items.append(&mut self.star(None, target.syntax())?);
+                    items.append(&mut self.star_of(None, target.syntax())?);
                     continue;
                 }
                 Some(ast::Expr::FieldExpr(field)) if field.star_token().is_some() => {
@@ -361,7 +361,7 @@ impl Binder<'_> {
                     let Some(ast::Expr::NameRef(base)) = base else {
                         return Err(self.unsupported(target.syntax(), "this kind of reference"));
                     };
-                    items.append(&mut self.star(Some(&base.text()), target.syntax())?);
+                    items.append(&mut self.star_of(Some(&base.text()), target.syntax())?);
                     continue;
                 }
                 Some(expression) => expression,

@@ -5,7 +5,7 @@ use crate::binder::Binder;
 use crate::circles::has_text;
 use crate::schema::{Schema, refused, unsupported};
 use crate::source::{At, Source};
-use crate::types::object_name;
+use crate::types::{last_name, object_name};
 use catalog::{NewTable, Table, TableId};
 use procedure::{Effect, Procedure, SqlError, sequences_in};
 use squawk_syntax::SyntaxNode;
@@ -281,6 +281,10 @@ impl Schema {
             let path = name.table_name_ref().and_then(|name| name.path_ref());
             let Some(path) = path else { return Err(unsupported(source, name.syntax(), "this name")) };
             let name = object_name(&path);
+            if self.views.contains_key(&name) {
+                let error = SqlError::new("42809", format!("\"{}\" is not a table", last_name(&path)));
+                return Err(source.error_at(path.syntax().text_range().start().into(), error));
+            }
             let table = self.catalog.table(&name).map_err(|error| refused(source, path.syntax(), &error))?;
             Binder::new(self, source).refuse_sequence(table, path.syntax())?;
             names.insert(name);

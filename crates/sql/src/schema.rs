@@ -17,6 +17,7 @@ use crate::roles::rights::Rights;
 use crate::roles::role::BOOTSTRAP;
 use crate::roles::variant::logged_for;
 use crate::routine::Routine;
+use crate::simple_view::CheckOption;
 use crate::source::{At, Source};
 use crate::subject::Subject;
 use crate::types::made_name;
@@ -84,6 +85,9 @@ pub struct View {
     /// The value of the option `security_invoker`; `None` where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invoker: Option<String>,
+    /// CHECK OPTION; `None` without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<CheckOption>,
 }
 
 impl Default for Schema {

@@ -130,6 +130,11 @@ impl Source {
         self.insertions.original(offset)
     }
 
+    /// Returns a range of the text as it is written.
+    pub(crate) fn written_text(&self, range: Range<usize>) -> &str {
+        &self.text[range]
+    }
+
     /// Returns the text of a node of the file, as it is written.
     pub(crate) fn text_of(&self, node: &SyntaxNode) -> &str {
         &self.text[self.range_of(node)]

@@ -318,6 +318,20 @@ impl Binder<'_> {
                 let is_short = matches!(arguments.get(1), Some(Typed::Known(value, _)) if *value == short);
                 named(self, self.schema.trigger_definitions(is_short))?
             }
+            "pg_relation_is_updatable" => {
+                let zero = Expression::text("0");
+                let events = looked_up(number(self)?, self.schema.updatable_relations(), zero);
+                let (events, ty) = (Typed::Known(events, ScalarType::Text.into()), ScalarType::Integer);
+                Typed::Known(self.coerce(events, ty.into(), CastContext::Explicit, node)?, ty.into())
+            }
+            "pg_column_is_updatable" => {
+                let columns = self.schema.updatable_columns().into_iter();
+                let columns = columns.map(|(oid, place)| (oid * MOST_COLUMNS + place, String::new()));
+                let key = self.column_key(number(self)?, arguments[1].clone(), node)?;
+                let found = looked_up(key, columns.collect(), Expression::NULL);
+                let is_known = Expression::Not(Box::new(Expression::IsNull(Box::new(found))));
+                Typed::Known(is_known, ScalarType::Boolean.into())
+            }
             "pg_get_viewdef" => named(self, self.schema.view_definitions())?,
             "pg_get_function_result" => {
                 let all = self.schema.routine_results().into_iter();

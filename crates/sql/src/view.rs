@@ -4,10 +4,12 @@
 //! refused if a view cannot be bound after it.
 
 use crate::StatementError;
-use crate::binder::Binder;
+use crate::binder::{Binder, ExpandedStar};
+use crate::quoted::{quoted, quoted_path};
 use crate::roles::acl::RoleId;
 use crate::roles::clause::Clause;
 use crate::schema::{Schema, View, unsupported};
+use crate::simple_view::{CheckOption, WriteKind};
 use crate::source::Source;
 use crate::subject::Subject;
 use crate::types::check_width;
@@ -37,6 +39,64 @@ fn computed_by(query: &ast::SelectVariant) -> Vec<usize> {
     (0..targets.len()).filter(|place| is_computed(&targets[*place])).collect()
 }
 
+/// The query of a view as CREATE VIEW has it.
+struct Written<'a> {
+    query: &'a ast::SelectVariant,
+    /// The given names of the first columns.
+    names: Vec<String>,
+    stars: Vec<ExpandedStar>,
+}
+
+impl Written<'_> {
+    /// Returns the view. As in PostgreSQL, it keeps the columns that `*` has now.
+    fn into_view(self, name: String, source: &Source) -> View {
+        let Self { query, mut names, mut stars } = self;
+        let whole = source.range_of(query.syntax());
+        let mut text = source.text_of(query.syntax()).to_owned();
+        if let ast::SelectVariant::Select(select) = query {
+            let targets = select.select_clause().and_then(|clause| clause.target_list());
+            let targets: Vec<_> = targets.into_iter().flat_map(|list| list.targets()).collect();
+            named(&targets, &mut names, &mut stars, source);
+        } else if let (ast::SelectVariant::Table(_), Some(star)) = (query, stars.first_mut()) {
+            star.name(&mut std::mem::take(&mut names).into_iter());
+        }
+        stars.sort_by_key(|star| star.range.start);
+        stars.dedup_by_key(|star| star.range.start);
+        // From the end, so that earlier offsets stay valid.
+        for ExpandedStar { range, columns, table } in stars.into_iter().rev() {
+            let list = columns.join(", ");
+            let list = table.map_or_else(|| list.clone(), |table| format!("SELECT {list} FROM {table}"));
+            text.replace_range(range.start - whole.start..range.end - whole.start, &list);
+        }
+        View { name, query: text, names, invoker: None, check: None }
+    }
+}
+
+impl ExpandedStar {
+    /// Gives the first columns names.
+    fn name(&mut self, names: &mut impl Iterator<Item = String>) {
+        for column in &mut self.columns {
+            let Some(name) = names.next() else { return };
+            *column += &format!(" AS {}", quoted(&name));
+        }
+    }
+}
+
+/// Writes the given names of columns into the targets of a query, so that it needs none.
+fn named(targets: &[ast::Target], names: &mut Vec<String>, stars: &mut Vec<ExpandedStar>, source: &Source) {
+    let mut given = std::mem::take(names).into_iter();
+    for target in targets {
+        let range = source.range_of(target.syntax());
+        if let Some(star) = stars.iter_mut().find(|star| star.range == range) {
+            star.name(&mut given);
+        } else if let (Some(expression), Some(name)) = (target.expr(), given.next()) {
+            let range = source.range_of(expression.syntax()).end..range.end;
+            let columns = vec![format!(" AS {}", quoted(&name))];
+            stars.push(ExpandedStar { range, columns, table: None });
+        }
+    }
+}
+
 impl Schema {
     pub(crate) fn create_view(
         &mut self,
@@ -47,7 +107,6 @@ impl Schema {
         for (present, what) in [
             (create.persistence().is_some(), "a temporary view"),
             (create.recursive_token().is_some(), "a recursive view"),
-            (create.with_check_option().is_some(), "WITH CHECK OPTION"),
         ] {
             if present {
                 return Err(unsupported(source, node, what));
@@ -57,7 +116,9 @@ impl Schema {
         let path = binder.part(create.view().and_then(|name| name.path()), node)?;
         let name = made_name(&binder, &path)?;
         let query = binder.part(create.query(), node)?;
+        binder.stars = Some(Vec::new());
         let columns = binder.bind_query(|binder| binder.bind_variant(&query))?.columns;
+        let stars = binder.stars.take().unwrap_or_default();
         let names: Vec<String> = create
             .column_list()
             .into_iter()
@@ -74,17 +135,75 @@ impl Schema {
             let message = format!("column \"{}\" specified more than once", all[twice]);
             return Err(binder.error(node, SqlError::new("42701", message)));
         }
-        if create.or_replace().is_none() || !self.views.contains_key(&name) {
+        let old = self.views.get(&name).filter(|_| create.or_replace().is_some()).cloned();
+        if old.is_none() {
             self.refuse_taken(&name, source, node)?;
         }
-        let query = source.text_of(query.syntax()).to_owned();
+        let written = Written { query: &query, names, stars };
+        let check = create.with_check_option().map(|option| match option.check_option_level() {
+            Some(ast::CheckOptionLevel::LocalCheckOption(_)) => CheckOption::Local,
+            _ => CheckOption::Cascaded,
+        });
         let invoker = read_options(create.with_params().and_then(|with| with.attribute_list()), source)?;
-        let view = Arc::new(View { name: name.clone(), query, names, invoker });
+        let view = View { invoker, check, ..written.into_view(name.clone(), source) };
+        let view = Arc::new(view);
+        if let Some(old) = old {
+            self.check_replaced(&old, &view, source, node)?;
+        }
+        if check.is_some() {
+            self.check_option(&view, source, node)?;
+        }
         let is_mentioned = self.is_mentioned(&name);
         if self.views.insert(name, view).is_some() || is_mentioned {
             self.recompile(source, node)?;
         }
         Ok(Effect::None)
+    }
+
+    /// Refuses another view in the place of a view unless it begins with the same columns.
+    fn check_replaced(
+        &self,
+        old: &View,
+        new: &View,
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let (before, after) = (self.view_columns(old), self.view_columns(new));
+        let refused = |message: String| {
+            Err(source.error_at(node.text_range().start().into(), SqlError::new("42P16", message)))
+        };
+        for (position, (name, ty)) in before.iter().enumerate() {
+            match after.get(position) {
+                None => return refused("cannot drop columns from view".into()),
+                Some((other, _)) if other != name => {
+                    return refused(format!("cannot change name of view column \"{name}\" to \"{other}\""));
+                }
+                Some((_, other)) if other != ty => {
+                    let of = format!("cannot change data type of view column \"{name}\" from {ty}");
+                    return refused(format!("{of} to {other}"));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that rows can be written through a view with CHECK OPTION.
+    fn check_option(&self, view: &View, source: &Source, node: &SyntaxNode) -> Result<(), StatementError> {
+        let simple = self.simple_view(view);
+        let reason = simple.map_or_else(Some, |simple| simple.refusal(WriteKind::Insert));
+        if let Some(reason) = reason {
+            let message = "WITH CHECK OPTION is supported only on automatically updatable views";
+            let error = SqlError::new("0A000", message).with_hint(reason);
+            return Err(source.error_at(node.text_range().start().into(), error));
+        }
+        let mut schema = self.clone();
+        schema.views.insert(view.name.clone(), Arc::new(view.clone()));
+        let text = format!("DELETE FROM {}", quoted_path(&view.name));
+        let statement = Source::parse(&text)?;
+        let path = statement.file.syntax().descendants().find_map(ast::PathRef::cast);
+        let bound = Binder::new(&schema, &statement).bind_checks(path, statement.file.syntax());
+        bound.map_err(|error| source.error_at(node.text_range().start().into(), error.error))
     }
 
     /// Returns the columns of a view; empty if it cannot be bound.
@@ -131,7 +250,6 @@ impl Schema {
                 let source = Source::parse(&view.query)?;
                 let query = source.file.syntax().descendants().find_map(ast::SelectVariant::cast);
                 let mut binder = Binder::new(self, &source);
-                binder.is_kept_text = true;
                 binder.is_kept_text = true;
                 let query = binder.part(query, source.file.syntax())?;
                 binder.bind_query(|binder| binder.bind_variant(&query))

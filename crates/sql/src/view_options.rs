@@ -3,8 +3,10 @@
 //! Held by: `crates/workload/tests/sql/invokers.slt`.
 
 use crate::StatementError;
+use crate::roles::acl::RoleId;
 use crate::schema::{Schema, View, unsupported};
 use crate::source::Source;
+use crate::subject::Subject;
 use crate::types::{object_name, short};
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -22,7 +24,10 @@ impl View {
 
     /// Returns the options as `pg_class` shows them.
     pub(crate) fn options(&self) -> Option<Vec<String>> {
-        self.invoker.as_ref().map(|value| vec![format!("{INVOKER}={value}")])
+        let invoker = self.invoker.as_ref().map(|value| format!("{INVOKER}={value}"));
+        let check = self.check.map(|check| format!("check_option={}", check.name()));
+        let options: Vec<String> = invoker.into_iter().chain(check).collect();
+        Some(options).filter(|options| !options.is_empty())
     }
 }
 
@@ -72,6 +77,14 @@ pub(crate) fn read_options(
 }
 
 impl Schema {
+    /// Returns the role with whose rights a view reads and writes its relations.
+    pub(crate) fn reader_of(&self, view: &str, reads_as_invoker: bool) -> RoleId {
+        match reads_as_invoker {
+            true => self.acting,
+            false => self.owner_of(&Subject::Relation(view.into())),
+        }
+    }
+
     /// Executes ALTER VIEW … SET and RESET of options. The owner of a view or schema is changed by
     /// `alter_owner`.
     ///

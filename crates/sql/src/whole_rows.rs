@@ -64,7 +64,7 @@ impl Binder<'_> {
             let fields = record.into_iter().map(|(name, variable)| (name, value(variable)));
             return Ok(Some(RowFields::Present(fields.collect())));
         }
-        let is_column = self.find_column(None, &name, node)?.is_some();
+        let is_column = self.locate_column(None, &name, node)?.is_some();
         if is_column || !self.names_relation(&name) {
             return Ok(None);
         }

@@ -2,7 +2,7 @@
 //!
 //! Not here: references to other tables (`foreign_keys`).
 
-use crate::{Check, Conflict, DataAccess, Failure, Machine, SqlError};
+use crate::{Check, CheckOwner, Conflict, DataAccess, Failure, Machine, SqlError};
 use catalog::{Arena, Datum, Table};
 
 /// The constraint that a row violates.
@@ -10,7 +10,8 @@ use catalog::{Arena, Datum, Table};
 pub enum Violated<'a> {
     /// NOT NULL of a column.
     NotNull(usize),
-    /// A CHECK constraint of the table or of a column's domain, or NOT NULL of the domain.
+    /// A CHECK constraint of the table or of a column's domain, NOT NULL of the domain, or the condition of a
+    /// view.
     Check(&'a Check),
     /// A unique index, by its position in the table.
     Unique(usize),
@@ -43,6 +44,10 @@ impl Violated<'_> {
                     return error;
                 }
                 let name = &check.name;
+                if check.owner == CheckOwner::View {
+                    let message = format!("new row violates check option for view \"{name}\"");
+                    return SqlError::new("44000", message).with_detail(failing_row());
+                }
                 let message =
                     format!("new row for relation \"{relation}\" violates check constraint \"{name}\"");
                 SqlError::new("23514", message).with_constraint(table, name).with_detail(failing_row())
@@ -85,11 +90,11 @@ impl Violated<'_> {
 }
 
 impl Check {
-    /// Returns the error of a value that violates a constraint of a domain; `None` for one of a table.
+    /// Returns the error of a value that violates a constraint of a domain; `None` for any other one.
     #[cold]
     pub fn domain_error(&self) -> Option<SqlError> {
-        let domain = self.domain.as_deref()?;
-        let (schema, name) = domain.rsplit_once('.').unwrap_or(("public", domain));
+        let CheckOwner::Domain(domain) = &self.owner else { return None };
+        let (schema, name) = domain.rsplit_once('.').unwrap_or(("public", domain.as_str()));
         let error = match &*self.name {
             "" => SqlError::new("23502", format!("domain {name} does not allow null values")),
             constraint => {

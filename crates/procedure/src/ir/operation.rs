@@ -96,13 +96,24 @@ impl Access {
     }
 }
 
+/// The object that has a constraint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CheckOwner {
+    /// The table of the row.
+    Table,
+    /// The domain of a column, by its full name.
+    Domain(String),
+    /// A view through which the row is written, with CHECK OPTION.
+    View,
+}
+
 /// A constraint to check before a row is written.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Check {
-    /// The constraint's name; empty for NOT NULL of a domain.
+    /// The name of the constraint, or of the view; empty for NOT NULL of a domain.
     pub name: String,
-    /// The full name of the domain whose constraint it is.
-    pub domain: Option<String>,
+    /// The object that has it.
+    pub owner: CheckOwner,
     /// Violated when false; NULL passes.
     pub condition: Expression,
 }

@@ -438,3 +438,40 @@ fn calls_of_all_kinds_of_routines_come_back() {
     let indexes: &[&str] = &[replaced, "CREATE INDEX t_v ON t (v)"];
     comes_back(script, layouts, indexes);
 }
+
+/// Calls write through views, which change between calls: their columns, their conditions and CHECK OPTION.
+#[test]
+fn views_change_between_calls() {
+    let script = "CREATE TABLE t (id INT PRIMARY KEY, a INT, b TEXT DEFAULT 'b');
+         CREATE VIEW v AS SELECT *, a * 2 AS twice FROM t WHERE a < 50;
+         CREATE VIEW w (number, value, word) AS SELECT id, a, b FROM v WHERE a >= 0 WITH CHECK OPTION;
+         CREATE PROCEDURE put(p INT) LANGUAGE plpgsql AS $$
+         DECLARE n INT;
+         BEGIN
+             BEGIN
+                 INSERT INTO w (number, value) VALUES (p, p * 7 % 60 - 3);
+             EXCEPTION WHEN with_check_option_violation THEN
+                 INSERT INTO v (id, a) VALUES (p, -1) RETURNING twice INTO n;
+             END;
+             BEGIN
+                 INSERT INTO v (id, a) VALUES (p - 3, n)
+                     ON CONFLICT (id) DO UPDATE SET a = excluded.a + v.twice;
+                 UPDATE w SET value = value + 1, word = word || p WHERE number = p - 1;
+             EXCEPTION WHEN with_check_option_violation THEN
+                 UPDATE v SET a = 3 WHERE id = p - 3;
+             END;
+             UPDATE v SET b = 'z' WHERE twice < p AND id > p - 5;
+             DELETE FROM w WHERE number = p - 9;
+         END $$;";
+    let layouts: &[&str] = &[
+        "ALTER TABLE t ADD COLUMN c INT DEFAULT 5",
+        "CREATE OR REPLACE VIEW w AS SELECT id AS number, a AS value, b AS word, id FROM v WHERE a > 5",
+        "ALTER TABLE t RENAME COLUMN a TO amount; ALTER TABLE t RENAME TO items",
+    ];
+    let indexes: &[&str] = &[
+        "CREATE OR REPLACE VIEW v AS SELECT *, a * 2 AS twice FROM t WHERE a < 40 WITH LOCAL CHECK OPTION",
+        "CREATE INDEX t_a ON t (a)",
+        "CREATE OR REPLACE VIEW v AS SELECT id, a, b, a * 2 AS twice FROM t",
+    ];
+    comes_back(script, layouts, indexes);
+}

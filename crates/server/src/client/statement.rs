@@ -23,6 +23,15 @@ use std::time::{Duration, Instant};
 /// The pause of a statement that has released its rows, because of a deadlock or for lack of a session.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// An EXECUTE of a prepared statement.
+pub(super) struct NamedExecute<'a> {
+    text: &'a str,
+    name: &'a str,
+    arguments: &'a [String],
+    /// The EXPLAIN before it; `None` without one.
+    explain: Option<&'a str>,
+}
+
 pub(super) fn canceled(sqlstate: &str, reason: &str) -> Error {
     SqlError::new(sqlstate, format!("canceling statement due to {reason}")).into()
 }
@@ -185,6 +194,7 @@ impl Client {
                 complete(tag)
             }
             Kind::Nothing(warnings) => {
+                check_refused(&plan)?;
                 warnings.iter().for_each(|warning| self.warn(&warning.sqlstate, &warning.message));
                 complete(tag)
             }
@@ -196,8 +206,11 @@ impl Client {
                 self.prepare_as(name.clone(), text, types, &[])?;
                 complete(tag)
             }
-            Kind::Execute { name, arguments } => {
-                Box::pin(self.run_named(prepared.text(), name, arguments, formats, protocol)).await
+            Kind::Execute { name, arguments, explain } => {
+                let text = explain.as_ref().map_or(prepared.text(), |parts| &parts.execute);
+                let explain = explain.as_ref().map(|parts| parts.explain.as_str());
+                let execute = NamedExecute { text, name, arguments, explain };
+                Box::pin(self.run_named(execute, formats, protocol)).await
             }
             Kind::Savepoint(name) => {
                 self.require_block("SAVEPOINT")?;
@@ -486,12 +499,11 @@ impl Client {
     /// Runs the statement that an EXECUTE names; `arguments` are the texts of the EXECUTE's arguments.
     pub(super) async fn run_named(
         &mut self,
-        execute: &str,
-        name: &str,
-        arguments: &[String],
+        execute: NamedExecute<'_>,
         formats: &[Format],
         protocol: Protocol,
     ) -> Result<Outcome, Error> {
+        let NamedExecute { text, name, arguments, explain } = execute;
         let statement = self.statement(name)?;
         let mut named = hold(&statement).clone();
         let expected = named.prepared.as_ref().map_or(0, |known| known.parameters().len());
@@ -509,14 +521,22 @@ impl Client {
             let _running = self.run_attended();
             // The evaluation may wait for another transaction.
             parameters = tokio::task::block_in_place(|| {
-                self.with_session(|session| session.evaluate_arguments(execute, statement))
+                self.with_session(|session| session.evaluate_arguments(text, statement))
             })?;
+        }
+        if let (Some(explain), Some(known)) = (explain, &named.prepared) {
+            let types: Vec<_> = known.parameters().iter().copied().map(Some).collect();
+            let text = format!("{explain}{}", known.text());
+            let explained = self.plan(&text, |session| session.prepare_typed(&text, &types))?;
+            named = NamedStatement::new(explained);
         }
         if protocol == Protocol::Simple {
             self.describe_rows(named.prepared.as_ref());
         }
         let ran = self.run(&mut named, &parameters, formats, None, protocol).await;
-        *hold(&statement) = named;
+        if explain.is_none() {
+            *hold(&statement) = named;
+        }
         ran.map_err(|error| match error {
             // The EXECUTE itself is not outdated, so its caller would repeat it.
             Error::Outdated => {

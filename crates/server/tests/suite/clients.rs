@@ -217,6 +217,29 @@ fn errors_say_what_and_where() {
 }
 
 #[test]
+fn prepared_statements_are_explained() {
+    for server in Server::of_each_kind() {
+        let mut client = bank(&server);
+        client.batch_execute("PREPARE p(INT) AS SELECT owner FROM account WHERE id = $1 + 1").unwrap();
+        let lines = |client: &mut Client, query: &str| -> Vec<String> {
+            text(client, query).into_iter().map(|row| row[0].clone().unwrap()).collect()
+        };
+        let plan = lines(&mut client, "EXPLAIN (COSTS OFF) EXECUTE p(1 + 1)");
+        assert_eq!(plan, lines(&mut client, "EXPLAIN (COSTS OFF) EXECUTE p(7)"));
+        assert!(plan.iter().any(|line| line.contains("account")), "{plan:?}");
+        let ran = lines(&mut client, " EXPLAIN ANALYZE EXECUTE p(0)");
+        assert!(ran[0].contains("rows=1"), "{ran:?}");
+        client.batch_execute("PREPARE w AS INSERT INTO account VALUES (80, 'Wanda', 1)").unwrap();
+        client.batch_execute("EXPLAIN EXECUTE w; EXPLAIN (ANALYZE, TIMING OFF) EXECUTE w").unwrap();
+        assert_eq!(text(&mut client, "SELECT count(*) FROM account WHERE id = 80"), [[Some("1".to_owned())]]);
+        for (query, code) in [("EXPLAIN EXECUTE nothing", "26000"), ("EXPLAIN EXECUTE p", "42601")] {
+            let error = client.simple_query(query).unwrap_err();
+            assert_eq!(error.code().map(SqlState::code), Some(code), "{query}");
+        }
+    }
+}
+
+#[test]
 fn execute_is_part_of_the_transaction() {
     for server in Server::of_each_kind() {
         let mut client = bank(&server);

@@ -50,7 +50,7 @@ impl Binder<'_> {
                 self.push_level(node)?;
                 let relation = self.add_stored(&name, (alias, Vec::new()), node);
                 let bound = relation.and_then(|relation| {
-                    let items = self.star(None, node)?;
+                    let items = self.star_of_table(table)?;
                     let sources = vec![super::from::Source::Relation(relation)];
                     let (plan, _) = self.join_all(sources, Vec::new(), None)?;
                     let column = |(name, item, _): (String, Typed, SyntaxNode)| match item {

@@ -464,7 +464,7 @@ impl Binder<'_> {
             level.merged.iter().position(|known| known.name == name && side & 1 << known.hides[0].0 != 0)
         {
             let hides = level.merged[merged].hides.clone();
-            return Ok((self.merged_column(level_index, merged), hides));
+            return Ok((self.merged_column(level_index, merged, node)?, hides));
         }
         let mut found = Vec::new();
         let on_side = level.relations.iter().enumerate().filter(|(index, _)| side & 1 << index != 0);
@@ -476,7 +476,7 @@ impl Binder<'_> {
             }
         }
         match found.as_slice() {
-            [column] => Ok((self.column_of_relation(level_index, column.0, column.1), vec![*column])),
+            [column] => Ok((self.column_of_relation(level_index, column.0, column.1, node)?, vec![*column])),
             [] => {
                 let message =
                     format!("column \"{name}\" specified in USING clause does not exist in both tables");

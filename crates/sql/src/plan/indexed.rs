@@ -6,6 +6,7 @@
 
 use super::Binder;
 use super::conjunct::Conjunct;
+use super::target::Target;
 use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::path::Candidate;
@@ -173,29 +174,36 @@ impl Binder<'_> {
     /// condition.
     pub(super) fn bind_conflict_target(
         &mut self,
-        target: &ast::ConflictOnIndex,
-        table: &Table,
+        conflict: &ast::ConflictOnIndex,
+        target: &Target,
         node: &SyntaxNode,
     ) -> Result<usize, StatementError> {
+        let table = &target.table;
         let row = self.row_registers(table);
         let indexed = self.indexed(table, node)?;
         let columns_of_row: Vec<usize> = (0..table.columns.len()).collect();
         let whole = Loaded { first: row, columns: &columns_of_row };
         let mut conditions = Vec::new();
-        if let Some(condition) = target.where_clause().and_then(|clause| clause.expr()) {
+        if let Some(condition) = conflict.where_clause().and_then(|clause| clause.expr()) {
             let bind = |binder: &mut Self| binder.bind_conjuncts(condition, &mut conditions);
-            self.over_row(table, row, bind)?;
+            self.over_target(target, row, bind)?;
         }
         let mut columns = Vec::new();
-        let list = self.part(target.conflict_index_item_list(), node)?;
+        let list = self.part(conflict.conflict_index_item_list(), node)?;
         for item in list.conflict_index_items() {
             let mut expression = self.part(item.expr(), item.syntax())?;
             while let ast::Expr::ParenExpr(inner) = &expression {
                 expression = self.part(inner.expr(), inner.syntax())?;
             }
             columns.push(match &expression {
-                ast::Expr::NameRef(name) => Some(self.column_of(table, &name.text(), item.syntax())?),
-                expression => match self.over_row(table, row, |binder| binder.bind(expression))? {
+                ast::Expr::NameRef(name) => match target.column_index(&name.text()) {
+                    Some(column) => target.stored(column).ok(),
+                    None => {
+                        let message = format!("column \"{}\" does not exist", name.text());
+                        return Err(self.error(item.syntax(), SqlError::new("42703", message)));
+                    }
+                },
+                expression => match self.over_target(target, row, |binder| binder.bind(expression))? {
                     Typed::Known(bound, _) => {
                         let indexed = indexed.as_ref();
                         let known = indexed.and_then(|hidden| hidden.column_of(&bound, whole));

@@ -1,10 +1,12 @@
 //! Binds MERGE as a plan: the source joined with the table, and the action for each joined row.
 
 use super::from::{OuterJoin, Source};
+use super::target::Target;
 use super::{Binder, Bound};
 use crate::error::StatementError;
 use crate::roles::acl;
-use catalog::Table;
+use crate::simple_view::WriteKind;
+use crate::types::{last_name, object_name};
 use procedure::query::{JoinKind, Merge, MergeAction, MergeChange, Plan};
 use procedure::{Expression, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -30,19 +32,26 @@ impl Binder<'_> {
             return Err(self.unsupported(returning.syntax(), "RETURNING of a MERGE"));
         }
         let path = merge.table_relation_name().and_then(|name| name.table_name_ref());
-        let table = self.target_table(path.and_then(|name| name.path_ref()), node)?;
+        let path = path.and_then(|name| name.path_ref());
+        if let Some(path) = path.as_ref().filter(|path| self.schema.view(&object_name(path)).is_some()) {
+            let message = format!("cannot execute MERGE on relation \"{}\"", last_name(path));
+            let error = SqlError::new("0A000", message);
+            return Err(self.error(node, error.with_detail("This operation is not supported for views.")));
+        }
+        let target = self.relation_to_write(path, WriteKind::Delete, node)?;
+        let table = Arc::clone(&target.table);
         if !table.triggers.is_empty() {
             return Err(self.unsupported(node, "MERGE into a table with triggers"));
         }
         let using = self.part(merge.using_on_clause(), node)?;
         let source = using.from_list_item().into_iter();
-        let (mut sources, handle) = self.bind_target((&table, merge.alias()), source, None, node)?;
+        let (mut sources, handle) = self.bind_target((&target, merge.alias()), source, None, node)?;
         let condition = self.part(using.on_clause().and_then(|on| on.expr()), node)?;
         let mut conjuncts = Vec::new();
         self.bind_conjuncts(condition, &mut conjuncts)?;
         let clauses = self.when_clauses(merge)?;
         let keeps_source = clauses.iter().any(|clause| !clause.matched);
-        let actions = clauses.into_iter().map(|clause| self.bind_merge_when(clause, &table));
+        let actions = clauses.into_iter().map(|clause| self.bind_merge_when(clause, &target));
         let actions = actions.collect::<Result<Vec<_>, _>>()?;
         let registers = self.row_registers(&table);
         let rules = self.bind_rules(&table, registers, None, node)?;
@@ -95,7 +104,7 @@ impl Binder<'_> {
     }
 
     /// Binds a WHEN clause. NOT MATCHED may refer only to columns of the source.
-    fn bind_merge_when(&mut self, clause: When, table: &Arc<Table>) -> Result<MergeAction, StatementError> {
+    fn bind_merge_when(&mut self, clause: When, into: &Target) -> Result<MergeAction, StatementError> {
         let When { matched, condition, action, node } = clause;
         let target = &mut self.level().relations[0];
         let visible = (target.alias.clone(), target.columns.clone(), target.hidden);
@@ -105,7 +114,7 @@ impl Binder<'_> {
         let bind = |binder: &mut Self| {
             let condition = condition.and_then(|condition| condition.expr());
             let condition = condition.map(|condition| binder.bind_condition(&condition)).transpose()?;
-            Ok((condition, binder.bind_merge_action(matched, action, table, &node)?))
+            Ok((condition, binder.bind_merge_action(matched, action, into, &node)?))
         };
         let bound = self.applying(bind);
         let target = &mut self.level().relations[0];
@@ -122,23 +131,23 @@ impl Binder<'_> {
         &mut self,
         matched: bool,
         action: Option<ast::MergeAction>,
-        table: &Arc<Table>,
+        target: &Target,
         node: &SyntaxNode,
     ) -> Result<MergeChange, StatementError> {
         match self.part(action, node)? {
             ast::MergeAction::MergeDoNothing(_) => Ok(MergeChange::Nothing),
             ast::MergeAction::MergeUpdate(update) if matched => {
-                let assignments = self.bind_assignments(update.set_clause(), table, node)?;
+                let assignments = self.bind_assignments(update.set_clause(), target, node)?;
                 let set: Vec<usize> = assignments.iter().map(|(column, _)| *column).collect();
-                self.need_columns(table, acl::UPDATE, &set);
+                self.need_target(target, acl::UPDATE, &set);
                 Ok(MergeChange::Update(assignments))
             }
             ast::MergeAction::MergeDelete(_) if matched => {
-                self.need_relation(&table.name, acl::DELETE, Vec::new(), true);
+                self.need_target(target, acl::DELETE, &[]);
                 Ok(MergeChange::Delete)
             }
             ast::MergeAction::MergeInsert(insert) if !matched => {
-                self.bind_merge_insert(&insert, table, node).map(MergeChange::Insert)
+                self.bind_merge_insert(&insert, target, node).map(MergeChange::Insert)
             }
             other => {
                 let word = other.syntax().text().to_string();
@@ -152,16 +161,16 @@ impl Binder<'_> {
     fn bind_merge_insert(
         &mut self,
         insert: &ast::MergeInsert,
-        table: &Arc<Table>,
+        target: &Target,
         node: &SyntaxNode,
     ) -> Result<Vec<Expression>, StatementError> {
-        let columns = self.insert_columns(insert.column_target_list(), table)?;
+        let columns = self.insert_columns(insert.column_target_list(), target, node)?;
         let rows = insert.values().and_then(|values| values.row_list());
         let rows: Vec<_> = rows.into_iter().flat_map(|list| list.rows()).collect();
         let given = match rows.is_empty() {
             true => Vec::new(),
-            false => self.bind_value_rows(&rows, (table, &columns.all), node)?.1,
+            false => self.bind_value_rows(&rows, (&target.table, &columns), node)?.1,
         };
-        self.new_row(table, columns, given, insert.overriding_clause(), node)
+        self.new_row(target, columns, given, insert.overriding_clause(), node)
     }
 }

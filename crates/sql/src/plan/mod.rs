@@ -7,6 +7,7 @@
 
 mod applied;
 mod compound;
+mod conflict;
 mod conjunct;
 mod from;
 mod grouping;
@@ -24,8 +25,10 @@ mod rows_from;
 pub(crate) mod select;
 mod semi;
 mod sets;
+mod stars;
 mod subquery;
 mod subscripts_of;
+mod target;
 mod value_rows;
 pub(crate) mod windows;
 mod write;
@@ -33,6 +36,7 @@ mod write;
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::oids::table_oid;
+use crate::simple_view::SimpleView;
 pub(crate) use applied::{Applied, apply_all};
 use applied::{RowsCall, add_rows};
 use applied::{apply_ahead, compute};
@@ -43,9 +47,11 @@ pub(crate) use origin::Origins;
 pub use origin::{ColumnOrigin, ResultColumn};
 use procedure::query::{OutputColumn, Plan, SlotId};
 use procedure::{Expression, Register, SqlError};
+pub(crate) use sets::returns_set;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Maximum number of relations of a FROM.
@@ -83,6 +89,8 @@ pub(crate) enum Rows {
     },
     /// The row of a table that registers hold already, from a first one on.
     Row { registers: Register },
+    /// The rows of a view that a statement writes, computed of another relation of the level.
+    View { below: usize, view: Rc<SimpleView> },
 }
 
 /// A relation that names of a level may refer to.
@@ -104,6 +112,14 @@ struct Merged {
     value: Typed,
     /// The merged columns, as relation and position. `Level::star` has the first one.
     hides: Vec<(usize, usize)>,
+}
+
+/// A column that a name refers to, in a level.
+pub(crate) enum Located {
+    /// A column that USING has merged.
+    Merged(usize),
+    /// The index of a relation, and the position of its column.
+    Column(usize, usize),
 }
 
 /// The relations in scope of one SELECT, or of one statement that writes.
@@ -235,7 +251,7 @@ impl Relation {
                 used.chain(*handle).collect()
             }
             Rows::Plan { registers, .. } => registers.clone(),
-            Rows::Row { .. } => Vec::new(),
+            Rows::Row { .. } | Rows::View { .. } => Vec::new(),
         }
     }
 }
@@ -340,15 +356,22 @@ impl Binder<'_> {
     }
 
     /// Returns a column of a relation as a value.
-    fn column_of_relation(&mut self, level: usize, relation: usize, column: usize) -> Typed {
+    fn column_of_relation(
+        &mut self,
+        level: usize,
+        relation: usize,
+        column: usize,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
         self.refer_to(level);
-        let read = self.queries.levels[level]
-            .reads
-            .iter()
-            .find(|(read_relation, _)| *read_relation == relation)
-            .copied();
+        let reads = &self.queries.levels[level].reads;
+        let read = reads.iter().find(|(index, _)| *index == relation).copied();
         if let Some((_, need)) = read {
             self.need_column(need, column);
+        }
+        if let Rows::View { below, view } = &self.queries.levels[level].relations[relation].rows {
+            let (below, view) = (target::Below { level, relation: *below }, Rc::clone(view));
+            return self.column_of_view(below, &view, column, node);
         }
         let level = &mut self.queries.levels[level];
         level.touched |= 1 << relation;
@@ -366,8 +389,9 @@ impl Binder<'_> {
             }
             Rows::Plan { registers, .. } => registers[column],
             Rows::Row { registers } => Register(registers.0 + column as u32),
+            Rows::View { .. } => unreachable!("its columns are those of the relation below"),
         };
-        Typed::Known(Expression::Register(register), ty)
+        Ok(Typed::Known(Expression::Register(register), ty))
     }
 
     /// Returns the relation and column of an expression of the innermost level that is a column of a table,
@@ -394,12 +418,27 @@ impl Binder<'_> {
         name: &str,
         node: &SyntaxNode,
     ) -> Result<Option<Typed>, StatementError> {
-        for level_index in (0..self.queries.levels.len()).rev() {
-            let level = &self.queries.levels[level_index];
+        match self.locate_column(qualifier, name, node)? {
+            None => Ok(None),
+            Some((level, Located::Merged(merged))) => self.merged_column(level, merged, node).map(Some),
+            Some((level, Located::Column(relation, column))) => {
+                self.column_of_relation(level, relation, column, node).map(Some)
+            }
+        }
+    }
+
+    /// Returns a column by name with the index of its level, in the innermost level that has one.
+    pub(crate) fn locate_column(
+        &self,
+        qualifier: Option<&str>,
+        name: &str,
+        node: &SyntaxNode,
+    ) -> Result<Option<(usize, Located)>, StatementError> {
+        for (level_index, level) in self.queries.levels.iter().enumerate().rev() {
             if qualifier.is_none()
                 && let Some(merged) = level.merged.iter().position(|merged_column| merged_column.name == name)
             {
-                return Ok(Some(self.merged_column(level_index, merged)));
+                return Ok(Some((level_index, Located::Merged(merged))));
             }
             let mut found = None;
             for (relation, candidate) in level.relations.iter().enumerate() {
@@ -422,19 +461,24 @@ impl Binder<'_> {
                 found = found.or_else(|| level.scalar(name));
             }
             if let Some((relation, column)) = found {
-                return Ok(Some(self.column_of_relation(level_index, relation, column)));
+                return Ok(Some((level_index, Located::Column(relation, column))));
             }
         }
         Ok(None)
     }
 
-    fn merged_column(&mut self, level: usize, merged: usize) -> Typed {
+    fn merged_column(
+        &mut self,
+        level: usize,
+        merged: usize,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
         let Merged { value, hides, .. } = &self.queries.levels[level].merged[merged];
         let (value, hides) = (value.clone(), hides.clone());
         for (relation, column) in hides {
-            self.column_of_relation(level, relation, column);
+            self.column_of_relation(level, relation, column, node)?;
         }
-        value
+        Ok(value)
     }
 
     /// Returns whether a qualifier names a relation.

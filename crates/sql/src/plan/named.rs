@@ -6,7 +6,6 @@ use crate::roles::acl::RoleId;
 use crate::roles::need::names_of;
 use crate::roles::role::BOOTSTRAP;
 use crate::schema::View;
-use crate::subject::Subject;
 use crate::system::{Cell, SystemRelation, SystemRows, system_view};
 use catalog::{Datum, ScalarType, TableId};
 use procedure::query::{OutputColumn, Plan, TableFunction};
@@ -50,10 +49,7 @@ impl Binder<'_> {
             return Ok(relation);
         };
         let names = if names.is_empty() { view.names.clone() } else { names };
-        let reader = match view.reads_as_invoker() {
-            true => self.schema.acting,
-            false => self.schema.owner_of(&Subject::Relation(name.into())),
-        };
+        let reader = self.schema.reader_of(name, view.reads_as_invoker());
         let bound = self.bind_view(view, reader, node)?;
         // As in PostgreSQL, the columns are those of the view, whatever its query reads.
         let oid = self.schema.view_oid(view);
@@ -176,14 +172,20 @@ impl Binder<'_> {
         let bound = inner.bind_variant(&query);
         std::mem::swap(&mut inner.registers, &mut self.registers);
         self.queries.begin_slots_at(inner.queries.slots());
+        self.take_effects(&mut inner);
+        bound.map_err(|error| self.error(node, error.error))
+    }
+
+    /// Takes over the needs and effects of a binder of a part of a view.
+    pub(super) fn take_effects(&mut self, inner: &mut Binder<'_>) {
         self.uses_seed |= inner.uses_seed;
         self.uses_timestamp |= inner.uses_timestamp;
+        self.writes |= inner.writes;
         self.callees.append(&mut inner.callees);
-        self.take_needs(&mut inner);
-        if let Some(cause @ (ByValueCause::Moment | ByValueCause::Sequence)) = inner.by_value {
+        self.take_needs(inner);
+        if let Some(cause @ (ByValueCause::Moment | ByValueCause::Sequence)) = inner.by_value.take() {
             self.log_by_value(cause);
         }
-        bound.map_err(|error| self.error(node, error.error))
     }
 
     pub(super) fn add_named(

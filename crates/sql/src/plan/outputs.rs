@@ -303,7 +303,7 @@ impl Binder<'_> {
                         offset.and_then(|offset| used.get(offset).copied())
                     }
                     Rows::Plan { registers, .. } => registers.iter().position(|column| column == register),
-                    Rows::Row { .. } => None,
+                    Rows::Row { .. } | Rows::View { .. } => None,
                 };
                 if let Some(column) = column {
                     ungrouped = Some(format!("{}.{}", relation.alias, relation.columns[column].0));

@@ -4,7 +4,7 @@ use super::conjunct::Conjunct;
 use super::from::Sources;
 use super::windows::{WindowOrder, WindowScope};
 use super::{Applied, Binder, Bound, Relation, Rows, apply_all, compute};
-use crate::binder::{Typed, Variable};
+use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::json::compared_form;
 use crate::path::WantedOrder;
@@ -429,62 +429,6 @@ impl Binder<'_> {
             plan = Plan::Hold { input: Box::new(plan), tables, held: rows };
         }
         Bound { plan: limited(plan, [offset, limit], ties), columns, literals, nodes }
-    }
-
-    /// Returns the columns of `*` or of `qualifier.*`.
-    pub(crate) fn star(
-        &mut self,
-        qualifier: Option<&str>,
-        node: &SyntaxNode,
-    ) -> Result<Vec<Item>, StatementError> {
-        let level_index = self.queries.levels.len() - 1;
-        let mut found = Vec::new();
-        let level = &self.queries.levels[level_index];
-        let of_column = |column: (usize, usize)| {
-            let merged =
-                level.merged.iter().position(|known| qualifier.is_none() && known.hides.contains(&column));
-            (level.relations[column.0].columns[column.1].0.clone(), merged.map_or(Ok(column), Err))
-        };
-        let mut star = Some(&level.star).filter(|_| qualifier.is_none());
-        for (index, relation) in level.relations.iter().enumerate() {
-            let is_meant = match qualifier {
-                Some(qualifier) => relation.alias == qualifier,
-                None => relation.is_plain,
-            };
-            if qualifier.is_none() && level.from & 1 << index != 0 {
-                // The first relation of FROM gets the columns of all of FROM, because USING may have merged
-                // every column of a later relation.
-                found.extend(star.take().into_iter().flatten().map(|column| of_column(*column)));
-            } else if is_meant {
-                found.extend((0..relation.shown()).map(|column| of_column((index, column))));
-            }
-        }
-        if found.is_empty()
-            && let Some(fields) = qualifier.and_then(|record| self.fields(record))
-        {
-            let item = |(name, field): &(String, Variable)| {
-                let value = Typed::Known(Expression::Register(field.register), field.ty);
-                (name.clone(), value, node.clone())
-            };
-            return Ok(fields.iter().map(item).collect());
-        }
-        if found.is_empty() {
-            return Err(match qualifier {
-                Some(name) => {
-                    let message = format!("missing FROM-clause entry for table \"{name}\"");
-                    self.error(node, SqlError::new("42P01", message))
-                }
-                None => self.syntax(node, "SELECT * with no tables specified is not valid"),
-            });
-        }
-        let typed = |(name, source): (String, Result<(usize, usize), usize>)| {
-            let typed = match source {
-                Ok((relation, column)) => self.column_of_relation(level_index, relation, column),
-                Err(merged) => self.merged_column(level_index, merged),
-            };
-            (name, typed, node.clone())
-        };
-        Ok(found.into_iter().map(typed).collect())
     }
 
     /// Binds the WHERE clause of a statement that writes.

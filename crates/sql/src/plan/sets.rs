@@ -19,7 +19,7 @@ pub(super) struct SetFunction {
 }
 
 /// Returns whether a name is that of a built-in set-returning function.
-pub(super) fn returns_set(name: &str) -> bool {
+pub(crate) fn returns_set(name: &str) -> bool {
     built_ins_named(name).iter().any(|entry| entry.returns_rows())
 }
 

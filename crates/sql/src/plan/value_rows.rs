@@ -1,5 +1,6 @@
 //! The rows of VALUES in an INSERT.
 
+use super::write::InsertColumns;
 use super::{Binder, apply_ahead, apply_all};
 use crate::binder::Typed;
 use crate::error::StatementError;
@@ -58,7 +59,7 @@ impl Binder<'_> {
     pub(super) fn bind_value_rows(
         &mut self,
         rows: &[ast::Row],
-        (table, columns): (&Table, &[usize]),
+        (table, columns): (&Table, &InsertColumns),
         node: &SyntaxNode,
     ) -> Result<(Plan, Vec<Option<Expression>>), StatementError> {
         let items = |binder: &Self| {
@@ -72,8 +73,8 @@ impl Binder<'_> {
             for row in items(binder) {
                 let mut values = Vec::new();
                 for (place, item) in row.into_iter().enumerate() {
-                    let Some(column) = columns.get(place) else {
-                        return Err(binder.syntax(node, "INSERT has more expressions than target columns"));
+                    let Some(column) = columns.all.get(place) else {
+                        return Err(binder.too_many_values(columns, node));
                     };
                     values.push(if item.is_default() && rows.len() > 1 {
                         Some(binder.bind_default(table, *column, node)?)
@@ -101,12 +102,13 @@ impl Binder<'_> {
             return Ok((apply_all(applied, Plan::One), std::mem::take(row)));
         }
         let mut registers = Vec::new();
-        for column in &columns[..width] {
+        for column in &columns.all[..width] {
             registers.push(self.new_register(table.columns[*column].ty));
         }
         let complete = bound.into_iter().map(|row| row.into_iter().flatten().collect()).collect();
-        let is_left_out =
-            |place: usize| table.columns[columns[place]].generated && defaults.iter().all(|row| row[place]);
+        let is_left_out = |place: usize| {
+            table.columns[columns.all[place]].generated && defaults.iter().all(|row| row[place])
+        };
         let given = registers.iter().enumerate();
         let given = given
             .map(|(place, register)| (!is_left_out(place)).then_some(Expression::Register(*register)))

@@ -2,17 +2,17 @@
 
 use super::from::{Source, Sources};
 use super::select::Item;
-use super::{Binder, Bound, Relation, Rows, apply_all, compute};
+use super::target::Target;
+use super::{Applied, Binder, Bound, Relation, Rows, apply_all, compute};
 use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::oids::table_oid;
 use crate::roles::acl;
-use crate::roles::need::names_of;
+use crate::simple_view::WriteKind;
 use crate::subscripts::Subscripted;
 use crate::trigger::WrittenRow;
-use crate::types::{object_name, short};
 use catalog::{Column, Identity, ScalarType, Table, TriggerEvent};
-use procedure::query::{ConflictUpdate, Delete, Insert, OnConflict, OutputColumn, Plan, Update};
+use procedure::query::{Delete, Insert, OutputColumn, Plan, Update};
 use procedure::{Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -26,6 +26,8 @@ pub(super) struct InsertColumns {
     pub(super) all: Vec<usize>,
     /// Whether the statement lists the columns; otherwise they are all visible columns of the table.
     pub(super) are_named: bool,
+    /// The error of a value for the next column, which a view computes.
+    pub(super) refused: Option<StatementError>,
 }
 
 /// Adds to an error the detail that a column is generated.
@@ -86,42 +88,32 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    pub(super) fn target_table(
-        &self,
-        path: Option<ast::PathRef>,
-        node: &SyntaxNode,
-    ) -> Result<Arc<Table>, StatementError> {
-        let path = self.part(path, node)?;
-        let table = self.table(&object_name(&path), path.syntax())?;
-        self.refuse_sequence(&table, path.syntax())?;
-        Ok(table)
-    }
-
     pub(crate) fn bind_insert_plan(&mut self, insert: &ast::Insert) -> Result<Bound, StatementError> {
         self.writing(insert.with_clause(), insert.syntax(), |binder| binder.bind_insert_level(insert))
     }
 
     fn bind_insert_level(&mut self, insert: &ast::Insert) -> Result<Bound, StatementError> {
         let node = insert.syntax();
-        let table = self.target_table(insert.relation_name_ref().and_then(|name| name.path_ref()), node)?;
-        let columns = self.insert_columns(insert.column_target_list(), &table)?;
-        let (input, given) = self.bind_source(insert, &table, &columns.all)?;
+        let path = insert.relation_name_ref().and_then(|name| name.path_ref());
+        let target = self.relation_to_write(path, WriteKind::Insert, node)?;
+        let table = Arc::clone(&target.table);
+        let columns = self.insert_columns(insert.column_target_list(), &target, node)?;
+        let (input, given) = self.bind_source(insert, &table, &columns)?;
         let bind =
-            |binder: &mut Self| binder.new_row(&table, columns, given, insert.overriding_clause(), node);
+            |binder: &mut Self| binder.new_row(&target, columns, given, insert.overriding_clause(), node);
         let (complete, applied) = self.applying(bind)?;
         let input = apply_all(applied, input);
         let registers = self.row_registers(&table);
-        let rules = self.bind_rules(&table, registers, None, node)?;
+        let rules = self.bind_target_rules(&target, registers, None, node)?;
         let alias = insert.alias().and_then(|alias| alias.name());
         let alias =
-            alias.map_or_else(|| table.short_name().into(), |name| ast::normalize_name_node(name.syntax()));
+            alias.map_or_else(|| target.short_name().into(), |name| ast::normalize_name_node(name.syntax()));
         let conflict = insert.on_conflict_clause();
         let conflict =
-            conflict.map(|clause| self.bind_conflict(&clause, (&table, &alias), registers)).transpose()?;
+            conflict.map(|clause| self.bind_conflict(&clause, (&target, &alias), registers)).transpose()?;
         self.origins.note_row(registers, table_oid(&table), table.visible());
-        let level = self.level();
-        level.relations = vec![Relation::of_row(&table, alias, registers, true)];
-        self.need_read(0, &table.name, names_of(&table), false);
+        self.level().relations = target.over_row(registers, &alias, 0);
+        self.need_target_read(&target, 0);
         let (input, values) = (Box::new(input), complete);
         let keys = self.schema.foreign_keys_of(&table);
         let row = WrittenRow { old: registers, new: registers };
@@ -134,43 +126,79 @@ impl Binder<'_> {
     pub(super) fn insert_columns(
         &mut self,
         list: Option<ast::ColumnTargetList>,
-        table: &Table,
+        target: &Target,
+        node: &SyntaxNode,
     ) -> Result<InsertColumns, StatementError> {
-        let mut columns = Vec::new();
-        for target in list.into_iter().flat_map(|list| list.column_targets()) {
-            let name = self.part(target.name(), target.syntax())?;
-            let column = self.column_of(table, &ast::normalize_name_node(name.syntax()), name.syntax())?;
-            if columns.contains(&column) {
-                let message = format!("column \"{}\" specified more than once", table.columns[column].name);
-                return Err(self.error(name.syntax(), SqlError::new("42701", message)));
+        let (mut columns, mut names, mut refused) = (Vec::new(), Vec::new(), None);
+        for part in list.into_iter().flat_map(|list| list.column_targets()) {
+            let name_node = self.part(part.name(), part.syntax())?;
+            let (name, node) = (ast::normalize_name_node(name_node.syntax()), name_node.syntax());
+            let column = self.column_of_target(target, &name, node)?;
+            if names.contains(&name) {
+                let message = format!("column \"{name}\" specified more than once");
+                return Err(self.error(node, SqlError::new("42701", message)));
             }
-            if let Some(accessor) = target.accessors().next() {
+            if let Some(accessor) = part.accessors().next() {
                 return Err(self.unsupported(accessor.syntax(), "an INSERT into an element of an array"));
             }
+            self.refuse_twice(&target.table, column, &columns, node)?;
+            names.push(name);
             columns.push(column);
         }
         let are_named = !columns.is_empty();
-        if !are_named {
-            columns = (0..table.visible().len()).collect();
+        for index in (0..target.width()).take_while(|_| !are_named) {
+            let stored = target.stored(index).map_err(|error| self.error(node, error));
+            let fresh = stored.and_then(|column| {
+                self.refuse_twice(&target.table, column, &columns, node)?;
+                Ok(column)
+            });
+            match fresh {
+                Ok(column) => columns.push(column),
+                Err(error) => {
+                    refused = Some(error);
+                    break;
+                }
+            }
         }
-        Ok(InsertColumns { all: columns, are_named })
+        Ok(InsertColumns { all: columns, are_named, refused })
+    }
+
+    /// Refuses a second value for a column, which several columns of a view may be.
+    fn refuse_twice(
+        &self,
+        table: &Table,
+        column: usize,
+        assigned: &[usize],
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        if !assigned.contains(&column) {
+            return Ok(());
+        }
+        let message = format!("multiple assignments to same column \"{}\"", table.columns[column].name);
+        Err(self.error(node, SqlError::new("42601", message)))
+    }
+
+    /// Returns the error of an INSERT with more values than columns.
+    pub(super) fn too_many_values(&self, columns: &InsertColumns, node: &SyntaxNode) -> StatementError {
+        let too_many = || self.syntax(node, "INSERT has more expressions than target columns");
+        columns.refused.clone().unwrap_or_else(too_many)
     }
 
     /// Returns the values of a new row: the given values, and the defaults of all other columns.
     pub(super) fn new_row(
         &mut self,
-        table: &Arc<Table>,
+        target: &Target,
         columns: InsertColumns,
         given: Vec<Option<Expression>>,
         overriding: Option<ast::OverridingClause>,
         node: &SyntaxNode,
     ) -> Result<Vec<Expression>, StatementError> {
-        let InsertColumns { all: columns, are_named } = columns;
-        let width = given.len();
-        self.need_columns(table, acl::INSERT, &columns[..width.min(columns.len())]);
-        if width > columns.len() {
-            return Err(self.syntax(node, "INSERT has more expressions than target columns"));
+        let (table, width) = (&target.table, given.len());
+        self.need_target(target, acl::INSERT, &columns.all[..width.min(columns.all.len())]);
+        if width > columns.all.len() {
+            return Err(self.too_many_values(&columns, node));
         }
+        let InsertColumns { all: columns, are_named, .. } = columns;
         if width < columns.len() && are_named {
             return Err(self.syntax(node, "INSERT has more target columns than expressions"));
         }
@@ -222,7 +250,7 @@ impl Binder<'_> {
         &mut self,
         insert: &ast::Insert,
         table: &Table,
-        columns: &[usize],
+        columns: &InsertColumns,
     ) -> Result<(Plan, Vec<Option<Expression>>), StatementError> {
         let node = insert.syntax();
         let variant = match self.part(insert.insert_source(), node)? {
@@ -239,97 +267,12 @@ impl Binder<'_> {
         let bound = self.bind_variant(&variant)?;
         let mut given = Vec::new();
         for index in 0..bound.columns.len() {
-            let Some(column) = columns.get(index) else {
-                return Err(self.syntax(node, "INSERT has more expressions than target columns"));
+            let Some(column) = columns.all.get(index) else {
+                return Err(self.too_many_values(columns, node));
             };
             given.push(Some(self.coerce_to_column(bound.typed(index), &table.columns[*column], node)?));
         }
         Ok((bound.plan, given))
-    }
-
-    fn bind_conflict(
-        &mut self,
-        clause: &ast::OnConflictClause,
-        (table, alias): (&Arc<Table>, &str),
-        registers: Register,
-    ) -> Result<OnConflict, StatementError> {
-        let node = clause.syntax();
-        let index = match clause.conflict_target() {
-            None => None,
-            Some(ast::ConflictTarget::ConflictOnConstraint(constraint)) => {
-                let name = self.part(constraint.constraint_name_ref(), node)?;
-                let name = name.syntax().descendants().last().unwrap_or(name.syntax().clone());
-                let name = ast::normalize_name_node(&name);
-                match table.indexes.iter().position(|index| index.unique && short(&index.name) == name) {
-                    Some(index) => Some(index),
-                    None => {
-                        let message =
-                            format!("constraint \"{name}\" for table \"{}\" does not exist", table.name);
-                        return Err(self.error(node, SqlError::new("42704", message)));
-                    }
-                }
-            }
-            Some(ast::ConflictTarget::ConflictOnIndex(target)) => {
-                Some(self.bind_conflict_target(&target, table, node)?)
-            }
-        };
-        if let Some(index) = index {
-            self.need_columns(table, acl::SELECT, &table.indexes[index].columns);
-        }
-        let update = match self.part(clause.conflict_action(), node)? {
-            ast::ConflictAction::ConflictDoNothing(_) => None,
-            ast::ConflictAction::ConflictDoUpdateSet(update) => {
-                if index.is_none() {
-                    let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
-                    return Err(self.syntax(node, message));
-                }
-                Some(self.bind_conflict_update(&update, (table, alias), registers)?)
-            }
-            ast::ConflictAction::ConflictDoSelect(select) => {
-                return Err(self.unsupported(select.syntax(), "ON CONFLICT DO SELECT"));
-            }
-        };
-        Ok(OnConflict { index, update })
-    }
-
-    fn bind_conflict_update(
-        &mut self,
-        update: &ast::ConflictDoUpdateSet,
-        (table, alias): (&Arc<Table>, &str),
-        registers: Register,
-    ) -> Result<ConflictUpdate, StatementError> {
-        let node = update.syntax();
-        let old = self.row_registers(table);
-        let level = self.level();
-        level.relations = vec![
-            Relation::of_row(table, alias.into(), old, true),
-            Relation::of_row(table, "excluded".into(), registers, false),
-        ];
-        (0..2).for_each(|place| self.need_read(place, &table.name, names_of(table), false));
-        let bind = |binder: &mut Self| {
-            let assignments = binder.bind_assignments(update.set_clause(), table, node)?;
-            let condition = update.where_clause().and_then(|clause| clause.expr());
-            let condition = condition.map(|condition| binder.bind_condition(&condition)).transpose()?;
-            Ok((assignments, condition))
-        };
-        let ((assignments, condition), applied) = self.applying(bind)?;
-        if !applied.is_empty() {
-            return Err(self.unsupported(node, "a subquery in ON CONFLICT DO UPDATE"));
-        }
-        let mut with_registers = Vec::new();
-        for (column, value) in assignments {
-            if table.primary().columns.contains(&column) {
-                return Err(self.unsupported(node, "ON CONFLICT DO UPDATE of a primary key column"));
-            }
-            with_registers.push((column, self.new_register(table.columns[column].ty), value));
-        }
-        let mut set: Vec<usize> = with_registers.iter().map(|(column, ..)| *column).collect();
-        self.need_columns(table, acl::UPDATE, &set);
-        let generated = self.bind_generated(table, registers, Some(&set), node)?;
-        set.extend(generated.iter().map(|(column, _)| *column));
-        let row = WrittenRow { old, new: registers };
-        let triggers = self.bind_triggers(table, TriggerEvent::Update, &set, row, node)?;
-        Ok(ConflictUpdate { old, condition, assignments: with_registers, triggers })
     }
 
     /// Binds an item of SET. Returns its columns and a value for each; `None` is the default.
@@ -375,10 +318,11 @@ impl Binder<'_> {
     pub(super) fn bind_assignments(
         &mut self,
         clause: Option<ast::SetClause>,
-        table: &Table,
+        target_relation: &Target,
         node: &SyntaxNode,
     ) -> Result<Assignments, StatementError> {
         let mut assignments: Assignments = Vec::new();
+        let table = &target_relation.table;
         // The columns with assignments to elements or slices, of which there may be several.
         let mut subscripted = Vec::new();
         let list = clause.and_then(|clause| clause.set_column_list());
@@ -392,11 +336,12 @@ impl Binder<'_> {
                 let name = self.part(target.name(), &set_node)?;
                 let name = ast::normalize_name_node(name.syntax());
                 let target_node = target.syntax();
-                let position = self.column_of(table, &name, target_node)?;
+                let position = self.column_of_target(target_relation, &name, target_node)?;
                 let mut accessors = target.accessors().peekable();
                 let has_subscripts = accessors.peek().is_some();
                 let earlier = assignments.iter().position(|(assigned, _)| *assigned == position);
                 if earlier.is_some_and(|_| !has_subscripts || !subscripted.contains(&position)) {
+                    let name = &table.columns[position].name;
                     let message = format!("multiple assignments to same column \"{name}\"");
                     return Err(self.error(target_node, SqlError::new("42601", message)));
                 }
@@ -409,12 +354,14 @@ impl Binder<'_> {
                         subscripted.push(position);
                         let old = match earlier {
                             Some(earlier) => assignments.remove(earlier).1,
-                            None => self.target_column(position),
+                            None => self.target_column(position, target_node)?,
                         };
                         let target = Subscripted { name: &name, old, ty: definition.ty };
                         self.bind_subscripted(target, accessors, value, target_node)?
                     }
                     Some(value) => self.coerce_to_column(value, definition, &set_node)?,
+                    // As in PostgreSQL, a view has defaults of its own.
+                    None if target_relation.view().is_some() => Expression::NULL,
                     None => self.bind_default(table, position, node)?,
                 };
                 assignments.push((position, value));
@@ -424,10 +371,10 @@ impl Binder<'_> {
     }
 
     /// Returns a column of the row that a statement changes, with its old value.
-    fn target_column(&mut self, column: usize) -> Expression {
+    fn target_column(&mut self, column: usize, node: &SyntaxNode) -> Result<Expression, StatementError> {
         let level = self.queries.levels.len() - 1;
-        match self.column_of_relation(level, 0, column) {
-            Typed::Known(value, _) => value,
+        match self.column_of_relation(level, 0, column, node)? {
+            Typed::Known(value, _) => Ok(value),
             _ => unreachable!("a column has a type"),
         }
     }
@@ -436,15 +383,15 @@ impl Binder<'_> {
     /// Returns them with the register of the target's row handles.
     pub(super) fn bind_target(
         &mut self,
-        (table, alias): (&Arc<Table>, Option<ast::OptionalAsAlias>),
+        (relation, alias): (&Target, Option<ast::OptionalAsAlias>),
         items: impl Iterator<Item = ast::FromListItem>,
         condition: Option<ast::WhereClauseOrCurrentOf>,
         node: &SyntaxNode,
     ) -> Result<(Sources, Register), StatementError> {
         let alias = alias.and_then(|alias| alias.name()).map(|name| ast::normalize_name_node(name.syntax()));
-        let alias = alias.unwrap_or_else(|| table.short_name().into());
-        let target = self.add_table(table, alias, Vec::new(), node)?;
-        self.need_read(target, &table.name, names_of(table), false);
+        let alias = alias.unwrap_or_else(|| relation.short_name().into());
+        let target = self.add_target(relation, alias, node)?;
+        self.need_target_read(relation, target);
         let handle = self.new_register(ScalarType::BigInt);
         if let Rows::Table { handle: target_handle, .. } = &mut self.level().relations[target].rows {
             *target_handle = Some(handle);
@@ -458,6 +405,7 @@ impl Binder<'_> {
             Some(other) => return Err(self.unsupported(other.syntax(), "WHERE CURRENT OF")),
             None => {}
         }
+        self.bind_conditions_of(relation, target, &mut sources.conjuncts, node)?;
         Ok((sources, handle))
     }
 
@@ -480,18 +428,20 @@ impl Binder<'_> {
     fn bind_update_level(&mut self, update: &ast::Update) -> Result<Bound, StatementError> {
         let node = update.syntax();
         let path = update.relation_name().and_then(|name| name.relation_name_ref());
-        let table = self.target_table(path.and_then(|name| name.path_ref()), node)?;
+        let target =
+            self.relation_to_write(path.and_then(|name| name.path_ref()), WriteKind::Update, node)?;
+        let table = Arc::clone(&target.table);
         let items = update.from_clause().into_iter().flat_map(|from| from.items());
         let condition = update.where_clause_or_current_of();
-        let (sources, handle) = self.bind_target((&table, update.alias()), items, condition, node)?;
-        let bind = |binder: &mut Self| binder.bind_assignments(update.set_clause(), &table, node);
+        let (sources, handle) = self.bind_target((&target, update.alias()), items, condition, node)?;
+        let bind = |binder: &mut Self| binder.bind_assignments(update.set_clause(), &target, node);
         let (assignments, applied) = self.applying(bind)?;
-        let answers: Vec<Register> = applied.iter().flat_map(super::Applied::targets).collect();
+        let answers: Vec<Register> = applied.iter().flat_map(Applied::targets).collect();
         let registers = self.row_registers(&table);
         let mut set: Vec<usize> = assignments.iter().map(|(column, _)| *column).collect();
-        self.need_columns(&table, acl::UPDATE, &set);
-        let rules = self.bind_rules(
-            &table,
+        self.need_target(&target, acl::UPDATE, &set);
+        let rules = self.bind_target_rules(
+            &target,
             registers,
             Some(&set).filter(|_| table.triggers.is_empty()).map(Vec::as_slice),
             node,
@@ -522,11 +472,13 @@ impl Binder<'_> {
     fn bind_delete_level(&mut self, delete: &ast::Delete) -> Result<Bound, StatementError> {
         let node = delete.syntax();
         let path = delete.relation_name().and_then(|name| name.relation_name_ref());
-        let table = self.target_table(path.and_then(|name| name.path_ref()), node)?;
+        let target =
+            self.relation_to_write(path.and_then(|name| name.path_ref()), WriteKind::Delete, node)?;
+        let table = Arc::clone(&target.table);
         let items = delete.using_clause().into_iter().flat_map(|using| using.items());
         let condition = delete.where_clause_or_current_of();
-        self.need_relation(&table.name, acl::DELETE, Vec::new(), true);
-        let (sources, handle) = self.bind_target((&table, delete.alias()), items, condition, node)?;
+        self.need_target(&target, acl::DELETE, &[]);
+        let (sources, handle) = self.bind_target((&target, delete.alias()), items, condition, node)?;
         let returned = self.returning(Plan::One, delete.returning_clause())?;
         let (input, _) = self.join_all(sources.sources, sources.conjuncts, None)?;
         let keep = self.kept_registers(handle);

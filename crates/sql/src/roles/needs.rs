@@ -6,11 +6,10 @@
 //! Held by: `reprise_workload::roles` (the matrix beside PostgreSQL).
 
 use super::acl::{EXECUTE, Privileges, RoleId, SELECT, UPDATE, USAGE};
-use super::need::{Need, RelationNeed, names_of};
+use super::need::{Need, RelationNeed};
 use super::rights::namespace_in;
 use crate::binder::Binder;
 use crate::subject::Subject;
-use catalog::Table;
 use procedure::{Raise, SqlError, Statement};
 use std::collections::BTreeSet;
 
@@ -36,14 +35,6 @@ impl Binder<'_> {
         let (relation, columns) = (relation.to_owned(), BTreeSet::new());
         self.needs.push(Need::Relation(RelationNeed { relation, role, privilege, names, columns, always }));
         Some(self.needs.len() - 1)
-    }
-
-    /// Notes a privilege on some columns of a table.
-    pub(crate) fn need_columns(&mut self, table: &Table, privilege: Privileges, columns: &[usize]) {
-        let names = names_of(table);
-        if let Some(need) = self.need_relation(&table.name, privilege, names, true) {
-            columns.iter().for_each(|column| self.need_column(need, *column));
-        }
     }
 
     /// Adds a column to a need.

@@ -20,7 +20,7 @@ lower_inf/1 lseg/1,2 make_interval/0,1,2,3,4,5,6 makeaclitem/4 masklen/1 \
 multirange/1 mxid_age/1 netmask/1 network/1 normalize/1,2 npoints/1 nummultirange/0,0+,1 numnode/1 \
 numrange/2,3 numrange_subdiff/2 on_sb/2 on_sl/2 path/1 pg_available_extension_versions/0 \
 pg_available_extensions/0 pg_blocking_pids/1 pg_collation_actual_version/1 pg_collation_for/1 \
-pg_column_compression/1 pg_column_is_updatable/3 pg_column_size/1 pg_config/0 \
+pg_column_compression/1 pg_column_size/1 pg_config/0 \
 pg_control_checkpoint/0 pg_control_init/0 pg_control_recovery/0 pg_control_system/0 \
 pg_copy_logical_replication_slot/2,3,4 pg_copy_physical_replication_slot/2,3 \
 pg_create_logical_replication_slot/2,3,4 pg_create_physical_replication_slot/1,2,3 \
@@ -38,7 +38,7 @@ pg_last_xact_replay_timestamp/0 pg_listening_channels/0 pg_lock_status/0 \
 pg_log_backend_memory_contexts/1 pg_lsn/1 pg_notification_queue_usage/0 \
 pg_partition_root/1 pg_prepared_statement/0 pg_prepared_xact/0 pg_promote/0,1,2 \
 pg_read_binary_file/1,3,4 pg_read_file/1,3,4 pg_read_file_old/3 pg_relation_filenode/1 \
-pg_relation_filepath/1 pg_relation_is_updatable/2 pg_reload_conf/0 pg_rotate_logfile/0 \
+pg_relation_filepath/1 pg_reload_conf/0 pg_rotate_logfile/0 \
 pg_rotate_logfile_old/0 pg_safe_snapshot_blocking_pids/1 pg_sequence_last_value/1 \
 pg_sequence_parameters/1 pg_settings_get_flags/1 pg_sleep/1 pg_sleep_for/1 pg_sleep_until/1 \
 pg_stat_clear_snapshot/0 pg_stat_file/1,2 pg_stat_force_next_flush/0 pg_stat_have_stats/3 \

@@ -4,6 +4,7 @@ use super::types::{TYPES, type_oid, type_oids};
 use super::{Cell, INT, SystemRelation, TEXT};
 use crate::roles::acl::{AclKind, CHANGING};
 use crate::schema::Schema;
+use crate::simple_view::{DELETED, INSERTED, UPDATED};
 use crate::subject::Subject;
 use crate::types::short;
 use catalog::{Column, Deferral, Identity, ScalarType};
@@ -40,13 +41,22 @@ impl Schema {
         let mut rows = Vec::new();
         for view in self.views().filter(|view| self.shows_relation(&view.name, AclKind::Table.all())) {
             let (schema, name) = (self.namespace_of(&view.name), short(&view.name));
-            let no = || Cell::from("NO");
             let is_own = self.owns(self.acting, &Subject::Relation(view.name.clone()));
-            let text = if is_own { view.query.as_str().into() } else { Cell::Null };
-            let [check, rest @ ..] = ["NONE".into(), no(), no(), no(), no(), no()];
-            let mut row: Vec<Cell> = vec![DATABASE.into(), schema.into(), name.into(), text, check];
-            row.extend(rest);
-            rows.push(row);
+            let events = self.events_of(&view.name, None);
+            let can = |wanted: i64| Cell::from(if events & wanted == wanted { "YES" } else { "NO" });
+            let check = view.check.map_or("NONE".into(), |check| check.name().to_uppercase());
+            rows.push(vec![
+                DATABASE.into(),
+                schema.into(),
+                name.into(),
+                if is_own { view.query.as_str().into() } else { Cell::Null },
+                check.as_str().into(),
+                can(UPDATED | DELETED),
+                can(INSERTED),
+                "NO".into(),
+                "NO".into(),
+                "NO".into(),
+            ]);
         }
         SystemRelation::new(&columns, rows)
     }
@@ -97,7 +107,7 @@ impl Schema {
                 Some(enumeration) => (enumeration.short_name(), "USER-DEFINED"),
                 None => known.map_or(("", ""), |known| (known.1, known.2)),
             };
-            let is_table = self.catalog().table(table).is_ok();
+            let is_updatable = self.is_column_updatable(table, position);
             let is_decimal = matches!(scalar, ScalarType::Numeric { .. } | ScalarType::AnyNumeric);
             let radix = if is_decimal { 10 } else { 2 };
             let is_array = oid != i64::from(type_oids(scalar).0);
@@ -146,7 +156,7 @@ impl Schema {
                 generation,
                 if *generated { "ALWAYS" } else { "NEVER" }.into(),
                 shown(*generated),
-                yes(is_table),
+                yes(is_updatable),
                 "NO".into(),
                 if scalar.is_number() && !is_array { number(radix) } else { Cell::Null },
                 scalar

@@ -406,7 +406,8 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          c.relkind WHEN 'v' THEN 'VIEW' ELSE 'BASE TABLE' END AS table_type, NULL::text AS \
          self_referencing_column_name, NULL::text AS reference_generation, NULL::text AS \
          user_defined_type_catalog, NULL::text AS user_defined_type_schema, NULL::text AS \
-         user_defined_type_name, CASE c.relkind WHEN 'v' THEN 'NO' ELSE 'YES' END AS \
+         user_defined_type_name, CASE \
+         pg_relation_is_updatable(c.oid, false) & 8 WHEN 8 THEN 'YES' ELSE 'NO' END AS \
          is_insertable_into, 'NO' AS is_typed, NULL::text AS commit_action FROM pg_catalog.pg_class c \
          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'v') AND \
          (pg_has_role(c.relowner, 'USAGE') OR has_table_privilege(c.oid, 'SELECT, INSERT, UPDATE, \

@@ -158,5 +158,6 @@ pub(crate) fn system_view(name: &str) -> Option<View> {
     let plain = name.strip_prefix("pg_catalog.").unwrap_or(name);
     let mut all = QUERIES.iter().chain(&information_views::QUERIES);
     let (_, query) = all.find(|own| own.0 == plain)?;
-    Some(View { name: name.into(), query: (*query).into(), names: Vec::new(), invoker: None })
+    let query = (*query).into();
+    Some(View { name: name.into(), query, names: Vec::new(), invoker: None, check: None })
 }

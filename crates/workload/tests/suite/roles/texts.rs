@@ -32,6 +32,8 @@ pub(super) const BEGINNING: &str = "
         BEGIN DELETE FROM t0; EXCEPTION WHEN insufficient_privilege THEN UPDATE t1 SET a = 7; END;
         EXECUTE 'SELECT a FROM q.t2';
       END $$;
+    CREATE VIEW v2 AS SELECT a AS n, id, a + 1 AS more FROM t0 WHERE b IS NOT NULL OR id > 0;
+    CREATE VIEW v3 AS SELECT id, n FROM v2 WHERE n > 0 WITH CHECK OPTION;
     CREATE FUNCTION q.f4(x INT) RETURNS INT LANGUAGE sql AS $$ SELECT x + 1 $$;
     CREATE PROCEDURE q.p3(x INT) LANGUAGE plpgsql AS $$
       BEGIN PERFORM q.f4(x); UPDATE q.t2 SET a = x; END $$;
@@ -44,7 +46,7 @@ pub(super) const BEGINNING: &str = "
     INSERT INTO q.t2 VALUES (1, 9);";
 
 /// Statements that read and write.
-pub(super) const STATEMENTS: [&str; 74] = [
+pub(super) const STATEMENTS: [&str; 91] = [
     "SELECT * FROM t3",
     "SELECT id, d FROM t3 WHERE e = 'a'",
     "INSERT INTO t3 VALUES (7, 'b', 3)",
@@ -93,6 +95,18 @@ pub(super) const STATEMENTS: [&str; 74] = [
     "DELETE FROM t0 RETURNING a",
     "DELETE FROM t1 USING t0 WHERE t0.id = t1.id",
     "DELETE FROM q.t2",
+    "SELECT more FROM v2",
+    "INSERT INTO v2 (id, n) VALUES (33, 4)",
+    "INSERT INTO v2 (id) VALUES (34) RETURNING id",
+    "INSERT INTO v2 (id, n) VALUES (1, 4) ON CONFLICT (id) DO UPDATE SET n = excluded.n",
+    "UPDATE v2 SET n = 5",
+    "UPDATE v2 SET n = more WHERE id = 1 RETURNING id",
+    "DELETE FROM v2 WHERE n = 5",
+    "DELETE FROM v2",
+    "INSERT INTO v3 VALUES (35, 5)",
+    "UPDATE v3 SET n = 6",
+    "UPDATE v3 SET n = n + 1 WHERE id = 1",
+    "DELETE FROM v3 RETURNING id",
     "SELECT nextval('s0')",
     "SELECT setval('s0', 5)",
     "SELECT last_value FROM s0",
@@ -116,13 +130,18 @@ pub(super) const STATEMENTS: [&str; 74] = [
     "DO $$ BEGIN UPDATE t0 SET a = 3; END $$",
     "DO $$ BEGIN IF false THEN DELETE FROM t0; END IF; PERFORM f0(1); END $$",
     "LOCK TABLE t0 IN ACCESS SHARE MODE",
+    "LOCK TABLE t0 IN ROW SHARE MODE",
+    "LOCK TABLE q.t2 IN ROW EXCLUSIVE MODE",
+    "REINDEX TABLE t0",
+    "REINDEX INDEX t1_pkey",
+    "REINDEX SCHEMA q",
     "SELECT current_user",
     "SELECT rolpassword FROM pg_authid",
     "SELECT usename FROM pg_user WHERE usesuper",
 ];
 
 /// Objects that privileges are granted on: as GRANT names them, and their privileges.
-pub(super) const OBJECTS: [(&str, &[&str]); 18] = [
+pub(super) const OBJECTS: [(&str, &[&str]); 20] = [
     ("TYPE e0", &["USAGE"]),
     ("DOMAIN d0", &["USAGE"]),
     ("DATABASE postgres", &["CREATE", "CONNECT", "TEMP"]),
@@ -133,6 +152,8 @@ pub(super) const OBJECTS: [(&str, &[&str]); 18] = [
     ("q.t2", &["SELECT", "INSERT", "UPDATE", "DELETE", "SELECT (id)"]),
     ("v0", &["SELECT", "SELECT (id)"]),
     ("v1", &["SELECT", "SELECT (a)"]),
+    ("v2", &["SELECT", "INSERT", "UPDATE", "DELETE", "SELECT (id, n)", "UPDATE (n)", "INSERT (id, n)"]),
+    ("v3", &["SELECT", "INSERT", "UPDATE", "DELETE", "ALL"]),
     ("SEQUENCE s0", &["USAGE", "SELECT", "UPDATE"]),
     ("t1_id_seq", &["USAGE", "UPDATE"]),
     ("SCHEMA q", &["USAGE", "CREATE"]),
@@ -143,7 +164,7 @@ pub(super) const OBJECTS: [(&str, &[&str]); 18] = [
     ("PROCEDURE q.p3", &["EXECUTE"]),
 ];
 
-pub(super) const OWNED: [&str; 14] = [
+pub(super) const OWNED: [&str; 16] = [
     "TABLE t3",
     "TYPE e0",
     "DOMAIN d0",
@@ -152,6 +173,8 @@ pub(super) const OWNED: [&str; 14] = [
     "TABLE q.t2",
     "VIEW v0",
     "VIEW v1",
+    "VIEW v2",
+    "VIEW v3",
     "SEQUENCE s0",
     "SCHEMA q",
     "FUNCTION f1(INT)",
