@@ -82,6 +82,7 @@ mod subscripts;
 mod symbols;
 mod system;
 mod system_functions;
+mod text_zone;
 mod times;
 mod transaction;
 mod trigger;

@@ -135,6 +135,17 @@ fn take_zone(arguments: &[LiveValue], value: &LiveValue, arena: &mut Arena) {
     }
 }
 
+/// Returns the value of a function of the moment.
+fn of_the_moment(function: LiveFunction, values: &[Datum], machine: &mut Machine) -> Evaluated {
+    let arena = &mut machine.frame.arena;
+    let values: Vec<_> = values.iter().map(|value| LiveValue::of(*value, arena)).collect();
+    let value = machine.services.live_value(function, &values)?;
+    if function == LiveFunction::SetConfig {
+        take_zone(&values, &value, arena);
+    }
+    Ok(value.datum(arena))
+}
+
 impl Function {
     /// Returns whether the value depends on the call, and not on the arguments alone.
     pub fn depends_on_call(self) -> bool {
@@ -274,15 +285,7 @@ impl Function {
             (Self::SetNumber(sequence), [Datum::Int(number), called]) => {
                 Ok(machine.services.set_number(sequence, *number, called.is_true())?)
             }
-            (Self::Live(function), values) => {
-                let arena = &mut machine.frame.arena;
-                let values: Vec<_> = values.iter().map(|value| LiveValue::of(*value, arena)).collect();
-                let value = machine.services.live_value(function, &values)?;
-                if function == LiveFunction::SetConfig {
-                    take_zone(&values, &value, arena);
-                }
-                Ok(value.datum(arena))
-            }
+            (Self::Live(function), values) => of_the_moment(function, values, machine),
             _ => self.of_the_call(machine),
         }
     }
