@@ -1,5 +1,5 @@
-//! A cache of plans of simple queries. The key is the role, the zone and the text without its integers, because
-//! clients that write values into texts send the same few texts with other integers.
+//! A cache of plans of simple queries. The key is the role, the zone and the text without its integers,
+//! because clients that write values into texts send the same few texts with other integers.
 
 use crate::hold;
 use reprise::{Error, Parameters, Session, Statement};

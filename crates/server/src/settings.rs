@@ -15,8 +15,8 @@ pub(crate) use self::identity::Identity;
 use self::identity::KnownRoles;
 use self::known::{boolean_of, is_custom, known};
 use self::layers::{TRANSACTION_READ_ONLY, Values};
-use self::values::{duration_of, memory_of, memory_text, time_text};
-use self::zone::{TIME_ZONE, written_zone, zone_name};
+use self::values::{duration_of, memory_of, memory_text, time_text, unquoted};
+use self::zone::{TIME_ZONE, written_zone, zone_name, zone_of};
 use crate::Options;
 use reprise::{Access, SessionZone, Severity, SqlError};
 use std::sync::Arc;
@@ -157,14 +157,6 @@ fn is_public(path: &str) -> bool {
     path.split(',').all(|name| known.contains(&name.trim().trim_matches(['"', '\'']))) || path == "default"
 }
 
-fn unquoted(text: &str) -> String {
-    let text = text.trim();
-    match text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
-        Some(inner) => inner.replace("''", "'"),
-        None => text.into(),
-    }
-}
-
 impl Settings {
     /// Returns the settings of a new connection.
     pub(crate) fn new(user: &str, options: &Options, statement_bytes: usize) -> Self {
@@ -191,6 +183,11 @@ impl Settings {
         self.limits
     }
 
+    /// Returns the time zone; `None` is UTC.
+    pub(crate) fn zone(&self) -> Option<&Arc<SessionZone>> {
+        self.zone.as_ref()
+    }
+
     /// Returns a number that each change raises.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
@@ -206,7 +203,8 @@ impl Settings {
     /// Decodes the limits after a setting has changed.
     fn read_limits(&mut self) {
         self.changes += 1;
-        self.read_zone();
+        let name = self.values.get(TIME_ZONE).map(String::as_str).unwrap_or_default();
+        self.zone = zone_of(name, self.zone.as_ref());
         self.limits = Limits {
             timeout: self.duration("statement_timeout"),
             lock_timeout: self.duration("lock_timeout"),

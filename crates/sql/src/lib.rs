@@ -98,6 +98,7 @@ mod symbols;
 mod system;
 mod system_functions;
 mod templates;
+mod text_zone;
 mod times;
 mod transaction;
 mod trigger;

@@ -9,21 +9,11 @@
 use crate::binder::Binder;
 use crate::error::StatementError;
 use crate::schema::Schema;
+use crate::text_zone::TextZone;
 use catalog::{Datum, ScalarType, SessionZone, Type, array_elements, local_timestamp};
 use procedure::{Cast, CastContext, Effect, Expression, Function, SqlError};
 use squawk_syntax::SyntaxNode;
 use std::sync::Arc;
-
-/// The zone of the texts of timestamps that name none.
-#[derive(Clone, Default, Debug)]
-pub(crate) enum TextZone {
-    #[default]
-    Utc,
-    /// The zone of the session that prepares the statement.
-    Session(Arc<SessionZone>),
-    /// Such texts are refused: a session in another zone than UTC makes a definition.
-    Refused,
-}
 
 /// Returns whether the meaning of a literal depends on the zone.
 fn is_local(text: &str, ty: Type) -> bool {

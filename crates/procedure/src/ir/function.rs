@@ -149,6 +149,17 @@ fn part_of_row(row: Datum, position: u16, count: u16, machine: &mut Machine) -> 
     Ok(part.map_or(Datum::Null, |part| arena.push_bytes(part.as_bytes())))
 }
 
+/// Returns the value of a function of the moment.
+fn of_the_moment(function: LiveFunction, values: &[Datum], machine: &mut Machine) -> Evaluated {
+    let arena = &mut machine.frame.arena;
+    let values: Vec<_> = values.iter().map(|value| LiveValue::of(*value, arena)).collect();
+    let value = machine.services.live_value(function, &values)?;
+    if function == LiveFunction::SetConfig {
+        take_zone(&values, &value, arena);
+    }
+    Ok(value.datum(arena))
+}
+
 impl Function {
     /// Returns whether the value depends on the call, and not on the arguments alone.
     pub fn depends_on_call(self) -> bool {
@@ -289,15 +300,7 @@ impl Function {
             (Self::SetNumber(sequence), [Datum::Int(number), called]) => {
                 Ok(machine.services.set_number(sequence, *number, called.is_true())?)
             }
-            (Self::Live(function), values) => {
-                let arena = &mut machine.frame.arena;
-                let values: Vec<_> = values.iter().map(|value| LiveValue::of(*value, arena)).collect();
-                let value = machine.services.live_value(function, &values)?;
-                if function == LiveFunction::SetConfig {
-                    take_zone(&values, &value, arena);
-                }
-                Ok(value.datum(arena))
-            }
+            (Self::Live(function), values) => of_the_moment(function, values, machine),
             _ => self.of_the_call(machine),
         }
     }

@@ -182,13 +182,13 @@ fn definitions_do_not_depend_on_the_zone() {
         "ALTER TABLE t ADD CHECK (local > '2024-01-01')",
         "CREATE INDEX i ON t (at)",
         "CREATE FUNCTION f() RETURNS TEXT LANGUAGE sql AS $$ SELECT '2024-01-01'::timestamptz::text $$",
-        "CREATE TABLE filled AS SELECT at, at::text AS text FROM (SELECT '2024-01-01'::timestamptz AS at) AS x",
+        "CREATE TABLE filled AS SELECT at, at::text AS c FROM (SELECT '2024-01-01'::timestamptz AS at) AS x",
         "CREATE ROLE r VALID UNTIL 'infinity'",
     ] {
         assert_eq!(state(made), "00000", "{made}");
     }
     let live = db.digest().unwrap();
-    let rows = shown(&mut session, "SELECT f(), text, at::text FROM filled");
+    let rows = shown(&mut session, "SELECT f(), c, at::text FROM filled");
     assert_eq!(rows, ["2024-01-01 00:00:00+01|2024-01-01 00:00:00+01|2024-01-01 00:00:00+01"]);
     drop((session, db));
     assert_eq!(recovered_digest(folder.path()), live);

@@ -78,3 +78,12 @@ pub(crate) fn memory_text(bytes: u64) -> String {
 pub(crate) fn time_text(microseconds: u64) -> String {
     if microseconds == 0 { "0".into() } else { in_largest(microseconds, &TIMES) }
 }
+
+/// Returns a value without its quotes.
+pub(super) fn unquoted(text: &str) -> String {
+    let text = text.trim();
+    match text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
+        Some(inner) => inner.replace("''", "'"),
+        None => text.into(),
+    }
+}

@@ -1,7 +1,7 @@
 //! The setting `TimeZone`, and SET TIME ZONE.
 //! Source: PostgreSQL 15, `zone_value` in `gram.y` and `check_timezone`.
 
-use super::{Settings, unquoted};
+use super::values::unquoted;
 use reprise::{Interval, NoZone, SessionZone, SqlError};
 use std::sync::Arc;
 
@@ -56,20 +56,11 @@ pub(super) fn written_zone(text: &str) -> Result<String, SqlError> {
     Ok(format!("INTERVAL '{shown}'"))
 }
 
-impl Settings {
-    /// Returns the time zone; `None` is UTC.
-    pub(crate) fn zone(&self) -> Option<&Arc<SessionZone>> {
-        self.zone.as_ref()
-    }
-
-    /// Decodes the time zone after a setting has changed.
-    pub(super) fn read_zone(&mut self) {
-        let name = self.values.get(TIME_ZONE).map(String::as_str).unwrap_or_default();
-        if self.zone.as_ref().is_some_and(|zone| zone.name() == name) {
-            return;
-        }
-        let read = || SessionZone::of_setting(name).ok().filter(|zone| !zone.is_utc());
-        let zone = if name == UTC { None } else { read() };
-        self.zone = zone.map(Arc::new);
+/// Returns the zone with a name, which may be known already; `None` is UTC.
+pub(super) fn zone_of(name: &str, known: Option<&Arc<SessionZone>>) -> Option<Arc<SessionZone>> {
+    match known {
+        Some(zone) if zone.name() == name => Some(Arc::clone(zone)),
+        _ if name == UTC => None,
+        _ => SessionZone::of_setting(name).ok().filter(|zone| !zone.is_utc()).map(Arc::new),
     }
 }

@@ -2,10 +2,11 @@
 //! Source: PostgreSQL 15's documentation, "Date/Time Functions and Operators" and "Data Type Formatting
 //! Functions".
 
-use super::zones::truncated_in;
 use super::{BuiltIn, Call, Form, Kind};
 use crate::values::times::template::ShownZone;
-use crate::values::times::{TimeField, extract, from_epoch, part_of_infinity, template, truncate};
+use crate::values::times::{
+    TimeField, extract, from_epoch, part_of_infinity, template, truncate, truncate_in,
+};
 use crate::{Evaluated, SqlError};
 use catalog::{
     Datum, Day, Decimal, Moment, ScalarType, east_at, is_finite_date, is_finite_timestamp, local_of,
@@ -30,7 +31,8 @@ pub(super) static TIMES: &[BuiltIn] = &[
     BuiltIn::of("date_trunc", &[TEXT, TIMESTAMP], TIMESTAMP, |call| truncated(&call, ScalarType::Timestamp)),
     BuiltIn::of("date_trunc", &[TEXT, TIMESTAMPTZ], TIMESTAMPTZ, |call| match call.zone() {
         Some(session) if is_finite_timestamp(call.int(1)) => {
-            truncated_in(session.zone(), field(&call, ScalarType::Timestamptz)?, call.int(1))
+            let field = field(&call, ScalarType::Timestamptz)?;
+            Ok(Datum::Int(truncate_in(session.zone(), field, call.int(1))?))
         }
         _ => truncated(&call, ScalarType::Timestamptz),
     })

@@ -7,7 +7,7 @@ pub(crate) mod template;
 
 use crate::{Evaluated, SqlError};
 use catalog::{
-    Datum, Day, Decimal, Moment, checked_timestamp, is_finite_timestamp, moment_of, timestamp_plus,
+    Datum, Day, Decimal, Moment, Zone, checked_timestamp, is_finite_timestamp, moment_of, timestamp_plus,
 };
 
 const DAY_US: i64 = 86_400_000_000;
@@ -159,6 +159,16 @@ pub(crate) fn truncate(field: TimeField, us: i64) -> Result<i64, SqlError> {
         TimeField::Century => from((day.year - 1).div_euclid(100) * 100 + 1, 1),
         TimeField::Millennium => from((day.year - 1).div_euclid(1000) * 1000 + 1, 1),
         _ => Err(SqlError::new("22023", "date_trunc does not support this unit")),
+    }
+}
+
+/// Evaluates `date_trunc` of a finite timestamp in a zone.
+pub(crate) fn truncate_in(zone: &Zone, field: TimeField, us: i64) -> Result<i64, SqlError> {
+    let local = truncate(field, zone.local_of(us)?)?;
+    match field.is_below_day() {
+        // A whole hour may occur twice, so the offset stays.
+        true => Ok(local - (zone.local_of(us)? - us)),
+        false => Ok(zone.utc_of(local)?),
     }
 }
 
