@@ -23,6 +23,46 @@ public final class Jdbc {
         }
     }
 
+    /** Dates in another time zone: the driver names its zone as it connects, and reads values in it. */
+    static void inZone(String url, String zone, String offset) throws SQLException {
+        java.util.TimeZone before = java.util.TimeZone.getDefault();
+        java.util.TimeZone.setDefault(java.util.TimeZone.getTimeZone(zone));
+        try (Connection connection = DriverManager.getConnection(url); Statement statement = connection.createStatement()) {
+            ResultSet shown = statement.executeQuery("SHOW TimeZone");
+            shown.next();
+            expect(zone, shown.getString(1));
+            statement.execute("DROP TABLE IF EXISTS zoned");
+            statement.execute("CREATE TABLE zoned (id INT PRIMARY KEY, at TIMESTAMPTZ, day DATE, local TIMESTAMP)");
+            Timestamp noon = Timestamp.valueOf("2024-07-01 12:00:00");
+            try (PreparedStatement insert = connection.prepareStatement("INSERT INTO zoned VALUES (?, ?, ?, ?)")) {
+                for (int i = 1; i <= 8; i++) { // from the fifth time on, the statement has a name
+                    insert.setInt(1, i);
+                    insert.setTimestamp(2, noon);
+                    insert.setDate(3, Date.valueOf("2024-07-01"));
+                    insert.setTimestamp(4, noon);
+                    insert.executeUpdate();
+                }
+            }
+            try (PreparedStatement query = connection.prepareStatement("SELECT at, at::text, at::date, day, local, now()::date = current_date FROM zoned WHERE at::date = day AND at = local AND at = ? ORDER BY id")) {
+                for (int i = 1; i <= 8; i++) { // from the fifth time on, values travel in binary
+                    query.setTimestamp(1, noon);
+                    ResultSet found = query.executeQuery();
+                    for (int row = 1; row <= 8; row++) {
+                        expect(true, found.next());
+                        expect(noon, found.getTimestamp(1));
+                        expect("2024-07-01 12:00:00" + offset, found.getString(2));
+                        expect(Date.valueOf("2024-07-01"), found.getDate(3));
+                        expect(Date.valueOf("2024-07-01"), found.getDate(4));
+                        expect(noon, found.getTimestamp(5));
+                        expect(true, found.getBoolean(6));
+                    }
+                }
+            }
+        } finally {
+            java.util.TimeZone.setDefault(before);
+        }
+    }
+
     public static void main(String[] arguments) throws SQLException {
         String url = "jdbc:postgresql://127.0.0.1:" + arguments[0] + "/test?user=test&password=test";
         try (Connection connection = DriverManager.getConnection(url)) {
@@ -129,6 +169,8 @@ public final class Jdbc {
             expect(List.of("information_schema", "pg_catalog", "public"), rows(about.getSchemas(), "TABLE_SCHEM"));
             rows(about.getCatalogs(), "TABLE_CAT");
         }
+        inZone(url, "America/New_York", "-04");
+        inZone(url, "Asia/Kolkata", "+05:30");
         System.out.println("JDBC: ok");
     }
 }

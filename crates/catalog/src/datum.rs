@@ -3,8 +3,9 @@
 //! Invariant: a span is read only against the arena that made it, and only until that arena is cleared or
 //! released to an earlier mark.
 
-use crate::Decimal;
 use crate::elements::elements_length;
+use crate::{Decimal, SessionZone};
+use std::sync::Arc;
 
 /// A range of an arena.
 #[repr(C)]
@@ -84,6 +85,8 @@ pub struct Arena {
     bytes: Vec<u8>,
     elements: Vec<Datum>,
     decimals: Vec<Decimal>,
+    /// The time zone in which texts of timestamps are read and written; `None` is UTC.
+    zone: Option<Arc<SessionZone>>,
 }
 
 /// The fill level of an arena at one moment.
@@ -103,11 +106,32 @@ impl Arena {
     pub fn clear(&mut self) {
         const MUCH: usize = 4 << 20;
         if self.bytes_allocated() > MUCH {
-            *self = Self::default();
+            self.free();
         }
         self.bytes.clear();
         self.elements.clear();
         self.decimals.clear();
+    }
+
+    /// Drops all contents, and frees the memory.
+    pub fn free(&mut self) {
+        *self = Self { zone: self.zone.take(), ..Self::default() };
+    }
+
+    /// Returns the time zone in which texts of timestamps are read and written; `None` is UTC.
+    #[inline]
+    pub fn zone(&self) -> Option<&SessionZone> {
+        self.zone.as_deref()
+    }
+
+    /// Returns the shared time zone.
+    pub fn shared_zone(&self) -> Option<&Arc<SessionZone>> {
+        self.zone.as_ref()
+    }
+
+    /// Sets the time zone in which texts of timestamps are read and written; `None` is UTC.
+    pub fn set_zone(&mut self, zone: Option<Arc<SessionZone>>) {
+        self.zone = zone;
     }
 
     /// Returns the current fill level.

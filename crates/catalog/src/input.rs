@@ -6,6 +6,15 @@
 
 use crate::ValueError;
 
+/// Returns the character that two UTF-16 units encode; `None` unless they are a high and
+/// a low surrogate.
+pub fn surrogate_pair(high: u32, low: u32) -> Option<char> {
+    match (high, low) {
+        (0xd800..0xdc00, 0xdc00..0xe000) => char::from_u32(0x1_0000 + ((high & 0x3ff) << 10 | low & 0x3ff)),
+        _ => None,
+    }
+}
+
 /// Returns bytes as a text.
 ///
 /// # Errors

@@ -37,7 +37,7 @@ pub use elements::write_elements;
 pub use encoding::{DecodeError, Reader, decode_value, encode_value, put_varint, skip_value};
 pub use enumeration::{EnumLabel, EnumType, Enumeration, LabelPlace};
 pub use identifiers::{CommitOrder, Epoch, IndexId, ProcedureId, TableId};
-pub use input::{array_elements, bytea_of_escaped, utf8_of};
+pub use input::{array_elements, bytea_of_escaped, surrogate_pair, utf8_of};
 pub use json::{
     Json, canonical_jsonb, check_json, compare_jsonb, json_elements, json_members, json_text,
     push_json_string,
@@ -51,11 +51,12 @@ pub use schema::{
 pub use sequence::{Sequence, SequencePlace};
 pub use shown::output_text;
 pub use temporal::{
-    DATE_AFTER_ALL, DATE_BEFORE_ALL, Day, Interval, MICROSECONDS_PER_DAY, Moment, TIMESTAMP_AFTER_ALL,
-    TIMESTAMP_BEFORE_ALL, TemporalError, Zone, checked_date, checked_time, checked_timestamp, date_of,
-    date_plus, day_of, format_date, format_time, format_timestamp, format_timestamptz, is_finite_date,
-    is_finite_timestamp, midnight_of, moment_of, now_us, parse_date, parse_time, parse_timestamp,
-    rounded_timestamp, timestamp_plus, unix_ms,
+    DATE_AFTER_ALL, DATE_BEFORE_ALL, Day, Interval, MICROSECONDS_PER_DAY, Moment, NoZone, SessionZone,
+    TIMESTAMP_AFTER_ALL, TIMESTAMP_BEFORE_ALL, TemporalError, Zone, checked_date, checked_time,
+    checked_timestamp, date_of, date_plus, day_of, east_at, format_date, format_time, format_timestamp,
+    format_timestamptz, is_finite_date, is_finite_timestamp, later, local_of, local_timestamp, midnight_of,
+    moment_of, now_us, parse_date, parse_time, parse_timestamp, parse_timestamptz, rounded_timestamp,
+    timestamp_plus, unix_ms, utc_of,
 };
 pub use trigger::{Trigger, TriggerEvent, TriggerTiming};
 pub use types::{ScalarType, Type};

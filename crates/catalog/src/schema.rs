@@ -417,6 +417,19 @@ impl Catalog {
         self.tables.values()
     }
 
+    /// Gives a table and a type of a schema a second name, under which names without a schema find them.
+    pub fn alias(&mut self, alias: &str, name: &str) {
+        if let Some(table) = self.tables.get(name).cloned() {
+            self.tables.insert(alias.to_owned(), table);
+        }
+        if let Some(own) = self.enumerations.get(name).cloned() {
+            self.enumerations.insert(alias.to_owned(), own);
+        }
+        if let Some(own) = self.domains.get(name).cloned() {
+            self.domains.insert(alias.to_owned(), own);
+        }
+    }
+
     /// Adds a table, whose first index is its primary key, and assigns its numbers.
     ///
     /// # Errors

@@ -3,24 +3,24 @@
 //! `ExecBuildSlotValueDescription`.
 
 use crate::value::array_text;
-use crate::{Arena, Datum, ScalarType, Table, Type, Value, format_timestamptz, value_from_datum};
+use crate::{
+    Arena, Datum, ScalarType, SessionZone, Table, Type, Value, format_timestamptz, value_from_datum,
+};
 
 /// Most bytes of a value in the text of a row.
 const LONGEST: usize = 64;
 
-/// Returns the text of a value that a client receives.
+/// Returns the text of a value that a client receives, in the zone of the arena.
 pub fn output_text(value: Datum, ty: Type, arena: &Arena) -> String {
-    shown(&value_from_datum(value, ty, arena), ty.element())
+    shown(&value_from_datum(value, ty, arena), ty.element(), arena.zone())
 }
 
-/// Returns the text of a value, or of an array of values, of a type.
-fn shown(value: &Value, ty: ScalarType) -> String {
+/// Returns the text of a value, or of an array of values, of a type, in a session's zone.
+fn shown(value: &Value, ty: ScalarType, zone: Option<&SessionZone>) -> String {
     match (value, ty) {
-        (Value::Timestamp(us), ScalarType::Timestamptz | ScalarType::ShortTimestamp { zoned: true, .. }) => {
-            format_timestamptz(*us)
-        }
+        (Value::Timestamp(us), _) if ty.is_zoned() => format_timestamptz(*us, zone),
         (Value::Array(elements), _) => {
-            let texts = elements.iter().map(|own| (*own != Value::Null).then(|| shown(own, ty)));
+            let texts = elements.iter().map(|own| (*own != Value::Null).then(|| shown(own, ty, zone)));
             array_text(texts)
         }
         _ => value.to_string(),

@@ -137,6 +137,11 @@ impl ScalarType {
         matches!(self, Self::Timestamp | Self::Timestamptz | Self::ShortTimestamp { .. })
     }
 
+    /// Returns whether the type is a timestamp with a zone.
+    pub fn is_zoned(self) -> bool {
+        matches!(self, Self::Timestamptz | Self::ShortTimestamp { zoned: true, .. })
+    }
+
     /// Returns the digits after the second to which a timestamp is rounded; `None` for other types.
     pub fn timestamp_precision(self) -> Option<u8> {
         match self {
@@ -161,7 +166,7 @@ impl ScalarType {
 
     /// Returns whether values are held as UTF-8.
     pub fn is_utf8(self) -> bool {
-        self.is_text() || self.is_json()
+        self.is_text() || self.is_json() || self == Self::Record
     }
 
     /// Returns whether values are held as bytes (text, JSON, bytea, uuid, interval).

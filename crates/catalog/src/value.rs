@@ -9,6 +9,7 @@ use crate::{
 };
 use crate::{
     checked_time, format_date, format_time, format_timestamp, parse_date, parse_time, parse_timestamp,
+    parse_timestamptz,
 };
 use std::fmt;
 use thiserror::Error;
@@ -366,10 +367,14 @@ pub fn text_datum(text: &str, ty: ScalarType, arena: &mut Arena) -> Result<Datum
         ScalarType::Double => double_of(text)?.map(Datum::Double).ok_or_else(syntax),
         ScalarType::Real => real_of(text)?.map(|own| Datum::Double(own.into())).ok_or_else(syntax),
         ScalarType::Date => Ok(Datum::Int(parse_date(text)?.into())),
-        ScalarType::Timestamp => Ok(Datum::Int(parse_timestamp(text, false)?)),
-        ScalarType::Timestamptz => Ok(Datum::Int(parse_timestamp(text, true)?)),
+        ScalarType::Timestamp => Ok(Datum::Int(parse_timestamp(text)?)),
+        ScalarType::Timestamptz => Ok(Datum::Int(parse_timestamptz(text, arena.zone())?)),
         ScalarType::ShortTimestamp { precision, zoned } => {
-            Ok(Datum::Int(rounded_timestamp(parse_timestamp(text, zoned)?, precision)?))
+            let us = match zoned {
+                true => parse_timestamptz(text, arena.zone())?,
+                false => parse_timestamp(text)?,
+            };
+            Ok(Datum::Int(rounded_timestamp(us, precision)?))
         }
         ScalarType::Bytea => Ok(arena.push_bytes(&bytea_of(text)?)),
         ScalarType::Interval => Ok(arena.push_bytes(&Interval::parse(text)?.to_bytes())),

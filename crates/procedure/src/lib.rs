@@ -37,6 +37,7 @@ pub use execution::violations::Violated;
 pub use ir::added::added_columns;
 pub use ir::by_value::ByValueCause;
 pub use ir::compare::{CompareClass, CompareOperator, ElementClass};
+pub use ir::conditions::sqlstates_of;
 pub use ir::effect::{Effect, Rebuild, sequences_in};
 pub use ir::expression::{ArithmeticOperator, Evaluated, Expression, NumberClass, Register};
 pub use ir::function::Function;
@@ -46,13 +47,13 @@ pub use ir::operation::{
     Select, SortKey,
 };
 pub use ir::program::{
-    Guarded, Handler, Label, Mode, Parameter, Procedure, Raise, Statement, Witnessed, Witnesses,
+    Guarded, Handler, Label, Mode, Parameter, Procedure, Raise, RaiseOption, Statement, Witnessed, Witnesses,
 };
 pub use ir::quantifier::{ElementTest, Quantifier};
 pub use ir::query::{ProcedureQuery, QueryId, QueryTarget};
 pub use ir::visit::Role;
 pub use ir::watched::{CompiledExpression, ExpressionCompiler, Watched};
-pub use values::cast::Cast;
+pub use values::cast::{Cast, ZonedCast};
 pub use values::cast_context::{CASTS, CastContext};
 pub use values::draw::Draw;
 pub use values::functions::{
@@ -78,4 +79,4 @@ pub use values::statistics::Statistic;
 ///
 /// Changes of speed alone do not count, and neither does the support of statements that were refused before.
 /// A database that was stopped cleanly has nothing to replay, and goes on with the new number.
-pub const SEMANTICS: u32 = 8;
+pub const SEMANTICS: u32 = 9;

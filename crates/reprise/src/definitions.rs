@@ -9,7 +9,7 @@
 //! `crates/reprise/tests/suite/definitions.rs`, `roles.rs`.
 
 use crate::Error;
-use catalog::Deferral;
+use catalog::{Deferral, SessionZone};
 use logging::content::StatementRecord;
 use native::Compiler;
 use procedure::{Effect, ForeignKeys, Interrupts, Procedure, SqlError};
@@ -55,6 +55,9 @@ impl Default for Patience {
     }
 }
 
+/// Most definitions of a version for roles in other zones than UTC that are kept.
+const MOST_ZONES: usize = 64;
+
 /// One version of all definitions.
 #[derive(Debug)]
 pub(crate) struct Version {
@@ -67,6 +70,8 @@ pub(crate) struct Version {
     pub(crate) procedures: HashMap<String, Arc<Procedure>>,
     /// The definitions as other roles than the first superuser use them, as far as they were asked for.
     by_role: Mutex<HashMap<u32, Arc<Schema>>>,
+    /// The definitions as roles use them in other zones than UTC, as far as they were asked for.
+    by_zone: Mutex<HashMap<(u32, String), Arc<Schema>>>,
     /// All foreign keys, if some can be checked at the end of a transaction.
     pub(crate) deferrable: Option<Arc<ForeignKeys>>,
 }
@@ -80,12 +85,33 @@ impl Version {
             .tables()
             .any(|table| table.foreign_keys.iter().any(|key| key.deferral != Deferral::Never));
         let deferrable = schema.foreign_keys().filter(|_| can_be_deferred).cloned();
-        let by_role = Mutex::default();
-        Self { number, objects: number, schema, tables, procedures, by_role, deferrable }
+        let (by_role, by_zone) = Default::default();
+        Self { number, objects: number, schema, tables, procedures, by_role, by_zone, deferrable }
     }
 
-    /// Calls a function with the definitions as a role uses them.
-    pub(crate) fn with_schema_of<T>(&self, role: u32, act: impl FnOnce(&Schema) -> T) -> T {
+    /// Calls a function with the definitions as a role uses them, for literals of a zone; `None` is UTC.
+    pub(crate) fn with_schema_of<T>(
+        &self,
+        role: u32,
+        zone: Option<&Arc<SessionZone>>,
+        act: impl FnOnce(&Schema) -> T,
+    ) -> T {
+        let Some(zone) = zone else { return self.with_schema_of_role(role, act) };
+        let key = (role, zone.name().to_owned());
+        let known = hold(&self.by_zone).get(&key).cloned();
+        let schema = known.unwrap_or_else(|| {
+            let made = self.with_schema_of_role(role, |schema| schema.in_zone(Some(Arc::clone(zone))));
+            let (made, mut by_zone) = (Arc::new(made), hold(&self.by_zone));
+            if by_zone.len() >= MOST_ZONES {
+                by_zone.clear();
+            }
+            by_zone.insert(key, Arc::clone(&made));
+            made
+        });
+        act(&schema)
+    }
+
+    fn with_schema_of_role<T>(&self, role: u32, act: impl FnOnce(&Schema) -> T) -> T {
         if role == Schema::first_superuser() {
             return act(&self.schema);
         }

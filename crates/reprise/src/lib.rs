@@ -48,7 +48,9 @@ mod session;
 mod worker;
 
 pub use backup::{Backup, copy_database};
-pub use catalog::{Arena, CommitOrder, Datum, Decimal, Epoch, Interval, ScalarType, Type, Value};
+pub use catalog::{
+    Arena, CommitOrder, Datum, Decimal, Epoch, Interval, NoZone, ScalarType, SessionZone, Type, Value,
+};
 pub use checkpoint::CheckpointSummary;
 pub use commit::{Commit, Executed};
 pub use config::Config;

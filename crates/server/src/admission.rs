@@ -8,7 +8,7 @@
 use crate::hold;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Most strangers; a limit of descriptors may allow fewer.
 const MOST_STRANGERS: usize = 128;
@@ -50,12 +50,16 @@ struct State {
 pub(crate) struct Admission {
     limits: Limits,
     state: Mutex<State>,
+    /// One permit for each stranger that the limit admits.
+    sockets: Arc<Semaphore>,
 }
 
 /// A counted connection of a client that is not authenticated yet; its drop ends the count.
 pub(crate) struct Stranger {
     admission: Arc<Admission>,
     must_go: Arc<Notify>,
+    /// Returned once the client is admitted, or with the drop.
+    socket: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
 /// A counted connection of an authenticated client; its drop ends the count.
@@ -63,18 +67,24 @@ pub(crate) struct CountedClient(Arc<Admission>);
 
 impl Admission {
     pub(crate) fn new(max_connections: usize, descriptors: usize) -> Arc<Self> {
-        Arc::new(Self { limits: Limits::new(max_connections, descriptors), state: Mutex::default() })
+        let limits = Limits::new(max_connections, descriptors);
+        let sockets = Arc::new(Semaphore::new(limits.strangers));
+        Arc::new(Self { limits, state: Mutex::default(), sockets })
     }
 
-    /// Counts a new connection. At the limit of strangers, the oldest stranger is disconnected.
-    pub(crate) fn meet(self: &Arc<Self>) -> Stranger {
+    /// Counts a new connection. At the limit of strangers, disconnects the oldest stranger and waits until
+    /// its socket is closed: sockets that are still to be closed would take the descriptors of clients.
+    pub(crate) async fn meet(self: &Arc<Self>) -> Stranger {
         let must_go = Arc::new(Notify::new());
-        let mut state = hold(&self.state);
-        if state.strangers.len() >= self.limits.strangers {
-            state.strangers.pop_front().inspect(|oldest| oldest.notify_one());
+        {
+            let mut state = hold(&self.state);
+            if state.strangers.len() >= self.limits.strangers {
+                state.strangers.pop_front().inspect(|oldest| oldest.notify_one());
+            }
+            state.strangers.push_back(Arc::clone(&must_go));
         }
-        state.strangers.push_back(Arc::clone(&must_go));
-        Stranger { admission: Arc::clone(self), must_go }
+        let socket = Arc::clone(&self.sockets).acquire_owned().await.ok();
+        Stranger { admission: Arc::clone(self), must_go, socket: Mutex::new(socket) }
     }
 
     /// Returns the number of authenticated clients.
@@ -105,6 +115,7 @@ impl Stranger {
         }
         state.clients += 1;
         state.strangers.retain(|stranger| !Arc::ptr_eq(stranger, &self.must_go));
+        hold(&self.socket).take();
         Ok(CountedClient(Arc::clone(&self.admission)))
     }
 }
@@ -135,10 +146,13 @@ mod tests {
         assert_eq!(Limits::new(0, 1), limits(1, 1));
     }
 
-    #[test]
-    fn strangers_do_not_count_as_clients() {
+    #[tokio::test]
+    async fn strangers_do_not_count_as_clients() {
         let admission = Admission::new(1, 0);
-        let strangers: Vec<_> = (0..MOST_STRANGERS * 2).map(|_| admission.meet()).collect();
+        let mut strangers = Vec::new();
+        for _ in 0..MOST_STRANGERS {
+            strangers.push(admission.meet().await);
+        }
         assert_eq!((admission.clients(), admission.is_full()), (0, None));
         let last = strangers.last().expect("there are some");
         let admitted = last.admit();
@@ -147,5 +161,23 @@ mod tests {
         assert_eq!(strangers[0].admit().err(), Some(1));
         drop(admitted);
         assert_eq!(admission.clients(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_stranger_too_many_waits_until_the_oldest_has_closed_its_socket() {
+        let admission = Admission::new(0, 8);
+        let oldest = admission.meet().await;
+        let next = tokio::spawn({
+            let admission = Arc::clone(&admission);
+            async move { admission.meet().await }
+        });
+        oldest.must_go().await;
+        tokio::task::yield_now().await;
+        assert!(!next.is_finished());
+        drop(oldest);
+        let next = next.await.expect("the task does not panic");
+        // A client that is admitted is no stranger.
+        let _client = next.admit();
+        admission.meet().await;
     }
 }

@@ -330,6 +330,7 @@ impl Client {
         session.set_access(self.settings.access());
         session.check_bodies(self.settings.checks_bodies());
         session.act_as(self.settings.identity().role());
+        session.set_zone(self.settings.zone().cloned());
         let was_open = session.transaction_state() != TransactionState::None;
         self.lend();
         self.view.begins(was_open);

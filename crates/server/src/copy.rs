@@ -92,6 +92,7 @@ impl CopyIn {
             return Err(malformed("missing data for a column"));
         }
         let (mut values, mut arena) = (Parameters::new(&self.insert), Arena::default());
+        arena.set_zone(self.insert.zone().cloned());
         for (field, ty) in fields.into_iter().zip(types) {
             let value = match field {
                 None => Datum::Null,

@@ -33,7 +33,7 @@ pub use password::{Users, UsersError};
 pub use reprise::verifier;
 pub use tls::Tls;
 
-use admission::Admission;
+use admission::{Admission, Stranger};
 use advisory::AdvisoryLocks;
 use listener::Connection;
 use metrics::Metrics;
@@ -171,11 +171,12 @@ impl Server {
                 Err(error) => return Err(error),
             };
             let server = Arc::clone(&self);
+            let stranger = server.admission.meet().await;
             tokio::spawn(async move {
                 server.metrics.as_ref().inspect(|metrics| metrics.connected());
                 let client = connection.client();
                 // An error ends this connection alone; dropping the connection rolls its transaction back.
-                if let Err(error) = answer(connection, &server).await {
+                if let Err(error) = answer(connection, stranger, &server).await {
                     tracing::info!(%client, %error, "{client}: {error}");
                 }
             });
@@ -243,8 +244,8 @@ impl Server {
     }
 }
 
-async fn answer(connection: Connection, server: &Arc<Server>) -> io::Result<()> {
-    let stranger = server.admission.meet();
+/// Answers a client until it leaves. Its socket is closed before `stranger` is dropped.
+async fn answer(connection: Connection, stranger: Stranger, server: &Arc<Server>) -> io::Result<()> {
     let timeout = server.options.startup_timeout.unwrap_or(STARTUP_TIMEOUT);
     let handshake = startup::establish(connection, server, &stranger);
     let established = tokio::select! {

@@ -1,5 +1,5 @@
-//! A cache of plans of simple queries. The key is the role and the text without its integers, because clients
-//! that write values into texts send the same few texts with other integers.
+//! A cache of plans of simple queries. The key is the role, the zone and the text without its integers, because
+//! clients that write values into texts send the same few texts with other integers.
 
 use crate::hold;
 use reprise::{Error, Parameters, Session, Statement};
@@ -41,9 +41,10 @@ impl Plans {
         let Some(Lifted { text: lifted, types, values }) = lift(text) else {
             return Ok((session.prepare_typed(text, &[])?, Parameters::default()));
         };
-        let key = match session.role() == sql::Schema::first_superuser() {
-            true => lifted.clone(),
-            false => format!("{}\0{lifted}", session.role()),
+        let key = match (session.role(), session.zone()) {
+            (role, None) if role == sql::Schema::first_superuser() => lifted.clone(),
+            (role, None) => format!("{role}\0{lifted}"),
+            (role, Some(zone)) => format!("{role}\0{}\0{lifted}", zone.name()),
         };
         let known = self.shard(&key).get(&key).cloned();
         // The same text may have greater integers, which have another type.

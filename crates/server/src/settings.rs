@@ -9,14 +9,17 @@ mod layers;
 mod roles;
 mod shown;
 mod values;
+mod zone;
 
 pub(crate) use self::identity::Identity;
 use self::identity::KnownRoles;
 use self::known::{boolean_of, is_custom, known};
 use self::layers::{TRANSACTION_READ_ONLY, Values};
 use self::values::{duration_of, memory_of, memory_text, time_text};
+use self::zone::{TIME_ZONE, written_zone, zone_name};
 use crate::Options;
-use reprise::{Access, Severity, SqlError};
+use reprise::{Access, SessionZone, Severity, SqlError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The settings of a connection.
@@ -29,6 +32,8 @@ pub(crate) struct Settings {
     transaction: Option<TransactionChanges>,
     /// The settings that each statement needs, decoded.
     limits: Limits,
+    /// The time zone, decoded; `None` is UTC.
+    zone: Option<Arc<SessionZone>>,
     /// Counts the changes.
     changes: u64,
     /// The roles of the database.
@@ -92,9 +97,8 @@ const REPORTED: [&str; 13] = [
 
 /// The settings of which only some values are supported: these values, and the hint when another one is
 /// refused.
-const FIXED: [(&str, &[&str], &str); 9] = [
+const FIXED: [(&str, &[&str], &str); 8] = [
     ("client_encoding", &["utf8", "utf-8", "unicode"], "The only encoding is UTF8."),
-    ("timezone", &["utc", "gmt", "etc/utc", "z", "etc/gmt", "+00", "0"], "The only time zone is UTC."),
     ("standard_conforming_strings", &["on", "true"], "The only value is on."),
     ("bytea_output", &["hex"], "The only format is hex."),
     ("intervalstyle", &["postgres"], "The only style is postgres."),
@@ -121,6 +125,7 @@ impl Default for Settings {
             values: Values::default(),
             transaction: None,
             limits: Limits::default(),
+            zone: None,
             changes: 0,
             roles: KnownRoles::default(),
         };
@@ -201,6 +206,7 @@ impl Settings {
     /// Decodes the limits after a setting has changed.
     fn read_limits(&mut self) {
         self.changes += 1;
+        self.read_zone();
         self.limits = Limits {
             timeout: self.duration("statement_timeout"),
             lock_timeout: self.duration("lock_timeout"),
@@ -351,8 +357,11 @@ impl Settings {
             .iter()
             .find(|word| lower.starts_with(**word))
             .map_or(body, |word| body[word.len()..].trim());
-        if body.to_lowercase().starts_with("time zone") {
-            return self.set("timezone", &unquoted(&body[9..])).map(|()| true);
+        if let Some(value) = time_zone_in(body) {
+            if is_local && !self.note_local(TIME_ZONE) {
+                return Ok(false);
+            }
+            return self.set(TIME_ZONE, &written_zone(value)?).map(|()| true);
         }
         let words: Vec<&str> = lower.split_whitespace().collect();
         if let ["session", "authorization", ..] | ["authorization", ..] = words.as_slice() {
@@ -370,11 +379,8 @@ impl Settings {
             _ => value,
         };
         let name = name.to_lowercase();
-        if is_local {
-            match &mut self.transaction {
-                Some(changes) => changes.local.push(name.clone()),
-                None => return Ok(false),
-            }
+        if is_local && !self.note_local(&name) {
+            return Ok(false);
         }
         if name == "role" {
             return self.set(&name, value).map(|()| true);
@@ -382,6 +388,11 @@ impl Settings {
         // As in PostgreSQL, a list of one empty name is shown with its quotes.
         let value = if name == "search_path" && value == "''" { "\"\"".into() } else { unquoted(value) };
         self.set(&name, &value).map(|()| true)
+    }
+
+    /// Notes a name in SET LOCAL. Returns false outside of a transaction.
+    fn note_local(&mut self, name: &str) -> bool {
+        self.transaction.as_mut().map(|changes| changes.local.push(name.into())).is_some()
     }
 
     /// Changes one setting; `default` restores it.
@@ -436,6 +447,7 @@ impl Settings {
                 String::new()
             }
             _ if name == "datestyle" => style_of(value),
+            _ if name == TIME_ZONE => zone_name(value)?,
             _ if name == LEAST_SEVERITY && severity_of(value).is_some() => value.to_lowercase(),
             (_, Some(setting)) => setting.stored(value)?,
             (_, None) => value.into(),
@@ -501,6 +513,17 @@ impl Settings {
         let of = |name: &'static str| Some((name, self.values.get(&name.to_lowercase())?.as_str()));
         REPORTED.into_iter().filter_map(of)
     }
+}
+
+/// Returns the text behind the words TIME ZONE.
+fn time_zone_in(body: &str) -> Option<&str> {
+    let behind = |text: &str, word: &str| {
+        let head = text.get(..word.len()).filter(|head| head.eq_ignore_ascii_case(word))?;
+        Some(head.len())
+    };
+    let zone = &body[behind(body, "time")?..];
+    let zone = Some(zone.trim_start()).filter(|trimmed| trimmed.len() < zone.len())?;
+    behind(zone, "zone").map(|end| &zone[end..])
 }
 
 /// Returns the offset of the end of a word in a text, without regard to case.

@@ -22,7 +22,7 @@ use pgwire::messages::startup::{
 use pgwire::tokio::server::{MaybeTls, negotiate_tls};
 use rand::TryRngCore as _;
 use rand::rngs::OsRng;
-use reprise::{Notice, Severity, SqlError};
+use reprise::{Notice, SessionZone, Severity, SqlError};
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -287,8 +287,13 @@ async fn begin_session(
     link.started(LARGEST);
     link.output.put(Message::Authentication(Authentication::Ok));
     let registered = Registration::new(server, peer, &user)?;
-    let application = parameters.get("application_name").map(String::as_str).unwrap_or_default();
-    put_parameters(&link, application, &user, is_superuser);
+    let options = options_of(&parameters.remove("options").unwrap_or_default());
+    let application = parameters.get("application_name").cloned().unwrap_or_default();
+    // Later settings win, so parameters of the startup message follow the options.
+    let settings: Vec<_> =
+        options.into_iter().chain(parameters).filter(|(name, _)| name != "replication").collect();
+    let zone = zone_of(&settings);
+    put_parameters(&link, &application, &user, is_superuser, &zone);
     let key = SecretKey::I32(registered.secret);
     link.output.put(Message::BackendKeyData(BackendKeyData::new(registered.pid(), key)));
     if let Some(notice) = &server.options.notice {
@@ -297,14 +302,18 @@ async fn begin_session(
             .put(Message::NoticeResponse(notice_response(&Notice { severity: Severity::Notice, content })));
     }
     link.output.put(Message::ReadyForQuery(ReadyForQuery::new(TransactionStatus::Idle)));
-    let options = options_of(&parameters.remove("options").unwrap_or_default());
-    // Later settings win, so parameters of the startup message follow the options.
-    let settings = options.into_iter().chain(parameters).filter(|(name, _)| name != "replication").collect();
     Ok(ClientConnection { link, registered, user, role, settings, admitted })
 }
 
+/// Returns the name of the time zone at the begin of a connection.
+fn zone_of(settings: &[(String, String)]) -> String {
+    let zones = settings.iter().filter(|(name, _)| name.eq_ignore_ascii_case("timezone"));
+    let zone = zones.filter_map(|(_, value)| SessionZone::of_setting(value).ok()).next_back();
+    zone.map_or_else(|| "UTC".into(), |zone| zone.name().to_owned())
+}
+
 /// Sends the settings that are reported at the begin of a connection.
-fn put_parameters(link: &Link, application: &str, user: &str, is_superuser: bool) {
+fn put_parameters(link: &Link, application: &str, user: &str, is_superuser: bool, zone: &str) {
     for (name, value) in [
         ("application_name", application),
         ("client_encoding", "UTF8"),
@@ -318,7 +327,7 @@ fn put_parameters(link: &Link, application: &str, user: &str, is_superuser: bool
         ("server_version", crate::VERSION),
         ("session_authorization", user),
         ("standard_conforming_strings", "on"),
-        ("TimeZone", "UTC"),
+        ("TimeZone", zone),
     ] {
         link.output.put(Message::ParameterStatus(ParameterStatus::new(name.into(), value.into())));
     }

@@ -177,9 +177,7 @@ pub(crate) fn put_text(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut
                 out.put_slice(format_timestamp(value).as_bytes());
             }
             ScalarType::Time => out.put_slice(format_time(value).as_bytes()),
-            ScalarType::Timestamptz | ScalarType::ShortTimestamp { zoned: true, .. } => {
-                out.put_slice(format_timestamptz(value).as_bytes())
-            }
+            _ if scalar.is_zoned() => out.put_slice(format_timestamptz(value, arena.zone()).as_bytes()),
             ScalarType::Numeric { scale, .. } if scale > 0 => {
                 let _ = write!(out, "{}", Decimal { mantissa: value.into(), scale });
             }

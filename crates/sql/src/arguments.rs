@@ -3,6 +3,7 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
+use catalog::Type;
 use procedure::{BuiltIn, CastContext, Expression, Parameter, Procedure, SqlError, built_ins_named};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -117,6 +118,19 @@ impl Binder<'_> {
         list: Option<ast::ArgList>,
         node: &SyntaxNode,
     ) -> Result<Vec<Option<Typed>>, StatementError> {
+        let has_array = list.iter().flat_map(ast::ArgList::args).any(|own| own.variadic_token().is_some());
+        let is_named = |own: &ast::Arg| matches!(own.func_arg_expr(), Some(ast::FuncArgExpr::NamedArg(_)));
+        if procedure.is_variadic()
+            && !has_array
+            && !list.iter().flat_map(|own| own.args()).any(|own| is_named(&own))
+        {
+            let written = self.plain_arguments(list)?;
+            let bound = written.iter().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
+            return self.by_position(procedure, bound, node);
+        }
+        if has_array && !procedure.is_variadic() {
+            return Err(self.no_function(&procedure.name, &[], node));
+        }
         let inputs: Vec<_> = procedure.inputs().map(|(_, parameter)| parameter).collect();
         let placed = self.placed_arguments(procedure, &inputs, list, node)?;
         placed
@@ -126,13 +140,23 @@ impl Binder<'_> {
     }
 
     /// Assigns bound arguments to parameters by position.
-    pub(crate) fn by_place(
+    pub(crate) fn by_position(
         &self,
         procedure: &Procedure,
-        arguments: Vec<Typed>,
+        mut arguments: Vec<Typed>,
         node: &SyntaxNode,
     ) -> Result<Vec<Option<Typed>>, StatementError> {
         let inputs = procedure.inputs().count();
+        if procedure.is_variadic()
+            && arguments.len() >= inputs
+            && let Some((_, last)) = procedure.inputs().last()
+        {
+            let elements = arguments.split_off(inputs - 1).into_iter();
+            let element = Type::Scalar(last.ty.element());
+            let elements = elements.map(|own| self.coerce(own, element, CastContext::Assignment, node));
+            let array = Expression::Array(elements.collect::<Result<_, _>>()?);
+            arguments.push(Typed::Known(array, last.ty));
+        }
         if arguments.len() > inputs {
             let message = format!("\"{}\" takes {inputs} arguments, not {}", procedure.name, arguments.len());
             return Err(self.error(node, SqlError::new("42883", message)));
@@ -167,7 +191,7 @@ impl Binder<'_> {
 
     /// Returns the values of the input parameters, with defaults for omitted arguments.
     pub(crate) fn call_arguments(
-        &self,
+        &mut self,
         procedure: &Procedure,
         arguments: Vec<Option<Typed>>,
         node: &SyntaxNode,
@@ -178,6 +202,11 @@ impl Binder<'_> {
                 (Some(argument), _) => argument,
                 (None, Some(catalog::Value::Null)) => Typed::Null,
                 (None, Some(default)) => Typed::Literal(default.to_string()),
+                (None, None) if parameter.computed.is_some() => {
+                    let text = parameter.computed.as_deref();
+                    bound.push(self.bind_default_text(text, parameter.ty, node)?);
+                    continue;
+                }
                 (None, None) => {
                     let message =
                         format!("{} needs a value for parameter \"{}\"", procedure.name, parameter.name);

@@ -1,6 +1,8 @@
 //! The state of binding one statement or routine: registers, names in scope, operations so far.
 
+use crate::actual::Actual;
 use crate::error::StatementError;
+use crate::name_conflicts::NameConflict;
 use crate::plan::{Origins, Queries};
 use crate::roles::acl::RoleId;
 use crate::roles::need::Need;
@@ -16,7 +18,7 @@ use procedure::{
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::plpgsql::Plpgsql;
 use squawk_syntax::sql_body::SqlBody;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -97,6 +99,12 @@ pub(crate) struct TriggerFrame {
     pub(crate) arguments: Vec<String>,
 }
 
+/// A register that a statement sets in place of a variable that is never NULL.
+pub(crate) struct Unchecked {
+    pub(crate) source: Register,
+    pub(crate) target: Register,
+}
+
 /// A loop or block that EXIT and CONTINUE may name.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
@@ -118,9 +126,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) source: &'a Source,
     /// Maps offsets inside a routine's body to offsets in the source.
     pub(crate) body: Option<Body<'a>>,
-    /// Whether a name of both a column and a variable denotes the column, as in the language SQL. In PL/pgSQL
-    /// such a name is ambiguous.
-    pub(crate) prefers_columns: bool,
+    /// The meaning of a name of both a column and a variable.
+    pub(crate) name_conflict: NameConflict,
     pub(crate) registers: Vec<Type>,
     pub(crate) scopes: Vec<(Option<String>, HashMap<String, Name>)>,
     pub(crate) operations: Vec<Operation>,
@@ -128,6 +135,14 @@ pub(crate) struct Binder<'a> {
     pub(crate) procedure_queries: Vec<ProcedureQuery>,
     pub(crate) targets: Vec<Target>,
     pub(crate) next_label: u32,
+    /// The types that a call has decided, in a routine that is compiled for the call.
+    pub(crate) actual: Option<Actual>,
+    /// The statements before the first one of a routine's body.
+    pub(crate) prologue: Vec<Statement>,
+    /// The names of the variables that are never NULL.
+    pub(crate) never_null: HashMap<Register, String>,
+    /// The registers that the current statement sets in place of such variables.
+    pub(crate) unchecked: Vec<Unchecked>,
     pub(crate) found: Option<Register>,
     /// The register and type of a function's result.
     pub(crate) result: Option<(Register, Type)>,
@@ -137,6 +152,10 @@ pub(crate) struct Binder<'a> {
     pub(crate) returned: Vec<Register>,
     /// Whether the function has no result.
     pub(crate) is_void: bool,
+    /// Whether a call must end with a RETURN that has a value.
+    pub(crate) must_return: bool,
+    /// Whether RETURN has the row of a function of one row.
+    pub(crate) returns_row: bool,
     /// The trigger whose function is being compiled.
     pub(crate) trigger: Option<TriggerFrame>,
     /// The block that RETURN leaves in a function whose result is the row of its OUT parameters.
@@ -154,6 +173,10 @@ pub(crate) struct Binder<'a> {
     pub(crate) origins: Origins,
     pub(crate) uses_timestamp: bool,
     pub(crate) uses_seed: bool,
+    /// Whether a cast or function depends on the zone of the session.
+    pub(crate) uses_zone: Cell<bool>,
+    /// Whether the text is part of a definition, in which timestamps without a zone are in UTC.
+    pub(crate) is_kept_text: bool,
     pub(crate) writes: bool,
     /// The reason why calls are logged by value, if the analysis does not support a statement.
     pub(crate) by_value: Option<ByValueCause>,
@@ -179,18 +202,24 @@ impl<'a> Binder<'a> {
             schema,
             source,
             body: None,
-            prefers_columns: false,
+            name_conflict: NameConflict::Error,
             registers: Vec::new(),
             scopes: vec![(None, HashMap::new())],
             operations: Vec::new(),
             procedure_queries: Vec::new(),
             targets: Vec::new(),
             next_label: 0,
+            actual: None,
+            prologue: Vec::new(),
+            never_null: HashMap::new(),
+            unchecked: Vec::new(),
             found: None,
             result: None,
             returns: None,
             returned: Vec::new(),
             is_void: false,
+            returns_row: false,
+            must_return: false,
             trigger: None,
             row_label: None,
             lifted: None,
@@ -200,6 +229,8 @@ impl<'a> Binder<'a> {
             origins: Origins::default(),
             uses_timestamp: false,
             uses_seed: false,
+            uses_zone: Cell::new(false),
+            is_kept_text: false,
             writes: false,
             by_value: None,
             ends_transactions: false,

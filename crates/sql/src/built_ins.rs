@@ -150,8 +150,14 @@ impl Binder<'_> {
                 Typed::Known(Expression::Coalesce(items), ty)
             }
             ("nullif", [value, other]) => {
-                // The result has the type that the operator takes.
-                let ty = self.compared_type(value, other, node)?;
+                // The result has the type that the operator takes: operators of dates and timestamps take two
+                // types.
+                let is_time =
+                    |ty: &Type| ty.scalar().is_some_and(|ty| ty == ScalarType::Date || ty.is_timestamp());
+                let ty = match [value.known_type(), other.known_type()].map(|ty| ty.filter(is_time)) {
+                    [Some(ty), Some(_)] => ty,
+                    _ => self.compared_type(value, other, node)?,
+                };
                 let value = match value {
                     Typed::Known(_, known) if *known == ty => value.clone(),
                     _ => Typed::Known(self.coerce(value.clone(), ty, CastContext::Implicit, node)?, ty),
@@ -241,6 +247,7 @@ impl Binder<'_> {
     ) -> Result<Typed, StatementError> {
         let (values, element) = self.converted_arguments(kinds, arguments, node)?;
         let function = Function::BuiltIn { built_in: entry, element };
+        self.note_zone(function.depends_on_zone());
         let expression = fold(Expression::Function { function, arguments: values });
         Ok(Typed::Known(expression, type_of(entry.result, element).unwrap_or(ScalarType::Text.into())))
     }

@@ -25,6 +25,9 @@ impl Binder<'_> {
             return Ok(result);
         }
         let name = self.callee(call)?;
+        if let Some(fields) = self.fields_of_call(call)?.filter(|fields| fields.len() > 1) {
+            return self.row_of_fields(fields, node);
+        }
         if let Some(columns) = self.rows_in_list(&name, call)? {
             let (register, ty) = columns[0];
             return Ok(Typed::Known(Expression::Register(register), ty));
@@ -34,9 +37,9 @@ impl Binder<'_> {
             return self.bind_make_interval(&list, node);
         }
         let names_some = list.args().any(|argument| argument.expr().is_none());
-        if names_some
-            && let Some(function) =
-                self.schema.procedure(&name).filter(|procedure| procedure.result.is_some()).cloned()
+        if let Some(function) =
+            self.schema.procedure(&name).filter(|procedure| procedure.result.is_some()).cloned()
+            && (names_some || function.is_variadic())
         {
             let arguments = self.function_arguments(&function, Some(list), node)?;
             return self.lift_call(&function, arguments, node);
@@ -76,10 +79,13 @@ impl Binder<'_> {
         if let Some(result) = self.built_in(&name, bound.clone(), node)? {
             return Ok(result);
         }
-        match self.schema.procedure(&name) {
+        let mut function = self.schema.procedure(&name).cloned();
+        if let Some(template) = function.clone().filter(|own| own.is_template) {
+            function = Some(self.instance(&template, &bound, None, node)?);
+        }
+        match function {
             Some(function) if function.result.is_some() => {
-                let function = Arc::clone(function);
-                let arguments = self.by_place(&function, bound, node)?;
+                let arguments = self.by_position(&function, bound, node)?;
                 self.lift_call(&function, arguments, node)
             }
             Some(function) if function.rows.is_some() => {
@@ -266,14 +272,16 @@ impl Binder<'_> {
                     _ => None,
                 };
                 let Some((register, ty)) = variable else {
-                    let message = format!("parameter \"{}\" needs a variable to write to", parameter.name);
+                    let name = &parameter.name;
+                    let reason = "is an output parameter but corresponding argument is not writable";
+                    let message = format!("procedure parameter \"{name}\" {reason}");
                     return Err(self.error(argument.syntax(), SqlError::new("42601", message)));
                 };
                 let cast = Cast::between(parameter.ty.element(), ty, false).ok_or_else(|| {
                     let message = format!("parameter \"{}\" has another type", parameter.name);
                     self.error(argument.syntax(), SqlError::new("42804", message))
                 })?;
-                outputs.push((register, cast));
+                outputs.push((self.target_for(register), cast));
             }
             if parameter.is_input() {
                 inputs.push(Some(bound));

@@ -12,6 +12,13 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
+/// What the value of an expression over the rows of a table depends on besides the row.
+struct Dependence {
+    on_call: bool,
+    /// The zone of the session.
+    on_zone: bool,
+}
+
 impl Binder<'_> {
     /// Checks an expression over the rows of a table, which is kept as text; `bind` binds it. Returns whether
     /// its value depends on more than the row. `what` is the kind of the expression, for errors.
@@ -22,13 +29,36 @@ impl Binder<'_> {
         what: &str,
         bind: impl FnOnce(&mut Binder<'_>) -> Result<(), StatementError>,
     ) -> Result<bool, StatementError> {
+        self.dependence(table, node, what, bind).map(|dependence| dependence.on_call)
+    }
+
+    fn dependence(
+        &self,
+        table: &Arc<Table>,
+        node: &SyntaxNode,
+        what: &str,
+        bind: impl FnOnce(&mut Binder<'_>) -> Result<(), StatementError>,
+    ) -> Result<Dependence, StatementError> {
         // A separate binder, because other dependencies of the statement do not count.
         let mut binder = Binder::new(self.schema, self.source);
         let registers = binder.row_registers(table);
         let ((), applied) = binder.applying(|binder| binder.over_row(table, registers, bind))?;
         binder.refuse_subqueries(&applied, what, node)?;
         let draws = matches!(binder.by_value, Some(ByValueCause::Sequence | ByValueCause::Moment));
-        Ok(binder.uses_seed || binder.uses_timestamp || binder.writes || draws)
+        let on_call = binder.uses_seed || binder.uses_timestamp || binder.writes || draws;
+        Ok(Dependence { on_call, on_zone: binder.uses_zone.get() })
+    }
+
+    /// Returns whether the value of an expression over the rows of a table is not the same for each session.
+    pub(crate) fn is_mutable(
+        &self,
+        table: &Arc<Table>,
+        node: &SyntaxNode,
+        what: &str,
+        bind: impl FnOnce(&mut Binder<'_>) -> Result<(), StatementError>,
+    ) -> Result<bool, StatementError> {
+        let Dependence { on_call, on_zone } = self.dependence(table, node, what, bind)?;
+        Ok(on_call || on_zone)
     }
 
     /// Checks an expression that every write of a row computes: its value must follow from the row, by
@@ -47,7 +77,7 @@ impl Binder<'_> {
             calls = applied.iter().any(|call| matches!(call, Applied::Call { .. }));
             binder.refuse_subqueries(&applied, what, node)
         };
-        if self.depends_on_call(table, node, what, bind)? {
+        if self.is_mutable(table, node, what, bind)? {
             return Err(self.error(node, SqlError::new("42P17", mutable)));
         }
         if calls {
@@ -100,6 +130,7 @@ impl Binder<'_> {
         let expression = source.file.syntax().descendants().find_map(ast::Target::cast);
         let expression = self.part(expression.and_then(|target| target.expr()), node)?;
         let mut inner = Binder::new(self.schema, &source);
+        inner.is_kept_text = true;
         inner.registers = std::mem::take(&mut self.registers);
         inner.queries.applied = self.queries.applied.take();
         let bound = bind(&mut inner, &expression);
@@ -108,6 +139,7 @@ impl Binder<'_> {
         self.uses_timestamp |= inner.uses_timestamp;
         self.uses_seed |= inner.uses_seed;
         self.writes |= inner.writes;
+        self.note_zone(inner.uses_zone.get());
         inner.by_value.take().into_iter().for_each(|cause| self.log_by_value(cause));
         self.callees.append(&mut inner.callees);
         self.take_needs(&mut inner);

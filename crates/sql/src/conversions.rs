@@ -4,9 +4,12 @@
 use crate::binder::{Binder, Body, Typed};
 use crate::error::StatementError;
 use crate::resolution::wider;
-use catalog::{Arena, Column, Datum, ScalarType, Type, Value, ValueError, array_elements, datum_from_value};
+use catalog::{
+    Arena, Column, Datum, ScalarType, SessionZone, Type, Value, ValueError, array_elements, datum_from_value,
+};
 use procedure::{Cast, CastContext, Expression, Function, Machine, SqlError};
 use squawk_syntax::SyntaxNode;
+use std::sync::Arc;
 
 /// Maximum memory for the evaluation of a constant expression, in bytes.
 const LARGEST_FOLDED: usize = 1 << 20;
@@ -105,7 +108,7 @@ impl Binder<'_> {
         match typed {
             Typed::Null => Ok(Expression::NULL),
             Typed::Parameter(position) => self.coerce(self.parameter_as(position, to), to, context, node),
-            Typed::Literal(text) => match (literal_as(text.clone(), to, context), to) {
+            Typed::Literal(text) => match (self.literal(&text, to, context, node)?, to) {
                 (Ok(value), _) => Ok(value),
                 // In a routine the error is raised when the statement runs, because a handler may catch it.
                 (Err(_), Type::Scalar(to)) if matches!(self.body, Some(Body::Plpgsql(_))) => {
@@ -150,9 +153,25 @@ impl Binder<'_> {
                     }
                 };
                 let casts = casts.ok_or_else(|| self.no_cast(from, to, context, node))?;
+                self.note_zone(casts.iter().flatten().any(|cast| cast.depends_on_zone()));
                 Ok(casts.into_iter().flatten().fold(expression, cast))
             }
         }
+    }
+
+    /// Returns a literal as a value of a type, in the zone of the statement.
+    fn literal(
+        &self,
+        text: &str,
+        to: Type,
+        context: CastContext,
+        node: &SyntaxNode,
+    ) -> Result<Result<Expression, ValueError>, StatementError> {
+        if let Some(read) = self.literal_of_routine(text, to, context) {
+            return Ok(Ok(read));
+        }
+        let zone = self.zone_of_literal(text, to, node)?;
+        Ok(literal_as(text.to_owned(), to, context, zone))
     }
 
     /// Converts a value that is assigned to a column.
@@ -250,8 +269,13 @@ fn read_array(text: Expression, element: ScalarType) -> Expression {
     Expression::Function { function: Function::ReadArray(element), arguments: vec![text] }
 }
 
-/// Returns a literal as a constant of a type.
-fn literal_as(text: String, to: Type, context: CastContext) -> Result<Expression, ValueError> {
+/// Returns a literal as a constant of a type, read in a zone; `None` is UTC.
+fn literal_as(
+    text: String,
+    to: Type,
+    context: CastContext,
+    zone: Option<&Arc<SessionZone>>,
+) -> Result<Expression, ValueError> {
     let value = match (to, context) {
         // An explicit cast cuts a text that is too long.
         (Type::Array(ScalarType::Varchar(n) | ScalarType::Char(n)), CastContext::Explicit) => {
@@ -266,6 +290,7 @@ fn literal_as(text: String, to: Type, context: CastContext) -> Result<Expression
         _ => Value::Text(text),
     };
     let mut arena = Arena::default();
+    arena.set_zone(zone.cloned());
     let datum = datum_from_value(&value, to, &mut arena)?;
     let constant = |datum| constant(datum, &arena).unwrap_or(Expression::NULL);
     Ok(match datum {

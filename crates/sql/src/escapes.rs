@@ -1,7 +1,7 @@
 //! Strings with backslashes: `E'…'`.
 //! Source: PostgreSQL 15's documentation, "String Constants with C-Style Escapes"; `scan.l` for the errors.
 
-use catalog::utf8_of;
+use catalog::{surrogate_pair, utf8_of};
 use procedure::SqlError;
 
 /// Returns the text that a string, given without its quotes, denotes.
@@ -92,10 +92,8 @@ fn character(code: u32, high: &mut Option<u32>) -> Result<Option<char>, SqlError
             *high = Some(code);
             Ok(None)
         }
-        (Some(first), 0xdc00..0xe000) => {
-            Ok(char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + (code - 0xdc00)))
-        }
-        (Some(_), _) | (None, 0xdc00..0xe000) => Err(no_pair()),
+        (Some(first), second) => surrogate_pair(first, second).map(Some).ok_or_else(no_pair),
+        (None, 0xdc00..0xe000) => Err(no_pair()),
         (None, code) => {
             let invalid = || SqlError::new("42601", "invalid Unicode escape value");
             char::from_u32(code).filter(|c| *c != '\0').map(Some).ok_or_else(invalid)

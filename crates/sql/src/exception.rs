@@ -1,18 +1,18 @@
 //! Errors in PL/pgSQL: EXCEPTION, GET DIAGNOSTICS, ASSERT.
 
 use crate::binder::{Binder, Name, Typed, Variable};
-use crate::conditions::sqlstate_of;
 use crate::error::StatementError;
 use catalog::ScalarType;
 use procedure::{
     ByValueCause, CastContext, Expression, Function, Handler, Raise, Register, Severity, SqlError, Statement,
+    sqlstates_of,
 };
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::HashMap;
 
 /// The variables of a handler: SQLSTATE, SQLERRM, and those that only GET STACKED DIAGNOSTICS can read.
-pub(crate) const STACKED: [&str; 8] =
-    ["sqlstate", "sqlerrm", " detail", " hint", " schema", " table", " column", " constraint"];
+pub(crate) const STACKED: [&str; 9] =
+    ["sqlstate", "sqlerrm", " detail", " hint", " schema", " table", " column", " constraint", " datatype"];
 
 /// Returns the variable of a handler for an item of GET STACKED DIAGNOSTICS.
 fn stacked(item: &str) -> Option<&'static str> {
@@ -25,6 +25,7 @@ fn stacked(item: &str) -> Option<&'static str> {
         "table_name" => 5,
         "column_name" => 6,
         "constraint_name" => 7,
+        "pg_datatype_name" => 8,
         _ => return None,
     };
     STACKED.get(position).copied()
@@ -52,14 +53,15 @@ impl Binder<'_> {
                     states = None;
                     break;
                 }
-                let state = sqlstate_of(&text).ok_or_else(|| {
+                let meant = sqlstates_of(&text);
+                if meant.is_empty() {
                     let message = format!("unrecognized exception condition \"{}\"", text.trim());
-                    self.error(condition.syntax(), SqlError::new("42704", message))
-                })?;
-                states.iter_mut().for_each(|states| states.push(state.clone()));
+                    return Err(self.error(condition.syntax(), SqlError::new("42704", message)));
+                }
+                states.iter_mut().for_each(|states| states.extend_from_slice(&meant));
             }
             self.scopes.push((None, HashMap::new()));
-            let mut diagnostics = [Register(0); 8];
+            let mut diagnostics = [Register(0); STACKED.len()];
             for (register, name) in diagnostics.iter_mut().zip(STACKED) {
                 *register = self.new_register(ScalarType::Text);
                 let ty = ScalarType::Text.into();
@@ -103,7 +105,7 @@ impl Binder<'_> {
                     };
                     (Expression::Register(variable.register), ScalarType::Text)
                 }
-                (true, "pg_exception_context" | "pg_datatype_name") | (false, "pg_context") => {
+                (true, "pg_exception_context") | (false, "pg_context") => {
                     (Expression::text(""), ScalarType::Text)
                 }
                 _ => return Err(self.unsupported(item_node, &format!("the diagnostics item {kind}"))),
@@ -137,8 +139,7 @@ impl Binder<'_> {
             parts: vec![String::new(), String::new()],
             values: vec![message],
             sqlstate: Expression::text("P0004"),
-            detail: None,
-            hint: None,
+            options: Vec::new(),
         };
         let otherwise = vec![Statement::Raise(Box::new(raise))];
         out.push(Statement::If { condition, then: Vec::new(), otherwise });

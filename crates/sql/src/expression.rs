@@ -446,6 +446,7 @@ impl Binder<'_> {
                     None => self.bind(&operand)?,
                 }
             }
+            (Some(operand), _) if ty == ScalarType::Text.into() => self.bind_shown(&operand)?,
             (Some(operand), _) => self.bind(&operand)?,
             (None, Some(literal)) => self.bind_literal(&literal)?,
             _ => return Err(self.unsupported(node, "this cast")),

@@ -7,6 +7,7 @@
 //! Held by: an assertion wherever an image is made, `definitions::images_*` and checkpoints in the random
 //! cases of `parallel_replay`.
 
+use crate::circles::KeptRoutine;
 use crate::roles::rights::{Rights, RightsImage};
 use crate::routine_changes::with_name;
 use crate::schema::{Member, View};
@@ -18,7 +19,7 @@ use catalog::{Catalog, ProcedureId};
 use procedure::SqlError;
 use serde::{Deserialize, Serialize};
 use squawk_syntax::ast::{self, AstNode};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -67,6 +68,9 @@ struct RoutineImage {
     version: u32,
     /// Its CREATE statement.
     source: Arc<str>,
+    /// Whether it calls routines that are compiled later, because they call it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_circular: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unbound: Option<UnboundImage>,
 }
@@ -126,11 +130,12 @@ impl Schema {
         let ordered = self.callees_first().map_err(|_| ImageError::Differs)?;
         let (mut routines, mut triggers) = (Vec::new(), Vec::new());
         for member in ordered {
+            let is_circular = matches!(member, Member::Circular(_));
             match member {
-                Member::Routine(routine) => {
+                Member::Routine(routine) | Member::Circular(routine) => {
                     let (id, version, source) = (routine.id, routine.version, Arc::clone(&routine.source));
                     let unbound = self.unbound.get(&routine.name).map(UnboundImage::of);
-                    routines.push(RoutineImage { id, version, source, unbound });
+                    routines.push(RoutineImage { id, version, source, is_circular, unbound });
                 }
                 Member::Trigger(table, trigger) => {
                     let (table, follows) = (table.name.clone(), routines.len());
@@ -167,7 +172,15 @@ impl Schema {
         let rights = Arc::new(Rights::of_image(rights));
         let mut schema = Self { catalog, views, namespaces, comments, history, rights, ..Self::default() };
         let mut triggers = triggers.into_iter().peekable();
-        for (position, RoutineImage { id, version, source, unbound }) in routines.into_iter().enumerate() {
+        let kept = |image: &RoutineImage| KeptRoutine {
+            id: image.id,
+            version: image.version,
+            source: Arc::clone(&image.source),
+        };
+        let mut later: VecDeque<KeptRoutine> = routines.iter().map(kept).collect();
+        for (position, image) in routines.into_iter().enumerate() {
+            let RoutineImage { id, version, source, is_circular, unbound } = image;
+            later.pop_front();
             while let Some(trigger) = triggers.next_if(|image| image.follows <= position) {
                 schema.restore_trigger(&trigger)?;
             }
@@ -175,7 +188,13 @@ impl Schema {
             let name = named.map(|(name, _)| name.clone()).unwrap_or_default();
             let unbound = unbound.map(UnboundImage::into_error);
             let source = named_as(&source, &name)?;
-            if let Err(error) = schema.compile_again((id, version), &source, unbound.as_ref()) {
+            let compiled = if is_circular {
+                let routine = KeptRoutine { id, version, source };
+                schema.compile_circular(&routine, later.make_contiguous())
+            } else {
+                schema.compile_again((id, version), &source, unbound.as_ref())
+            };
+            if let Err(error) = compiled {
                 return Err(ImageError::Refused { name, error: Box::new(error) });
             }
             schema.unbound.extend(unbound.map(|error| (name, error)));

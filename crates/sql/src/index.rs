@@ -150,7 +150,7 @@ impl Reader<'_> {
         let bind = |binder: &mut Binder<'_>| binder.bind_condition(&condition).map(|_| ());
         if self.unique {
             self.binder.check_computed(&self.table, condition.syntax(), Computed::IndexPredicate, bind)?;
-        } else if self.binder.depends_on_call(
+        } else if self.binder.is_mutable(
             &self.table,
             condition.syntax(),
             Computed::IndexPredicate.words().0,

@@ -2,6 +2,7 @@
 
 use crate::binder::{Binder, Name, Target, Typed, Variable};
 use crate::error::StatementError;
+use crate::query::{BoundRows, Work};
 use crate::source::mentions;
 use catalog::{Datum, ScalarType, Type};
 use procedure::{Cast, CastContext, Expression, Label, Register, SqlError, Statement};
@@ -20,9 +21,10 @@ impl Binder<'_> {
         let name = name.map(|name| ast::normalize_name_node(name.syntax()));
         let label = self.new_label();
         self.targets.push(Target { name, label, is_loop: true });
-        let body = self.bind_inner(body, node)?;
+        let mut checked = self.take_checks();
+        checked.append(&mut self.bind_inner(body, node)?);
         self.targets.pop();
-        Ok((label, body))
+        Ok((label, checked))
     }
 
     /// Binds WHILE. The calls and subqueries of its condition run before each round.
@@ -91,7 +93,7 @@ impl Binder<'_> {
         })
     }
 
-    fn loop_variable(
+    pub(crate) fn loop_variable(
         &self,
         mut variables: ast::AstChildren<ast::PlpgsqlForVariable>,
         node: &SyntaxNode,
@@ -105,10 +107,16 @@ impl Binder<'_> {
     pub(crate) fn bind_for_each(
         &mut self,
         repeat: &ast::PlpgsqlForEachStmt,
+        out: &mut Vec<Statement>,
     ) -> Result<Statement, StatementError> {
         let node = repeat.syntax();
         if let Some(slice) = repeat.slice() {
-            return Err(self.unsupported(slice.syntax(), "FOREACH … SLICE"));
+            let dimensions =
+                slice.literal().and_then(|literal| literal.syntax().text().to_string().parse().ok());
+            match self.part(dimensions, slice.syntax())? {
+                0 => {}
+                dimensions => return self.bind_for_slices(repeat, dimensions, out),
+            }
         }
         let name = self.loop_variable(repeat.vars(), node)?;
         let variable = self.assignable(&name, None, node)?;
@@ -145,7 +153,14 @@ impl Binder<'_> {
         let query = self.part(repeat.query(), node)?;
         let select = query.syntax().clone();
         let bound = match ast::SelectVariant::cast(select.clone()) {
-            Some(query) => self.bind_rows_of(&query)?,
+            Some(query) => match self.bind_rows_of(&query)? {
+                // One row of expressions is a row of a plan here.
+                BoundRows { work: Work::Values, .. } => {
+                    let bound = self.bind_query(|binder| binder.bind_variant(&query))?;
+                    Self::rows_of_query(bound, &select)
+                }
+                bound => bound,
+            },
             None => match self.bind_written_rows(&query)? {
                 Some(bound) => bound,
                 None => return Err(self.unsupported(node, "a loop over a statement that is not a query")),
@@ -191,5 +206,47 @@ impl Binder<'_> {
         };
         let columns: Vec<_> = items.iter().map(column).collect();
         Ok(self.record_with(name, &columns))
+    }
+
+    pub(crate) fn target(
+        &self,
+        label: Option<ast::PlpgsqlLabelNameRef>,
+        exit: bool,
+        node: &SyntaxNode,
+    ) -> Result<Label, StatementError> {
+        let name = label.map(|label| ast::normalize_name_node(label.syntax()));
+        let found = self.targets.iter().rev().find(|target| match &name {
+            Some(_) => target.name == name && (exit || target.is_loop),
+            None => target.is_loop,
+        });
+        match (found, name) {
+            (Some(target), _) => Ok(target.label),
+            (None, Some(name)) => {
+                let message = format!("there is no label \"{name}\" attached to an enclosing block or loop");
+                Err(self.syntax(node, &message))
+            }
+            (None, None) => {
+                let word = if exit { "EXIT" } else { "CONTINUE" };
+                let unless = if exit { ", unless it has a label" } else { "" };
+                Err(self.syntax(node, &format!("{word} cannot be used outside a loop{unless}")))
+            }
+        }
+    }
+
+    pub(crate) fn bind_jump(
+        &mut self,
+        jump: Statement,
+        when: Option<ast::PlpgsqlExitWhen>,
+        node: &SyntaxNode,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let Some(when) = when else {
+            out.push(jump);
+            return Ok(());
+        };
+        let condition = self.single_expression(when.cond(), node)?;
+        let condition = self.bind_condition(&condition)?;
+        out.push(Statement::If { condition, then: vec![jump], otherwise: Vec::new() });
+        Ok(())
     }
 }

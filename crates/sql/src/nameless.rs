@@ -48,7 +48,7 @@ pub(crate) fn compile_for_client(
     let mut statements = binder.lifted.take().unwrap_or_default();
     statements.append(&mut body);
     let parameters = binder.parameter_types(node)?;
-    let parameter = |ty: &Type| Parameter { name: String::new(), ty: *ty, mode: Mode::In, default: None };
+    let parameter = |ty: &Type| Parameter::new(String::new(), *ty, Mode::In);
     let inputs = parameters.iter().map(parameter).collect();
     let parts = Parts { id: ProcedureId(u32::MAX), version: 0, name: "", parameters: inputs, result: None };
     let origins = std::mem::take(&mut binder.origins);
@@ -82,7 +82,7 @@ pub(crate) fn compile_arguments(
     }
     let mut statements = binder.lifted.take().unwrap_or_default();
     statements.append(&mut body);
-    let output = |ty: &Type| Parameter { name: String::new(), ty: *ty, mode: Mode::Out, default: None };
+    let output = |ty: &Type| Parameter::new(String::new(), *ty, Mode::Out);
     let parameters = types.iter().map(output).collect();
     let parts = Parts { id: ProcedureId(u32::MAX), version: 0, name: "", parameters, result: None };
     Ok(finish(binder, statements, parts, source, node))

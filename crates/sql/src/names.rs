@@ -3,6 +3,7 @@
 use crate::binder::{Binder, Body, Name, Typed};
 use crate::error::StatementError;
 use crate::expression::calls_expandarray;
+use crate::name_conflicts::NameConflict;
 use crate::operators::boolean;
 use crate::whole_rows::RowFields;
 use catalog::ScalarType;
@@ -17,8 +18,8 @@ impl Binder<'_> {
 
     fn ambiguous(&self, name: &str, node: &SyntaxNode) -> StatementError {
         let message = format!("column reference \"{name}\" is ambiguous");
-        let hint = "It could refer to either a PL/pgSQL variable or a table column.";
-        self.error(node, SqlError::new("42702", message).with_hint(hint))
+        let detail = "It could refer to either a PL/pgSQL variable or a table column.";
+        self.error(node, SqlError::new("42702", message).with_detail(detail))
     }
 
     pub(crate) fn bind_name(&mut self, name: &ast::NameRef) -> Result<Typed, StatementError> {
@@ -26,18 +27,25 @@ impl Binder<'_> {
         if name.current_timestamp_token().is_some() {
             return Ok(self.now(ScalarType::Timestamptz));
         }
-        if name.localtimestamp_token().is_some() {
-            return Ok(self.now(ScalarType::Timestamp));
-        }
-        if name.current_date_token().is_some() {
-            let now = self.now(ScalarType::Timestamp);
-            let day = self.coerce(now, ScalarType::Date.into(), CastContext::Explicit, node)?;
-            return Ok(Typed::Known(day, ScalarType::Date.into()));
+        for (is_it, ty) in [
+            (name.localtimestamp_token().is_some(), ScalarType::Timestamp),
+            (name.localtime_token().is_some(), ScalarType::Time),
+            (name.current_date_token().is_some(), ScalarType::Date),
+        ] {
+            if is_it {
+                let now = self.now(ScalarType::Timestamptz);
+                let local = self.coerce(now, ty.into(), CastContext::Explicit, node)?;
+                return Ok(Typed::Known(local, ty.into()));
+            }
         }
         let text = name.text();
         let column = self.find_column(None, &text, node)?;
+        let column = match (column, self.name(&text), self.name_conflict) {
+            (Some(_), Some(_), NameConflict::Error) => return Err(self.ambiguous(&text, node)),
+            (Some(_), Some(_), NameConflict::Variable) => None,
+            (column, ..) => column,
+        };
         match (column, self.name(&text)) {
-            (Some(_), Some(_)) if !self.prefers_columns => Err(self.ambiguous(&text, node)),
             (Some(column), _) => Ok(column),
             (None, Some(Name::Variable(variable))) => {
                 Ok(Typed::Known(Expression::Register(variable.register), variable.ty))
@@ -141,6 +149,7 @@ impl Binder<'_> {
                 let column = columns.and_then(|columns| columns.get(position).copied());
                 Ok(column.map(|(register, ty)| Typed::Known(Expression::Register(register), ty)))
             }
+            Some(ast::Expr::CallExpr(call)) => self.field_of_call(&call, name),
             Some(ast::Expr::FieldExpr(inner)) => match (inner.base(), inner.field()) {
                 (Some(ast::Expr::NameRef(relation)), Some(column)) => {
                     let name = format!("{}.{name}", column.text());

@@ -100,6 +100,18 @@ impl Binder<'_> {
         Ok(Some(Typed::Known(number, ScalarType::Oid.into())))
     }
 
+    /// Binds an expression that is shown or cast to a text: an object of the catalog is shown by its name.
+    pub(crate) fn bind_shown(&mut self, expression: &ast::Expr) -> Result<Typed, StatementError> {
+        let object = object_expression(expression).filter(|own| own.is_cast);
+        let object = object.filter(|own| matches!(own.operand, ast::Expr::Literal(_)));
+        match (object, self.bind(expression)?) {
+            (Some(object), Typed::Known(number, Type::Scalar(ScalarType::Oid))) => {
+                Ok(self.object_name(&object.ty, number))
+            }
+            (_, bound) => Ok(bound),
+        }
+    }
+
     /// Binds the right operand of a comparison. An object is compared with a number by its number.
     pub(crate) fn bind_beside(&mut self, left: &Typed, right: &ast::Expr) -> Result<Typed, StatementError> {
         let bound = self.bind(right)?;

@@ -3,10 +3,14 @@
 
 use crate::binder::{Binder, Name, Variable};
 use crate::error::StatementError;
+use crate::nameless::compile_for_client;
+use crate::plan::ResultColumn;
 use crate::query::{BoundRows, Work};
+use crate::source::Source;
 use catalog::{ScalarType, Type};
 use procedure::{
-    CastContext, Cursor, Destination, Expression, Opaque, QueryId, QueryTarget, Register, SqlError, Statement,
+    CastContext, Cursor, Destination, Expression, Opaque, QueryId, QueryTarget, Raise, Register, SqlError,
+    Statement,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -54,7 +58,11 @@ impl Binder<'_> {
         let types = types.unwrap_or(&query_types);
         if types.len() != columns.len() {
             let error = SqlError::new("42804", "structure of query does not match function result type");
-            let detail = format!("The query has {} columns, not {}.", columns.len(), types.len());
+            let detail = format!(
+                "Number of returned columns ({}) does not match expected column count ({}).",
+                columns.len(),
+                types.len()
+            );
             return Err(self.error(node, error.with_detail(detail)));
         }
         let targets: Vec<_> = types.iter().map(|ty| (self.new_register(*ty), *ty)).collect();
@@ -232,10 +240,12 @@ impl Binder<'_> {
                 _ => {}
             }
         }
-        let variable = |(name, field, node): &(String, Option<String>, SyntaxNode)| {
-            self.assignable(name, field.as_deref(), node).map(|variable| (variable.register, variable.ty))
-        };
-        names.iter().map(variable).collect()
+        let mut targets = Vec::new();
+        for (name, field, node) in names {
+            let variable = self.assignable(name, field.as_deref(), node)?;
+            targets.push((variable.register, variable.ty));
+        }
+        Ok(targets)
     }
 
     pub(crate) fn loop_targets(
@@ -273,9 +283,11 @@ impl Binder<'_> {
         out.push(Statement::Assign { target: register, value: Expression::NULL });
         let cursor = Cursor { register, name: "<unnamed portal>".into() };
         let rows = Destination::Cursor(cursor.clone());
-        let text = self.bind_dynamic(repeat.query(), repeat.using_clause(), rows, node)?;
+        let query = repeat.query();
+        let text = self.bind_dynamic(query.clone(), repeat.using_clause(), rows, node)?;
+        let columns = self.columns_of_text(query, &text, node)?;
         self.push_opaque(text, out);
-        let targets = self.loop_targets(repeat.vars(), None, node)?;
+        let targets = self.loop_targets(repeat.vars(), columns.as_deref(), node)?;
         self.bind_fetching_loop(&cursor, targets, (repeat.label(), repeat.body()), node, out)
     }
 
@@ -285,16 +297,41 @@ impl Binder<'_> {
         out: &mut Vec<Statement>,
     ) -> Result<(), StatementError> {
         let node = execute.syntax();
-        let rows = match execute.into_clause() {
-            Some(into) => {
-                let targets = self.targets_of(&into, None)?;
-                Destination::First { targets, strict: into.strict_token().is_some() }
+        let query = execute.query();
+        let mut text =
+            self.bind_dynamic(query.clone(), execute.using_clause(), Destination::Nowhere, node)?;
+        if let Some(into) = execute.into_clause() {
+            let columns = self.columns_of_text(query, &text, node)?;
+            let targets = self.targets_of(&into, columns.as_deref())?;
+            if let Opaque::Text { rows, .. } = &mut text {
+                *rows = Destination::First { targets, strict: into.strict_token().is_some() };
             }
-            None => Destination::Nowhere,
-        };
-        let text = self.bind_dynamic(execute.query(), execute.using_clause(), rows, node)?;
+        }
         self.push_opaque(text, out);
         Ok(())
+    }
+
+    /// Returns the columns of the rows of a text that is a literal; `None` if they are known only when the
+    /// text is executed.
+    fn columns_of_text(
+        &mut self,
+        text: Option<ast::PlpgsqlExpr>,
+        bound: &Opaque,
+        node: &SyntaxNode,
+    ) -> Result<Option<Columns>, StatementError> {
+        let (ast::Expr::Literal(literal), Opaque::Text { arguments, .. }) =
+            (self.single_expression(text, node)?, bound)
+        else {
+            return Ok(None);
+        };
+        let source = literal.string_value().and_then(|text| Source::parse(&text).ok());
+        let Some(source) = source else { return Ok(None) };
+        let Some(statement) = source.file.stmts().next() else { return Ok(None) };
+        let types: Vec<_> = arguments.iter().map(|(_, ty)| Some(*ty)).collect();
+        // The error of a text is one of its execution.
+        let compiled = compile_for_client(&statement, self.schema, &source, &types).ok();
+        let column = |column: &ResultColumn| (column.name.clone(), column.ty);
+        Ok(compiled.map(|compiled| compiled.columns.iter().map(column).collect()))
     }
 
     /// Binds the execution of a text. As in PostgreSQL, EXECUTE does not set FOUND, but RETURN QUERY EXECUTE
@@ -323,15 +360,11 @@ impl Binder<'_> {
     }
 
     /// Binds COMMIT and ROLLBACK.
-    pub(crate) fn bind_end(
-        &mut self,
-        commit: bool,
-        node: &SyntaxNode,
-        out: &mut Vec<Statement>,
-    ) -> Result<(), StatementError> {
+    pub(crate) fn bind_end(&mut self, commit: bool, out: &mut Vec<Statement>) -> Result<(), StatementError> {
         if self.result.is_some() || self.returns.is_some() {
-            let error = SqlError::new("2D000", "invalid transaction termination");
-            return Err(self.error(node, error.with_hint("Only procedures end transactions.")));
+            let raise = Raise::error("2D000", "invalid transaction termination");
+            out.push(Statement::Raise(Box::new(raise)));
+            return Ok(());
         }
         self.writes = true;
         self.ends_transactions = true;

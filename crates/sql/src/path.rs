@@ -3,12 +3,13 @@
 //! Conditions of the form `column operator value`, with a value that does not depend on the row, are
 //! candidates. The score of an index is the number of columns that equalities bind, then the bounds on the
 //! next column, then whether the index has the wanted order.
-//! Invariant: the path is exact for a condition that it uses, so the condition is not checked again.
+//! Invariant: the path is exact for a condition that it uses, so the condition is not checked again, unless
+//! the candidate says that it is wider (`Candidate::is_wider`).
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use catalog::{Datum, ScalarType, Table, Type};
-use procedure::{Bound, Cast, CastContext, CompareOperator, Expression, Path};
+use procedure::{Bound, Cast, CastContext, CompareOperator, Expression, Path, ZonedCast};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast;
 
@@ -24,6 +25,15 @@ pub(crate) struct Candidate {
     pub(crate) is_strict: bool,
     /// Index of the conjunct that it comes from.
     pub(crate) conjunct: usize,
+    /// Whether rows may satisfy it that do not satisfy the conjunct.
+    pub(crate) is_wider: bool,
+}
+
+/// Returns whether a bound for a column is wider than its condition: local times are not in the order of the
+/// timestamps of a zone.
+pub(crate) fn is_wider(value: &Typed, column: Type) -> bool {
+    let is_local = column.scalar().is_some_and(|ty| ty.is_timestamp() && !ty.is_zoned());
+    is_local && value.known_type().and_then(Type::scalar).is_some_and(ScalarType::is_zoned)
 }
 
 /// The order that a query wants: columns, and whether they descend.
@@ -127,6 +137,14 @@ impl Binder<'_> {
         // Equal decimals have one key, whatever their scales.
         if ty.is_wide_numeric() && from.is_exact() {
             return Ok(Cast::between(from, ty.unlimited(), false).and_then(exact));
+        }
+        if from.is_zoned() && ty.is_timestamp() && !ty.is_zoned() {
+            let is_upper = match operator {
+                CompareOperator::Less | CompareOperator::LessOrEqual => true,
+                CompareOperator::Greater | CompareOperator::GreaterOrEqual => false,
+                _ => return Ok(None),
+            };
+            return Ok(exact(Cast::InZone(ZonedCast::ToBound { is_upper })));
         }
         // The value is not rounded to the column's precision, because no row has a finer timestamp.
         let held = if ty.is_timestamp() { ty.unlimited() } else { ty };

@@ -43,6 +43,16 @@ pub(crate) struct BoundRows {
 }
 
 impl Work {
+    /// Returns whether it is a read that may find several rows.
+    fn reads_range(&self) -> bool {
+        match self {
+            Self::Operation(OperationKind::Select(select)) => {
+                !select.access.is_point() && select.aggregates.is_empty()
+            }
+            _ => false,
+        }
+    }
+
     /// Returns its operations.
     pub(crate) fn kinds(&mut self) -> Vec<&mut OperationKind> {
         match self {
@@ -190,21 +200,41 @@ impl Binder<'_> {
         statements
     }
 
-    /// Executes a statement whose rows are not read. Their values are evaluated nevertheless, because their
-    /// evaluation may fail.
+    /// Executes a statement whose rows are not read. A SELECT is executed to its last row, and the values of
+    /// all its rows are evaluated, because this locks rows, calls functions and may fail.
     pub(crate) fn discard(
         &mut self,
         bound: BoundRows,
         node: &SyntaxNode,
     ) -> Result<Vec<Statement>, StatementError> {
+        let (is_select, is_loop) = match &bound.work {
+            Work::Values => (true, false),
+            Work::Operation(OperationKind::Select(_)) => (true, bound.work.reads_range()),
+            Work::Query(query) => (!query.plan.writes(), !query.plan.writes()),
+            _ => (false, false),
+        };
         let mut outputs = Vec::new();
-        if matches!(bound.work, Work::Values) {
+        if is_select {
             for (_, item, item_node) in bound.items {
                 let (value, ty) = self.settle(item, None, &item_node)?;
                 outputs.push((self.new_register(ty), value));
             }
         }
+        if is_loop {
+            let repeated =
+                self.repeat(bound.work, outputs, node, |binder| Ok((binder.new_label(), Vec::new())))?;
+            return Ok(repeated.into_iter().collect());
+        }
         Ok(self.execute(bound.work, outputs, false, node))
+    }
+
+    /// Binds the query of a PERFORM. If the routine reads ROW_COUNT, a query counts the rows: an operation
+    /// that reads a range does not.
+    pub(crate) fn bind_performed(&mut self, query: &ast::SelectVariant) -> Result<BoundRows, StatementError> {
+        let node = query.syntax();
+        let is_counted = mentions(node, "row_count");
+        let fits = |work: &Work| !is_counted || !work.reads_range();
+        self.bind_fitting(node, fits, |binder| binder.bind_variant(query))
     }
 
     /// Assigns an output to a new register if a later output reads its target, because all outputs are
@@ -272,11 +302,22 @@ impl Binder<'_> {
         node: &SyntaxNode,
         bind: impl FnOnce(&mut Self) -> Result<Bound, StatementError>,
     ) -> Result<BoundRows, StatementError> {
+        self.bind_fitting(node, |_| true, bind)
+    }
+
+    /// Binds a statement as operations, or as a query if its plan cannot be lowered, or the operations do not
+    /// fit.
+    fn bind_fitting(
+        &mut self,
+        node: &SyntaxNode,
+        fits: impl FnOnce(&Work) -> bool,
+        bind: impl FnOnce(&mut Self) -> Result<Bound, StatementError>,
+    ) -> Result<BoundRows, StatementError> {
         let first = self.registers.len();
         let (bound, slots) = self.bind_plan(bind)?;
         match self.lower(&bound, first, node) {
-            Some(rows) => Ok(rows),
-            None => {
+            Some(rows) if fits(&rows.work) => Ok(rows),
+            _ => {
                 let query = self.query_of_plan(bound, slots);
                 Ok(Self::rows_of_query(query, node))
             }
@@ -310,6 +351,13 @@ impl Binder<'_> {
                         Some(ast::Expr::ParenExpr(paren)) => paren.expr(),
                         base => base,
                     };
+                    if let Some(ast::Expr::CallExpr(call)) = &base
+                        && let Some(fields) = self.fields_of_call(call)?
+                    {
+                        let node = target.syntax();
+                        items.extend(fields.into_iter().map(|(name, value)| (name, value, node.clone())));
+                        continue;
+                    }
                     let Some(ast::Expr::NameRef(base)) = base else {
                         return Err(self.unsupported(target.syntax(), "this kind of reference"));
                     };
@@ -330,7 +378,8 @@ impl Binder<'_> {
                 }
                 continue;
             }
-            let bound = self.bind(&expression)?;
+            let is_outermost = self.queries.levels.len() == 1;
+            let bound = if is_outermost { self.bind_shown(&expression)? } else { self.bind(&expression)? };
             items.push((name, bound, expression.syntax().clone()));
         }
         self.check_targets(items.len(), node)?;

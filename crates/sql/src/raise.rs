@@ -1,10 +1,10 @@
 //! RAISE: its format, its SQLSTATE, its options.
 
 use crate::binder::Binder;
-use crate::conditions::sqlstate_of;
 use crate::error::StatementError;
 use catalog::ScalarType;
-use procedure::{CastContext, Expression, Raise, Severity};
+use procedure::{CastContext, Expression, Raise, RaiseOption, Severity, SqlError, sqlstates_of};
+use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
 /// Returns the severity of a RAISE, and its SQLSTATE unless it names another one.
@@ -20,71 +20,121 @@ fn severity_of(raise: &ast::PlpgsqlRaiseStmt) -> (Severity, &'static str) {
     }
 }
 
+/// Returns the kind of an option of USING; `None` for ERRCODE.
+fn kind_of(option: &ast::PlpgsqlRaiseOption) -> Option<RaiseOption> {
+    use ast::PlpgsqlRaiseOption as Option;
+    match option {
+        Option::PlpgsqlRaiseOptionErrcode(_) => None,
+        Option::PlpgsqlRaiseOptionMessage(_) => Some(RaiseOption::Message),
+        Option::PlpgsqlRaiseOptionDetail(_) => Some(RaiseOption::Detail),
+        Option::PlpgsqlRaiseOptionHint(_) => Some(RaiseOption::Hint),
+        Option::PlpgsqlRaiseOptionSchema(_) => Some(RaiseOption::Schema),
+        Option::PlpgsqlRaiseOptionTable(_) => Some(RaiseOption::Table),
+        Option::PlpgsqlRaiseOptionColumn(_) => Some(RaiseOption::Column),
+        Option::PlpgsqlRaiseOptionDatatype(_) => Some(RaiseOption::Datatype),
+        Option::PlpgsqlRaiseOptionConstraint(_) => Some(RaiseOption::Constraint),
+    }
+}
+
+/// Returns the text between the values of a format.
+fn parts_of(format: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut characters = format.chars().peekable();
+    while let Some(character) = characters.next() {
+        match (character, characters.peek()) {
+            ('%', Some('%')) => {
+                characters.next();
+                parts.last_mut().expect("one part at least").push('%');
+            }
+            ('%', _) => parts.push(String::new()),
+            _ => parts.last_mut().expect("one part at least").push(character),
+        }
+    }
+    parts
+}
+
 impl Binder<'_> {
     pub(crate) fn bind_raise(&mut self, raise: &ast::PlpgsqlRaiseStmt) -> Result<Raise, StatementError> {
         let node = raise.syntax();
         let (severity, default) = severity_of(raise);
-        let text = match raise.message() {
+        let format = match raise.message() {
             Some(message) => {
                 let literal = message.syntax().children().find_map(ast::Literal::cast);
-                self.part(literal.and_then(|literal| literal.string_value()), node)?
+                Some(self.part(literal.and_then(|literal| literal.string_value()), node)?)
             }
-            None => String::new(),
+            None => None,
         };
-        let mut parts = vec![String::new()];
-        let mut characters = text.chars().peekable();
-        while let Some(character) = characters.next() {
-            match (character, characters.peek()) {
-                ('%', Some('%')) => {
-                    characters.next();
-                    parts.last_mut().expect("one part at least").push('%');
+        let parts = parts_of(format.as_deref().unwrap_or_default());
+        let values = self.raised_values(raise, parts.len(), node)?;
+        let mut bound =
+            Raise { severity, parts, values, sqlstate: Expression::text(default), options: Vec::new() };
+        let condition = raise.condition_name();
+        // The text of an error without a message: the name of the condition, or its code.
+        let mut shown = if default == "P0001" { default.to_owned() } else { "00000".into() };
+        if let Some(condition) = &condition {
+            let text = condition.syntax().text().to_string();
+            let Some(state) = sqlstates_of(&text).into_iter().next() else {
+                let message = format!("unrecognized exception condition \"{}\"", text.trim());
+                return Err(self.error(condition.syntax(), SqlError::new("42704", message)));
+            };
+            let is_code = text.trim().to_lowercase().starts_with("sqlstate");
+            shown = if is_code { state.clone() } else { text.trim().to_lowercase() };
+            bound.sqlstate = Expression::text(&state);
+        }
+        let mut has_code = condition.is_some();
+        let mut message = format.is_none().then(|| Expression::text(&shown));
+        let options = raise.using_clause();
+        for option in options.into_iter().flat_map(|clause| clause.plpgsql_raise_options()) {
+            let value = option.syntax().children().find_map(ast::PlpgsqlExpr::cast);
+            let value = self.single_expression(value, option.syntax())?;
+            let value = self.bind_text(&value)?;
+            let kind = kind_of(&option);
+            let is_repeated = match kind {
+                None => has_code,
+                Some(RaiseOption::Message) if format.is_some() => true,
+                Some(kind) => bound.options.iter().any(|(known, _)| *known == kind),
+            };
+            if is_repeated {
+                let text = option.syntax().text().to_string();
+                let name = text.split(|character: char| !character.is_alphabetic()).next();
+                let message =
+                    format!("RAISE option already specified: {}", name.unwrap_or_default().to_uppercase());
+                return Ok(Raise::error("42601", &message));
+            }
+            match kind {
+                None => {
+                    has_code = true;
+                    message = message.map(|_| value.clone());
+                    bound.sqlstate = value;
                 }
-                ('%', _) => parts.push(String::new()),
-                _ => parts.last_mut().expect("one part at least").push(character),
+                Some(kind) => bound.options.push((kind, value)),
             }
         }
+        let has_message = bound.options.iter().any(|(kind, _)| *kind == RaiseOption::Message);
+        if let (Some(message), false) = (message, has_message) {
+            bound.options.push((RaiseOption::Message, message));
+        }
+        Ok(bound)
+    }
+
+    /// Binds the values of a RAISE, one less than the parts of its format.
+    fn raised_values(
+        &mut self,
+        raise: &ast::PlpgsqlRaiseStmt,
+        parts: usize,
+        node: &SyntaxNode,
+    ) -> Result<Vec<Expression>, StatementError> {
         let mut values = Vec::new();
         for value in raise.params() {
             let value = self.single_expression(Some(value), node)?;
             let bound = self.bind(&value)?;
             values.push(self.as_printed(bound, value.syntax())?);
         }
-        if values.len() + 1 != parts.len() {
-            return Err(self.syntax(node, "RAISE has another number of parameters than of % in its format"));
+        match values.len() + 1 {
+            count if count < parts => Err(self.syntax(node, "too few parameters specified for RAISE")),
+            count if count > parts => Err(self.syntax(node, "too many parameters specified for RAISE")),
+            _ => Ok(values),
         }
-        let mut bound =
-            Raise { severity, parts, values, sqlstate: Expression::text(default), detail: None, hint: None };
-        if let Some(condition) = raise.condition_name() {
-            let text = condition.syntax().text().to_string();
-            let state = sqlstate_of(&text)
-                .ok_or_else(|| self.unsupported(condition.syntax(), &format!("condition {text}")))?;
-            bound.sqlstate = Expression::text(&state);
-        }
-        let options = raise.using_clause();
-        for option in options.into_iter().flat_map(|clause| clause.plpgsql_raise_options()) {
-            let value = option.syntax().children().find_map(ast::PlpgsqlExpr::cast);
-            let value = self.single_expression(value, option.syntax())?;
-            let value = self.bind_text(&value)?;
-            match option {
-                ast::PlpgsqlRaiseOption::PlpgsqlRaiseOptionErrcode(_) => {
-                    bound.sqlstate = match &value {
-                        Expression::Bytes(name) => {
-                            let name = String::from_utf8_lossy(name);
-                            Expression::text(&sqlstate_of(&name).unwrap_or(name.into_owned()))
-                        }
-                        _ => value,
-                    };
-                }
-                ast::PlpgsqlRaiseOption::PlpgsqlRaiseOptionDetail(_) => bound.detail = Some(value),
-                ast::PlpgsqlRaiseOption::PlpgsqlRaiseOptionHint(_) => bound.hint = Some(value),
-                ast::PlpgsqlRaiseOption::PlpgsqlRaiseOptionMessage(_) => {
-                    bound.parts = vec![String::new(), String::new()];
-                    bound.values = vec![value];
-                }
-                _ => return Err(self.unsupported(option.syntax(), "this option of RAISE")),
-            }
-        }
-        Ok(bound)
     }
 
     fn bind_text(&mut self, value: &ast::Expr) -> Result<Expression, StatementError> {

@@ -2,6 +2,7 @@
 
 use crate::StatementError;
 use crate::binder::Binder;
+use crate::circles::has_text;
 use crate::schema::{Schema, refused, unsupported};
 use crate::source::{At, Source};
 use crate::types::object_name;
@@ -209,7 +210,7 @@ impl Schema {
         for name in names {
             let table = self.catalog.drop_table(&name).map_err(|error| refused(source, node, &error))?;
             let uses = |procedure: &&Arc<Procedure>| procedure.tables().any(|used| used.id == table.id);
-            if let Some(user) = self.procedures.values().find(uses) {
+            if let Some(user) = self.procedures.values().filter(|own| !has_text(&own.source)).find(uses) {
                 let message = format!("cannot drop table {name}: function {} depends on it", user.name);
                 return Err(at(SqlError::new("2BP01", message).with_hint("Drop the function first.")));
             }

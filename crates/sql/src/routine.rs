@@ -3,16 +3,18 @@
 //! Not here: statements without a routine (`nameless`), the triggers that a trigger function is compiled for
 //! (`trigger`).
 
-use crate::binder::{Binder, Body, Name, Variable};
+use crate::actual::{Actual, is_polymorphic};
+use crate::binder::{Binder, Body};
 use crate::error::StatementError;
+use crate::name_conflicts::NameConflict;
 use crate::nesting::check_tree;
 use crate::schema::Schema;
 use crate::source::Source;
-use crate::types::{object_name, short, without_limits, written_name};
-use catalog::{Datum, ProcedureId, ScalarType, Table, Trigger, TriggerEvent, Type, value_from_datum};
+use crate::types::{short, written_name};
+use catalog::{ProcedureId, Table, Trigger, TriggerEvent, Type};
 use procedure::{
-    Accesses, CastContext, CompiledSlot, Expression, Machine, Mode, Opaque, Parameter, Procedure, Raise,
-    Register, SqlError, Statement, Witnesses,
+    Accesses, CompiledSlot, Expression, Opaque, Parameter, Procedure, Raise, Register, SqlError, Statement,
+    Witnesses,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -27,11 +29,13 @@ pub(crate) struct Routine {
     /// Its name in the catalog.
     pub(crate) name: String,
     pub(crate) replace: bool,
-    parameters: Option<ast::ParamList>,
-    result: Option<ast::RetType>,
-    options: Option<ast::FuncOptionList>,
+    pub(crate) parameters: Option<ast::ParamList>,
+    pub(crate) result: Option<ast::RetType>,
+    pub(crate) options: Option<ast::FuncOptionList>,
     body: Option<RoutineBody>,
-    is_function: bool,
+    pub(crate) is_function: bool,
+    /// The types that a call has decided.
+    pub(crate) actual: Option<Actual>,
 }
 
 /// The statements of a routine.
@@ -56,6 +60,7 @@ impl Routine {
                 options: create.option_list(),
                 body: RoutineBody::of(create.plpgsql(), create.sql_body(), create.body()),
                 is_function: false,
+                actual: None,
             }),
             ast::Stmt::CreateFunction(create) => Some(Self {
                 node: create.syntax().clone(),
@@ -66,9 +71,19 @@ impl Routine {
                 options: create.option_list(),
                 body: RoutineBody::of(create.plpgsql(), create.sql_body(), create.body()),
                 is_function: true,
+                actual: None,
             }),
             _ => None,
         }
+    }
+
+    pub(crate) fn is_plpgsql(&self) -> bool {
+        matches!(self.body, Some(RoutineBody::Plpgsql(_)))
+    }
+
+    /// Returns whether the body is a text. Only other bodies keep what they name from being dropped.
+    pub(crate) fn has_text(&self) -> bool {
+        matches!(self.body, Some(RoutineBody::Plpgsql(_) | RoutineBody::Sql(_)))
     }
 
     /// Compiles against a schema.
@@ -84,7 +99,8 @@ impl Routine {
             let compiled = self.compile(id, version, &schema.acting_as(definer), source)?;
             return Ok(compiled);
         }
-        let compiled = self.compile_body(id, version, schema, source)?;
+        let within = self.in_search_path(schema, source)?;
+        let compiled = self.compile_body(id, version, within.as_ref().unwrap_or(schema), source)?;
         let is_definer = self.is_definer();
         // As in PostgreSQL, a procedure with SECURITY DEFINER cannot end the transaction.
         let ends_transactions = compiled.ends_transactions && !is_definer;
@@ -100,6 +116,7 @@ impl Routine {
     ) -> Result<Procedure, StatementError> {
         let recursive = self.with_recursion(id, version, schema, source)?;
         let mut binder = Binder::new(recursive.as_ref().unwrap_or(schema), source);
+        binder.actual.clone_from(&self.actual);
         let Some(body) = &self.body else {
             return Err(binder.unsupported(&self.node, "a routine without a body in plpgsql or sql"));
         };
@@ -107,12 +124,19 @@ impl Routine {
             self.check_options(&binder)?;
             return self.compile_trigger_function(id, version, binder, source);
         }
+        if self.is_template() {
+            return self.compile_template(id, version, binder, source);
+        }
         let parameters = self.bind_signature(&mut binder)?;
         let result = binder.result;
         let mut statements = match body {
             RoutineBody::Plpgsql(body) => {
+                let returns_value = result.is_some_and(|(target, _)| target.0 as usize >= parameters.len());
+                binder.must_return = binder.returns_row || returns_value && !binder.is_void;
                 let block = self.block(body, &mut binder)?;
-                vec![binder.bind_block(&block)?]
+                let mut statements = vec![binder.bind_block(&block)?];
+                statements.extend(binder.end_of_function(&statements));
+                statements
             }
             RoutineBody::Sql(body) => {
                 binder.body = Some(Body::Sql(body));
@@ -129,6 +153,7 @@ impl Routine {
                 binder.bind_sql_body(statements, &parameters, body.syntax())?
             }
         };
+        statements.splice(0..0, std::mem::take(&mut binder.prologue));
         if self.is_strict() {
             statements.insert(0, end_at_null(&parameters));
         }
@@ -144,6 +169,49 @@ impl Routine {
         Ok(finish(binder, statements, parts, source, &self.node))
     }
 
+    /// Returns whether the result is a RECORD whose columns each call defines.
+    pub(crate) fn returns_record(&self) -> bool {
+        let ty = self.result.as_ref().and_then(|result| result.func_type());
+        let text = ty.map(|ty| ty.syntax().text().to_string().to_lowercase()).unwrap_or_default();
+        let is_output = |own: &ast::Param| {
+            matches!(own.mode(), Some(ast::ParamMode::ParamOut(_) | ast::ParamMode::ParamInOut(_)))
+        };
+        let has_outputs = self.parameters.iter().flat_map(|list| list.params()).any(|own| is_output(&own));
+        let words: Vec<&str> = text.split_whitespace().collect();
+        matches!(words.as_slice(), ["record"] | ["setof", "record"]) && !has_outputs
+    }
+
+    /// Returns whether calls decide types of the routine, and none has yet.
+    pub(crate) fn is_template(&self) -> bool {
+        let parameters = self.parameters.iter().flat_map(|list| list.params());
+        let mut types = parameters.filter_map(|own| own.func_type());
+        let name = |ty: ast::FuncType| ty.syntax().text().to_string().to_lowercase();
+        self.actual.is_none() && (self.returns_record() || types.any(|ty| is_polymorphic(&name(ty))))
+    }
+
+    /// Compiles a template by itself, as a function that refuses every call.
+    fn compile_template<'b>(
+        &'b self,
+        id: ProcedureId,
+        version: u32,
+        mut binder: Binder<'b>,
+        source: &Source,
+    ) -> Result<Procedure, StatementError> {
+        if !self.is_function {
+            return Err(binder.unsupported(&self.node, "a procedure with polymorphic parameters"));
+        }
+        self.check_options(&binder)?;
+        let parameters = self.bind_parameters(&mut binder)?;
+        if let Some(RoutineBody::Plpgsql(body)) = &self.body {
+            self.block(body, &mut binder)?;
+        }
+        let refusal = Raise::error("0A000", "the types of this function are not known in this context");
+        let refusal = Statement::Raise(Box::new(refusal));
+        let parts = Parts { id, version, name: &self.name, parameters, result: None };
+        let compiled = finish(binder, vec![refusal], parts, source, &self.node);
+        Ok(Procedure { is_function: true, is_template: true, ..compiled })
+    }
+
     /// Compiles the procedure that stands for the routine in its body: a call of the routine by its name.
     pub(crate) fn compile_recursion(
         &self,
@@ -153,6 +221,9 @@ impl Routine {
         source: &Source,
     ) -> Result<Procedure, StatementError> {
         let mut binder = Binder::new(schema, source);
+        if self.is_template() {
+            return self.compile_template(id, version, binder, source);
+        }
         let parameters = self.bind_signature(&mut binder)?;
         let parts = Parts { id, version, name: &self.name, parameters, result: binder.result };
         let compiled = finish(binder, Vec::new(), parts, source, &self.node);
@@ -173,7 +244,11 @@ impl Routine {
         source: &Source,
     ) -> Result<Option<Schema>, StatementError> {
         let (text, name) = (source.text_of(&self.node).to_lowercase(), short(&self.name).to_lowercase());
-        if text.matches(&name).count() < 2 || self.returns_trigger() {
+        if text.matches(&name).count() < 2
+            || self.returns_trigger()
+            || self.is_template()
+            || self.actual.is_some()
+        {
             return Ok(None);
         }
         let mut recursive = schema.clone();
@@ -214,6 +289,7 @@ impl Routine {
         binder: &mut Binder<'b>,
     ) -> Result<ast::PlpgsqlBlock, StatementError> {
         binder.body = Some(Body::Plpgsql(body));
+        binder.name_conflict = NameConflict::of(&body.tree().syntax().text().to_string());
         self.check_body(body.errors().first(), body.tree().syntax(), binder)?;
         body.tree().block().ok_or_else(|| {
             binder.body = None;
@@ -266,7 +342,8 @@ impl Routine {
         if self.is_definer() && definer != schema.acting {
             return self.compile_fired(table, trigger, event, &schema.acting_as(definer), source);
         }
-        let mut binder = Binder::new(schema, source);
+        let within = self.in_search_path(schema, source)?;
+        let mut binder = Binder::new(within.as_ref().unwrap_or(schema), source);
         let Some(RoutineBody::Plpgsql(body)) = &self.body else {
             return Err(binder.unsupported(&self.node, "a trigger function that is not in plpgsql"));
         };
@@ -289,28 +366,6 @@ impl Routine {
             is_definer,
             ..compiled
         })
-    }
-
-    /// Binds and declares the parameters. They can be qualified by the routine's name.
-    fn bind_parameters(&self, binder: &mut Binder<'_>) -> Result<Vec<Parameter>, StatementError> {
-        let mut parameters = Vec::new();
-        for parameter in self.parameters.iter().flat_map(|list| list.params()) {
-            parameters.push(bind_parameter(binder, &parameter)?);
-        }
-        binder.scopes.push((Some(short(&self.name).to_owned()), Default::default()));
-        for (position, parameter) in parameters.iter().enumerate() {
-            let register = binder.new_register(parameter.ty);
-            let variable = Variable { register, ty: parameter.ty, constant: false };
-            binder.declare(format!("${}", position + 1), Name::Variable(variable));
-            if !parameter.name.is_empty() {
-                if parameters[..position].iter().any(|earlier| earlier.name == parameter.name) {
-                    let message = format!("parameter name \"{}\" used more than once", parameter.name);
-                    return Err(binder.error(&self.node, SqlError::new("42P13", message)));
-                }
-                binder.declare(parameter.name.clone(), Name::Variable(variable));
-            }
-        }
-        Ok(parameters)
     }
 
     fn check_body(
@@ -343,162 +398,12 @@ impl Routine {
         let mut texts = options.map(|option| option.syntax().text().to_string().to_lowercase());
         texts.any(|text| text.contains("security") && text.contains("definer"))
     }
-
-    /// Binds SETOF: rows of one value, of a table's columns, or of the OUT parameters.
-    fn bind_rows(
-        &self,
-        binder: &mut Binder<'_>,
-        ty: &ast::FuncType,
-        parameters: &[Parameter],
-    ) -> Result<(), StatementError> {
-        let outputs: Vec<_> = outputs_of(parameters).collect();
-        if !outputs.is_empty() {
-            binder.returned = outputs.iter().map(|(register, _)| *register).collect();
-            binder.returns = Some(
-                outputs.into_iter().map(|(_, parameter)| (parameter.name.clone(), parameter.ty)).collect(),
-            );
-            return Ok(());
-        }
-        let path = match ty {
-            ast::FuncType::Type(ast::Type::PathType(path)) => path.path_ref(),
-            _ => None,
-        };
-        let table = path.and_then(|path| binder.schema.catalog().table(&object_name(&path)).ok());
-        if let Some(table) = table {
-            binder.refuse_domains(table, "a result of rows", ty.syntax())?;
-        }
-        binder.returns = Some(match table {
-            Some(table) => table.visible().iter().map(|column| (column.name.clone(), column.ty)).collect(),
-            None => vec![(short(&self.name).to_owned(), binder.bind_function_type(ty)?)],
-        });
-        Ok(())
-    }
-
-    fn bind_result(
-        &self,
-        binder: &mut Binder<'_>,
-        parameters: &[Parameter],
-    ) -> Result<Option<(Register, Type)>, StatementError> {
-        let Some(result) = &self.result else {
-            return if self.is_function { self.result_of_outputs(binder, parameters) } else { Ok(None) };
-        };
-        if let Some(list) = result.return_table_arg_list() {
-            let mut columns = Vec::new();
-            for column in list.args() {
-                let name = binder.part(column.name(), column.syntax())?;
-                let ty = binder.part(column.func_type(), column.syntax())?;
-                columns.push((ast::normalize_name_node(name.syntax()), binder.bind_function_type(&ty)?));
-            }
-            for (name, ty) in &columns {
-                let register = binder.new_register(*ty);
-                binder.returned.push(register);
-                let variable = Variable { register, ty: *ty, constant: false };
-                binder.declare(name.clone(), Name::Variable(variable));
-            }
-            binder.returns = Some(columns);
-            return Ok(None);
-        }
-        let ty = binder.part(result.func_type(), result.syntax())?;
-        let text = ty.syntax().text().to_string().to_lowercase();
-        if text == "void" {
-            binder.is_void = true;
-            let ty = ScalarType::Text.into();
-            return Ok(Some((binder.new_register(ty), ty)));
-        }
-        if text == "record" {
-            return self.result_of_outputs(binder, parameters);
-        }
-        if text.starts_with("setof") {
-            self.bind_rows(binder, &ty, parameters)?;
-            return Ok(None);
-        }
-        let declared = without_limits(binder.bind_function_type(&ty)?);
-        let mut outputs = outputs_of(parameters);
-        match (outputs.next(), outputs.next()) {
-            (None, _) => Ok(Some((binder.new_register(declared), declared))),
-            (Some((register, only)), None) if only.ty == declared => Ok(Some((register, declared))),
-            (Some((_, only)), None) => {
-                let message = format!("function result type must be {} because of OUT parameters", only.ty);
-                Err(binder.error(ty.syntax(), SqlError::new("42P13", message)))
-            }
-            _ => {
-                let message = "function result type must be record because of OUT parameters";
-                Err(binder.error(ty.syntax(), SqlError::new("42P13", message)))
-            }
-        }
-    }
-
-    /// Returns the result of a function with OUT parameters: the only one, or a row of several.
-    fn result_of_outputs(
-        &self,
-        binder: &mut Binder<'_>,
-        parameters: &[Parameter],
-    ) -> Result<Option<(Register, Type)>, StatementError> {
-        let outputs: Vec<_> = outputs_of(parameters).collect();
-        match outputs.as_slice() {
-            [] if self.result.is_some() => {
-                Err(binder.unsupported(&self.node, "RETURNS record without OUT parameters"))
-            }
-            [] => {
-                let error = SqlError::new("42P13", "function result type must be specified");
-                Err(binder.error(&self.node, error))
-            }
-            [(register, only)] => Ok(Some((*register, only.ty))),
-            _ => {
-                binder.returned = outputs.iter().map(|(register, _)| *register).collect();
-                let columns = outputs.iter().enumerate().map(|(position, (_, parameter))| {
-                    let name = if parameter.name.is_empty() {
-                        format!("column{}", position + 1)
-                    } else {
-                        parameter.name.clone()
-                    };
-                    (name, parameter.ty)
-                });
-                binder.returns = Some(columns.collect());
-                binder.row_label = Some(binder.new_label());
-                Ok(None)
-            }
-        }
-    }
-
-    fn check_options(&self, binder: &Binder<'_>) -> Result<(), StatementError> {
-        for option in self.options.iter().flat_map(|list| list.options()) {
-            match option {
-                ast::FuncOption::LanguageFuncOption(language) => {
-                    let name = language.language_name().map(|language| language.name).unwrap_or_default();
-                    if name != "plpgsql" && name != "sql" {
-                        let what = format!("language {name} (use plpgsql or sql)");
-                        return Err(binder.unsupported(language.syntax(), &what));
-                    }
-                }
-                // There is one schema, so the path of schemas changes nothing.
-                ast::FuncOption::SetFuncOption(option)
-                    if option.syntax().text().to_string().to_lowercase().contains("search_path") => {}
-                ast::FuncOption::SetFuncOption(_)
-                | ast::FuncOption::WindowFuncOption(_)
-                | ast::FuncOption::TransformFuncOption(_) => {
-                    return Err(binder.unsupported(option.syntax(), "this option of a routine"));
-                }
-                _ => {}
-            }
-        }
-        if !self.is_function && self.result.is_some() {
-            return Err(binder.syntax(&self.node, "a procedure returns nothing: use OUT parameters"));
-        }
-        Ok(())
-    }
 }
 
 impl RoutineBody {
     fn of(plpgsql: Option<Plpgsql>, sql: Option<SqlBody>, plain: Option<ast::RoutineBody>) -> Option<Self> {
         plpgsql.map(Self::Plpgsql).or(sql.map(Self::Sql)).or(plain.map(Self::Plain))
     }
-}
-
-/// Returns the OUT and INOUT parameters, with their registers.
-fn outputs_of(parameters: &[Parameter]) -> impl Iterator<Item = (Register, &Parameter)> {
-    let outputs = parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_output());
-    outputs.map(|(position, parameter)| (Register(position as u32), parameter))
 }
 
 /// Returns the statement that ends a strict routine if an argument is NULL.
@@ -508,33 +413,6 @@ fn end_at_null(parameters: &[Parameter]) -> Statement {
         |(position, _)| Expression::IsNull(Box::new(Expression::Register(Register(position as u32))));
     let condition = Expression::any(inputs.map(is_null).collect());
     Statement::If { condition, then: vec![Statement::Return], otherwise: Vec::new() }
-}
-
-fn bind_parameter(binder: &mut Binder<'_>, parameter: &ast::Param) -> Result<Parameter, StatementError> {
-    let node = parameter.syntax();
-    let mode = match parameter.mode() {
-        None | Some(ast::ParamMode::ParamIn(_)) => Mode::In,
-        Some(ast::ParamMode::ParamOut(_)) => Mode::Out,
-        Some(ast::ParamMode::ParamInOut(_)) => Mode::InOut,
-        Some(ast::ParamMode::ParamVariadic(_)) => return Err(binder.unsupported(node, "VARIADIC")),
-    };
-    let ty = binder.part(parameter.func_type(), node)?;
-    let ty = binder.bind_function_type(&ty)?;
-    let ty = without_limits(ty);
-    let default = match parameter.param_default().and_then(|default| default.expr()) {
-        None => None,
-        Some(expression) => {
-            let bound = binder.bind_as(&expression, ty, CastContext::Variable)?;
-            if !bound.is_constant() {
-                return Err(binder.unsupported(expression.syntax(), "a DEFAULT that is not a constant"));
-            }
-            let mut machine = Machine::default();
-            let datum = bound.evaluate(&mut machine).unwrap_or(Datum::Null);
-            Some(value_from_datum(datum, ty, &machine.frame.arena))
-        }
-    };
-    let name = parameter.name().map(|name| ast::normalize_name_node(name.syntax())).unwrap_or_default();
-    Ok(Parameter { name, ty, mode, default })
 }
 
 pub(crate) struct Parts<'a> {
@@ -570,6 +448,7 @@ pub(crate) fn finish(
         is_function,
         is_void: binder.is_void,
         is_trigger: false,
+        is_template: false,
         result: parts.result,
         rows: binder.returns,
         registers: binder.registers,

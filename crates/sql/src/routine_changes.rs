@@ -7,14 +7,15 @@
 
 use crate::StatementError;
 use crate::binder::Binder;
+use crate::circles::has_text;
 use crate::kept_text;
 use crate::quoted::quoted_path;
 use crate::routine::Routine;
 use crate::schema::{Schema, unsupported, uses};
 use crate::source::Source;
 use crate::subject::Subject;
-use crate::types::{in_schema_of, object_name, short, without_limits};
-use catalog::{Table, Type};
+use crate::types::{in_schema_of, object_name, short};
+use catalog::Table;
 use procedure::{Effect, Procedure, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -48,8 +49,8 @@ pub(crate) fn routines_dropped(node: &SyntaxNode) -> impl Iterator<Item = ast::P
 }
 
 /// Returns the routine's name with the types of its arguments, as error messages have it.
-fn signature_text(name: &str, types: impl Iterator<Item = Type>) -> String {
-    format!("{name}({})", types.map(|ty| ty.to_string()).collect::<Vec<_>>().join(", "))
+fn signature_text(name: &str, types: impl Iterator<Item = String>) -> String {
+    format!("{name}({})", types.collect::<Vec<_>>().join(", "))
 }
 
 /// Returns the group of an option, of which a routine has one; `None` if ALTER cannot change it.
@@ -139,15 +140,16 @@ impl Schema {
         let mut types = Vec::new();
         for parameter in given {
             let ty = binder.part(parameter.func_type(), parameter.syntax())?;
-            types.push(without_limits(binder.bind_function_type(&ty)?));
+            let (ty, row_of) = binder.parameter_type(&ty)?;
+            types.push(row_of.unwrap_or_else(|| ty.to_string()));
         }
-        let shown = signature_text(&name, types.iter().copied());
+        let shown = format!("{name}({})", types.join(", "));
         let Some(own) = self.procedure(&name) else { return Err(missing(&shown)) };
-        if signature.parameters.is_some() && !own.inputs().map(|(_, own)| own.ty).eq(types) {
+        if signature.parameters.is_some() && !own.inputs().map(|(_, own)| own.type_name()).eq(types) {
             return Err(missing(&shown));
         }
         if wanted.is_some_and(|is_function| is_function != (own.is_function || own.is_trigger)) {
-            let shown = signature_text(&name, own.inputs().map(|(_, own)| own.ty));
+            let shown = signature_text(&name, own.inputs().map(|(_, own)| own.type_name()));
             return Err(refused(SqlError::new("42809", format!("{shown} is not a {word}"))));
         }
         Ok(Arc::clone(own))
@@ -186,7 +188,8 @@ impl Schema {
         let refused = |error| Err(source.error_at(node.text_range().start().into(), error));
         for own in dropped {
             let name = &own.name;
-            let shown = format!("function {}", signature_text(name, own.inputs().map(|(_, own)| own.ty)));
+            let shown =
+                format!("function {}", signature_text(name, own.inputs().map(|(_, own)| own.type_name())));
             if let Some((table, what)) =
                 self.catalog.tables().find_map(|table| Some((table, uses(table, name)?)))
             {
@@ -194,7 +197,9 @@ impl Schema {
                 let detail = format!("{what} of table {} depends on {shown}", table.name);
                 return refused(SqlError::new("2BP01", message).with_detail(detail));
             }
-            if let Some(user) = self.procedures.values().find(|user| user.callees.contains(name)) {
+            if let Some(user) =
+                self.procedures.values().find(|user| user.callees.contains(name) && !has_text(&user.source))
+            {
                 let message = format!("cannot drop function {name}: function {} depends on it", user.name);
                 return refused(SqlError::new("2BP01", message));
             }
@@ -256,7 +261,7 @@ impl Schema {
             return Err(unsupported(source, node, "a name with a dot in it"));
         }
         if self.procedure(&new).is_some() {
-            let shown = signature_text(short(&new), own.inputs().map(|(_, own)| own.ty));
+            let shown = signature_text(short(&new), own.inputs().map(|(_, own)| own.type_name()));
             let schema = crate::roles::rights::namespace_in(&new);
             let message = format!("function {shown} already exists in schema \"{schema}\"");
             return Err(refused(SqlError::new("42723", message)));
@@ -264,7 +269,8 @@ impl Schema {
         let calls = |text: &str| kept_text::calls(text, &old);
         // A routine that only fires a trigger of the function does not name it.
         let names = |user: &Procedure| user.source.to_lowercase().contains(&short(&old).to_lowercase());
-        let is_called = self.procedures.values().any(|user| user.callees.contains(&old) && names(user))
+        let mut users = self.procedures.values().filter(|user| user.callees.contains(&old) && names(user));
+        let is_called = users.any(|user| !has_text(&user.source))
             || self.catalog.tables().any(|table| crate::schema::calls_in_texts(table, &old).is_some())
             || self.views.values().any(|view| calls(&format!("({})", view.query.trim_end_matches(';'))));
         if is_called {

@@ -67,7 +67,8 @@ impl Binder<'_> {
 
     /// Binds the values of a row.
     pub(crate) fn bind_row(&mut self, row: &[ast::Expr]) -> Result<Vec<Typed>, StatementError> {
-        row.iter().map(|value| self.bind(value)).collect()
+        let items = self.row_items(row.iter().cloned());
+        items.into_iter().map(|item| self.bind_row_item(item)).collect()
     }
 
     /// Refuses rows of different lengths.

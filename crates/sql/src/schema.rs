@@ -11,6 +11,7 @@ use crate::definition::table_definition;
 use crate::index::index_definition;
 use crate::kept_text;
 use crate::nesting::with_stack;
+use crate::replacement;
 use crate::roles::acl::RoleId;
 use crate::roles::rights::Rights;
 use crate::roles::role::BOOTSTRAP;
@@ -19,6 +20,7 @@ use crate::routine::Routine;
 use crate::source::{At, Source};
 use crate::subject::Subject;
 use crate::types::made_name;
+use crate::zoned::TextZone;
 use catalog::{Catalog, CatalogError, NewTable, ProcedureId, ReferenceAction, Table, Trigger, TriggerEvent};
 use procedure::{CastContext, Effect, Expression, ForeignKeys, KeyChange, Procedure, Reference, SqlError};
 use serde::{Deserialize, Serialize};
@@ -36,6 +38,8 @@ pub(crate) type CompiledTrigger = Vec<(TriggerEvent, Arc<Procedure>)>;
 /// A routine, or a trigger with its table.
 pub(crate) enum Member {
     Routine(Arc<Procedure>),
+    /// A routine that calls routines which are compiled later, because they call it.
+    Circular(Arc<Procedure>),
     Trigger(Arc<Table>, Trigger),
 }
 
@@ -60,6 +64,8 @@ pub struct Schema {
     pub(crate) maker: RoleId,
     /// The role for which statements are bound.
     pub(crate) acting: RoleId,
+    /// The zone of the texts of timestamps in statements.
+    pub(crate) text_zone: TextZone,
     /// The routines whose bodies name missing objects, and their errors.
     pub(crate) unbound: BTreeMap<String, StatementError>,
     /// Numbers and last versions of all procedures, including dropped ones, so that neither is used twice.
@@ -93,6 +99,7 @@ impl Default for Schema {
             rights: Arc::default(),
             maker: BOOTSTRAP,
             acting: BOOTSTRAP,
+            text_zone: TextZone::default(),
             unbound: BTreeMap::new(),
             history: BTreeMap::new(),
         }
@@ -447,13 +454,10 @@ impl Schema {
         let next = ProcedureId(self.history.len() as u32);
         let (id, last) = self.history.get(&routine.name).copied().unwrap_or((next, 0));
         let compiled = self.compile_or_keep(routine, id, last + 1, source)?;
-        if let Some(old) = self.procedures.get(&routine.name)
-            && (old.is_function || compiled.is_function)
-            && !old.returns_the_same_as(&compiled)
-        {
-            let error = SqlError::new("42P13", "cannot change return type of existing function");
-            let error = error.with_hint(format!("Use DROP FUNCTION {} first.", routine.name));
-            return Err(source.error_at(routine.node.text_range().start().into(), error));
+        if let Some(old) = self.procedures.get(&routine.name) {
+            let refused = replacement::refusal(old, &compiled);
+            let at = routine.node.text_range().start().into();
+            refused.map_or(Ok(()), |error| Err(source.error_at(at, error)))?;
         }
         self.history.insert(routine.name.clone(), (id, last + 1));
         let is_trigger = compiled.is_trigger;
@@ -477,12 +481,13 @@ impl Schema {
             at(SqlError::new("0A000", message + " are not supported"))
         })?;
         let mut schema = Self { procedures: BTreeMap::new(), triggers: BTreeMap::new(), ..self.clone() };
+        let mut later = Self::routines_of(&ordered);
         for member in ordered {
             match member {
-                Member::Routine(procedure) => {
-                    let number = (procedure.id, procedure.version);
-                    let unbound = self.unbound.get(&procedure.name);
-                    schema.compile_again(number, &procedure.source, unbound).map_err(|error| {
+                Member::Routine(ref procedure) | Member::Circular(ref procedure) => {
+                    let kept = later.remove(0);
+                    let pending = matches!(member, Member::Circular(_)).then_some(&*later);
+                    schema.compile_in_order(&kept, &procedure.name, pending).map_err(|error| {
                         let message = format!("function {} depends on it: {}", procedure.name, error.error);
                         at(SqlError::new("2BP01", message))
                     })?;
@@ -500,6 +505,7 @@ impl Schema {
             }
         }
         (self.procedures, self.triggers) = (schema.procedures, schema.triggers);
+        self.unbound = schema.unbound;
         self.check_views(source, node)
     }
 

@@ -3,6 +3,7 @@
 
 use crate::binder::Binder;
 use crate::error::StatementError;
+use crate::name_conflicts::NameConflict;
 use catalog::Type;
 use procedure::{CastContext, Opaque, Parameter, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
@@ -16,7 +17,7 @@ impl Binder<'_> {
         parameters: &[Parameter],
         node: &SyntaxNode,
     ) -> Result<Vec<Statement>, StatementError> {
-        self.prefers_columns = true;
+        self.name_conflict = NameConflict::Column;
         let (mut body, count) = (Vec::new(), statements.len());
         let targets = self.result_targets(parameters);
         let returns_rows = self.returns.is_some() && self.row_label.is_none();
@@ -51,6 +52,10 @@ impl Binder<'_> {
         match self.result {
             _ if self.is_void => Vec::new(),
             Some(result) => vec![result],
+            None if self.returns_row => {
+                let types = self.returned.iter().map(|register| self.registers[register.0 as usize]);
+                self.returned.iter().copied().zip(types).collect()
+            }
             None => {
                 let outputs = parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_output());
                 outputs.map(|(position, parameter)| (Register(position as u32), parameter.ty)).collect()

@@ -7,7 +7,8 @@ use crate::query::BoundRows;
 use crate::subscripts::Subscripted;
 use catalog::{ScalarType, Type};
 use procedure::{
-    CastContext, CompareOperator, Expression, Guarded, Label, Machine, Raise, Register, SqlError, Statement,
+    CastContext, CompareOperator, Expression, Guarded, Machine, Raise, RaiseOption, Register, SqlError,
+    Statement,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode, PlpgsqlStmt};
@@ -28,6 +29,7 @@ impl Binder<'_> {
             self.lifted = Some(Vec::new());
             let mut bound = Vec::new();
             self.bind_statement(&statement, &mut bound)?;
+            bound.append(&mut self.take_checks());
             statements.append(&mut self.lifted.take().unwrap_or_default());
             statements.append(&mut bound);
         }
@@ -84,7 +86,7 @@ impl Binder<'_> {
                 self.push_loop(bound, repeat.syntax(), out);
             }
             PlpgsqlStmt::PlpgsqlForEachStmt(repeat) => {
-                let bound = self.bind_for_each(repeat)?;
+                let bound = self.bind_for_each(repeat, out)?;
                 self.push_loop(bound, repeat.syntax(), out);
             }
             PlpgsqlStmt::PlpgsqlForQueryStmt(repeat) => self.bind_for_rows(repeat, out)?,
@@ -107,8 +109,8 @@ impl Binder<'_> {
             PlpgsqlStmt::PlpgsqlForCursorStmt(repeat) => self.bind_for_cursor(repeat, out)?,
             PlpgsqlStmt::PlpgsqlForDynStmt(repeat) => self.bind_for_text(repeat, out)?,
             PlpgsqlStmt::PlpgsqlDynExecuteStmt(execute) => self.bind_execute(execute, out)?,
-            PlpgsqlStmt::PlpgsqlCommitStmt(end) => self.bind_end(true, end.syntax(), out)?,
-            PlpgsqlStmt::PlpgsqlRollbackStmt(end) => self.bind_end(false, end.syntax(), out)?,
+            PlpgsqlStmt::PlpgsqlCommitStmt(_) => self.bind_end(true, out)?,
+            PlpgsqlStmt::PlpgsqlRollbackStmt(_) => self.bind_end(false, out)?,
             PlpgsqlStmt::PlpgsqlGetDiagStmt(get) => self.bind_diagnostics(get, out)?,
             PlpgsqlStmt::PlpgsqlAssertStmt(assert) => self.bind_assert(assert, out)?,
             PlpgsqlStmt::PlpgsqlRaiseStmt(raise) if is_bare(raise) => {
@@ -136,7 +138,7 @@ impl Binder<'_> {
                 let Some(select) = perform.select() else {
                     return Err(self.unsupported(node, "this kind of PERFORM"));
                 };
-                let bound = self.bind_rows_of(&ast::SelectVariant::Select(select))?;
+                let bound = self.bind_performed(&ast::SelectVariant::Select(select))?;
                 out.append(&mut self.discard(bound, node)?);
             }
             PlpgsqlStmt::PlpgsqlCallStmt(statement) => {
@@ -192,10 +194,10 @@ impl Binder<'_> {
         let node = variable.syntax();
         let name = self.part(variable.name(), node)?;
         let name = ast::normalize_name_node(name.syntax());
-        if variable.not_null().is_some() {
-            return Err(self.unsupported(node, "a NOT NULL variable"));
-        }
         let ty = match self.part(variable.ty(), node)? {
+            ty if variable.not_null().is_some() && self.is_row_type(&ty) => {
+                return Err(self.unsupported(node, "a NOT NULL row"));
+            }
             ast::PlpgsqlDeclType::FuncType(ast::FuncType::Type(ast::Type::PathType(path)))
                 if path.syntax().text().to_string().eq_ignore_ascii_case("record") =>
             {
@@ -232,14 +234,18 @@ impl Binder<'_> {
         };
         let register = self.new_register(ty);
         let constant = variable.constant_token().is_some();
+        let shown = name.clone();
         self.declare(name, Name::Variable(Variable { register, ty, constant }));
         out.push(Statement::Assign { target: register, value });
+        if variable.not_null().is_some() {
+            out.push(self.declare_never_null(&shown, register, variable.init().is_some(), node)?);
+        }
         Ok(())
     }
 
     /// Returns the variable that an assignment, a loop or INTO sets.
     pub(crate) fn assignable(
-        &self,
+        &mut self,
         name: &str,
         field: Option<&str>,
         node: &SyntaxNode,
@@ -248,6 +254,17 @@ impl Binder<'_> {
     }
 
     fn assignable_at(
+        &mut self,
+        name: &str,
+        field: Option<&str>,
+        offset: usize,
+    ) -> Result<Variable, StatementError> {
+        let variable = self.changeable_at(name, field, offset)?;
+        Ok(Variable { register: self.target_for(variable.register), ..variable })
+    }
+
+    /// Returns a variable that a statement may change.
+    fn changeable_at(
         &self,
         name: &str,
         field: Option<&str>,
@@ -301,7 +318,7 @@ impl Binder<'_> {
             return Err(self.unsupported(second.syntax(), "this target of an assignment"));
         }
         match accessor {
-            None if field.is_none() && self.fields(&name).is_some() => {
+            None if field.is_none() && matches!(self.name(&name), Some(Name::Record(_) | Name::Row(_))) => {
                 return self.assign_record(&name, &value, out);
             }
             None => {
@@ -313,7 +330,8 @@ impl Binder<'_> {
                 return Err(self.unsupported(other.syntax(), "this target of an assignment"));
             }
             Some(ast::Accessor::IndexAccessor(index)) => {
-                let variable = self.assignable(&name, field.as_deref(), target.syntax())?;
+                let offset = self.offset(target.syntax());
+                let variable = self.changeable_at(&name, field.as_deref(), offset)?;
                 let Type::Array(element) = variable.ty else {
                     let message = format!("\"{name}\" is not an array");
                     return Err(self.error(target.syntax(), SqlError::new("42804", message)));
@@ -324,7 +342,8 @@ impl Binder<'_> {
                 out.push(Statement::AssignElement { array: variable.register, index, value });
             }
             Some(slice @ ast::Accessor::SliceAccessor(_)) => {
-                let variable = self.assignable(&name, field.as_deref(), target.syntax())?;
+                let offset = self.offset(target.syntax());
+                let variable = self.changeable_at(&name, field.as_deref(), offset)?;
                 let old = Expression::Register(variable.register);
                 let subscripted = Subscripted { name: &name, old, ty: variable.ty };
                 let value = self.bind(&value)?;
@@ -407,8 +426,9 @@ impl Binder<'_> {
         let mut otherwise = match case.else_clause() {
             Some(clause) => self.bind_inner(clause.body(), clause.syntax())?,
             None => {
-                let hint = Some(Expression::text("CASE statement is missing ELSE part."));
-                vec![Statement::Raise(Box::new(Raise { hint, ..Raise::error("20000", "case not found") }))]
+                let hint = Expression::text("CASE statement is missing ELSE part.");
+                let options = vec![(RaiseOption::Hint, hint)];
+                vec![Statement::Raise(Box::new(Raise { options, ..Raise::error("20000", "case not found") }))]
             }
         };
         let whens: Vec<_> = case.whens().collect();
@@ -435,44 +455,6 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn target(
-        &self,
-        label: Option<ast::PlpgsqlLabelNameRef>,
-        exit: bool,
-        node: &SyntaxNode,
-    ) -> Result<Label, StatementError> {
-        let name = label.map(|label| ast::normalize_name_node(label.syntax()));
-        let found = self.targets.iter().rev().find(|target| match &name {
-            Some(_) => target.name == name && (exit || target.is_loop),
-            None => target.is_loop,
-        });
-        match (found, name) {
-            (Some(target), _) => Ok(target.label),
-            (None, Some(name)) => {
-                let message = format!("there is no label \"{name}\" attached to an enclosing block or loop");
-                Err(self.syntax(node, &message))
-            }
-            (None, None) => Err(self.syntax(node, "EXIT and CONTINUE must be inside a loop")),
-        }
-    }
-
-    fn bind_jump(
-        &mut self,
-        jump: Statement,
-        when: Option<ast::PlpgsqlExitWhen>,
-        node: &SyntaxNode,
-        out: &mut Vec<Statement>,
-    ) -> Result<(), StatementError> {
-        let Some(when) = when else {
-            out.push(jump);
-            return Ok(());
-        };
-        let condition = self.single_expression(when.cond(), node)?;
-        let condition = self.bind_condition(&condition)?;
-        out.push(Statement::If { condition, then: vec![jump], otherwise: Vec::new() });
-        Ok(())
-    }
-
     fn bind_return(
         &mut self,
         end: &ast::PlpgsqlReturnStmt,
@@ -481,10 +463,21 @@ impl Binder<'_> {
         let node = end.syntax();
         match (end.expr(), self.result) {
             (value, _) if self.trigger.is_some() => return self.bind_trigger_return(value, node, out),
+            (None, _) if self.must_return => {
+                return Err(self.syntax(node, "missing expression at or near \";\""));
+            }
             (None, _) => {}
             (Some(_), _) if self.is_void => {
                 let message = "RETURN cannot have a parameter in function returning void";
                 return Err(self.error(node, SqlError::new("42804", message)));
+            }
+            (Some(value), _) if self.returns_row => {
+                let value = self.single_expression(Some(value), node)?;
+                let returned = self.returned.clone();
+                let types = returned.iter().map(|register| self.registers[register.0 as usize]);
+                let targets: Vec<_> = returned.iter().copied().zip(types).collect();
+                let mismatch = "returned record type does not match expected record type";
+                self.assign_fields(&targets, &value, mismatch, out)?;
             }
             (Some(_), _) if self.row_label.is_some() => {
                 let message = "RETURN cannot have a parameter in function with OUT parameters";

@@ -107,6 +107,9 @@ impl Binder<'_> {
                     return Err(self.unsupported(ty.syntax(), "a domain here"));
                 }
                 let name = path.path_ref().map(|path| last_name(&path)).unwrap_or_default();
+                if let Some(own) = self.polymorphic_type(&name, ty.syntax())? {
+                    return Ok(own);
+                }
                 self.named_type(&name, &numbers, ty.syntax())?
             }
             _ => return Err(self.unsupported(ty.syntax(), &format!("type {}", ty.syntax().text()))),

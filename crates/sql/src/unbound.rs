@@ -10,13 +10,37 @@ use crate::StatementError;
 use crate::routine::Routine;
 use crate::schema::Schema;
 use crate::source::Source;
+use crate::types::short;
 use catalog::ProcedureId;
-use procedure::Procedure;
+use procedure::{Procedure, built_ins_named};
 use std::sync::Arc;
 
 /// Returns whether an error is that of a missing relation, column, type or function.
-fn is_missing_object(error: &StatementError) -> bool {
+pub(crate) fn is_missing_object(error: &StatementError) -> bool {
     ["42P01", "42703", "42704", "42883"].contains(&error.error.sqlstate.as_str())
+}
+
+/// Returns whether an error is that of a relation or routine that nothing else explains. What a built-in
+/// function does not support stays an error of CREATE.
+fn may_exist_later(error: &StatementError) -> bool {
+    let message = &error.error.message;
+    let called = message.strip_prefix("function ").and_then(|own| own.split('(').next());
+    match error.error.sqlstate.as_str() {
+        "42P01" => message.starts_with("relation "),
+        "42883" => {
+            message.starts_with("procedure ")
+                || called.is_some_and(|name| built_ins_named(short(name)).is_empty())
+        }
+        _ => false,
+    }
+}
+
+/// Returns whether CREATE refuses a body that names missing objects: one in the language SQL, as in
+/// PostgreSQL.
+fn is_checked(statement: &str) -> bool {
+    let Ok(source) = Source::parse(statement) else { return true };
+    let routine = source.file.stmts().find_map(|statement| Routine::of(&statement));
+    routine.is_none_or(|routine| !routine.is_plpgsql())
 }
 
 impl Schema {
@@ -59,7 +83,7 @@ impl Schema {
         let mut changed = self.clone();
         changed.unbound.remove(name);
         changed.compile_again((old.id, old.version), &old.source, None).ok()?;
-        // Of two routines that call each other, the second one stays unbound.
+        // Of triggers that fire each other, the second one stays unbound.
         changed.callees_first().ok()?;
         *self = changed;
         Some(())
@@ -68,10 +92,10 @@ impl Schema {
     /// Returns the error of a routine that a statement has created unbound. `before` are the definitions
     /// before the statement.
     pub(crate) fn unbound_since(&self, before: &Self) -> Option<&StatementError> {
-        let is_new = |name: &str| {
-            !before.unbound.contains_key(name) || before.history.get(name) != self.history.get(name)
-        };
-        self.unbound.iter().find(|(name, _)| is_new(name)).map(|(_, error)| error)
+        let is_new = |name: &str| before.history.get(name) != self.history.get(name);
+        let checks_body = |name: &str| self.procedures.get(name).is_none_or(|own| is_checked(&own.source));
+        let mut new = self.unbound.iter().filter(|(name, _)| is_new(name));
+        new.find(|(name, error)| checks_body(name) || !may_exist_later(error)).map(|(_, error)| error)
     }
 
     /// Returns the names of the routines whose bodies name missing objects.

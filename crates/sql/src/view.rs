@@ -93,6 +93,7 @@ impl Schema {
             let source = Source::parse(&view.query).ok()?;
             let query = source.file.syntax().descendants().find_map(ast::SelectVariant::cast)?;
             let mut binder = Binder::new(self, &source);
+            binder.is_kept_text = true;
             let bound = binder.bind_query(|binder| binder.bind_variant(&query)).ok()?;
             Some((bound.columns, query))
         };
@@ -130,6 +131,8 @@ impl Schema {
                 let source = Source::parse(&view.query)?;
                 let query = source.file.syntax().descendants().find_map(ast::SelectVariant::cast);
                 let mut binder = Binder::new(self, &source);
+                binder.is_kept_text = true;
+                binder.is_kept_text = true;
                 let query = binder.part(query, source.file.syntax())?;
                 binder.bind_query(|binder| binder.bind_variant(&query))
             };

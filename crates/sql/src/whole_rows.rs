@@ -9,7 +9,7 @@ use crate::operators::boolean;
 use crate::row_values::row_of;
 use crate::types::object_name;
 use catalog::{Datum, ScalarType, Table, Type};
-use procedure::{CastContext, CompareOperator, Expression, Function, Statement};
+use procedure::{CompareOperator, Expression, Function, Statement};
 use squawk_syntax::ast::{self, AstNode};
 use squawk_syntax::{SyntaxKind, SyntaxNode};
 use std::sync::Arc;
@@ -38,8 +38,8 @@ impl Binder<'_> {
         let node = expression.syntax();
         if let Some(row) = row_of(expression) {
             let mut fields = Vec::new();
-            for (position, value) in row.iter().enumerate() {
-                fields.push((format!("f{}", position + 1), self.bind(value)?));
+            for (position, value) in self.bind_row(&row)?.into_iter().enumerate() {
+                fields.push((format!("f{}", position + 1), value));
             }
             return Ok(Some(RowFields::Present(fields)));
         }
@@ -53,6 +53,9 @@ impl Binder<'_> {
         };
         let is_absent = |frame: &TriggerFrame| frame.absent.contains(&name.as_str());
         if self.trigger.as_ref().is_some_and(is_absent) {
+            return Ok(Some(RowFields::Absent));
+        }
+        if matches!(self.name(&name), Some(Name::Record(None))) && !self.names_relation(&name) {
             return Ok(Some(RowFields::Absent));
         }
         if let Some(record) = self.record_of(expression) {
@@ -210,46 +213,5 @@ impl Binder<'_> {
         let Some(init) = init else { return Ok(()) };
         let value = self.single_expression(init.expr(), node)?;
         self.assign_record(name, &value, out)
-    }
-
-    /// Binds the assignment of a row, or of NULL, to a record or row variable.
-    pub(crate) fn assign_record(
-        &mut self,
-        name: &str,
-        value: &ast::Expr,
-        out: &mut Vec<Statement>,
-    ) -> Result<(), StatementError> {
-        let targets = self.fields(name).unwrap_or_default().to_vec();
-        let node = value.syntax();
-        let is_null = |literal: &ast::Literal| matches!(literal.kind(), Some(ast::LitKind::Null(_)));
-        let fields = match value {
-            ast::Expr::Literal(literal) if is_null(literal) => RowFields::Absent,
-            value => match self.row_fields(value)? {
-                Some(fields) => fields,
-                None => return Err(self.unsupported(node, "this value of a record")),
-            },
-        };
-        let values: Vec<Typed> = match fields {
-            RowFields::Absent => vec![Typed::Null; targets.len()],
-            RowFields::Present(fields) => fields.into_iter().map(|(_, value)| value).collect(),
-        };
-        if values.len() != targets.len() {
-            return Err(
-                self.unsupported(node, "a row with another number of fields as the value of a record")
-            );
-        }
-        // The new fields may depend on the old ones, so none is set before all are computed.
-        let mut sources = Vec::new();
-        for ((_, target), value) in targets.iter().zip(values) {
-            let value = self.coerce(value, target.ty, CastContext::Variable, node)?;
-            let source = self.new_register(target.ty);
-            out.push(Statement::Assign { target: source, value });
-            sources.push(source);
-        }
-        for ((_, target), source) in targets.iter().zip(sources) {
-            let value = Expression::Register(source);
-            out.push(Statement::Assign { target: target.register, value });
-        }
-        Ok(())
     }
 }

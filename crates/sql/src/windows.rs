@@ -306,7 +306,7 @@ impl Binder<'_> {
     fn bind_constant(&mut self, value: &ast::Expr, clause: &str) -> Result<Typed, StatementError> {
         let (typed, refers) =
             self.without_group_keys(|binder| binder.referring(|binder| binder.bind(value)))?;
-        if refers.own != 0 {
+        if refers.relations != 0 {
             let message = format!("argument of {clause} must not contain variables");
             return Err(self.error(value.syntax(), SqlError::new("42P10", message)));
         }

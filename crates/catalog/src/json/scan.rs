@@ -5,7 +5,7 @@
 //! PostgreSQL.
 //! Differs: at most `MOST_DEPTH` values lie in each other.
 
-use crate::ValueError;
+use crate::{ValueError, surrogate_pair};
 
 /// Most values that lie in each other.
 const MOST_DEPTH: usize = 500;
@@ -238,11 +238,11 @@ pub(super) fn unescaped(escaped: &str) -> Result<String, ValueError> {
             Some(b'u') => {
                 let pair = |high: u32| {
                     let low = bytes.get(6..).filter(|low| low.starts_with(b"\\u")).and_then(unit)?;
-                    (0xdc00..0xe000).contains(&low).then(|| 0x10000 + ((high & 0x3ff) << 10 | low & 0x3ff))
+                    surrogate_pair(high, low)
                 };
                 match unit(bytes) {
                     Some(0) => return Err(ValueError::new("22P05", "unsupported Unicode escape sequence")),
-                    Some(high @ 0xd800..0xdc00) => (pair(high).and_then(char::from_u32), 12),
+                    Some(high @ 0xd800..0xdc00) => (pair(high), 12),
                     Some(unit) => (char::from_u32(unit), 6),
                     None => (None, 0),
                 }

@@ -4,7 +4,7 @@
 
 use super::offset::{Read, Refusal, number_of, offset_of};
 use super::{
-    DATE_AFTER_ALL, DATE_BEFORE_ALL, Day, Moment, POSTGRES_EPOCH_S, TIMESTAMP_AFTER_ALL,
+    DATE_AFTER_ALL, DATE_BEFORE_ALL, Day, Moment, POSTGRES_EPOCH_S, SessionZone, TIMESTAMP_AFTER_ALL,
     TIMESTAMP_BEFORE_ALL, TemporalError, Zone,
 };
 
@@ -55,8 +55,8 @@ pub(super) enum Meaning {
     BeforeAll,
     AfterAll,
     Epoch,
-    /// A moment in a zone.
-    At(Moment, Zone),
+    /// A moment, and the zone in the text.
+    At(Moment, Option<Zone>),
 }
 
 /// A word of a text, in lower case.
@@ -85,20 +85,45 @@ pub fn parse_date(text: &str) -> Result<i32, TemporalError> {
     }
 }
 
-/// Returns microseconds since 2000-01-01. A zone in the text counts for a `zoned` type and is ignored
-/// otherwise; a text without a zone is in UTC.
+fn timestamp_meant(text: &str, kind: &'static str) -> Result<Meaning, TemporalError> {
+    meaning(text).map_err(|refusal| error(kind, text, refusal))
+}
+
+/// Returns microseconds since 2000-01-01. Ignores a zone in the text.
 ///
 /// # Errors
 /// The error of PostgreSQL for the text; `Unsupported` for a value that depends on the clock.
-pub fn parse_timestamp(text: &str, zoned: bool) -> Result<i64, TemporalError> {
-    let kind = if zoned { "timestamp with time zone" } else { "timestamp" };
-    let refused = |refusal| error(kind, text, refusal);
-    match meaning(text).map_err(refused)? {
-        Meaning::BeforeAll => Ok(TIMESTAMP_BEFORE_ALL),
-        Meaning::AfterAll => Ok(TIMESTAMP_AFTER_ALL),
-        Meaning::Epoch => Ok(-POSTGRES_EPOCH_S * 1_000_000),
-        Meaning::At(moment, _) if !zoned => moment.timestamp(),
-        Meaning::At(moment, zone) => zone.moment(moment),
+pub fn parse_timestamp(text: &str) -> Result<i64, TemporalError> {
+    match timestamp_meant(text, "timestamp")? {
+        Meaning::At(moment, _) => moment.timestamp(),
+        special => Ok(special.us()),
+    }
+}
+
+/// Returns microseconds since 2000-01-01 UTC. A text without a zone is in that of the session.
+///
+/// # Errors
+/// The error of PostgreSQL for the text; `Unsupported` for a value that depends on the clock.
+pub fn parse_timestamptz(text: &str, session: Option<&SessionZone>) -> Result<i64, TemporalError> {
+    match timestamp_meant(text, ZONED)? {
+        Meaning::At(moment, Some(zone)) => zone.moment(moment),
+        Meaning::At(moment, None) => match session {
+            None => Zone::UTC.moment(moment),
+            Some(session) => session.zone().moment(moment),
+        },
+        special => Ok(special.us()),
+    }
+}
+
+/// Returns the local time that a text without a zone means; `None` if the text has the same meaning in each
+/// zone.
+///
+/// # Errors
+/// As `parse_timestamptz`.
+pub fn local_timestamp(text: &str) -> Result<Option<i64>, TemporalError> {
+    match timestamp_meant(text, ZONED)? {
+        Meaning::At(moment, None) => moment.timestamp().map(Some),
+        _ => Ok(None),
     }
 }
 
@@ -112,9 +137,23 @@ pub(super) fn error(kind: &'static str, text: &str, refusal: Refusal) -> Tempora
     }
 }
 
+/// The name of the type in errors.
+const ZONED: &str = "timestamp with time zone";
+
+impl Meaning {
+    /// Returns the timestamp of a word.
+    fn us(&self) -> i64 {
+        match self {
+            Self::BeforeAll => TIMESTAMP_BEFORE_ALL,
+            Self::AfterAll => TIMESTAMP_AFTER_ALL,
+            Self::Epoch | Self::At(..) => -POSTGRES_EPOCH_S * 1_000_000,
+        }
+    }
+}
+
 pub(super) fn meaning(text: &str) -> Read<Meaning> {
     if let Some(moment) = super::canonical::read(text) {
-        return Ok(Meaning::At(moment, Zone::UTC));
+        return Ok(Meaning::At(moment, None));
     }
     let tokens = tokens(text)?;
     let mut fields = Fields::default();
@@ -525,6 +564,6 @@ impl Fields {
             day = super::day_of(Day { year, month: 1, day: of_year }.days());
         }
         let moment = Moment { day, hour, minute, second, microsecond };
-        Ok(Meaning::At(moment, self.zone.unwrap_or(Zone::UTC)))
+        Ok(Meaning::At(moment, self.zone))
     }
 }

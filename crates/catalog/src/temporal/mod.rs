@@ -11,12 +11,14 @@ mod canonical;
 mod input;
 mod interval;
 mod offset;
+mod session_zone;
 mod time;
 mod zone;
 
 pub use calendar::{Day, Moment, day_of, moment_of};
-pub use input::{parse_date, parse_timestamp};
+pub use input::{local_timestamp, parse_date, parse_timestamp, parse_timestamptz};
 pub use interval::Interval;
+pub use session_zone::{NoZone, SessionZone, east_at, later, local_of, utc_of};
 pub use time::{checked_time, format_time, parse_time};
 pub use zone::Zone;
 
@@ -267,9 +269,16 @@ pub fn format_timestamp(us: i64) -> String {
     format_moment(us, "")
 }
 
-/// Formats a timestamp with time zone as PostgreSQL does under UTC: `YYYY-MM-DD HH:MM:SS[.ffffff]+00`.
-pub fn format_timestamptz(us: i64) -> String {
-    format_moment(us, "+00")
+/// Formats a timestamp with time zone as PostgreSQL does in a session's zone:
+/// `YYYY-MM-DD HH:MM:SS[.ffffff]+hh[:mm[:ss]]`.
+pub fn format_timestamptz(us: i64, zone: Option<&SessionZone>) -> String {
+    match local_of(zone, us) {
+        Ok(local) if zone.is_some() && is_finite_timestamp(us) => {
+            format_moment(local, &session_zone::signed_offset(east_at(zone, us)))
+        }
+        // The local time may be just outside the range.
+        _ => format_moment(us, "+00"),
+    }
 }
 
 #[cfg(test)]

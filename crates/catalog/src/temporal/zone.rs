@@ -114,13 +114,39 @@ fn offset_and_tail(text: &str) -> Option<(i64, &str)> {
     posix_offset(&text[..end]).map(|west| (west, &text[end..]))
 }
 
+/// The abbreviations of a zone in POSIX's form.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct PosixNames {
+    standard: Box<str>,
+    /// That of summer time.
+    summer: Box<str>,
+}
+
+impl PosixNames {
+    /// Returns the abbreviation of the zone at a timestamp of UTC.
+    pub(super) fn at(&self, zone: &Zone, us: i64) -> &str {
+        match zone {
+            Zone::Rules(rules) if rules.to_offset_info(instant(us)).dst().is_dst() => &self.summer,
+            _ => &self.standard,
+        }
+    }
+}
+
+/// Returns the name before a tail of a text, without the brackets around it.
+fn name_before(text: &str, tail: &str) -> Box<str> {
+    text[..text.len() - tail.len()].trim_matches(['<', '>']).into()
+}
+
 /// Reads a zone in POSIX's form, such as `UTC+3` or `CET-1CEST,M3.5.0,M10.5.0/3`: `tzparse`.
-fn posix_zone(text: &str) -> Option<Zone> {
-    let (west, summer) = offset_and_tail(after_name(text)?)?;
+fn posix_zone(text: &str) -> Option<(Zone, PosixNames)> {
+    let after_standard = after_name(text)?;
+    let standard = name_before(text, after_standard);
+    let (west, summer) = offset_and_tail(after_standard)?;
     if summer.is_empty() {
-        return Some(Zone::Fixed(-west));
+        return Some((Zone::Fixed(-west), PosixNames { standard, summer: Box::default() }));
     }
     let tail = after_name(summer).filter(|tail| tail.len() < summer.len())?;
+    let names = PosixNames { standard, summer: name_before(summer, tail) };
     let (summer_west, rules) = match tail.is_empty() || tail.starts_with(',') {
         true => (west - 3600, tail),
         false => offset_and_tail(tail)?,
@@ -132,7 +158,7 @@ fn posix_zone(text: &str) -> Option<Zone> {
         format!("{sign}{}:{minute:02}:{:02}", west / 3600, west % 60)
     };
     let text = format!("STD{}DST{}{rules}", shown(west), shown(summer_west));
-    TimeZone::posix(&text).ok().map(Zone::Rules)
+    TimeZone::posix(&text).ok().map(|rules| (Zone::Rules(rules), names))
 }
 
 impl Zone {
@@ -158,7 +184,39 @@ impl Zone {
     pub(super) fn of_rules(name: &str) -> Option<Self> {
         match DATABASE.get(name) {
             Ok(rules) => Some(Self::Rules(rules)),
-            Err(_) => posix_zone(name),
+            Err(_) => posix_zone(name).map(|(zone, _)| zone),
+        }
+    }
+
+    /// Returns the zone with a name in the database, and the name as the database writes it.
+    pub(super) fn of_database(name: &str) -> Option<(String, Self)> {
+        let rules = DATABASE.get(name).ok()?;
+        Some((rules.iana_name().unwrap_or(name).to_owned(), Self::Rules(rules)))
+    }
+
+    /// Returns the zone that POSIX's form denotes, and its abbreviations.
+    pub(super) fn of_posix(text: &str) -> Option<(Self, PosixNames)> {
+        posix_zone(text)
+    }
+
+    /// Returns whether the zone is UTC at all times.
+    pub(super) fn is_always_utc(&self) -> bool {
+        match self {
+            Self::Fixed(east) => *east == 0,
+            Self::Rules(rules) => {
+                let is_fixed = rules.following(Timestamp::MIN).next().is_none();
+                is_fixed && offset_at(rules, 0) == 0
+            }
+            Self::Abbreviation(..) => false,
+        }
+    }
+
+    /// Returns the abbreviation in use at a timestamp of UTC.
+    pub(super) fn abbreviation_at(&self, us: i64) -> String {
+        match self {
+            Self::Fixed(_) => "UTC".into(),
+            Self::Rules(rules) => rules.to_offset_info(instant(us)).abbreviation().into(),
+            Self::Abbreviation(name, _) => (*name).to_uppercase(),
         }
     }
 
@@ -186,7 +244,7 @@ impl Zone {
     }
 
     /// Returns the seconds that the zone is east of UTC at a timestamp of UTC.
-    fn east_at(&self, us: i64) -> i64 {
+    pub(super) fn east_at(&self, us: i64) -> i64 {
         match self {
             Self::Fixed(east) => *east,
             Self::Rules(rules) => offset_at(rules, us),

@@ -151,8 +151,7 @@ impl Compiler<'_, '_> {
                 (used, BTreeSet::from([*array]))
             }
             Statement::Raise(raise) => {
-                let values = raise.values.iter().chain([&raise.sqlstate]);
-                let values: Vec<&Expression> = values.chain(&raise.detail).chain(&raise.hint).collect();
+                let values: Vec<&Expression> = raise.expressions().collect();
                 (used(&values), BTreeSet::new())
             }
             Statement::Call { arguments, outputs, .. } => {

@@ -86,9 +86,7 @@ impl DrawReplacer {
             // The condition is evaluated before every round.
             Step::While { condition, .. } => self.is_possible &= !draws(condition),
             Step::Raise(raise) => {
-                let options = raise.detail.iter().chain(&raise.hint);
-                let mut parts = raise.values.iter().chain([&raise.sqlstate]).chain(options);
-                self.is_possible &= !parts.any(draws);
+                self.is_possible &= !raise.expressions().any(draws);
             }
             Step::Execute(id) | Step::ForRows { operation: id, .. } => self.operation(*id, before),
             Step::Block { .. } | Step::Exit(_) | Step::Continue(_) => {}

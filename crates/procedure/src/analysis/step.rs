@@ -115,9 +115,7 @@ impl Step {
             }
             Self::ForEach { array, .. } => array.visit_registers(visit),
             Self::Raise(raise) => {
-                let options = raise.detail.iter_mut().chain(&mut raise.hint);
-                let parts = raise.values.iter_mut().chain([&mut raise.sqlstate]).chain(options);
-                parts.for_each(|part| part.visit_registers(visit));
+                raise.expressions_mut().for_each(|part| part.visit_registers(visit));
             }
             Self::ForRows { .. }
             | Self::Block { .. }

@@ -80,7 +80,7 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
         self.data.end_part();
         machine.services.notifications.truncate(notifications);
         let object = error.object.clone().unwrap_or_default();
-        let texts: [&str; 8] = [
+        let texts: [&str; 9] = [
             &error.sqlstate,
             &error.message,
             error.detail.as_deref().unwrap_or_default(),
@@ -89,6 +89,7 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
             &object.table,
             &object.column,
             &object.constraint,
+            &object.datatype,
         ];
         for (register, text) in handler.diagnostics.into_iter().zip(texts) {
             let value = machine.frame.arena.push_bytes(text.as_bytes());
@@ -160,9 +161,13 @@ fn run_called<D: Transaction>(
     }
     machine.frame.rows.truncate(first);
     machine.frame.depth += 1;
+    let row_count = std::mem::take(&mut machine.frame.row_count);
     machine.frame.definers += usize::from(procedure.is_definer);
     // Each procedure numbers its operations from 0, so the caller's tapes do not apply to the called one.
-    Execution::new(procedure.into(), data, &mut Whole, RunTimeForm::from(procedure)).run_body(machine)?;
+    let ran =
+        Execution::new(procedure.into(), data, &mut Whole, RunTimeForm::from(procedure)).run_body(machine);
+    machine.frame.row_count = row_count;
+    ran?;
     machine.frame.depth -= 1;
     machine.frame.definers -= usize::from(procedure.is_definer);
     for ((_, from, _), (to, cast)) in procedure.outputs().zip(outputs) {

@@ -86,6 +86,8 @@ pub(super) fn fetch(
     };
     *machine.frame.cursor(cursor)? = Some(open);
     machine.set(found, Datum::boolean(is_row));
-    machine.frame.row_count = is_row.into();
+    if !matches!(movement, Movement::Next) {
+        machine.frame.row_count = is_row.into();
+    }
     loaded
 }

@@ -7,10 +7,11 @@ use super::host::ExecutionHost;
 use super::operations::load_outputs;
 use crate::execution::rows::{select_rows, write_key};
 use crate::execution::tape::{Part, Tapes, Whole};
+use crate::ir::conditions::raised_state;
 use crate::values::subscripts::with_element;
 use crate::{
     Conflict, DataAccess, Expression, Failure, Label, LookAhead, Machine, Notice, OperationId, OperationKind,
-    Procedure, Raise, Register, Select, Severity, SqlError, Statement, Transaction,
+    Procedure, Raise, RaiseOption, Register, Select, Severity, SqlError, Statement, Transaction,
 };
 use catalog::Datum;
 
@@ -45,6 +46,7 @@ pub fn execute<D: Transaction, T: Tapes>(
 ) -> Result<(), Failure> {
     let Call { procedure, .. } = call;
     machine.frame.enter(procedure.registers.len());
+    machine.frame.row_count = 0;
     for ((position, _), value) in procedure.inputs().zip(arguments) {
         machine.set(Register(position as u32), value);
     }
@@ -408,14 +410,33 @@ fn raised(raise: &Raise, machine: &mut Machine) -> Result<SqlError, Failure> {
             message.push_str(text(value, machine)?.as_deref().unwrap_or("<NULL>"));
         }
     }
-    let mut error = SqlError::new(text(&raise.sqlstate, machine)?.as_deref().unwrap_or("P0001"), message);
-    if let Some(detail) = &raise.detail {
-        error.detail = text(detail, machine)?;
-    }
-    if let Some(hint) = &raise.hint {
-        error.hint = text(hint, machine)?.map(String::into_boxed_str);
+    let code = option_text(text(&raise.sqlstate, machine)?)?;
+    let state = raised_state(&code)
+        .ok_or_else(|| SqlError::new("42704", format!("unrecognized exception condition \"{code}\"")))?;
+    let mut error = SqlError::new(&state, message);
+    for (option, value) in &raise.options {
+        let value = option_text(text(value, machine)?)?;
+        if !matches!(option, RaiseOption::Message | RaiseOption::Detail | RaiseOption::Hint) {
+            error.object.get_or_insert_default();
+        }
+        let object = error.object.as_deref_mut();
+        match (option, object) {
+            (RaiseOption::Message, _) => error.message = value,
+            (RaiseOption::Detail, _) => error.detail = Some(value),
+            (RaiseOption::Hint, _) => error.hint = Some(value.into()),
+            (RaiseOption::Schema, Some(object)) => object.schema = value,
+            (RaiseOption::Table, Some(object)) => object.table = value,
+            (RaiseOption::Column, Some(object)) => object.column = value,
+            (RaiseOption::Datatype, Some(object)) => object.datatype = value,
+            (RaiseOption::Constraint, Some(object)) => object.constraint = value,
+            (_, None) => {}
+        }
     }
     Ok(error)
+}
+
+fn option_text(value: Option<String>) -> Result<String, SqlError> {
+    value.ok_or_else(|| SqlError::new("22004", "RAISE statement option cannot be null"))
 }
 
 impl From<Conflict> for Failure {

@@ -127,6 +127,7 @@ impl Frame {
         self.returned.clear();
         self.cursors.clear();
         self.affected = 0;
+        self.row_count = 0;
         self.written = Written::default();
         self.failed_at = None;
         (self.depth, self.definers) = (0, 0);
@@ -137,7 +138,7 @@ impl Frame {
 
     /// Frees the buffers. The counters of the last call stay.
     pub(super) fn free(&mut self) {
-        self.arena = Arena::default();
+        self.arena.free();
         self.registers = Vec::new();
         self.image = Vec::new();
         self.base = 0;

@@ -6,7 +6,7 @@ use crate::execution::frame::Frame;
 use crate::execution::services::{Handle, Output, RowSink, Sequences, Services};
 use crate::query::Measured;
 use crate::{Compiler, ExpressionCompiler, Interrupts, LiveRelation, Register, SqlError, Surroundings};
-use catalog::{Arena, Datum, Written};
+use catalog::{Arena, Datum, SessionZone, Written};
 use memory::CREDIT;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -35,6 +35,16 @@ impl Machine {
     pub fn begin_piece(&mut self, registers: usize, timestamp_us: i64, seed: u64) {
         self.reset(timestamp_us, seed);
         self.frame.enter(registers);
+    }
+
+    /// Returns the time zone of the session; `None` is UTC.
+    pub fn zone(&self) -> Option<&Arc<SessionZone>> {
+        self.frame.arena.shared_zone()
+    }
+
+    /// Sets the time zone of the session; `None` is UTC.
+    pub fn set_zone(&mut self, zone: Option<Arc<SessionZone>>) {
+        self.frame.arena.set_zone(zone);
     }
 
     /// Returns the value of a register of the running procedure.

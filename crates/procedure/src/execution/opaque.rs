@@ -101,7 +101,7 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
         let Some(compiler) = &machine.services.compiler else {
             return Err(SqlError::new("0A000", "EXECUTE is not available in this context").into());
         };
-        let procedure = compiler.0.compile(&text, &types, role)?;
+        let procedure = compiler.0.compile(&text, &types, role, machine.zone())?;
         let columns: Vec<Type> = procedure.client_columns().iter().map(|column| column.ty).collect();
         let captured = Arc::new(Mutex::new(Buffer::new(columns.len())));
         let output = machine.take_sink();
@@ -109,7 +109,9 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
         machine.send_rows_to(Some(Box::new(Capture(Arc::clone(&captured)))));
         let ran = call_with(&procedure, &values, &[], machine, self.data);
         machine.send_rows_to(output);
-        machine.frame.row_count = (machine.frame.affected - affected) as i64;
+        if !matches!(destination, Destination::Cursor(_)) {
+            machine.frame.row_count = (machine.frame.affected - affected) as i64;
+        }
         machine.frame.affected = affected;
         ran?;
         let rows =

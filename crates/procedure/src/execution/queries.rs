@@ -119,6 +119,10 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
             machine.frame.set_to_null(query.outputs());
         }
         machine.set(query.found, Datum::boolean(rows.len() > 0));
+        if body.is_empty() {
+            // PERFORM is a loop without a body. A loop with one leaves ROW_COUNT to its statements.
+            machine.frame.row_count = rows.len() as i64;
+        }
         Ok(ended)
     }
 

@@ -242,9 +242,10 @@ impl Expression {
         }
     }
 
-    /// Returns whether its value is always the same: it reads no register, no time and no random number.
+    /// Returns whether its value is always the same: it reads no register, no time, no random number and no
+    /// time zone.
     pub fn is_constant(&self) -> bool {
-        let mut constant = true;
+        let mut constant = !self.depends_on_zone();
         self.walk(&mut |part| {
             constant &= match part {
                 Self::Register(_) => false,
@@ -253,6 +254,19 @@ impl Expression {
             };
         });
         constant
+    }
+
+    /// Returns whether its value depends on the zone of the session.
+    pub fn depends_on_zone(&self) -> bool {
+        let mut depends = false;
+        self.walk(&mut |part| {
+            depends |= match part {
+                Self::Cast { cast, .. } => cast.depends_on_zone(),
+                Self::Function { function, .. } => function.depends_on_zone(),
+                _ => false,
+            };
+        });
+        depends
     }
 
     /// Returns the value of the expression.

@@ -4,12 +4,15 @@
 use super::compare::compare;
 use crate::values::functions::{BuiltIn, Call, Form};
 use crate::values::live::{LiveFunction, LiveValue};
+use crate::values::row_parts::row_part;
 use crate::values::subscripts::{with_element, with_slice};
 use crate::{Cast, CompareClass, Draw, Evaluated, Expression, Machine};
 use catalog::{
-    Datum, Decimal, Interval, ScalarType, TableId, array_datum, canonical_jsonb, push_json_string,
+    Arena, Datum, Decimal, Interval, ScalarType, SessionZone, TableId, array_datum, canonical_jsonb,
+    push_json_string,
 };
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// Maximum number of arguments that are evaluated only up to the first NULL. A function with more arguments
 /// evaluates all of them.
@@ -60,6 +63,13 @@ pub enum Function {
     RowJson,
     /// A row as text: its values, as the output of their types shows them.
     RowText,
+    /// A field of a row that is a text.
+    RowPart {
+        /// The position of the field.
+        position: u16,
+        /// The number of fields.
+        count: u16,
+    },
     /// A cast of the elements of an array.
     CastElements(Cast),
     /// A text as an array of elements of a type.
@@ -122,6 +132,23 @@ fn row_text(values: &[Datum], machine: &mut Machine) -> Evaluated {
     Ok(machine.frame.arena.push_bytes(out.as_bytes()))
 }
 
+/// Takes over the time zone that `set_config` has set: the statements of the running routine that follow see
+/// it. The call is logged by value, as the function is one of the moment.
+fn take_zone(arguments: &[LiveValue], value: &LiveValue, arena: &mut Arena) {
+    if let ([LiveValue::Text(name), ..], LiveValue::Text(value)) = (arguments, value)
+        && name.eq_ignore_ascii_case("timezone")
+        && let Ok(zone) = SessionZone::of_setting(value)
+    {
+        arena.set_zone(Some(zone).filter(|zone| !zone.is_utc()).map(Arc::new));
+    }
+}
+
+fn part_of_row(row: Datum, position: u16, count: u16, machine: &mut Machine) -> Evaluated {
+    let arena = &mut machine.frame.arena;
+    let part = row_part(&String::from_utf8_lossy(arena.datum_bytes(row)), position.into(), count.into())?;
+    Ok(part.map_or(Datum::Null, |part| arena.push_bytes(part.as_bytes())))
+}
+
 impl Function {
     /// Returns whether the value depends on the call, and not on the arguments alone.
     pub fn depends_on_call(self) -> bool {
@@ -138,6 +165,16 @@ impl Function {
                 | Self::RowCount
                 | Self::SetNumber(_)
         )
+    }
+
+    /// Returns whether the value depends on the zone of the session.
+    pub fn depends_on_zone(self) -> bool {
+        match self {
+            Self::BuiltIn { built_in, element } => built_in.depends_on_zone(element),
+            Self::CastElements(cast) => cast.depends_on_zone(),
+            Self::ReadArray(element) => element.is_zoned(),
+            _ => false,
+        }
     }
 
     /// Returns whether the function is the built-in one with a name.
@@ -214,6 +251,7 @@ impl Function {
             }
             (Self::RowJson, members) => row_json(members, machine),
             (Self::RowText, values) => row_text(values, machine),
+            (Self::RowPart { position, count }, [row]) => part_of_row(*row, position, count, machine),
             (Self::CastElements(cast), [Datum::Array(span)]) => {
                 let arena = &mut machine.frame.arena;
                 let elements = arena.elements(*span).to_vec();
@@ -254,7 +292,11 @@ impl Function {
             (Self::Live(function), values) => {
                 let arena = &mut machine.frame.arena;
                 let values: Vec<_> = values.iter().map(|value| LiveValue::of(*value, arena)).collect();
-                Ok(machine.services.live_value(function, &values)?.datum(arena))
+                let value = machine.services.live_value(function, &values)?;
+                if function == LiveFunction::SetConfig {
+                    take_zone(&values, &value, arena);
+                }
+                Ok(value.datum(arena))
             }
             _ => self.of_the_call(machine),
         }

@@ -6,6 +6,7 @@ pub(crate) mod added;
 mod apply;
 pub(crate) mod by_value;
 pub(crate) mod compare;
+pub(crate) mod conditions;
 pub(crate) mod effect;
 pub(crate) mod expression;
 pub(crate) mod function;

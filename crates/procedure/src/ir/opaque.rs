@@ -4,7 +4,7 @@
 //! has such a statement are logged by value.
 
 use crate::{ByValueCause, Expression, Procedure, QueryId, Register, SqlError};
-use catalog::Type;
+use catalog::{SessionZone, Type};
 use std::sync::Arc;
 
 /// A cursor variable.
@@ -31,7 +31,7 @@ pub enum Movement {
     To(Expression),
     /// After the last row.
     BehindAll,
-    /// To the next row, as a loop moves: after the last row, variables keep their values.
+    /// To the next row, as a loop moves: after the last row, variables keep their values, and ROW_COUNT is not set.
     Next,
 }
 
@@ -156,11 +156,18 @@ impl Opaque {
 /// Compiles the texts of EXECUTE.
 pub trait Compiler: Send + Sync {
     /// Compiles a statement as a procedure without a name, whose rows go to its client. `types` are the types
-    /// of its parameters, and `role` is the number of the role with whose rights it runs.
+    /// of its parameters, and `role` is the number of the role with whose rights it runs. Its literals are
+    /// read in a zone; `None` is UTC.
     ///
     /// # Errors
     /// The statement is malformed, changes definitions, or is not allowed.
-    fn compile(&self, text: &str, types: &[Type], role: u32) -> Result<Arc<Procedure>, SqlError>;
+    fn compile(
+        &self,
+        text: &str,
+        types: &[Type],
+        role: u32,
+        zone: Option<&Arc<SessionZone>>,
+    ) -> Result<Arc<Procedure>, SqlError>;
 
     /// Returns the routine of a name.
     fn routine(&self, name: &str) -> Option<Arc<Procedure>>;

@@ -91,7 +91,7 @@ pub struct Access {
 
 impl Access {
     /// Returns whether it finds at most one row, by its key.
-    pub(crate) fn is_point(&self) -> bool {
+    pub fn is_point(&self) -> bool {
         matches!(self.path, Path::Point { .. })
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     ByValueCause, CompiledSlot, Expression, Opaque, Operation, OperationId, OperationKind, ProcedureQuery,
     QueryId, QueryTarget, Register, Severity,
 };
-use catalog::{Arena, Datum, DecodeError, ProcedureId, Reader, Table, Type, Value, decode_value};
+use catalog::{Arena, Datum, DecodeError, ProcedureId, Reader, ScalarType, Table, Type, Value, decode_value};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -29,11 +29,37 @@ pub struct Parameter {
     pub ty: Type,
     /// How it passes values.
     pub mode: Mode,
-    /// The value when the caller passes none; `None` makes the argument mandatory.
+    /// The constant when the caller passes no value.
     pub default: Option<Value>,
+    /// The text of a default that is no constant. Without any default the argument is mandatory.
+    pub computed: Option<String>,
+    /// Whether it takes all further arguments as an array.
+    pub is_variadic: bool,
+    /// The name of its type, if that is a table, whose rows it takes, or polymorphic.
+    pub type_of: Option<String>,
 }
 
 impl Parameter {
+    /// Makes a parameter without a default.
+    pub fn new(name: String, ty: Type, mode: Mode) -> Self {
+        Self { name, ty, mode, default: None, computed: None, is_variadic: false, type_of: None }
+    }
+
+    /// Returns whether it takes the rows of a table.
+    pub fn takes_row(&self) -> bool {
+        self.ty == ScalarType::Record.into() && self.type_of.is_some()
+    }
+
+    /// Returns whether the argument may be omitted.
+    pub fn has_default(&self) -> bool {
+        self.default.is_some() || self.computed.is_some()
+    }
+
+    /// Returns the name of its type.
+    pub fn type_name(&self) -> String {
+        self.type_of.clone().unwrap_or_else(|| self.ty.to_string())
+    }
+
     /// Returns whether the caller passes a value.
     pub fn is_input(&self) -> bool {
         self.mode != Mode::Out
@@ -62,6 +88,9 @@ pub struct Procedure {
     pub is_void: bool,
     /// Whether it is a trigger function, which only triggers call.
     pub is_trigger: bool,
+    /// Whether each call decides types of its parameters or of its result. Calls run what is compiled from
+    /// its text for their types.
+    pub is_template: bool,
     /// The register and type of a function's result.
     pub result: Option<(Register, Type)>,
     /// The columns of the rows that a function returns, where it returns rows.
@@ -155,6 +184,11 @@ impl Procedure {
     /// Returns the parameters that the caller passes, each with its position.
     pub fn inputs(&self) -> impl Iterator<Item = (usize, &Parameter)> {
         self.parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_input())
+    }
+
+    /// Returns whether its last parameter takes all further arguments.
+    pub fn is_variadic(&self) -> bool {
+        self.parameters.last().is_some_and(|parameter| parameter.is_variadic)
     }
 
     /// Reads the arguments of a call from its record, one for each input, in place of `arguments`.
@@ -284,15 +318,46 @@ pub struct Raise {
     pub parts: Vec<String>,
     /// Values, as text.
     pub values: Vec<Expression>,
-    /// The SQLSTATE.
+    /// The SQLSTATE, or the name of a condition.
     pub sqlstate: Expression,
+    /// The options of USING but ERRCODE.
+    pub options: Vec<(RaiseOption, Expression)>,
+}
+
+/// An option of USING.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RaiseOption {
+    /// MESSAGE, in place of the text between the values.
+    Message,
     /// DETAIL.
-    pub detail: Option<Expression>,
+    Detail,
     /// HINT.
-    pub hint: Option<Expression>,
+    Hint,
+    /// SCHEMA.
+    Schema,
+    /// TABLE.
+    Table,
+    /// COLUMN.
+    Column,
+    /// DATATYPE.
+    Datatype,
+    /// CONSTRAINT.
+    Constraint,
 }
 
 impl Raise {
+    /// Returns the expressions in the order of their evaluation.
+    pub(crate) fn expressions_mut(&mut self) -> impl Iterator<Item = &mut Expression> {
+        let options = self.options.iter_mut().map(|(_, value)| value);
+        self.values.iter_mut().chain([&mut self.sqlstate]).chain(options)
+    }
+
+    /// Returns the expressions in the order of their evaluation.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expression> {
+        let options = self.options.iter().map(|(_, value)| value);
+        self.values.iter().chain([&self.sqlstate]).chain(options)
+    }
+
     /// Returns the RAISE of an error with a fixed message.
     pub fn error(sqlstate: &str, message: &str) -> Self {
         Self {
@@ -300,8 +365,7 @@ impl Raise {
             parts: vec![message.into()],
             values: Vec::new(),
             sqlstate: Expression::text(sqlstate),
-            detail: None,
-            hint: None,
+            options: Vec::new(),
         }
     }
 }
@@ -321,8 +385,9 @@ pub struct Handler {
     /// The SQLSTATEs that it handles; a state that ends in 000 stands for its class. `None` handles all
     /// errors but cancellation and failed assertions.
     pub states: Option<Vec<String>>,
-    /// The registers of the error's SQLSTATE, message, detail, hint, schema, table, column and constraint.
-    pub diagnostics: [Register; 8],
+    /// The registers of the error's SQLSTATE, message, detail, hint, schema, table, column, constraint and
+    /// data type.
+    pub diagnostics: [Register; 9],
     /// The statements of the handler.
     pub body: Vec<Statement>,
 }

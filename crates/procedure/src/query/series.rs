@@ -1,7 +1,7 @@
 //! The values of `generate_series`.
 
 use crate::{Failure, SqlError};
-use catalog::{Arena, Datum, Decimal, Interval};
+use catalog::{Arena, Datum, Decimal, Interval, later};
 
 /// The type of the values of a series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,6 +12,8 @@ pub enum SeriesOf {
     Decimals,
     /// Timestamps, an interval apart.
     Timestamps,
+    /// Timestamps with a zone, an interval apart in the zone of the session.
+    Instants,
 }
 
 /// The remaining values of a series.
@@ -20,6 +22,7 @@ pub(super) enum Series {
     Integers { next: i64, last: i64, step: i64 },
     Decimals { next: Decimal, last: Decimal, step: Decimal },
     Timestamps { next: i64, last: i64, step: Interval },
+    Instants { next: i64, last: i64, step: Interval },
     Ended,
 }
 
@@ -42,9 +45,12 @@ impl Series {
         let series = match of {
             SeriesOf::Integers => Self::Integers { next: int(0), last: int(1), step: int(2) },
             SeriesOf::Decimals => Self::Decimals { next: decimal(0), last: decimal(1), step: decimal(2) },
-            SeriesOf::Timestamps => {
+            SeriesOf::Timestamps | SeriesOf::Instants => {
                 let step = Interval::from_bytes(arena.datum_bytes(values[2]));
-                Self::Timestamps { next: int(0), last: int(1), step }
+                match of {
+                    SeriesOf::Instants => Self::Instants { next: int(0), last: int(1), step },
+                    _ => Self::Timestamps { next: int(0), last: int(1), step },
+                }
             }
         };
         if series.direction() == 0 {
@@ -58,7 +64,7 @@ impl Series {
         match self {
             Self::Integers { step, .. } => i128::from(step.signum()),
             Self::Decimals { step, .. } => step.mantissa.signum(),
-            Self::Timestamps { step, .. } => step.total().signum(),
+            Self::Timestamps { step, .. } | Self::Instants { step, .. } => step.total().signum(),
             Self::Ended => 1,
         }
     }
@@ -72,7 +78,11 @@ impl Series {
         let is_within = |order: std::cmp::Ordering| if is_up { order.is_le() } else { order.is_ge() };
         let value = match self {
             Self::Integers { next, last, .. } if is_within(Ord::cmp(next, last)) => Datum::Int(*next),
-            Self::Timestamps { next, last, .. } if is_within(Ord::cmp(next, last)) => Datum::Int(*next),
+            Self::Timestamps { next, last, .. } | Self::Instants { next, last, .. }
+                if is_within(Ord::cmp(next, last)) =>
+            {
+                Datum::Int(*next)
+            }
             Self::Decimals { next, last, .. } if is_within(next.compare(*last)) => arena.push_decimal(*next),
             _ => return Ok(None),
         };
@@ -84,6 +94,9 @@ impl Series {
             },
             Self::Decimals { next, step, .. } => *next = next.plus(*step).map_err(Box::<SqlError>::from)?,
             Self::Timestamps { next, step, .. } => *next = step.after(*next).map_err(SqlError::from)?,
+            Self::Instants { next, step, .. } => {
+                *next = later(arena.zone(), *next, *step).map_err(SqlError::from)?;
+            }
             Self::Ended => {}
         }
         Ok(Some(value))

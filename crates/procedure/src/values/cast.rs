@@ -1,8 +1,9 @@
 //! Conversions between types, chosen when an expression is bound.
 
 use catalog::{
-    Arena, Datum, Decimal, Interval, MICROSECONDS_PER_DAY, ScalarType, Value, ValueError, date_of,
-    datum_from_value, is_finite_timestamp, midnight_of, output_text, real_datum, rounded_timestamp,
+    Arena, Datum, Decimal, Interval, MICROSECONDS_PER_DAY, ScalarType, SessionZone, TIMESTAMP_AFTER_ALL,
+    TIMESTAMP_BEFORE_ALL, Value, ValueError, date_of, datum_from_value, is_finite_timestamp, local_of,
+    midnight_of, output_text, real_datum, rounded_timestamp, timestamp_plus, utc_of,
 };
 
 /// One conversion. NULL always converts to NULL.
@@ -104,12 +105,99 @@ pub enum Cast {
     },
     /// From a timestamp to its date.
     TimestampToDate,
+    /// Between a timestamp with a zone and a local time, by the zone of the session.
+    InZone(ZonedCast),
     /// From text, parsed as input of the type.
     FromText(ScalarType),
     /// From JSON in its normal form, which must be a number, or a boolean, as the target.
     OfJson(ScalarType),
     /// To text, formatted as output of the type.
     ToText(ScalarType),
+}
+
+/// A conversion between a timestamp with a zone and a local time. Its result depends on the zone of the
+/// session, which the arena holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ZonedCast {
+    /// From a timestamp to one with a zone.
+    OfTimestamp {
+        /// Digits after the second.
+        precision: u8,
+    },
+    /// From a date to its midnight.
+    OfDate,
+    /// To a timestamp without a zone.
+    ToTimestamp {
+        /// Digits after the second.
+        precision: u8,
+    },
+    /// To the date.
+    ToDate,
+    /// To the time of day; NULL of an infinite timestamp.
+    ToTime,
+    /// To a local time above, or below, all local times that lie before, or after, the timestamp. Local times
+    /// do not grow with time where a zone changes its offset.
+    ToBound {
+        /// Whether the result is above them.
+        is_upper: bool,
+    },
+}
+
+/// Microseconds by which a bound of local times is wider than the local time of its timestamp: no zone has
+/// skipped or repeated as much.
+const WIDER_US: i64 = 2 * MICROSECONDS_PER_DAY;
+
+/// Returns a bound of the local times that lie before or after a timestamp.
+fn bound_of(us: i64, is_upper: bool, zone: Option<&SessionZone>) -> i64 {
+    if zone.is_none() || !is_finite_timestamp(us) {
+        return us;
+    }
+    let (wider, beyond) = match is_upper {
+        true => (WIDER_US, TIMESTAMP_AFTER_ALL),
+        false => (-WIDER_US, TIMESTAMP_BEFORE_ALL),
+    };
+    let local = local_of(zone, us).and_then(|local| timestamp_plus(local, wider));
+    local.unwrap_or(beyond)
+}
+
+/// Returns the time of day of a local time; NULL of an infinite one.
+fn time_of(us: i64) -> Datum {
+    match is_finite_timestamp(us) {
+        true => Datum::Int(us.rem_euclid(MICROSECONDS_PER_DAY)),
+        false => Datum::Null,
+    }
+}
+
+impl ZonedCast {
+    /// Returns the conversion of one type to another; `None` if the zone of the session does not matter.
+    fn between(from: ScalarType, to: ScalarType) -> Option<Self> {
+        let precision = to.timestamp_precision().unwrap_or(6);
+        match (from.is_zoned(), to.is_zoned()) {
+            (true, true) | (false, false) => None,
+            (true, _) if to.is_timestamp() => Some(Self::ToTimestamp { precision }),
+            (true, _) if to == ScalarType::Date => Some(Self::ToDate),
+            (true, _) if to == ScalarType::Time => Some(Self::ToTime),
+            (_, true) if from.is_timestamp() => Some(Self::OfTimestamp { precision }),
+            (_, true) if from == ScalarType::Date => Some(Self::OfDate),
+            _ => None,
+        }
+    }
+
+    fn apply(self, value: i64, zone: Option<&SessionZone>) -> Result<Datum, ValueError> {
+        Ok(match self {
+            Self::OfTimestamp { precision } => {
+                Datum::Int(rounded_timestamp(utc_of(zone, value)?, precision)?)
+            }
+            Self::OfDate => Datum::Int(utc_of(zone, midnight_of(value)?)?),
+            Self::ToTimestamp { precision } => {
+                Datum::Int(rounded_timestamp(local_of(zone, value)?, precision)?)
+            }
+            Self::ToDate => Datum::Int(date_of(local_of(zone, value)?).into()),
+            Self::ToTime => time_of(local_of(zone, value)?),
+            Self::ToBound { is_upper } => Datum::Int(bound_of(value, is_upper, zone)),
+        })
+    }
 }
 
 /// Returns the least and the greatest value of an integer type.
@@ -203,6 +291,7 @@ impl Cast {
                 }
                 _ => Self::Limit { to, characters, cut: explicit },
             },
+            _ if let Some(cast) = ZonedCast::between(from, to) => Self::InZone(cast),
             (_, T::ShortTimestamp { precision, .. })
                 if from.timestamp_precision().is_some_and(|digits| digits > precision) =>
             {
@@ -224,6 +313,15 @@ impl Cast {
             (T::Text | T::Varchar(_) | T::Char(_), _) if explicit => Self::FromText(to),
             _ => return None,
         })
+    }
+
+    /// Returns whether the result depends on the zone of the session.
+    pub fn depends_on_zone(self) -> bool {
+        match self {
+            Self::InZone(_) => true,
+            Self::FromText(ty) | Self::ToText(ty) => ty.is_zoned(),
+            _ => false,
+        }
     }
 
     /// Returns the conversion of an integer to the type of a key that is compared with it.
@@ -333,10 +431,8 @@ impl Cast {
             (Self::RoundTimestamp { precision }, Datum::Int(us)) => {
                 Ok(Datum::Int(rounded_timestamp(us, precision)?))
             }
-            (Self::TimestampToTime, Datum::Int(us)) => Ok(match is_finite_timestamp(us) {
-                true => Datum::Int(us.rem_euclid(MICROSECONDS_PER_DAY)),
-                false => Datum::Null,
-            }),
+            (Self::TimestampToTime, Datum::Int(us)) => Ok(time_of(us)),
+            (Self::InZone(cast), Datum::Int(value)) => cast.apply(value, arena.zone()),
             (Self::IntervalToTime, Datum::Bytes(span)) => {
                 let interval = Interval::from_bytes(arena.bytes(span));
                 Ok(Datum::Int(interval.us.rem_euclid(MICROSECONDS_PER_DAY)))

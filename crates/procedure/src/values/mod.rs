@@ -14,6 +14,7 @@ pub(crate) mod numbers;
 pub(crate) mod operators;
 pub(crate) mod ordered;
 pub(crate) mod recovery;
+pub(crate) mod row_parts;
 pub(crate) mod statistics;
 pub(crate) mod subscripts;
 pub(crate) mod times;

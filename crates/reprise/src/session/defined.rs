@@ -29,7 +29,17 @@ impl Session {
     }
 
     /// Changes definitions, in the open transaction or as one transaction.
+    ///
+    /// # Errors
+    /// `0A000`: its meaning depends on the zone of the session, which is not UTC. The errors of the
+    /// definition.
     pub(super) fn run_definition(&mut self, text: &str, in_block: bool) -> Result<(), Error> {
+        if self.zone().is_some()
+            && let Err(error) = self.worker.version.schema.check_zoneless(text)
+            && error.error.sqlstate == "0A000"
+        {
+            return Err(error.into());
+        }
         let text = self.made(text)?;
         let made = match in_block {
             // The definition has read rows without adding them to the read set.
@@ -61,7 +71,7 @@ impl Session {
     fn fill_in_block(&mut self, filled: &Filled) -> Result<u64, Error> {
         self.run_definition(&filled.create, true)?;
         let Some(insert) = &filled.insert else { return Ok(0) };
-        match self.plan(insert, &[])?.map(|plan| plan.kind) {
+        match self.plan(insert)?.map(|plan| plan.kind) {
             Some(Kind::Run(procedure)) => {
                 self.run_in_block(&procedure, &[])?;
                 Ok(self.worker.machine.frame.affected)

@@ -10,7 +10,7 @@ use crate::definitions::unknown_procedure;
 use crate::rows::Collector;
 use crate::worker::{KnownProcedure, Recorded, Request, room_for};
 use crate::{Commit, Error, Executed, Row};
-use catalog::{Type, Value, datum_from_value, encode_value, now_us, value_from_datum};
+use catalog::{SessionZone, Type, Value, datum_from_value, encode_value, now_us, value_from_datum};
 use logging::Commit as CommitPoint;
 use procedure::{Call, Procedure, RowSink, SqlError};
 use sql::{Schema, interruptible};
@@ -62,8 +62,9 @@ impl Session {
     pub fn prepare_typed(&mut self, text: &str, types: &[Option<Type>]) -> Result<Option<Statement>, Error> {
         self.begin_answer();
         self.catch_up();
-        let bound = self.plan(text, types)?;
-        Ok(bound.map(|bound| Statement::new(text, types, self.binding(), bound)))
+        let zone = self.zone().cloned();
+        let bound = self.plan_in(text, types, zone.as_ref())?;
+        Ok(bound.map(|bound| Statement::new(text, types, zone, self.binding(), bound)))
     }
 
     /// Returns what the plans of the session's statements depend on.
@@ -71,11 +72,22 @@ impl Session {
         Binding { version: self.worker.version.number, role: self.role }
     }
 
-    /// Binds a statement against the session's definitions.
-    pub(super) fn plan(&self, text: &str, types: &[Option<Type>]) -> Result<Option<sql::Prepared>, Error> {
+    /// Binds a statement against the session's definitions, for its role and zone.
+    pub(super) fn plan(&self, text: &str) -> Result<Option<sql::Prepared>, Error> {
+        self.plan_in(text, &[], self.zone())
+    }
+
+    /// Binds a statement against the session's definitions, for its role. Literals are read in a zone; `None`
+    /// is UTC.
+    pub(super) fn plan_in(
+        &self,
+        text: &str,
+        types: &[Option<Type>],
+        zone: Option<&Arc<SessionZone>>,
+    ) -> Result<Option<sql::Prepared>, Error> {
         let _room = room_for(text, &self.worker.inner.account)?;
         let interrupts = self.worker.machine.interrupts().clone();
-        self.worker.version.with_schema_of(self.role, |schema| {
+        self.worker.version.with_schema_of(self.role, zone, |schema| {
             interruptible(interrupts, || schema.prepare(text, types).map_err(Error::from))
         })
     }
@@ -292,8 +304,12 @@ impl Session {
         arena.clear();
         for (index, (_, parameter)) in procedure.inputs().enumerate() {
             let Some(value) = arguments.get(index).or(parameter.default.as_ref()) else {
-                let message = format!("{}: parameter \"{}\" has no default", given(), parameter.name);
-                return Err(SqlError::new("42883", message).into());
+                let (code, missing) = match parameter.computed {
+                    Some(_) => ("0A000", "has a default that is no constant"),
+                    None => ("42883", "has no default"),
+                };
+                let message = format!("{}: parameter \"{}\" {missing}", given(), parameter.name);
+                return Err(SqlError::new(code, message).into());
             };
             let datum = datum_from_value(value, parameter.ty, arena).map_err(|error| {
                 let detail = format!("Parameter \"{}\" of \"{}\".", parameter.name, procedure.name);

@@ -25,7 +25,7 @@ use crate::batches::Batches;
 use crate::commit::SessionDatabase;
 use crate::inner::Inner;
 use crate::worker::{Refused, Request, Settings, Worker};
-use catalog::CommitOrder;
+use catalog::{CommitOrder, SessionZone};
 use logging::Commit as CommitPoint;
 use procedure::seed_of;
 use sql::Schema;
@@ -62,6 +62,8 @@ pub struct Session {
     checks_bodies: bool,
     /// The number of the role that acts.
     role: u32,
+    /// Whether the client wants its transactions logged by value.
+    logs_by_value: bool,
     /// The number of the next seed.
     seeds: u64,
     /// Buffer for the encoded arguments of the next call.
@@ -115,6 +117,7 @@ impl Session {
             access: Access::default(),
             checks_bodies: true,
             role: Schema::first_superuser(),
+            logs_by_value: false,
             seeds: RandomState::new().hash_one(slot.0),
             arguments: Vec::new(),
             answer: CommitPoint { worker: slot, ..CommitPoint::of_all(CommitOrder(0)) },
@@ -139,7 +142,30 @@ impl Session {
     /// Sets whether a log of commands records later transactions by value: their rows instead of their calls.
     /// Such records are longer, and replay does not run their procedures. PACMAN §4.5 (ad-hoc transactions).
     pub fn log_by_value(&mut self, by_value: bool) {
-        self.worker.pipeline.by_value = by_value;
+        self.logs_by_value = by_value;
+        self.choose_record();
+    }
+
+    /// Sets the time zone of later statements: of literals and texts of timestamps with a zone, and of
+    /// conversions to dates and local times. `None` is UTC.
+    ///
+    /// Replay has no sessions, so it evaluates in UTC. So a log of commands records the transactions of a
+    /// session in another zone by value: no replay asks for the zone. Held by:
+    /// `crates/reprise/tests/suite/zones.rs`.
+    pub fn set_zone(&mut self, zone: Option<Arc<SessionZone>>) {
+        if self.worker.machine.zone() != zone.as_ref() {
+            self.worker.machine.set_zone(zone);
+            self.choose_record();
+        }
+    }
+
+    /// Returns the time zone of the session; `None` is UTC.
+    pub fn zone(&self) -> Option<&Arc<SessionZone>> {
+        self.worker.machine.zone()
+    }
+
+    fn choose_record(&mut self) {
+        self.worker.pipeline.by_value = self.logs_by_value || self.zone().is_some();
     }
 
     /// Sets the memory limit of later statements, in bytes; `None` is the limit of the configuration.

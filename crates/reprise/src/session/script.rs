@@ -8,7 +8,7 @@ use crate::worker::{Recorded, Request, Worker, room_for, serialization_failure};
 use catalog::{CommitOrder, now_us};
 use logging::Commit as CommitPoint;
 use logging::content::StatementRecord;
-use procedure::{Call, Effect};
+use procedure::{Call, Effect, SqlError};
 use sql::{Filled, Kind, Schema};
 use std::sync::Arc;
 use transaction::{CommitError, Tables};
@@ -95,7 +95,7 @@ impl Session {
         }
         self.refuse_in_block()?;
         self.worker.refresh();
-        Ok(self.plan(statement, &[])?.and_then(|plan| match plan.kind {
+        Ok(self.plan(statement)?.and_then(|plan| match plan.kind {
             Kind::Filled(filled) => Some(filled),
             _ => None,
         }))
@@ -129,6 +129,10 @@ impl Session {
             let Effect::Run(procedure) = effect else {
                 return self.define(&StatementRecord { timestamp_us, seed, text: statement, written: None });
             };
+            if self.zone().is_some() {
+                let error = SqlError::new("0A000", "a script in another time zone than UTC is not supported");
+                return Err(error.with_hint("Execute each statement.").into());
+            }
             self.worker.refresh();
             let call = Call { procedure: &procedure, timestamp_us, seed };
             let request = Request { call, arguments: &[], recorded: Recorded::Statement(statement) };

@@ -166,7 +166,7 @@ impl Session {
         loop {
             let types = statement.parameters();
             let interrupts = self.worker.machine.interrupts().clone();
-            let procedure = self.worker.version.with_schema_of(self.role, |schema| {
+            let procedure = self.worker.version.with_schema_of(self.role, self.zone(), |schema| {
                 let compile = || schema.execute_arguments(execute, types).map_err(Error::from);
                 interruptible(interrupts, compile)
             })?;
@@ -258,7 +258,7 @@ impl Session {
         if let Some(plan) = statement.plan_for(binding) {
             return Ok(plan);
         }
-        match self.plan(statement.text(), statement.given_types())? {
+        match self.plan_in(statement.text(), statement.given_types(), statement.zone())? {
             Some(plan) => statement.bind(binding, plan),
             None => Ok(statement.plan()),
         }

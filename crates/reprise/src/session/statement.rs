@@ -2,7 +2,7 @@
 
 use super::Session;
 use crate::{Column, Error};
-use catalog::{Arena, Datum, Type, Value, datum_from_value, encode_value};
+use catalog::{Arena, Datum, SessionZone, Type, Value, datum_from_value, encode_value};
 use procedure::SqlError;
 use sql::Kind;
 use std::borrow::Cow;
@@ -37,6 +37,8 @@ struct Fixed {
     text: Box<str>,
     /// Types of parameters that the client gave; `None` for inferred ones.
     types: Box<[Option<Type>]>,
+    /// The zone of the session that has prepared it, in which its literals are read; `None` is UTC.
+    zone: Option<Arc<SessionZone>>,
     parameters: Arc<[Type]>,
     columns: Arc<[Column]>,
     tag: &'static str,
@@ -70,7 +72,13 @@ impl std::fmt::Debug for Statement {
 }
 
 impl Statement {
-    pub(super) fn new(text: &str, types: &[Option<Type>], binding: Binding, plan: sql::Prepared) -> Self {
+    pub(super) fn new(
+        text: &str,
+        types: &[Option<Type>],
+        zone: Option<Arc<SessionZone>>,
+        binding: Binding,
+        plan: sql::Prepared,
+    ) -> Self {
         let column = |column: &sql::ResultColumn| Column {
             name: column.name.clone(),
             ty: column.ty,
@@ -79,6 +87,7 @@ impl Statement {
         let fixed = Fixed {
             text: text.into(),
             types: types.into(),
+            zone,
             parameters: plan.parameters.as_slice().into(),
             columns: plan.columns.iter().map(column).collect(),
             tag: plan.tag,
@@ -142,6 +151,11 @@ impl Statement {
     /// Returns the types of parameters that the client gave; `None` for inferred ones.
     pub(super) fn given_types(&self) -> &[Option<Type>] {
         &self.fixed.types
+    }
+
+    /// Returns the zone in which literals are read; `None` is UTC.
+    pub fn zone(&self) -> Option<&Arc<SessionZone>> {
+        self.fixed.zone.as_ref()
     }
 
     /// Keeps the plan for another version of the definitions, or another role.
@@ -245,6 +259,7 @@ impl Parameters {
     /// As `push_value`.
     pub fn of(statement: &Statement, values: &[Value]) -> Result<Self, SqlError> {
         let (mut parameters, mut arena) = (Self::new(statement), Arena::default());
+        arena.set_zone(statement.zone().cloned());
         values.iter().try_for_each(|value| parameters.push_value(value, &mut arena))?;
         Ok(parameters)
     }

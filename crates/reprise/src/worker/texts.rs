@@ -1,6 +1,7 @@
 //! The statements that EXECUTE compiles from text, and the memory for parsing texts.
 
 use crate::definitions::Version;
+use catalog::{SessionZone, Type};
 use memory::{Account, Reserved};
 use procedure::{Compiler, Procedure, SqlError};
 use sql::Kind;
@@ -31,8 +32,17 @@ pub(crate) fn room_for<'a>(text: &str, account: &'a Account) -> Result<Option<Re
     })
 }
 
-/// The text of a statement, the types of its parameters, and the role with whose rights it runs.
-type TextKey = (String, Vec<catalog::Type>, u32);
+/// A statement that is compiled.
+#[derive(PartialEq, Eq, Hash)]
+struct TextKey {
+    text: String,
+    /// The types of its parameters.
+    types: Vec<Type>,
+    /// The role with whose rights it runs.
+    role: u32,
+    /// The name of the zone of its literals; `None` is UTC.
+    zone: Option<String>,
+}
 
 /// Compiles statements under one version of the definitions, with a cache.
 pub(super) struct Texts {
@@ -47,15 +57,22 @@ impl Texts {
 }
 
 impl Compiler for Texts {
-    fn compile(&self, text: &str, types: &[catalog::Type], role: u32) -> Result<Arc<Procedure>, SqlError> {
-        let key = (text.to_owned(), types.to_vec(), role);
+    fn compile(
+        &self,
+        text: &str,
+        types: &[Type],
+        role: u32,
+        zone: Option<&Arc<SessionZone>>,
+    ) -> Result<Arc<Procedure>, SqlError> {
+        let name = zone.map(|zone| zone.name().to_owned());
+        let key = TextKey { text: text.to_owned(), types: types.to_vec(), role, zone: name };
         let known = self.compiled.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         if let Some(procedure) = known {
             return Ok(procedure);
         }
         let _room = room_for(text, self.version.tables.memory.account())?;
         let known: Vec<_> = types.iter().map(|ty| Some(*ty)).collect();
-        let prepared = self.version.with_schema_of(role, |schema| schema.prepare(text, &known));
+        let prepared = self.version.with_schema_of(role, zone, |schema| schema.prepare(text, &known));
         let prepared = prepared.map_err(|error| {
             let position = format!("In EXECUTE, line {}, column {}.", error.line, error.column);
             SqlError { detail: error.error.detail.clone().or(Some(position)), ..error.error }
@@ -70,7 +87,7 @@ impl Compiler for Texts {
             Kind::Run(procedure) => procedure,
             Kind::Notify { channel, payload } => {
                 let [channel, payload] = [channel, payload].map(|own| own.replace('\'', "''"));
-                return self.compile(&format!("SELECT pg_notify('{channel}', '{payload}')"), &[], role);
+                return self.compile(&format!("SELECT pg_notify('{channel}', '{payload}')"), &[], role, zone);
             }
             _ => return Err(SqlError::new("0A000", format!("EXECUTE of {} is not supported", prepared.tag))),
         };

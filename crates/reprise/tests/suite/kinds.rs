@@ -386,3 +386,55 @@ fn merged_rows_come_back() {
     let indexes: &[&str] = &[merged, "CREATE INDEX t_d ON t (d)"];
     comes_back(script, layouts, indexes);
 }
+
+/// Routines with rows of tables, templates, VARIADIC, defaults that depend on the call, variables that are
+/// never NULL, and calls in a circle, also where they are replaced between calls.
+#[test]
+fn calls_of_all_kinds_of_routines_come_back() {
+    let script = "CREATE TABLE t (id INT PRIMARY KEY, name TEXT, v BIGINT, at TIMESTAMP);
+         CREATE TABLE seen (id INT PRIMARY KEY, name TEXT, v BIGINT, at TIMESTAMP);
+         CREATE FUNCTION weight(r t, VARIADIC more INT[] DEFAULT '{}') RETURNS BIGINT LANGUAGE plpgsql AS $$
+         DECLARE s BIGINT NOT NULL := 0; x INT; BEGIN
+             FOREACH x IN ARRAY more LOOP s := s + x; END LOOP;
+             RETURN s + coalesce(r.v, length(r.name)); END $$;
+         CREATE FUNCTION larger(a ANYELEMENT, b ANYELEMENT) RETURNS ANYELEMENT LANGUAGE sql AS $$
+             SELECT CASE WHEN a > b THEN a ELSE b END $$;
+         CREATE FUNCTION made(p INT, moment TIMESTAMP DEFAULT CURRENT_TIMESTAMP) RETURNS t
+         LANGUAGE plpgsql AS $$ DECLARE r t; BEGIN
+             r.id := p; r.name := 'n' || p; r.v := larger(p, 9); r.at := moment; RETURN r; END $$;
+         CREATE FUNCTION odd(n INT) RETURNS BOOLEAN LANGUAGE plpgsql AS $$ BEGIN RETURN true; END $$;
+         CREATE FUNCTION even(n INT) RETURNS BOOLEAN LANGUAGE plpgsql AS $$ BEGIN
+             IF n = 0 THEN RETURN true; END IF; RETURN odd(n - 1); END $$;
+         CREATE OR REPLACE FUNCTION odd(n INT) RETURNS BOOLEAN LANGUAGE plpgsql AS $$ BEGIN
+             IF n = 0 THEN RETURN false; END IF; RETURN even(n - 1); END $$;
+         CREATE PROCEDURE keep(r t) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO seen VALUES (r.*); END $$;
+         CREATE PROCEDURE count_down(n INT, p INT) LANGUAGE plpgsql AS $$ BEGIN NULL; END $$;
+         CREATE PROCEDURE step(n INT, p INT) LANGUAGE plpgsql AS $$ BEGIN
+             UPDATE t SET v = v + n WHERE id = p; CALL count_down(n - 1, p); END $$;
+         CREATE OR REPLACE PROCEDURE count_down(n INT, p INT) LANGUAGE plpgsql AS $$ BEGIN
+             IF n > 0 THEN CALL step(n, p); END IF; END $$;
+         CREATE PROCEDURE put(p INT) LANGUAGE plpgsql AS $$
+         DECLARE r t; w BIGINT NOT NULL := 0; moment TIMESTAMP := CURRENT_TIMESTAMP; BEGIN
+             r := made(p);
+             INSERT INTO t SELECT r.*;
+             r.at := moment;
+             CALL keep(r);
+             SELECT weight(t, 1, p) INTO w FROM t WHERE id = p;
+             IF even(p) THEN UPDATE t SET v = v + w WHERE id = p; END IF;
+             CALL step(p % 3, p);
+             IF p % 5 = 0 THEN
+                 BEGIN
+                     DELETE FROM t WHERE id = p - 1;
+                     RAISE SQLSTATE 'U0001' USING TABLE = 't';
+                 EXCEPTION WHEN SQLSTATE 'U0001' THEN UPDATE t SET name = SQLERRM WHERE id = p;
+                 END;
+             END IF;
+         END $$;";
+    let replaced = "CREATE OR REPLACE FUNCTION larger(a ANYELEMENT, b ANYELEMENT) RETURNS ANYELEMENT
+             LANGUAGE sql AS $$ SELECT CASE WHEN a < b THEN a ELSE b END $$;
+         CREATE OR REPLACE FUNCTION odd(n INT) RETURNS BOOLEAN LANGUAGE plpgsql AS $$ BEGIN
+             IF n = 0 THEN RETURN true; END IF; RETURN even(n - 1); END $$";
+    let layouts: &[&str] = &[replaced, "CREATE TABLE other (a INT)"];
+    let indexes: &[&str] = &[replaced, "CREATE INDEX t_v ON t (v)"];
+    comes_back(script, layouts, indexes);
+}

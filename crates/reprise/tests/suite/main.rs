@@ -52,3 +52,4 @@ mod snapshots;
 mod steps;
 mod subqueries;
 mod waiting;
+mod zones;

@@ -127,6 +127,7 @@ impl Client {
                 self.check_kept(room)?;
             }
             let arena = &mut self.scratch;
+            arena.set_zone(self.settings.zone().cloned());
             arena.clear();
             let mut parameters = named.prepared.as_ref().map(Parameters::new).unwrap_or_default();
             for (index, (bytes, ty)) in values.iter().zip(types).enumerate() {

@@ -20,3 +20,4 @@ mod transactions;
 mod values;
 mod waiting;
 mod wire;
+mod zones;

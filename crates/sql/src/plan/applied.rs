@@ -1,28 +1,28 @@
-//! What is evaluated before an expression: subqueries, calls, rows of functions.
+//! The subqueries, calls and set-returning functions that a plan evaluates before an expression uses them.
 
 use catalog::Type;
 use procedure::query::{Beside, JoinKind, Plan, Question, Subquery};
 use procedure::{Expression, Procedure, Register};
 use std::sync::Arc;
 
-/// A subquery or call that is evaluated before an expression.
+/// A subquery, call or list of set-returning functions that a plan evaluates before an expression.
 #[derive(Debug)]
 pub(crate) enum Applied {
     Subquery(Box<Subquery>),
-    /// A call of a function of the schema.
+    /// A call of a function that the schema defines.
     Call {
         procedure: Arc<Procedure>,
         arguments: Vec<Expression>,
         target: Register,
     },
-    /// Rows of functions, side by side. Each input row is repeated for each row of theirs.
+    /// Set-returning functions, which run side by side. Each input row is repeated for each of their rows.
     Rows(Vec<RowsCall>),
 }
 
-/// A call of a function of rows.
+/// A call of a set-returning function.
 #[derive(Debug)]
 pub(crate) struct RowsCall {
-    /// The call as it is written.
+    /// The text of the call; calls with the same text share their rows.
     pub(super) text: String,
     pub(super) plan: Plan,
     pub(super) columns: Vec<(Register, Type)>,
@@ -66,7 +66,7 @@ impl Applied {
         uses
     }
 
-    /// Returns the registers of the answer.
+    /// Returns the registers of its results.
     pub(super) fn targets(&self) -> Vec<Register> {
         let question = match self {
             Self::Subquery(subquery) => &subquery.question,
@@ -82,7 +82,7 @@ impl Applied {
         }
     }
 
-    /// Returns a plan that adds the answer to the rows of `input`.
+    /// Returns a plan that adds the results to the rows of `input`.
     pub(super) fn upon(self, input: Plan) -> Plan {
         match self {
             Self::Subquery(subquery) => Plan::Apply { input: Box::new(input), subquery },
@@ -94,7 +94,7 @@ impl Applied {
                 let inner = if calls.len() == 1 {
                     calls.remove(0).plan
                 } else {
-                    let beside = |own: RowsCall| Beside { registers: own.registers(), plan: own.plan };
+                    let beside = |call: RowsCall| Beside { registers: call.registers(), plan: call.plan };
                     Plan::Together { parts: calls.into_iter().map(beside).collect(), ordinality: None }
                 };
                 Plan::Loop {
@@ -109,26 +109,27 @@ impl Applied {
     }
 }
 
-/// Adds a call of a function of rows. Calls of one list run side by side; one whose arguments are the rows of
-/// another runs for each of them. Returns whether the calls can be combined.
+/// Adds a call of a set-returning function. The calls of one list run side by side; a call whose arguments
+/// use another call's rows runs for each of those rows. Returns whether the calls can be combined.
 #[must_use]
 pub(super) fn add_rows(applied: &mut Vec<Applied>, call: RowsCall) -> bool {
     let new = Applied::Rows(vec![call]);
-    let uses_any = |own: &Applied, targets: &[Register]| own.uses().iter().any(|used| targets.contains(used));
-    let mut earlier = applied.iter().enumerate().filter(|(_, own)| matches!(own, Applied::Rows(_)));
-    let place = match (earlier.next(), earlier.next()) {
+    let uses_any =
+        |applied: &Applied, targets: &[Register]| applied.uses().iter().any(|used| targets.contains(used));
+    let mut earlier = applied.iter().enumerate().filter(|(_, applied)| matches!(applied, Applied::Rows(_)));
+    let position = match (earlier.next(), earlier.next()) {
         (None, _) => None,
-        (Some((_, own)), None) if uses_any(&new, &own.targets()) => None,
-        (Some((place, own)), None) => {
-            let targets = own.targets();
-            if applied[place + 1..].iter().any(|later| uses_any(later, &targets)) {
+        (Some((_, rows)), None) if uses_any(&new, &rows.targets()) => None,
+        (Some((position, rows)), None) => {
+            let targets = rows.targets();
+            if applied[position + 1..].iter().any(|later| uses_any(later, &targets)) {
                 return false;
             }
-            Some(place)
+            Some(position)
         }
         (Some(_), Some(_)) => return false,
     };
-    match (place.map(|place| applied.remove(place)), new) {
+    match (position.map(|position| applied.remove(position)), new) {
         (Some(Applied::Rows(mut calls)), Applied::Rows(new)) => {
             calls.extend(new);
             applied.push(Applied::Rows(calls));
@@ -138,13 +139,12 @@ pub(super) fn add_rows(applied: &mut Vec<Applied>, call: RowsCall) -> bool {
     true
 }
 
-/// Returns a plan that adds all answers to the rows of a plan.
+/// Returns a plan that adds all results to the rows of a plan.
 pub(crate) fn apply_all(applied: Vec<Applied>, plan: Plan) -> Plan {
-    applied.into_iter().fold(plan, |plan, own| own.upon(plan))
+    applied.into_iter().fold(plan, |plan, applied| applied.upon(plan))
 }
 
-/// Returns a plan that evaluates the answers once, before the first row of a plan whose expressions need
-/// them.
+/// Returns a plan that evaluates the results once, before the first row of a plan whose expressions use them.
 pub(super) fn apply_ahead(applied: Vec<Applied>, plan: Plan) -> Plan {
     if applied.is_empty() {
         return plan;

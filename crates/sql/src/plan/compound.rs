@@ -12,7 +12,7 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode, HasSelectTail};
 use std::collections::HashMap;
 
-/// The plans of WITH, which run first.
+/// The plans of WITH, with the slots and registers of their rows. They run before the statement's plan.
 pub(super) type NamedPlans = Vec<(SlotId, Plan, Vec<Register>)>;
 
 impl Queries {
@@ -48,10 +48,10 @@ impl Binder<'_> {
                 let name = crate::types::object_name(&path);
                 let alias = crate::types::last_name(&path);
                 self.push_level(node)?;
-                let place = self.add_stored(&name, (alias, Vec::new()), node);
-                let bound = place.and_then(|place| {
+                let relation = self.add_stored(&name, (alias, Vec::new()), node);
+                let bound = relation.and_then(|relation| {
                     let items = self.star(None, node)?;
-                    let sources = vec![super::from::Source::Relation(place)];
+                    let sources = vec![super::from::Source::Relation(relation)];
                     let (plan, _) = self.join_all(sources, Vec::new(), None)?;
                     let column = |(name, item, _): (String, Typed, SyntaxNode)| match item {
                         Typed::Known(Expression::Register(register), ty) => {
@@ -84,8 +84,8 @@ impl Binder<'_> {
             let node = table.syntax();
             let name = self.part(table.name(), node)?;
             let name = ast::normalize_name_node(name.syntax());
-            let search = table.search_clause().map(|own| own.syntax().clone());
-            if let Some(option) = search.or(table.cycle_clause().map(|own| own.syntax().clone())) {
+            let search = table.search_clause().map(|clause| clause.syntax().clone());
+            if let Some(option) = search.or(table.cycle_clause().map(|clause| clause.syntax().clone())) {
                 return Err(self.unsupported(&option, "SEARCH and CYCLE of WITH"));
             }
             let query = self.part(table.query(), node)?;
@@ -122,7 +122,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Binds a query. Returns it with the lowest level around it that it refers to.
+    /// Binds a query. Returns it with the lowest outer level that it refers to.
     fn referred(
         &mut self,
         bind: impl FnOnce(&mut Self) -> Result<Bound, StatementError>,
@@ -138,8 +138,8 @@ impl Binder<'_> {
         Ok((bound, lowest))
     }
 
-    /// Returns a plan that runs named plans first. In PostgreSQL all parts of a statement see the same rows,
-    /// so a statement that would read rows which a named plan has written is refused.
+    /// Returns a plan that runs named plans first. In PostgreSQL all parts of a statement see the same rows.
+    /// So this refuses a statement that reads a table which an earlier named plan writes.
     pub(super) fn with(
         &self,
         named: NamedPlans,
@@ -149,9 +149,9 @@ impl Binder<'_> {
         if named.is_empty() {
             return Ok(bound);
         }
-        for (place, (_, plan, _)) in named.iter().enumerate() {
+        for (index, (_, plan, _)) in named.iter().enumerate() {
             let written = tables_of(plan, true);
-            let later = named.iter().enumerate().filter(|(other, _)| *other > place);
+            let later = named.iter().enumerate().filter(|(other, _)| *other > index);
             let mut later = later.map(|(_, (_, other, _))| other).chain([&bound.plan]);
             if later.any(|other| tables_of(other, false).iter().any(|table| written.contains(table))) {
                 return Err(self.unsupported(node, "reading a table that a query of WITH writes"));
@@ -179,14 +179,15 @@ impl Binder<'_> {
                 .iter()
                 .map(|sort| {
                     let node = sort.expression.syntax();
-                    let place = node.text().to_string().parse::<usize>().ok();
-                    let (value, ty) = match place.and_then(|place| columns.get(place.wrapping_sub(1))) {
-                        Some(column) => (Expression::Register(column.register), column.ty),
-                        None => {
-                            let typed = self.bind(&sort.expression)?;
-                            self.settle(typed, None, node)?
-                        }
-                    };
+                    let position = node.text().to_string().parse::<usize>().ok();
+                    let (value, ty) =
+                        match position.and_then(|position| columns.get(position.wrapping_sub(1))) {
+                            Some(column) => (Expression::Register(column.register), column.ty),
+                            None => {
+                                let typed = self.bind(&sort.expression)?;
+                                self.settle(typed, None, node)?
+                            }
+                        };
                     self.check_compared(ty, "ordering", node)?;
                     Ok(self.sort_key(value, ty, (sort.descending, sort.nulls_first)))
                 })
@@ -231,15 +232,15 @@ impl Binder<'_> {
         }
         let (mut columns, mut values) = (Vec::new(), [Vec::new(), Vec::new()]);
         let mut literals = HashMap::new();
-        for (place, a) in left.columns.iter().enumerate() {
-            let pair = vec![left.typed(place), right.typed(place)];
+        for (column, a) in left.columns.iter().enumerate() {
+            let pair = vec![left.typed(column), right.typed(column)];
             if let [Typed::Null, Typed::Null] = pair.as_slice() {
-                literals.insert(place, Typed::Null);
+                literals.insert(column, Typed::Null);
             }
             let (items, ty) = self.unify(construct, pair, node)?;
             let register = self.new_register(ty);
-            for (own, item) in values.iter_mut().zip(items) {
-                own.push((register, item));
+            for (side, item) in values.iter_mut().zip(items) {
+                side.push((register, item));
             }
             columns.push(OutputColumn { name: a.name.clone(), ty, register });
         }
@@ -256,7 +257,8 @@ impl Binder<'_> {
         let registers: Vec<Register> = columns.iter().map(|column| column.register).collect();
         let plan = if construct == "UNION" {
             let union = Plan::Union { inputs: inputs.into() };
-            let form = |own: &OutputColumn| compared_form(Expression::Register(own.register), own.ty);
+            let form =
+                |column: &OutputColumn| compared_form(Expression::Register(column.register), column.ty);
             let values = columns.iter().map(form).collect();
             if all { union } else { Plan::Distinct { input: Box::new(union), values } }
         } else {
@@ -274,11 +276,11 @@ impl Binder<'_> {
         let list: Vec<_> = values.row_list().into_iter().flat_map(|list| list.rows()).collect();
         let mut columns: Vec<Vec<Typed>> = Vec::new();
         let bind = |binder: &mut Self| {
-            for (place, row) in list.iter().enumerate() {
+            for (row_index, row) in list.iter().enumerate() {
                 let mut width = 0;
-                for (column, value) in row.exprs().enumerate() {
-                    let bound = binder.bind(&value)?;
-                    if place == 0 {
+                for (column, item) in binder.row_items(row.exprs()).into_iter().enumerate() {
+                    let bound = binder.bind_row_item(item)?;
+                    if row_index == 0 {
                         columns.push(Vec::new());
                     }
                     match columns.get_mut(column) {
@@ -297,11 +299,11 @@ impl Binder<'_> {
         self.check_targets(width, node)?;
         let ((), applied) = self.applying(bind)?;
         let (mut rows, mut outputs) = (vec![Vec::new(); list.len()], Vec::new());
-        for (place, column) in columns.into_iter().enumerate() {
+        for (index, column) in columns.into_iter().enumerate() {
             let (values, ty) = self.unify("VALUES", column, node)?;
             rows.iter_mut().zip(values).for_each(|(row, value)| row.push(value));
             let register = self.new_register(ty);
-            outputs.push(OutputColumn { name: format!("column{}", place + 1), ty, register });
+            outputs.push(OutputColumn { name: format!("column{}", index + 1), ty, register });
         }
         let registers = outputs.iter().map(|column| column.register).collect();
         let plan = apply_ahead(applied, Plan::Values { registers, rows });
@@ -311,29 +313,29 @@ impl Binder<'_> {
     }
 }
 
-/// Returns a plan that runs named plans first. A recursive query whose rows the plan only hands on runs in
-/// its place, so that a LIMIT ends it.
+/// Returns a plan that runs named plans first. If the plan reads each row of a recursive query once, the
+/// recursive plan replaces the node that reads them, so that a LIMIT ends the recursion.
 fn with_named(mut named: NamedPlans, mut plan: Plan) -> Plan {
     if let [(slot, recursive @ Plan::Recursive(_), registers)] = named.as_mut_slice()
-        && let Some(place) = handed_on(&mut plan, *slot)
-        && let Plan::Named { registers: own, .. } = place
+        && let Some(node) = only_reader(&mut plan, *slot)
+        && let Plan::Named { registers: outputs, .. } = node
     {
         let values = registers.iter().map(|register| Expression::Register(*register));
-        let values = own.iter().copied().zip(values).collect();
-        *place = compute(std::mem::take(recursive), values);
+        let values = outputs.iter().copied().zip(values).collect();
+        *node = compute(std::mem::take(recursive), values);
         return plan;
     }
     Plan::With { named, input: Box::new(plan) }
 }
 
-/// Returns the node that reads the rows of a slot, if all nodes above it look at each row once.
-fn handed_on(plan: &mut Plan, slot: SlotId) -> Option<&mut Plan> {
+/// Returns the node that reads the rows of a slot, if all nodes above it read each row once.
+fn only_reader(plan: &mut Plan, slot: SlotId) -> Option<&mut Plan> {
     match plan {
-        Plan::Named { slot: own, .. } if *own == slot => Some(plan),
+        Plan::Named { slot: read, .. } if *read == slot => Some(plan),
         Plan::Compute { input, .. }
         | Plan::Filter { input, .. }
         | Plan::Limit { input, .. }
-        | Plan::Distinct { input, .. } => handed_on(input, slot),
+        | Plan::Distinct { input, .. } => only_reader(input, slot),
         _ => None,
     }
 }
@@ -342,7 +344,9 @@ fn handed_on(plan: &mut Plan, slot: SlotId) -> Option<&mut Plan> {
 fn tables_of(plan: &Plan, writes: bool) -> Vec<TableId> {
     let mut tables = Vec::new();
     plan.walk(&mut |node| {
-        tables.extend(node.own_table().filter(|(_, own)| *own == writes).map(|(table, _)| table.id));
+        tables.extend(
+            node.own_table().filter(|(_, is_written)| *is_written == writes).map(|(table, _)| table.id),
+        );
     });
     tables
 }

@@ -1,4 +1,4 @@
-//! Conditions as conjuncts: the parts of a chain of ANDs, each with the relations that it refers to.
+//! Splits a condition into conjuncts: the operands of its ANDs, each with the relations that it refers to.
 
 use super::semi::filter_applied;
 use super::{Applied, Binder, References, Relations};
@@ -14,7 +14,7 @@ use procedure::{CompareClass, CompareOperator, Expression};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
-/// A conjunct: a part of a condition that is a chain of ANDs.
+/// An operand of a chain of ANDs.
 #[derive(Debug)]
 pub(super) struct Conjunct {
     pub(super) condition: Expression,
@@ -34,14 +34,15 @@ pub(super) struct Comparison {
     /// Both sides before the conversion, with their references.
     pub(super) sides: [(Typed, References); 2],
     pub(super) node: SyntaxNode,
-    /// The values behind the first one, if rows are compared.
+    /// The second and further pairs of values, if rows are compared.
     pub(super) further: Option<Further>,
 }
 
-/// The further values of a comparison of rows. The comparison itself, of the first values, is `<=` or `>=`.
+/// The second and further values of a comparison of rows by `<`, `<=`, `>` or `>=`. The `Comparison` that has
+/// them compares the first values by `<=` or `>=`, because these may be equal.
 #[derive(Debug)]
 pub(super) struct Further {
-    /// Left and right values, in order.
+    /// The left and right values, in the order of the row.
     pub(super) pairs: Vec<[Typed; 2]>,
     /// Whether the rows must differ.
     pub(super) is_strict: bool,
@@ -59,38 +60,42 @@ pub(super) fn filter(plan: Plan, condition: Option<Expression>) -> Plan {
     }
 }
 
-/// Filters the rows of a plan by conjuncts; those with subqueries are evaluated last.
+/// Returns a plan that filters rows by conjuncts. Conjuncts with subqueries are evaluated last.
 pub(super) fn filter_by(plan: Plan, conjuncts: Vec<Conjunct>) -> Plan {
     let (plain, with_subqueries): (Vec<_>, Vec<_>) =
-        conjuncts.into_iter().partition(|own| own.applied.is_empty());
-    let plan = filter(plan, all(plain.into_iter().map(|own| own.condition)));
-    with_subqueries.into_iter().fold(plan, |plan, own| filter_applied(plan, own.applied, own.condition))
+        conjuncts.into_iter().partition(|conjunct| conjunct.applied.is_empty());
+    let plan = filter(plan, all(plain.into_iter().map(|conjunct| conjunct.condition)));
+    with_subqueries
+        .into_iter()
+        .fold(plan, |plan, conjunct| filter_applied(plan, conjunct.applied, conjunct.condition))
 }
 
 /// Removes the conjuncts that fulfil a condition, and returns them.
 pub(super) fn take(conjuncts: &mut Vec<Conjunct>, is_wanted: impl Fn(&Conjunct) -> bool) -> Vec<Conjunct> {
-    let (taken, left) = std::mem::take(conjuncts).into_iter().partition(|own| is_wanted(own));
+    let (taken, left) = std::mem::take(conjuncts).into_iter().partition(|conjunct| is_wanted(conjunct));
     *conjuncts = left;
     taken
 }
 
 impl Conjunct {
-    /// Returns whether it has the same result for the same rows each time.
+    /// Returns whether its result depends only on the rows of its level. It then refers to no outer query,
+    /// and it has no call and no function whose result varies.
     pub(super) fn is_steady(&self) -> bool {
-        let is_query = |own: &Applied| matches!(own, Applied::Subquery(_));
+        let is_query = |applied: &Applied| matches!(applied, Applied::Subquery(_));
         !self.refers.outer && self.applied.iter().all(is_query) && !varies(&self.condition)
     }
 
     /// Returns the conjunct as a key of a hash join between `placed` relations or levels below (probe) and
-    /// `new` relations (build); `None` if it is no such equality.
+    /// `new` relations (build); `None` if it does not compare one side with the other by `=`.
     pub(super) fn as_key(&self, placed: Relations, new: Relations) -> Option<JoinKey> {
         let Comparison { operator, class, operands, sides, .. } = self.comparison.as_ref()?;
         if *operator != CompareOperator::Equal || !self.applied.is_empty() {
             return None;
         }
         let [a, b] = [sides[0].1, sides[1].1];
-        let is_probe = |side: References| side.own & !placed == 0 && (side.own != 0 || side.outer);
-        let is_build = |side: References| side.own & !new == 0 && side.own != 0 && !side.outer;
+        let is_probe =
+            |side: References| side.relations & !placed == 0 && (side.relations != 0 || side.outer);
+        let is_build = |side: References| side.relations & !new == 0 && side.relations != 0 && !side.outer;
         let [left, right] = (**operands).clone();
         if is_probe(a) && is_build(b) {
             return Some(JoinKey { class: *class, probe: left, build: right });
@@ -109,7 +114,7 @@ impl Conjunct {
 }
 
 impl Binder<'_> {
-    /// Binds a condition, as conjuncts.
+    /// Binds a condition and adds its conjuncts to `conjuncts`.
     pub(super) fn bind_conjuncts(
         &mut self,
         condition: ast::Expr,
@@ -160,9 +165,9 @@ impl Binder<'_> {
         right: &ast::Expr,
         node: &SyntaxNode,
     ) -> Result<Conjunct, StatementError> {
-        let ((a, mut applied), a_refers) = self.referring(|own| own.applying(left))?;
+        let ((a, mut applied), a_refers) = self.referring(|binder| binder.applying(left))?;
         let ((b, mut more_applied), b_refers) =
-            self.referring(|own| own.applying(|binder| binder.bind_beside(&a, right)))?;
+            self.referring(|binder| binder.applying(|inner| inner.bind_beside(&a, right)))?;
         let mut conjunct = self.compared(operator, (a, a_refers), (b, b_refers), node)?;
         applied.append(&mut more_applied);
         conjunct.applied = applied;
@@ -194,8 +199,9 @@ impl Binder<'_> {
         Ok(Conjunct { condition, applied: Vec::new(), refers, comparison })
     }
 
-    /// Binds a comparison of rows. Equal rows have equal values; any other comparison implies one of the
-    /// first values, by which an index may find the rows.
+    /// Binds a comparison of rows. `=` becomes one comparison for each pair of values. `<`, `<=`, `>` and
+    /// `>=` imply that the first values are ordered, too; that comparison is added, because an index may
+    /// serve it.
     fn bind_row_conjuncts(
         &mut self,
         operator: CompareOperator,
@@ -213,7 +219,7 @@ impl Binder<'_> {
             }
             return Ok(());
         }
-        let bind = |row| move |own: &mut Self| own.applying(|binder| binder.bind_row(row));
+        let bind = |row| move |binder: &mut Self| binder.applying(|inner| inner.bind_row(row));
         let ((left, mut applied), left_refers) = self.referring(bind(left))?;
         let ((right, mut more_applied), right_refers) = self.referring(bind(right))?;
         applied.append(&mut more_applied);

@@ -23,7 +23,7 @@ pub(super) enum Source {
     Join(Box<OuterJoin>),
 }
 
-/// A join that keeps rows without a match.
+/// A left or full join. A right join is a left join with its sides swapped.
 #[derive(Debug)]
 pub(super) struct OuterJoin {
     /// `Left` or `Full`.
@@ -32,7 +32,7 @@ pub(super) struct OuterJoin {
     pub(super) left_conjuncts: Vec<Conjunct>,
     pub(super) right: Vec<Source>,
     pub(super) right_conjuncts: Vec<Conjunct>,
-    /// ON.
+    /// The conjuncts of ON, or the equalities of USING.
     pub(super) condition: Vec<Conjunct>,
 }
 
@@ -50,7 +50,7 @@ impl Source {
     /// Returns its relations.
     pub(super) fn relations(&self) -> Relations {
         match self {
-            Self::Relation(place) => 1 << place,
+            Self::Relation(relation) => 1 << relation,
             Self::Join(join) => {
                 join.left.iter().chain(&join.right).map(Self::relations).fold(0, |a, b| a | b)
             }
@@ -59,7 +59,7 @@ impl Source {
 }
 
 impl Level {
-    /// Returns the column of a function of one column that has a name: its relation and position.
+    /// Returns the column, as its relation and position, of the function of one column with this alias.
     pub(super) fn scalar(&self, name: &str) -> Option<(usize, usize)> {
         let mut scalars = self.scalars.iter();
         scalars.find(|relation| self.relations[**relation].alias == name).map(|relation| (*relation, 0))
@@ -73,10 +73,10 @@ impl Binder<'_> {
     ) -> Result<Sources, StatementError> {
         let mut all = Sources::default();
         for item in items {
-            let mut own = self.bind_from_list_item(&item)?;
-            all.sources.append(&mut own.sources);
-            all.conjuncts.append(&mut own.conjuncts);
-            all.star.append(&mut own.star);
+            let mut bound = self.bind_from_list_item(&item)?;
+            all.sources.append(&mut bound.sources);
+            all.conjuncts.append(&mut bound.conjuncts);
+            all.star.append(&mut bound.star);
         }
         let level = self.level();
         level.star.clone_from(&all.star);
@@ -93,7 +93,7 @@ impl Binder<'_> {
 
     fn bind_from_item(&mut self, item: &ast::FromItem) -> Result<Sources, StatementError> {
         let node = item.syntax();
-        let place = match item {
+        let relation = match item {
             ast::FromItem::RelationFromItem(relation) => {
                 if let Some(sample) = relation.tablesample_clause() {
                     return Err(self.unsupported(sample.syntax(), "TABLESAMPLE"));
@@ -103,7 +103,7 @@ impl Binder<'_> {
                 let name = object_name(&path);
                 let (alias, names) = self.alias_of(relation.alias())?;
                 let alias = alias.unwrap_or_else(|| last_name(&path));
-                let named = self.queries.named.iter().rev().find(|own| own.name == name);
+                let named = self.queries.named.iter().rev().find(|query| query.name == name);
                 match named.cloned().filter(|_| path.qualifier().is_none()) {
                     Some(named) => self.add_named(named, alias, names, node)?,
                     None => self.add_stored(&name, (alias, names), node)?,
@@ -117,7 +117,7 @@ impl Binder<'_> {
                     let inner = self.part(joins.from_list_item(), node)?;
                     return self.bind_from_list_item(&inner);
                 }
-                let select = self.part(paren.paren_select().and_then(|own| own.select()), node)?;
+                let select = self.part(paren.paren_select().and_then(|select| select.select()), node)?;
                 let lateral = paren.lateral_token().is_some();
                 let hidden = if lateral { Vec::new() } else { std::mem::take(&mut self.level().relations) };
                 let merged = if lateral { Vec::new() } else { std::mem::take(&mut self.level().merged) };
@@ -127,16 +127,16 @@ impl Binder<'_> {
                 }
                 let (bound, references) = bound?;
                 let (alias, names) = self.alias_of(paren.alias())?;
-                let own = if lateral { references.own } else { 0 };
-                self.add_bound(bound, (alias, names), (own, references.outer), node)?
+                let lateral_relations = if lateral { references.relations } else { 0 };
+                self.add_bound(bound, (alias, names), (lateral_relations, references.outer), node)?
             }
             ast::FromItem::FunctionFromItem(function) => self.bind_table_function(function)?,
             ast::FromItem::RowsFromItem(rows) => self.bind_rows_from(rows)?,
             _ => return Err(self.unsupported(node, "this kind of FROM")),
         };
-        let columns = self.level().relations[place].shown();
-        let star = (0..columns).map(|column| (place, column)).collect();
-        Ok(Sources { sources: vec![Source::Relation(place)], conjuncts: Vec::new(), star })
+        let columns = self.level().relations[relation].shown();
+        let star = (0..columns).map(|column| (relation, column)).collect();
+        Ok(Sources { sources: vec![Source::Relation(relation)], conjuncts: Vec::new(), star })
     }
 
     pub(super) fn alias_of(
@@ -147,7 +147,10 @@ impl Binder<'_> {
         let names = match alias.columns() {
             None => Vec::new(),
             Some(ast::FromAliasColumns::ColumnList(list)) => Self::column_names(Some(list)),
-            Some(other) => return Err(self.unsupported(other.syntax(), "a column definition list")),
+            Some(ast::FromAliasColumns::ColumnDefList(list)) => {
+                let names = list.column_defs().filter_map(|column| column.name());
+                names.map(|name| ast::normalize_name_node(name.syntax())).collect()
+            }
         };
         Ok((alias.name().map(|name| ast::normalize_name_node(name.syntax())), names))
     }
@@ -168,7 +171,7 @@ impl Binder<'_> {
         self.add_relation(Relation { alias, columns, rows, is_plain: true, hidden: 0 }, node)
     }
 
-    /// Adds a function of the schema: its rows, or one row with its result.
+    /// Adds a function that the schema defines as a relation of its rows, or of one row with its result.
     fn add_call(
         &mut self,
         procedure: Arc<Procedure>,
@@ -189,7 +192,7 @@ impl Binder<'_> {
                 only.clone_from(&alias);
             }
             let mut registers: Vec<_> = columns.iter().map(|(_, ty)| self.new_register(*ty)).collect();
-            let own = registers.clone();
+            let outputs = registers.clone();
             let ordinality = item.with_ordinality().map(|_| self.new_register(ScalarType::BigInt));
             if let Some(register) = ordinality {
                 columns.push(("ordinality".into(), ScalarType::BigInt.into()));
@@ -197,15 +200,15 @@ impl Binder<'_> {
             }
             self.note_call(&procedure);
             self.rename(&mut columns, names, &alias, node)?;
-            let rows = Plan::Rows { procedure, arguments, registers: own, ordinality };
+            let rows = Plan::Rows { procedure, arguments, registers: outputs, ordinality };
             let plan = Some(Box::new(super::apply_ahead(applied, rows)));
-            let rows = Rows::Plan { plan, registers, lateral: references.own, outer: references.outer };
+            let rows = Rows::Plan { plan, registers, lateral: references.relations, outer: references.outer };
             return self.add_relation(Relation { alias, columns, rows, is_plain: true, hidden: 0 }, node);
         }
         if item.with_ordinality().is_some() {
             return Err(self.unsupported(node, "WITH ORDINALITY of this function"));
         }
-        let (_, ty) = procedure.result.expect("the caller has looked at it");
+        let (_, ty) = procedure.result.expect("the caller found a function with a result or with rows");
         let target = self.new_register(ty);
         self.note_call(&procedure);
         let outputs = vec![target];
@@ -213,21 +216,27 @@ impl Binder<'_> {
         let mut columns = vec![(alias.clone(), ty)];
         self.rename(&mut columns, names, &alias, node)?;
         let plan = Some(Box::new(super::apply_ahead(applied, call)));
-        let rows =
-            Rows::Plan { plan, registers: vec![target], lateral: references.own, outer: references.outer };
+        let rows = Rows::Plan {
+            plan,
+            registers: vec![target],
+            lateral: references.relations,
+            outer: references.outer,
+        };
         self.add_relation(Relation { alias, columns, rows, is_plain: true, hidden: 0 }, node)
     }
 
-    /// Binds a function in FROM. It may refer to earlier relations.
+    /// Binds a function in FROM. Its arguments may refer to earlier relations.
     fn bind_table_function(&mut self, item: &ast::FunctionFromItem) -> Result<usize, StatementError> {
         let node = item.syntax();
         let call = self.part(item.call_expr(), node)?;
         let name = self.callee(&call)?;
-        let own =
-            self.schema.procedure(&name).filter(|own| own.result.is_some() || own.rows.is_some()).cloned();
+        let is_called =
+            |known: &&Arc<Procedure>| known.result.is_some() || known.rows.is_some() || known.is_template;
+        let routine = self.schema.procedure(&name).filter(is_called).cloned();
         let names_some =
             call.arg_list().is_some_and(|list| list.args().any(|argument| argument.expr().is_none()));
-        if let Some(procedure) = own.clone().filter(|_| names_some) {
+        let is_written = |known: &Arc<Procedure>| names_some || known.is_variadic();
+        if let Some(procedure) = routine.clone().filter(|known| !known.is_template && is_written(known)) {
             let bind = |binder: &mut Self| binder.function_arguments(&procedure, call.arg_list(), node);
             let ((arguments, applied), references) = self.referring(|binder| binder.applying(bind))?;
             return self.add_call(procedure, arguments, applied, references, item);
@@ -237,13 +246,17 @@ impl Binder<'_> {
             return Ok(populated);
         }
         let arguments = self.without_results(&name, arguments);
-        let bind = |binder: &mut Self| arguments.iter().map(|own| binder.bind(own)).collect();
+        let bind = |binder: &mut Self| {
+            arguments.iter().map(|argument| binder.bind(argument)).collect::<Result<Vec<_>, _>>()
+        };
         let ((bound, applied), references) = self.referring(|binder| binder.applying(bind))?;
-        if let Some(procedure) = own {
-            let arguments = self.by_place(&procedure, bound, node)?;
+        if let Some(mut procedure) = routine {
+            procedure = self.function_of_rows(procedure, &bound, item)?;
+            let arguments = self.by_position(&procedure, bound, node)?;
             return self.add_call(procedure, arguments, applied, references, item);
         }
-        if let Some(ast::FromAliasColumns::ColumnDefList(list)) = item.alias().and_then(|own| own.columns())
+        if let Some(ast::FromAliasColumns::ColumnDefList(list)) =
+            item.alias().and_then(|alias| alias.columns())
             && returns_set(&name)
         {
             let call = RecordCall { name: &name, arguments: bound, applied, references };
@@ -266,12 +279,12 @@ impl Binder<'_> {
         let (alias, names) = self.alias_of(item.alias())?;
         let only =
             if columns.len() == 1 { alias.clone().unwrap_or_else(|| name.clone()) } else { name.clone() };
-        let named = |(own, ty): SetColumn| (own.map_or_else(|| only.clone(), str::to_owned), ty);
+        let named = |(name, ty): SetColumn| (name.map_or_else(|| only.clone(), str::to_owned), ty);
         let mut columns: Vec<(String, Type)> = columns.into_iter().map(named).collect();
         let mut registers: Vec<_> = columns.iter().map(|(_, ty)| self.new_register(*ty)).collect();
         let ordinality = item.with_ordinality().map(|_| self.new_register(ScalarType::BigInt));
-        let own = registers.clone();
-        let function = Plan::Function { function, arguments, registers: own, ordinality };
+        let outputs = registers.clone();
+        let function = Plan::Function { function, arguments, registers: outputs, ordinality };
         let plan = super::apply_ahead(applied, function);
         if let Some(ordinality) = ordinality {
             registers.push(ordinality);
@@ -282,18 +295,18 @@ impl Binder<'_> {
         let rows = Rows::Plan {
             plan: Some(Box::new(plan)),
             registers,
-            lateral: references.own,
+            lateral: references.relations,
             outer: references.outer,
         };
         self.add_function(Relation { alias, columns, rows, is_plain: true, hidden: 0 }, node)
     }
 
-    /// Adds the rows of a function. The name of one with one column stands for the column, too.
+    /// Adds the rows of a function. If it has one column, its alias also names that column.
     fn add_function(&mut self, rows: Relation, node: &SyntaxNode) -> Result<usize, StatementError> {
         let is_scalar = rows.columns.len() == 1;
-        let place = self.add_relation(rows, node)?;
-        self.level().scalars.extend(is_scalar.then_some(place));
-        Ok(place)
+        let relation = self.add_relation(rows, node)?;
+        self.level().scalars.extend(is_scalar.then_some(relation));
+        Ok(relation)
     }
 
     fn bind_join(&mut self, expression: &ast::JoinExpr) -> Result<Sources, StatementError> {
@@ -308,7 +321,7 @@ impl Binder<'_> {
     }
 
     /// Collects a chain of joins in order: returns its first item, and adds each join with its right item.
-    /// The grammar nests the items behind a join without a condition; here they belong to the chain.
+    /// The grammar nests the items that follow a join without a condition; this adds them to the chain.
     fn chain(
         &self,
         expression: &ast::JoinExpr,
@@ -349,7 +362,7 @@ impl Binder<'_> {
             Some(ast::JoinType::JoinFull(_)) => Some((JoinKind::Full, false)),
             _ => None,
         };
-        let relations = |own: &Sources| own.sources.iter().map(Source::relations).fold(0, |a, b| a | b);
+        let relations = |side: &Sources| side.sources.iter().map(Source::relations).fold(0, |a, b| a | b);
         let sides = (relations(&left), relations(&right));
         let (mut conjuncts, mut merged) = (Vec::new(), Vec::new());
         let is_natural = join.natural_token().is_some();
@@ -399,8 +412,8 @@ impl Binder<'_> {
         Ok(Sources { sources: vec![Source::Join(Box::new(join))], conjuncts: Vec::new(), star })
     }
 
-    /// Returns the columns of `*` for a join: first those that USING has merged, then the remaining columns
-    /// of both sides.
+    /// Returns the columns of `*` for a join: first the merged columns, then the remaining columns of both
+    /// sides.
     fn star_of_join(
         &mut self,
         merged: &[String],
@@ -408,20 +421,22 @@ impl Binder<'_> {
     ) -> Vec<(usize, usize)> {
         let both = [left.star.as_slice(), right.star.as_slice()].concat();
         let level = self.level();
-        let own =
-            |name: &String| level.merged.iter().find(|own| own.name == *name && both.contains(&own.hides[0]));
-        let own: Vec<&Merged> = merged.iter().filter_map(own).collect();
-        let is_merged = |at: &&(usize, usize)| own.iter().any(|own| own.hides.contains(at));
-        let firsts = own.iter().map(|own| own.hides[0]);
-        firsts.chain(both.iter().filter(|at| !is_merged(at)).copied()).collect()
+        let find = |name: &String| {
+            let is_meant = |known: &&Merged| known.name == *name && both.contains(&known.hides[0]);
+            level.merged.iter().find(is_meant)
+        };
+        let merged: Vec<&Merged> = merged.iter().filter_map(find).collect();
+        let is_merged = |column: &&(usize, usize)| merged.iter().any(|known| known.hides.contains(column));
+        let firsts = merged.iter().map(|known| known.hides[0]);
+        firsts.chain(both.iter().filter(|column| !is_merged(column)).copied()).collect()
     }
 
-    /// Returns the column names of relations, each once.
+    /// Returns the distinct column names of relations.
     fn visible_names(&mut self, relations: Relations) -> Vec<String> {
         let level = self.level();
         let mut names = Vec::new();
-        for (place, relation) in level.relations.iter().enumerate() {
-            if relations & 1 << place == 0 {
+        for (index, relation) in level.relations.iter().enumerate() {
+            if relations & 1 << index == 0 {
                 continue;
             }
             for (name, _) in &relation.columns[..relation.shown()] {
@@ -433,33 +448,35 @@ impl Binder<'_> {
         names
     }
 
-    /// Returns the column with a name on one side of a join.
+    /// Returns the column of one side of a join with this name, and the columns that it represents.
     fn side_column(
         &mut self,
         name: &str,
         side: Relations,
         node: &SyntaxNode,
     ) -> Result<(Typed, Vec<(usize, usize)>), StatementError> {
-        let place = self.queries.levels.len() - 1;
-        let is_hidden =
-            |level: &super::Level, at: (usize, usize)| level.merged.iter().any(|own| own.hides.contains(&at));
-        let level = &self.queries.levels[place];
+        let level_index = self.queries.levels.len() - 1;
+        let is_hidden = |level: &super::Level, column: (usize, usize)| {
+            level.merged.iter().any(|merged| merged.hides.contains(&column))
+        };
+        let level = &self.queries.levels[level_index];
         if let Some(merged) =
-            level.merged.iter().position(|own| own.name == name && side & 1 << own.hides[0].0 != 0)
+            level.merged.iter().position(|known| known.name == name && side & 1 << known.hides[0].0 != 0)
         {
             let hides = level.merged[merged].hides.clone();
-            return Ok((self.merged_column(place, merged), hides));
+            return Ok((self.merged_column(level_index, merged), hides));
         }
         let mut found = Vec::new();
-        for (relation, own) in level.relations.iter().enumerate().filter(|(own, _)| side & 1 << own != 0) {
-            if let Some(column) = own.place_of(name)
-                && !is_hidden(level, (relation, column))
+        let on_side = level.relations.iter().enumerate().filter(|(index, _)| side & 1 << index != 0);
+        for (index, relation) in on_side {
+            if let Some(column) = relation.column_index(name)
+                && !is_hidden(level, (index, column))
             {
-                found.push((relation, column));
+                found.push((index, column));
             }
         }
         match found.as_slice() {
-            [at] => Ok((self.column_of_relation(place, at.0, at.1), vec![*at])),
+            [column] => Ok((self.column_of_relation(level_index, column.0, column.1), vec![*column])),
             [] => {
                 let message =
                     format!("column \"{name}\" specified in USING clause does not exist in both tables");
@@ -472,7 +489,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Merges two columns for USING. Returns the condition that they are equal.
+    /// Merges two columns of the same name. Returns the condition that they are equal.
     fn merge_columns(
         &mut self,
         name: &str,
@@ -493,7 +510,7 @@ impl Binder<'_> {
         let conjunct = self.compared(CompareOperator::Equal, (a, a_refers), (b, b_refers), node)?;
         let level = self.level();
         let hides = [hidden_a, hidden_b].concat();
-        level.merged.retain(|own| own.name != name || !hides.contains(&own.hides[0]));
+        level.merged.retain(|column| column.name != name || !hides.contains(&column.hides[0]));
         level.merged.push(Merged { name: name.into(), value, hides });
         Ok(conjunct)
     }

@@ -10,10 +10,10 @@ use procedure::{Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
-/// Maximum number of grouping sets, and of elements of CUBE. Both are PostgreSQL's.
+/// Maximum numbers of grouping sets and of elements of CUBE, as in PostgreSQL.
 const MOST_SETS: usize = 4096;
 const MOST_CUBED: usize = 12;
-/// Maximum number of arguments of `grouping`, whose result has a bit for each.
+/// Maximum number of arguments of `grouping`, whose result has one bit for each argument.
 const MOST_MARKED: usize = 31;
 
 /// The bound GROUP BY of a SELECT.
@@ -21,17 +21,17 @@ const MOST_MARKED: usize = 31;
 pub(crate) struct Grouping {
     /// The keys, each with the register of its value.
     pub(super) keys: Vec<(Register, Expression)>,
-    /// The keys as they are written: level, text, register and type.
+    /// The keys as the statement spells them: level, text, register and type.
     pub(super) written: Vec<(usize, String, Register, Type)>,
-    /// Subqueries and calls of the keys.
+    /// Subqueries and calls in the keys. They are evaluated before rows are grouped.
     pub(super) before: Vec<Applied>,
-    /// The keys of each set, by their places; `None` without GROUP BY.
+    /// The indexes in `keys` of each set's keys; `None` without GROUP BY.
     sets: Option<Vec<Vec<usize>>>,
-    /// The calls of `grouping`: the register of the result, and the places of the keys.
+    /// The calls of `grouping`: the register of the result, and the indexes in `keys` of the arguments.
     marks: Vec<(Register, Vec<usize>)>,
 }
 
-/// Returns the expressions of an element of GROUP BY, which may be a list.
+/// Returns the expressions of an element of GROUP BY, which may be a list in parentheses.
 fn expressions(element: ast::Expr) -> Vec<ast::Expr> {
     match element {
         ast::Expr::TupleExpr(tuple) => tuple.exprs().collect(),
@@ -45,26 +45,26 @@ impl Grouping {
         self.sets.is_some()
     }
 
-    /// Returns the sets of the plan; none if there is one set of all keys, and no result depends on it.
+    /// Returns the sets of the plan; none if the only set has all keys and no call of `grouping` reads it.
     pub(super) fn plan_sets(&self) -> Vec<GroupingSet> {
         let sets = self.sets.as_deref().unwrap_or_default();
         let is_single = sets.iter().all(|set| (0..self.keys.len()).all(|key| set.contains(&key)));
         if sets.len() < 2 && is_single && self.marks.is_empty() {
             return Vec::new();
         }
-        let mark = |set: &[usize], places: &[usize]| {
-            places.iter().fold(0, |bits, place| bits << 1 | i64::from(!set.contains(place)))
+        let mark = |set: &[usize], indexes: &[usize]| {
+            indexes.iter().fold(0, |bits, index| bits << 1 | i64::from(!set.contains(index)))
         };
         let plan = |set: &Vec<usize>| GroupingSet {
             has: (0..self.keys.len()).map(|key| set.contains(&key)).collect(),
-            marks: self.marks.iter().map(|(register, places)| (*register, mark(set, places))).collect(),
+            marks: self.marks.iter().map(|(register, indexes)| (*register, mark(set, indexes))).collect(),
         };
         sets.iter().map(plan).collect()
     }
 }
 
 impl Binder<'_> {
-    /// Binds GROUP BY. `list` is the SELECT list, whose positions and names the keys may be.
+    /// Binds GROUP BY. A key may be a position or a name of an item of `list`, the SELECT list.
     pub(super) fn bind_grouping(
         &mut self,
         clause: Option<ast::GroupByClause>,
@@ -74,11 +74,11 @@ impl Binder<'_> {
         let Some(clause) = clause else { return Ok(grouping) };
         let mut sets = vec![Vec::new()];
         for item in clause.group_by_list().into_iter().flat_map(|list| list.group_bys()) {
-            let own = self.bind_grouping_item(&item, list, &mut grouping)?;
-            self.check_sets(sets.len() * own.len(), item.syntax())?;
+            let item_sets = self.bind_grouping_item(&item, list, &mut grouping)?;
+            self.check_sets(sets.len() * item_sets.len(), item.syntax())?;
             let joined = |set: &Vec<usize>| {
                 let set = set.clone();
-                own.iter().map(move |more| set.iter().chain(more).copied().collect())
+                item_sets.iter().map(move |more| set.iter().chain(more).copied().collect())
             };
             sets = sets.iter().flat_map(joined).collect();
         }
@@ -102,7 +102,7 @@ impl Binder<'_> {
         Err(self.error(node, SqlError::new("54001", message)))
     }
 
-    /// Returns the sets of an item, by the places of their keys.
+    /// Returns the sets of an item, as indexes in the keys.
     fn bind_grouping_item(
         &mut self,
         item: &ast::GroupBy,
@@ -111,8 +111,8 @@ impl Binder<'_> {
     ) -> Result<Vec<Vec<usize>>, StatementError> {
         let node = item.syntax();
         match item {
-            ast::GroupBy::GroupingExpr(own) => {
-                let element = self.part(own.expr(), node)?;
+            ast::GroupBy::GroupingExpr(expression) => {
+                let element = self.part(expression.expr(), node)?;
                 Ok(vec![self.bind_keys(element, list, grouping)?])
             }
             ast::GroupBy::GroupingRollup(rollup) => {
@@ -126,8 +126,8 @@ impl Binder<'_> {
                     return Err(self.error(node, SqlError::new("54011", message)));
                 }
                 let subset = |bits: usize| {
-                    let has = |place: &usize| bits >> (elements.len() - 1 - place) & 1 == 1;
-                    (0..elements.len()).filter(has).flat_map(|place| elements[place].clone()).collect()
+                    let has = |index: &usize| bits >> (elements.len() - 1 - index) & 1 == 1;
+                    (0..elements.len()).filter(has).flat_map(|index| elements[index].clone()).collect()
                 };
                 Ok((0..1usize << elements.len()).rev().map(subset).collect())
             }
@@ -151,19 +151,19 @@ impl Binder<'_> {
         elements.map(|element| self.bind_keys(element, list, grouping)).collect()
     }
 
-    /// Binds the keys of an element. Returns their places.
+    /// Binds the keys of an element. Returns their indexes.
     fn bind_keys(
         &mut self,
         element: ast::Expr,
         list: &[ast::Target],
         grouping: &mut Grouping,
     ) -> Result<Vec<usize>, StatementError> {
-        let mut places = Vec::new();
+        let mut indexes = Vec::new();
         for expression in expressions(element) {
             let expression = self.meant_by_group(expression, list)?;
             let bind = |binder: &mut Self| binder.bind(&expression);
             let outside = WindowScope::closed("window functions are not allowed in GROUP BY");
-            let (typed, mut applied) = self.without_windows(outside, |own| own.applying(bind))?;
+            let (typed, mut applied) = self.without_windows(outside, |binder| binder.applying(bind))?;
             grouping.before.append(&mut applied);
             let (value, ty) = self.settle(typed, None, expression.syntax())?;
             match ty {
@@ -171,23 +171,23 @@ impl Binder<'_> {
                 Type::Array(_) => self.check_grouped(ty, expression.syntax())?,
             }
             let known = grouping.keys.iter().position(|(_, key)| *key == value);
-            let place = match known {
-                Some(place) => place,
+            let index = match known {
+                Some(index) => index,
                 None => {
-                    let own = Self::register_of(&value).filter(|own| self.level().sets(*own));
-                    let register = own.unwrap_or_else(|| self.new_register(ty));
+                    let loaded = Self::register_of(&value).filter(|loaded| self.level().sets(*loaded));
+                    let register = loaded.unwrap_or_else(|| self.new_register(ty));
                     grouping.keys.push((register, value));
                     grouping.keys.len() - 1
                 }
             };
             let (level, text) = (self.queries.levels.len(), text_of(expression.syntax()));
-            grouping.written.push((level, text, grouping.keys[place].0, ty));
-            places.push(place);
+            grouping.written.push((level, text, grouping.keys[index].0, ty));
+            indexes.push(index);
         }
-        Ok(places)
+        Ok(indexes)
     }
 
-    /// Binds a call of `grouping`: a number with a bit for each argument that is no key of the group's set.
+    /// Binds a call of `grouping`. A bit of its result is 1 if the argument is no key of the group's set.
     ///
     /// # Errors
     /// `42803`: an argument is no group key. `54023`: there are too many arguments.
@@ -200,7 +200,7 @@ impl Binder<'_> {
             let message = format!("GROUPING must have fewer than {} arguments", MOST_MARKED + 1);
             return Err(self.error(node, SqlError::new("54023", message)));
         }
-        let mut places = Vec::new();
+        let mut indexes = Vec::new();
         for argument in arguments {
             let typed = self.bind(argument)?;
             let (value, _) = self.settle(typed, None, argument.syntax())?;
@@ -208,7 +208,7 @@ impl Binder<'_> {
                 *key == value || Expression::Register(*register) == value
             };
             match self.queries.grouping.keys.iter().position(is_key) {
-                Some(place) => places.push(place),
+                Some(index) => indexes.push(index),
                 None => {
                     let message =
                         "arguments to GROUPING must be grouping expressions of the associated query level";
@@ -216,11 +216,11 @@ impl Binder<'_> {
                 }
             }
         }
-        let known = self.queries.grouping.marks.iter().find(|(_, own)| *own == places);
+        let known = self.queries.grouping.marks.iter().find(|(_, marked)| *marked == indexes);
         let known = known.map(|(register, _)| *register);
         let target = known.unwrap_or_else(|| {
             let target = self.new_register(ScalarType::Integer);
-            self.queries.grouping.marks.push((target, places));
+            self.queries.grouping.marks.push((target, indexes));
             target
         });
         Ok(Typed::Known(Expression::Register(target), ScalarType::Integer.into()))

@@ -1,8 +1,8 @@
-//! Expressions that a table has an index on, and the conditions of its partial indexes.
+//! Matches a statement's expressions with the indexes on expressions and the partial indexes of a table.
 //!
-//! An index on an expression, and a unique index of some rows, is one of a hidden generated column
-//! (`crate::index`). An expression of a statement that is the one of such a column is that column for the
-//! choice of a path: conditions, orders, lists of values.
+//! An index on an expression, or a partial unique index, is an index on a hidden generated column
+//! (`crate::index`). Where a condition, an order or a list of values has the expression of such a column, the
+//! choice of a path treats it as that column.
 
 use super::Binder;
 use super::conjunct::Conjunct;
@@ -15,108 +15,115 @@ use procedure::{CastContext, Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
-/// What a table has indexes on beside its visible columns.
+/// The hidden columns of a table's indexes, with their expressions and conditions.
 #[derive(Debug)]
 pub(crate) struct Indexed {
     /// The first register of the row over which the expressions are bound.
     row: Register,
-    /// Hidden columns, with their expressions.
+    /// The hidden columns of indexes on expressions, with these expressions.
     expressions: Vec<(usize, Expression)>,
-    parts: Vec<Part>,
+    /// The hidden columns of partial indexes.
+    partial_columns: Vec<PartialColumn>,
 }
 
 /// A hidden column of a partial index: it has the values of another column, or of an expression, in rows that
 /// fulfil conditions, and NULL in all other rows.
 #[derive(Debug)]
-struct Part {
+struct PartialColumn {
     hidden: usize,
     base: Base,
     conditions: Vec<Expression>,
 }
 
+/// The values of a hidden column of a partial index.
 #[derive(Debug)]
 enum Base {
     Column(usize),
     Expression(Expression),
 }
 
-/// The columns of a row that registers hold, from a first one on.
+/// The columns of a row in consecutive registers, from `first` on.
 #[derive(Clone, Copy)]
 pub(super) struct Loaded<'a> {
     pub(super) first: Register,
     pub(super) columns: &'a [usize],
 }
 
-/// Returns an expression over a row of which some columns are loaded, as one over a whole row.
+/// Rewrites an expression over the loaded columns of a row into one over the whole row.
 fn over_whole_row(expression: &Expression, loaded: Loaded<'_>, row: Register) -> Expression {
-    let mut own = expression.clone();
-    own.visit_registers(&mut |_, register| {
-        let place =
-            register.0.checked_sub(loaded.first.0).and_then(|place| loaded.columns.get(place as usize));
-        if let Some(column) = place {
+    let mut rewritten = expression.clone();
+    rewritten.visit_registers(&mut |_, register| {
+        let loaded_column =
+            register.0.checked_sub(loaded.first.0).and_then(|offset| loaded.columns.get(offset as usize));
+        if let Some(column) = loaded_column {
             *register = Register(row.0 + *column as u32);
         }
     });
-    own
+    rewritten
 }
 
 impl Indexed {
-    /// Returns the hidden column whose expression an expression is.
+    /// Returns the hidden column with this expression.
     pub(super) fn column_of(&self, expression: &Expression, loaded: Loaded<'_>) -> Option<usize> {
         if matches!(expression, Expression::Register(_) | Expression::Constant(_)) {
             return None;
         }
-        let own = over_whole_row(expression, loaded, self.row);
-        self.expressions.iter().find(|(_, known)| *known == own).map(|(column, _)| *column)
+        let whole = over_whole_row(expression, loaded, self.row);
+        self.expressions.iter().find(|(_, known)| *known == whole).map(|(column, _)| *column)
     }
 
-    /// Returns the hidden column that has the values of an expression in all rows that conjuncts let through.
-    pub(super) fn part_of(
+    /// Returns the hidden column of a partial index that has the values of an expression in all rows that
+    /// satisfy the conjuncts.
+    pub(super) fn partial_column_of(
         &self,
         expression: &Expression,
         conjuncts: &[Conjunct],
         loaded: Loaded<'_>,
     ) -> Option<usize> {
-        let own = over_whole_row(expression, loaded, self.row);
-        let is_meant = |part: &&Part| matches!(&part.base, Base::Expression(base) if *base == own);
-        let mut parts = self.parts.iter().filter(is_meant);
+        let whole = over_whole_row(expression, loaded, self.row);
+        let is_meant =
+            |partial: &&PartialColumn| matches!(&partial.base, Base::Expression(base) if *base == whole);
+        let mut partial_columns = self.partial_columns.iter().filter(is_meant);
         let known = self.known(conjuncts, loaded);
-        parts.find(|part| part.holds(&known)).map(|part| part.hidden)
+        partial_columns.find(|partial| partial.holds(&known)).map(|partial| partial.hidden)
     }
 
-    /// Adds the candidates for hidden columns to those for the columns whose values they have, if the
-    /// conjuncts let only rows through in which they do.
-    pub(super) fn add_parts(
+    /// Adds a candidate for each hidden column of a partial index whose conditions the conjuncts imply. It
+    /// has the operator and value of the candidate for the visible column.
+    pub(super) fn add_partial_columns(
         &self,
         candidates: &mut Vec<Candidate>,
         conjuncts: &[Conjunct],
         loaded: Loaded<'_>,
     ) {
         let known = self.known(conjuncts, loaded);
-        for Part { hidden, base, .. } in self.parts.iter().filter(|part| part.holds(&known)) {
+        for PartialColumn { hidden, base, .. } in
+            self.partial_columns.iter().filter(|partial| partial.holds(&known))
+        {
             let Base::Column(column) = base else { continue };
-            let of_column = candidates.iter().filter(|own| own.column == *column);
-            let hidden: Vec<_> = of_column.map(|own| Candidate { column: *hidden, ..own.clone() }).collect();
+            let of_column = candidates.iter().filter(|candidate| candidate.column == *column);
+            let hidden: Vec<_> =
+                of_column.map(|candidate| Candidate { column: *hidden, ..candidate.clone() }).collect();
             candidates.extend(hidden);
         }
     }
 
-    /// Returns the conditions of conjuncts over a whole row.
+    /// Returns the conditions of conjuncts without subqueries, as expressions over a whole row.
     fn known(&self, conjuncts: &[Conjunct], loaded: Loaded<'_>) -> Vec<Expression> {
-        let plain = conjuncts.iter().filter(|own| own.applied.is_empty());
-        plain.map(|own| over_whole_row(&own.condition, loaded, self.row)).collect()
+        let plain = conjuncts.iter().filter(|conjunct| conjunct.applied.is_empty());
+        plain.map(|conjunct| over_whole_row(&conjunct.condition, loaded, self.row)).collect()
     }
 }
 
-impl Part {
-    /// Returns whether its conditions are among those that are known to hold.
+impl PartialColumn {
+    /// Returns whether all its conditions are in `known`.
     fn holds(&self, known: &[Expression]) -> bool {
         self.conditions.iter().all(|condition| known.contains(condition))
     }
 }
 
 impl Binder<'_> {
-    /// Returns what a table has indexes on beside its visible columns; `None` if there is nothing.
+    /// Returns the hidden columns of a table's indexes; `None` if the table has no hidden columns.
     pub(super) fn indexed(
         &mut self,
         table: &Table,
@@ -126,20 +133,20 @@ impl Binder<'_> {
             return Ok(None);
         }
         let row = self.row_registers(table);
-        let (mut expressions, mut parts) = (Vec::new(), Vec::new());
-        for (place, column) in table.columns.iter().enumerate().filter(|(_, column)| column.hidden) {
+        let (mut expressions, mut partial_columns) = (Vec::new(), Vec::new());
+        for (position, column) in table.columns.iter().enumerate().filter(|(_, column)| column.hidden) {
             let Some(text) = column.default.as_deref() else { continue };
             let value = self.bind_definition(text, node, |binder, expression| {
                 binder.over_row(table, row, |binder| {
                     binder.bind_as(expression, column.ty, CastContext::Assignment)
                 })
             })?;
-            let index = table.indexes.iter().find(|index| index.columns.contains(&place));
+            let index = table.indexes.iter().find(|index| index.columns.contains(&position));
             let Some(condition) = index.and_then(|index| index.details.condition.as_deref()) else {
-                expressions.push((place, value));
+                expressions.push((position, value));
                 continue;
             };
-            let of = table.visible().iter().position(|own| quoted(&own.name) == column.name);
+            let of = table.visible().iter().position(|visible| quoted(&visible.name) == column.name);
             let base = match of {
                 Some(of) => Base::Column(of),
                 None => {
@@ -154,16 +161,16 @@ impl Binder<'_> {
                 binder.over_row(table, row, |binder| {
                     let mut conjuncts = Vec::new();
                     binder.bind_conjuncts(condition.clone(), &mut conjuncts)?;
-                    Ok(conjuncts.into_iter().map(|own| own.condition).collect())
+                    Ok(conjuncts.into_iter().map(|conjunct| conjunct.condition).collect())
                 })
             })?;
-            parts.push(Part { hidden: place, base, conditions });
+            partial_columns.push(PartialColumn { hidden: position, base, conditions });
         }
-        Ok(Some(Box::new(Indexed { row, expressions, parts })))
+        Ok(Some(Box::new(Indexed { row, expressions, partial_columns })))
     }
 
-    /// Returns the unique index that ON CONFLICT names by its columns, and by the condition of its rows if it
-    /// is partial.
+    /// Returns the unique index that ON CONFLICT names by its columns and, if it is partial, by its
+    /// condition.
     pub(super) fn bind_conflict_target(
         &mut self,
         target: &ast::ConflictOnIndex,
@@ -191,30 +198,38 @@ impl Binder<'_> {
                 expression => match self.over_row(table, row, |binder| binder.bind(expression))? {
                     Typed::Known(bound, _) => {
                         let indexed = indexed.as_ref();
-                        let known = indexed.and_then(|own| own.column_of(&bound, whole));
-                        known.or_else(|| indexed.and_then(|own| own.part_of(&bound, &conditions, whole)))
+                        let known = indexed.and_then(|hidden| hidden.column_of(&bound, whole));
+                        known.or_else(|| {
+                            indexed.and_then(|hidden| hidden.partial_column_of(&bound, &conditions, whole))
+                        })
                     }
                     _ => None,
                 },
             });
         }
-        let known = indexed.as_ref().map(|own| own.known(&conditions, whole)).unwrap_or_default();
-        let parts = indexed.iter().flat_map(|own| &own.parts).filter(|part| part.holds(&known));
-        let parts: Vec<&Part> = parts.collect();
+        let known = indexed.as_ref().map(|indexed| indexed.known(&conditions, whole)).unwrap_or_default();
+        let partial_columns = indexed
+            .iter()
+            .flat_map(|indexed| &indexed.partial_columns)
+            .filter(|partial| partial.holds(&known));
+        let partial_columns: Vec<&PartialColumn> = partial_columns.collect();
         let is_meant = |index: &catalog::Index| {
-            let part_of = |column: &usize| parts.iter().find(|part| part.hidden == *column);
-            if index.details.condition.is_some() && !index.columns.iter().any(|own| part_of(own).is_some()) {
+            let partial_column_of =
+                |column: &usize| partial_columns.iter().find(|partial| partial.hidden == *column);
+            if index.details.condition.is_some()
+                && !index.columns.iter().any(|column| partial_column_of(column).is_some())
+            {
                 return false;
             }
-            let named_as = |column: &usize| match part_of(column).map(|part| &part.base) {
+            let named_as = |column: &usize| match partial_column_of(column).map(|partial| &partial.base) {
                 Some(Base::Column(base)) => Some(*base),
                 _ => Some(*column),
             };
-            let mut own: Vec<Option<usize>> = index.columns.iter().map(named_as).collect();
+            let mut index_columns: Vec<Option<usize>> = index.columns.iter().map(named_as).collect();
             let mut named = columns.clone();
-            own.sort_unstable();
+            index_columns.sort_unstable();
             named.sort_unstable();
-            index.unique && own == named
+            index.unique && index_columns == named
         };
         table.indexes.iter().position(is_meant).ok_or_else(|| {
             let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";

@@ -1,16 +1,16 @@
-//! Chooses the order and the kind of joins, and the paths to their tables.
+//! Chooses the order and the methods of joins, and the paths to their tables.
 //!
-//! Relations are joined one after the other; the relation with the best score is next. A path by an index
-//! scores by the columns that constants, outer queries and earlier relations bind. A relation that equal
-//! values connect with these (a hash join) has a lower score, and any other relation the lowest. The first
-//! relation is one with few rows, such as an array, if its values lead to rows of a table by an index.
+//! Relations are joined one after the other; the relation with the best score is next. The score of an index
+//! path grows with the number of key columns that constants, outer queries and joined relations bind. A
+//! relation that a hash join can join has a lower score, and any other relation the lowest. A relation with
+//! few rows, such as an array, comes first if its values are keys of a table's index.
 //!
-//! A correlated query runs for each row of the outer query. Where no index leads from the outer row to the
-//! rows of a table, a hash table does, which all runs share: its rows and conditions depend on no outer row.
+//! A correlated query runs for each row of the outer query. If no index serves the condition with the outer
+//! row, the plan builds a hash table, which all runs share: its rows and conditions depend on no outer row.
 //!
-//! Invariant: plans follow from the statement and the definitions alone; there are no statistics. So a
-//! procedure has the same operations wherever its definition is bound: at CREATE, and for a replay of its
-//! calls, which the plan of a query does not reach, as procedures with queries are logged by value.
+//! Invariant: a plan depends only on the statement and the definitions; there are no statistics. So a
+//! procedure has the same operations at CREATE and at a replay of its calls. Plans of queries are not
+//! replayed, because procedures with queries are logged by value.
 
 use super::conjunct::{Comparison, Conjunct, all, filter, filter_by, take};
 use super::from::{OuterJoin, Source};
@@ -18,13 +18,14 @@ use super::indexed::Loaded;
 use super::{Binder, Relations, Rows, apply_all};
 use crate::binder::Typed;
 use crate::error::StatementError;
-use crate::path::{Candidate, WantedOrder, choose_path, mirrored};
+use crate::path::{Candidate, WantedOrder, choose_path, is_wider, mirrored};
+use catalog::Table;
 use procedure::query::{HashJoin, JoinKey, JoinKind, Plan, SlotId};
 use procedure::{Access, CompareOperator, Expression, Path, Register};
 use squawk_syntax::ast::AstNode;
 use std::sync::Arc;
 
-/// The score of a path by one equality.
+/// The score of a range path for each column that an equality binds.
 const EQUALITY: i32 = 100;
 
 /// Returns the score of a path; a higher score is better.
@@ -38,23 +39,35 @@ pub(super) fn score(path: &Path) -> i32 {
     }
 }
 
-/// The right side of a join: rows that do not depend on those of the left side.
+/// The right side of a join, whose rows do not depend on rows of the left side.
 struct Side {
     plan: Plan,
     relations: Relations,
-    /// Whether the rows of the plan may differ from one row of the outer query to the next.
+    /// Whether the rows of the plan depend on the row of the outer query.
     outer: bool,
-    /// Further conditions on its rows.
+    /// The conditions on its rows that the plan does not evaluate.
     conjuncts: Vec<Conjunct>,
 }
 
-/// A path to the rows of a table.
-pub(super) struct Way {
+/// The path by which a plan reads a table.
+pub(super) struct ChosenPath {
     pub(super) path: Path,
-    /// Indexes of the conjuncts that it makes superfluous.
+    /// Indexes of the conjuncts that the path fulfils, so that no filter evaluates them.
     used: Vec<usize>,
+    /// Those of the used conjuncts that are filters, too, because the path has further rows.
+    kept: Vec<usize>,
     /// Whether its rows are in the wanted order.
     ordered: bool,
+}
+
+impl ChosenPath {
+    /// Returns the best path for some candidates.
+    fn of(table: &Table, candidates: &[Candidate], wanted: Option<&WantedOrder>) -> Self {
+        let (path, used, ordered) = choose_path(table, candidates, wanted);
+        let is_wider = |place: &usize| candidates.iter().any(|own| own.conjunct == *place && own.is_wider);
+        let kept = used.iter().copied().filter(is_wider).collect();
+        Self { path, used, kept, ordered }
+    }
 }
 
 impl Binder<'_> {
@@ -71,7 +84,7 @@ impl Binder<'_> {
             return Ok(Vec::new());
         };
         let mut candidates = Vec::new();
-        for (place, conjunct) in conjuncts.iter().enumerate() {
+        for (index, conjunct) in conjuncts.iter().enumerate() {
             let Some(comparison) = &conjunct.comparison else { continue };
             if comparison.operator == CompareOperator::NotEqual {
                 continue;
@@ -86,36 +99,48 @@ impl Binder<'_> {
                 let loaded = Loaded { first: *registers, columns: used };
                 let in_some_rows = || {
                     let indexed = indexed.as_ref()?;
-                    indexed.part_of(column, conjuncts, loaded).map(|column| (relation, column))
+                    indexed.partial_column_of(column, conjuncts, loaded).map(|column| (relation, column))
                 };
-                let Some((own, column)) = self.table_column(column).or_else(in_some_rows) else { continue };
-                if own != relation || refers.own & !available != 0 {
+                let Some((indexed_relation, column)) = self.table_column(column).or_else(in_some_rows) else {
+                    continue;
+                };
+                if indexed_relation != relation || refers.relations & !available != 0 {
                     continue;
                 }
                 let ty = table.columns[column].ty;
+                let is_wider = is_wider(value, ty);
                 let value = self.key_value(value.clone(), ty, operator, &comparison.node)?;
                 let Some(value) = value else { continue };
                 let further = self.further_keys(table, relation, (comparison, is_swapped))?;
                 let is_strict = match &comparison.further {
-                    Some(own) => own.is_strict && own.pairs.len() == further.len(),
+                    Some(values) => values.is_strict && values.pairs.len() == further.len(),
                     None => matches!(operator, CompareOperator::Less | CompareOperator::Greater),
                 };
-                candidates.push(Candidate { column, operator, value, further, is_strict, conjunct: place });
+                let conjunct = index;
+                candidates.push(Candidate {
+                    column,
+                    operator,
+                    value,
+                    further,
+                    is_strict,
+                    conjunct,
+                    is_wider,
+                });
                 break;
             }
         }
         if let Some(indexed) = indexed {
             let loaded = Loaded { first: *registers, columns: used };
-            indexed.add_parts(&mut candidates, conjuncts, loaded);
+            indexed.add_partial_columns(&mut candidates, conjuncts, loaded);
         }
         Ok(candidates)
     }
 
-    /// Returns the further columns of a comparison of rows, with their values as keys. `is_swapped` says that
-    /// the columns are on the right.
+    /// Returns the second and further columns of a comparison of rows, with their values as keys, up to the
+    /// first pair without a key. `is_swapped` means that the columns are on the right.
     fn further_keys(
         &self,
-        table: &catalog::Table,
+        table: &Table,
         relation: usize,
         (comparison, is_swapped): (&Comparison, bool),
     ) -> Result<Vec<(usize, Expression)>, StatementError> {
@@ -123,27 +148,31 @@ impl Binder<'_> {
         for [left, right] in comparison.further.iter().flat_map(|further| &further.pairs) {
             let (column, value) = if is_swapped { (right, left) } else { (left, right) };
             let Typed::Known(column, _) = column else { break };
-            let Some((_, column)) = self.table_column(column).filter(|(own, _)| *own == relation) else {
+            let Some((_, column)) =
+                self.table_column(column).filter(|(indexed_relation, _)| *indexed_relation == relation)
+            else {
                 break;
             };
             let (ty, operator) = (table.columns[column].ty, comparison.operator);
+            if is_wider(value, ty) {
+                break;
+            }
             let Some(value) = self.key_value(value.clone(), ty, operator, &comparison.node)? else { break };
             keys.push((column, value));
         }
         Ok(keys)
     }
 
-    pub(super) fn way_to(
+    pub(super) fn path_to(
         &self,
         relation: usize,
         available: Relations,
         conjuncts: &[Conjunct],
         wanted: Option<&WantedOrder>,
-    ) -> Result<Option<Way>, StatementError> {
+    ) -> Result<Option<ChosenPath>, StatementError> {
         let Some(table) = self.table_of(relation) else { return Ok(None) };
         let candidates = self.candidates(relation, available, conjuncts)?;
-        let (path, used, ordered) = choose_path(&table, &candidates, wanted);
-        Ok(Some(Way { path, used, ordered }))
+        Ok(Some(ChosenPath::of(&table, &candidates, wanted)))
     }
 
     pub(super) fn table_of(&self, relation: usize) -> Option<Arc<catalog::Table>> {
@@ -155,8 +184,8 @@ impl Binder<'_> {
 
     fn set_registers(&self, relations: Relations) -> Vec<Register> {
         let level = self.queries.levels.last().expect("a query is being planned");
-        let own = level.relations.iter().enumerate().filter(|(place, _)| relations & 1 << place != 0);
-        own.flat_map(|(_, relation)| relation.set_registers()).collect()
+        let selected = level.relations.iter().enumerate().filter(|(index, _)| relations & 1 << index != 0);
+        selected.flat_map(|(_, relation)| relation.set_registers()).collect()
     }
 
     /// Returns a scan of a table, with a filter for its rows.
@@ -177,7 +206,8 @@ impl Binder<'_> {
         Plan::Scan { access, handle: *handle }
     }
 
-    /// Returns the score of a source as the next one; `None` if it cannot be next.
+    /// Returns the score of a source as the next one to join; `None` if it refers to sources that are not
+    /// joined yet.
     fn score_of(
         &self,
         source: &Source,
@@ -186,8 +216,8 @@ impl Binder<'_> {
         wanted: Option<&WantedOrder>,
         sources: &[Source],
     ) -> Result<Option<i32>, StatementError> {
-        let own = source.relations();
-        let connected = conjuncts.iter().any(|conjunct| conjunct.as_key(placed, own).is_some());
+        let relations = source.relations();
+        let connected = conjuncts.iter().any(|conjunct| conjunct.as_key(placed, relations).is_some());
         let otherwise = if connected {
             5
         } else if placed == 0 {
@@ -195,30 +225,33 @@ impl Binder<'_> {
         } else {
             -10
         };
-        let Source::Relation(place) = source else { return Ok(Some(otherwise)) };
+        let Source::Relation(relation) = source else { return Ok(Some(otherwise)) };
         let level = self.queries.levels.last().expect("a query is being planned");
-        if let Rows::Plan { lateral, plan, .. } = &level.relations[*place].rows {
-            let leads = placed == 0 && plan.as_deref().is_some_and(Self::is_small);
-            let led = if leads { self.score_of_led(own, conjuncts, sources)? } else { otherwise };
-            return Ok((lateral & !placed == 0).then_some(led.max(otherwise)));
+        if let Rows::Plan { lateral, plan, .. } = &level.relations[*relation].rows {
+            let may_be_first = placed == 0 && plan.as_deref().is_some_and(Self::is_small);
+            let as_first =
+                if may_be_first { self.score_as_first(relations, conjuncts, sources)? } else { otherwise };
+            return Ok((lateral & !placed == 0).then_some(as_first.max(otherwise)));
         }
-        let way = self.way_to(*place, placed, conjuncts, wanted)?;
-        Ok(way.map(|way| score(&way.path).max(otherwise)))
+        let chosen = self.path_to(*relation, placed, conjuncts, wanted)?;
+        Ok(chosen.map(|chosen| score(&chosen.path).max(otherwise)))
     }
 
-    /// Returns the score of relations that come first: just below the best path to which their values lead,
-    /// and to which nothing else leads; 0 if there is none.
-    fn score_of_led(
+    /// Returns the score of relations as the first ones: one less than the best path that needs their values;
+    /// 0 if no path needs them.
+    fn score_as_first(
         &self,
-        own: Relations,
+        relations: Relations,
         conjuncts: &[Conjunct],
         sources: &[Source],
     ) -> Result<i32, StatementError> {
         let mut most = 0;
         for source in sources {
-            let Source::Relation(place) = source else { continue };
-            let with = self.way_to(*place, own, conjuncts, None)?.map_or(0, |way| score(&way.path));
-            let without = self.way_to(*place, 0, conjuncts, None)?.map_or(0, |way| score(&way.path));
+            let Source::Relation(relation) = source else { continue };
+            let with =
+                self.path_to(*relation, relations, conjuncts, None)?.map_or(0, |chosen| score(&chosen.path));
+            let without =
+                self.path_to(*relation, 0, conjuncts, None)?.map_or(0, |chosen| score(&chosen.path));
             if with > without {
                 most = most.max(with - 1);
             }
@@ -226,7 +259,7 @@ impl Binder<'_> {
         Ok(most)
     }
 
-    /// Joins sources. Also returns whether their rows are in the wanted order.
+    /// Joins all sources. Also returns whether the rows are in the wanted order.
     pub(super) fn join_all(
         &mut self,
         mut sources: Vec<Source>,
@@ -238,25 +271,27 @@ impl Binder<'_> {
         self.join_lists(&mut sources, &mut conjuncts)?;
         while !sources.is_empty() {
             let mut best: Option<(usize, i32)> = None;
-            for (place, source) in sources.iter().enumerate() {
+            for (index, source) in sources.iter().enumerate() {
                 if let Some(score) = self.score_of(source, placed, &conjuncts, wanted, &sources)?
                     && best.is_none_or(|(_, most)| score > most)
                 {
-                    best = Some((place, score));
+                    best = Some((index, score));
                 }
             }
-            let source = sources.remove(best.map_or(0, |(place, _)| place));
-            let own = source.relations();
-            let ready = take(&mut conjuncts, |conjunct| conjunct.refers.own & !(placed | own) == 0);
+            let source = sources.remove(best.map_or(0, |(index, _)| index));
+            let relations = source.relations();
+            let ready =
+                take(&mut conjuncts, |conjunct| conjunct.refers.relations & !(placed | relations) == 0);
             let (joined, in_order) = self.join_next(plan.take(), source, placed, ready, wanted)?;
             ordered = if placed == 0 { in_order } else { ordered };
             plan = Some(joined);
-            placed |= own;
+            placed |= relations;
         }
         Ok((filter_by(plan.unwrap_or(Plan::One), conjuncts), ordered))
     }
 
-    /// Joins a source to the sources that are joined already.
+    /// Joins a source to the plan of the joined sources. Also returns whether its rows are in the wanted
+    /// order.
     fn join_next(
         &mut self,
         before: Option<Plan>,
@@ -265,27 +300,27 @@ impl Binder<'_> {
         mut conjuncts: Vec<Conjunct>,
         wanted: Option<&WantedOrder>,
     ) -> Result<(Plan, bool), StatementError> {
-        let own = source.relations();
-        let place = match source {
-            Source::Relation(place) => place,
+        let relations = source.relations();
+        let relation = match source {
+            Source::Relation(relation) => relation,
             Source::Join(join) => {
                 let (plan, left) = self.outer_join(*join, &mut conjuncts)?;
-                debug_assert_eq!(left, own);
-                let inside = take(&mut conjuncts, |conjunct| conjunct.refers.own & !own == 0);
+                debug_assert_eq!(left, relations);
+                let inside = take(&mut conjuncts, |conjunct| conjunct.refers.relations & !relations == 0);
                 let plan = filter_by(plan, inside);
-                let side = Side { plan, relations: own, outer: self.is_correlated(), conjuncts: Vec::new() };
+                let side = Side { plan, relations, outer: self.is_correlated(), conjuncts: Vec::new() };
                 return Ok((self.combine(before, side, placed, conjuncts), false));
             }
         };
-        if let Some(way) = self.way_to(place, placed, &conjuncts, wanted)? {
-            let is_hashed = conjuncts.iter().any(|conjunct| conjunct.as_key(placed, own).is_some());
-            let way = match is_hashed && score(&way.path) < EQUALITY {
-                true => self.way_within(place, &conjuncts, wanted)?.unwrap_or(way),
-                false => way,
+        if let Some(chosen) = self.path_to(relation, placed, &conjuncts, wanted)? {
+            let is_hashed = conjuncts.iter().any(|conjunct| conjunct.as_key(placed, relations).is_some());
+            let chosen = match is_hashed && score(&chosen.path) < EQUALITY {
+                true => self.steady_path_to(relation, &conjuncts, wanted)?.unwrap_or(chosen),
+                false => chosen,
             };
-            return Ok(self.join_table(before, (place, way), placed, conjuncts));
+            return Ok(self.join_table(before, (relation, chosen), placed, conjuncts));
         }
-        let (plan, lateral, outer) = self.take_plan(place);
+        let (plan, lateral, outer) = self.take_plan(relation);
         if lateral != 0 {
             let inside = filter_by(plan, conjuncts);
             let inner_registers = Vec::new();
@@ -293,28 +328,27 @@ impl Binder<'_> {
             let (inner, kind, condition) = (Box::new(inside), JoinKind::Inner, None);
             return Ok((Plan::Loop { outer, inner, kind, condition, inner_registers }, false));
         }
-        let mut of_its_own = within(&mut conjuncts, own);
-        let inside = self.take_inside(&mut of_its_own);
+        let mut inner_conjuncts = within(&mut conjuncts, relations);
+        let inside = self.take_inside(&mut inner_conjuncts);
         let plan = filter_by(plan, inside);
-        let side = Side { plan, relations: own, outer, conjuncts: of_its_own };
+        let side = Side { plan, relations, outer, conjuncts: inner_conjuncts };
         Ok((self.combine(before, side, placed, conjuncts), false))
     }
 
-    /// Returns the best path to a table by values that are the same in every run of the plan.
-    fn way_within(
+    /// Returns the best path to a table that uses only values which are the same in every run of the plan.
+    fn steady_path_to(
         &self,
         relation: usize,
         conjuncts: &[Conjunct],
         wanted: Option<&WantedOrder>,
-    ) -> Result<Option<Way>, StatementError> {
+    ) -> Result<Option<ChosenPath>, StatementError> {
         let Some(table) = self.table_of(relation) else { return Ok(None) };
         let mut candidates = self.candidates(relation, 0, conjuncts)?;
-        candidates.retain(|own| {
-            let Conjunct { refers, .. } = &conjuncts[own.conjunct];
-            refers.own & !(1 << relation) == 0 && conjuncts[own.conjunct].is_steady()
+        candidates.retain(|candidate| {
+            let Conjunct { refers, .. } = &conjuncts[candidate.conjunct];
+            refers.relations & !(1 << relation) == 0 && conjuncts[candidate.conjunct].is_steady()
         });
-        let (path, used, ordered) = choose_path(&table, &candidates, wanted);
-        Ok(Some(Way { path, used, ordered }))
+        Ok(Some(ChosenPath::of(&table, &candidates, wanted)))
     }
 
     fn take_plan(&mut self, relation: usize) -> (Plan, Relations, bool) {
@@ -324,56 +358,60 @@ impl Binder<'_> {
         }
     }
 
-    /// Joins a table, by values of the relations before it or by a hash table. Also returns whether its rows
-    /// are in the order of the path.
+    /// Joins a table by a nested loop over its path, or by a hash table. Also returns whether the rows are in
+    /// the wanted order.
     fn join_table(
         &mut self,
         before: Option<Plan>,
-        (place, way): (usize, Way),
+        (relation, chosen): (usize, ChosenPath),
         placed: Relations,
         conjuncts: Vec<Conjunct>,
     ) -> (Plan, bool) {
-        let own: Relations = 1 << place;
-        let needs_placed = way.used.iter().any(|used| conjuncts[*used].refers.own & !own != 0);
-        let outer = way.used.iter().any(|used| conjuncts[*used].refers.outer);
+        let relations: Relations = 1 << relation;
+        let needs_placed = chosen.used.iter().any(|used| conjuncts[*used].refers.relations & !relations != 0);
+        let outer = chosen.used.iter().any(|used| conjuncts[*used].refers.outer);
         let mut ahead = Vec::new();
         let mut left = Vec::new();
         for (number, mut conjunct) in conjuncts.into_iter().enumerate() {
-            if way.used.contains(&number) {
+            if chosen.used.contains(&number) {
                 // The values of the path are evaluated before the table is read.
                 ahead.append(&mut conjunct.applied);
-            } else {
+            }
+            if !chosen.used.contains(&number) || chosen.kept.contains(&number) {
                 left.push(conjunct);
             }
         }
         let is_looked_up = !outer
-            && score(&way.path) < score(&Path::Point { key: Vec::new() })
-            && left.iter().any(|conjunct| conjunct.as_key(placed, own).is_some());
+            && score(&chosen.path) < score(&Path::Point { key: Vec::new() })
+            && left.iter().any(|conjunct| conjunct.as_key(placed, relations).is_some());
         if before.is_none() && !is_looked_up || needs_placed || !ahead.is_empty() {
             let plain = take(&mut left, |conjunct| conjunct.applied.is_empty());
-            let scan = self.scan(place, way.path, all(plain.into_iter().map(|own| own.condition)));
+            let scan =
+                self.scan(relation, chosen.path, all(plain.into_iter().map(|conjunct| conjunct.condition)));
             let inner = filter_by(scan, left);
             let outer = match before {
-                None if ahead.is_empty() => return (inner, way.ordered),
+                None if ahead.is_empty() => return (inner, chosen.ordered),
                 None => Plan::One,
                 Some(plan) => plan,
             };
             let outer = Box::new(apply_all(ahead, outer));
             let (inner, kind, condition) = (Box::new(inner), JoinKind::Inner, None);
             let plan = Plan::Loop { outer, inner, kind, condition, inner_registers: Vec::new() };
-            return (plan, way.ordered);
+            return (plan, chosen.ordered);
         }
         let is_first = before.is_none();
-        let mut conjuncts = within(&mut left, own);
+        let mut conjuncts = within(&mut left, relations);
         let mut inside = self.take_inside(&mut conjuncts);
         let plain = take(&mut inside, |conjunct| conjunct.applied.is_empty());
-        let scan = self.scan(place, way.path, all(plain.into_iter().map(|own| own.condition)));
+        let scan =
+            self.scan(relation, chosen.path, all(plain.into_iter().map(|conjunct| conjunct.condition)));
         let plan = filter_by(scan, inside);
-        let side = Side { plan, relations: own, outer, conjuncts };
-        (self.combine(before, side, placed, left), is_first && way.ordered)
+        let side = Side { plan, relations, outer, conjuncts };
+        (self.combine(before, side, placed, left), is_first && chosen.ordered)
     }
 
-    /// Joins the rows of a plan with those of a plan that does not depend on them.
+    /// Joins a plan with a side that does not depend on it: by a hash join if there are keys, otherwise by a
+    /// nested loop.
     fn combine(
         &mut self,
         before: Option<Plan>,
@@ -383,10 +421,10 @@ impl Binder<'_> {
     ) -> Plan {
         let mut keys = Vec::new();
         if before.is_some() || !side.outer {
-            for own in [&mut side.conjuncts, &mut conjuncts] {
+            for list in [&mut side.conjuncts, &mut conjuncts] {
                 let key = |conjunct: &Conjunct| conjunct.as_key(placed, side.relations);
-                keys.extend(own.iter().filter_map(key));
-                own.retain(|conjunct| key(conjunct).is_none());
+                keys.extend(list.iter().filter_map(key));
+                list.retain(|conjunct| key(conjunct).is_none());
             }
         }
         let build_registers = self.set_registers(side.relations);
@@ -418,34 +456,34 @@ impl Binder<'_> {
     }
 
     /// Removes the conjuncts that filter the rows of a plan before they are joined, and returns them. In a
-    /// correlated query these rows are the same for each row of the outer query.
+    /// correlated query, only steady conjuncts do, so that the rows can be shared by all runs.
     fn take_inside(&self, conjuncts: &mut Vec<Conjunct>) -> Vec<Conjunct> {
         let is_correlated = self.is_correlated();
         take(conjuncts, |conjunct| !is_correlated || conjunct.is_steady())
     }
 
-    /// Returns whether the innermost level refers to levels below, so that it runs for each of their rows.
+    /// Returns whether the innermost level refers to an outer query, so that it runs for each outer row.
     fn is_correlated(&self) -> bool {
-        let own = self.queries.levels.len() - 1;
-        self.queries.lowest.is_some_and(|lowest| lowest < own)
+        let innermost = self.queries.levels.len() - 1;
+        self.queries.lowest.is_some_and(|lowest| lowest < innermost)
     }
 
-    /// Returns a slot for a hash table that all runs of a correlated query use.
+    /// Returns a slot for a hash table that all runs of a correlated query share; `None` if they share none.
     fn table_slot(&mut self, outer: bool) -> Option<SlotId> {
         (self.is_correlated() && !outer).then(|| self.new_slot())
     }
 
-    /// Keeps the rows of a plan that runs more than once, unless the rows may differ from run to run.
-    fn keep(&mut self, plan: Plan, own: Relations, outer: bool) -> Plan {
+    /// Returns a plan that keeps the rows of its first run for further runs, unless the rows may differ.
+    fn keep(&mut self, plan: Plan, relations: Relations, outer: bool) -> Plan {
         if outer || matches!(plan, Plan::Named { .. } | Plan::Values { .. }) {
             return plan;
         }
-        let registers = self.set_registers(own);
+        let registers = self.set_registers(relations);
         Plan::Keep { slot: self.new_slot(), input: Box::new(plan), registers }
     }
 
-    /// Plans a left or full join. Returns it with its relations. A left join takes the conjuncts of `above`
-    /// that refer to its left side only.
+    /// Plans a left or full join. Returns it with its relations. A left join takes from `above` the conjuncts
+    /// that refer only to its left side.
     fn outer_join(
         &mut self,
         join: OuterJoin,
@@ -456,29 +494,31 @@ impl Binder<'_> {
         let (left_relations, right_relations) = (relations(&left), relations(&right));
         let both = left_relations | right_relations;
         if kind == JoinKind::Left {
-            left_conjuncts
-                .append(&mut take(above, |own| own.refers.own != 0 && own.refers.own & !left_relations == 0));
-            right_conjuncts.append(&mut take(&mut condition, |own| {
-                own.refers.own != 0 && own.refers.own & !right_relations == 0
+            left_conjuncts.append(&mut take(above, |conjunct| {
+                conjunct.refers.relations != 0 && conjunct.refers.relations & !left_relations == 0
+            }));
+            right_conjuncts.append(&mut take(&mut condition, |conjunct| {
+                conjunct.refers.relations != 0 && conjunct.refers.relations & !right_relations == 0
             }));
         }
         let (outer, _) = self.join_all(left, left_conjuncts, None)?;
         let is_lateral = self.is_lateral(&right);
-        if let (JoinKind::Left, [Source::Relation(place)]) = (kind, right.as_slice())
-            && self.table_of(*place).is_some()
+        if let (JoinKind::Left, [Source::Relation(relation)]) = (kind, right.as_slice())
+            && self.table_of(*relation).is_some()
         {
             right_conjuncts.append(&mut condition);
-            let way = self.way_to(*place, left_relations, &right_conjuncts, None)?;
-            let way = way.filter(|way| {
-                way.used.iter().any(|used| right_conjuncts[*used].refers.own & left_relations != 0)
+            let chosen = self.path_to(*relation, left_relations, &right_conjuncts, None)?;
+            let chosen = chosen.filter(|chosen| {
+                chosen.used.iter().any(|used| right_conjuncts[*used].refers.relations & left_relations != 0)
             });
-            if let Some(way) = way {
-                let (inner, _) = self.join_table(None, (*place, way), left_relations, right_conjuncts);
+            if let Some(chosen) = chosen {
+                let (inner, _) = self.join_table(None, (*relation, chosen), left_relations, right_conjuncts);
                 let inner_registers = self.set_registers(right_relations);
                 let (outer, inner) = (Box::new(outer), Box::new(inner));
                 return Ok((Plan::Loop { outer, inner, kind, condition: None, inner_registers }, both));
             }
-            condition = take(&mut right_conjuncts, |own| own.refers.own & !right_relations != 0);
+            condition =
+                take(&mut right_conjuncts, |conjunct| conjunct.refers.relations & !right_relations != 0);
         }
         let mut keys = Vec::new();
         let mut remaining = Vec::new();
@@ -488,7 +528,7 @@ impl Binder<'_> {
                 _ => remaining.push(conjunct),
             }
         }
-        let has_subqueries = remaining.iter().any(|own| !own.applied.is_empty());
+        let has_subqueries = remaining.iter().any(|conjunct| !conjunct.applied.is_empty());
         if kind == JoinKind::Full && (keys.is_empty() || has_subqueries) {
             let node = self.source.file.syntax().clone();
             return Err(self.unsupported(&node, "FULL JOIN without an equality of columns of both sides"));
@@ -514,7 +554,7 @@ impl Binder<'_> {
             build: Box::new(inner),
             keys,
             kind,
-            condition: all(remaining.into_iter().map(|own| own.condition)),
+            condition: all(remaining.into_iter().map(|conjunct| conjunct.condition)),
             probe_registers: self.set_registers(left_relations),
             build_registers: inner_registers,
             kept: self.table_slot(is_outer),
@@ -526,8 +566,8 @@ impl Binder<'_> {
     fn is_standalone(&self, sources: &[Source]) -> bool {
         let level = self.queries.levels.last().expect("a query is being planned");
         sources.iter().all(|source| match source {
-            Source::Relation(place) => {
-                !matches!(level.relations[*place].rows, Rows::Plan { outer: true, .. })
+            Source::Relation(relation) => {
+                !matches!(level.relations[*relation].rows, Rows::Plan { outer: true, .. })
             }
             Source::Join(_) => false,
         })
@@ -536,15 +576,15 @@ impl Binder<'_> {
     fn is_lateral(&self, sources: &[Source]) -> bool {
         let level = self.queries.levels.last().expect("a query is being planned");
         sources.iter().any(|source| match source {
-            Source::Relation(place) => {
-                matches!(level.relations[*place].rows, Rows::Plan { lateral, .. } if lateral != 0)
+            Source::Relation(relation) => {
+                matches!(level.relations[*relation].rows, Rows::Plan { lateral, .. } if lateral != 0)
             }
             Source::Join(_) => false,
         })
     }
 }
 
-/// Removes the conjuncts that refer to these relations only, and returns them.
+/// Removes the conjuncts that refer to no other relations than these, and returns them.
 fn within(conjuncts: &mut Vec<Conjunct>, relations: Relations) -> Vec<Conjunct> {
-    take(conjuncts, |conjunct| conjunct.refers.own & !relations == 0)
+    take(conjuncts, |conjunct| conjunct.refers.relations & !relations == 0)
 }

@@ -1,9 +1,9 @@
-//! Conditions that a column equals one of several values: IN, `= ANY (array)`, OR of equalities, and IN of a
-//! query with few rows; and the same of several columns: `(a, b) IN ((1, 2), (3, 4))`.
+//! Joins a table with a list of values, for conditions that a column equals one of several values: IN,
+//! `= ANY (array)`, OR of equalities, IN of a query with few rows, and `(a, b) IN ((1, 2), (3, 4))`.
 //!
-//! If an index leads from a single value to the rows, the values become a relation of their own: each value
-//! once, in their order, joined with the table by the index. As in PostgreSQL, the rows are then visited in
-//! the order of the index.
+//! If an index on the columns finds the rows of one value, the values become a relation: sorted, without
+//! duplicates, and joined with the table by the index. So the rows are read in the order of the index, as in
+//! PostgreSQL.
 
 use super::conjunct::Conjunct;
 use super::from::Source;
@@ -16,7 +16,7 @@ use procedure::query::{JoinKey, Plan, Question, TableFunction};
 use procedure::{CompareClass, CompareOperator, Expression, Register, SortKey};
 use squawk_syntax::ast::AstNode;
 
-/// Maximum number of relations of a level up to which lists of values become relations.
+/// Maximum number of relations of a level, above which lists of values stay conditions.
 const MOST_RELATIONS: usize = 60;
 
 /// Several values, or rows of them.
@@ -27,7 +27,7 @@ enum Values {
     Query(Box<Plan>, Vec<Register>),
 }
 
-/// Columns, and the values of which they equal one.
+/// A condition that compares columns with a list of values, or of rows of values.
 struct Listed {
     relation: usize,
     columns: Vec<ListedColumn>,
@@ -69,29 +69,32 @@ fn equalities<'e>(condition: &'e Expression, row: &mut Vec<Equality<'e>>) -> Opt
 }
 
 impl Binder<'_> {
-    /// Replaces conditions with lists of values by joins with the values, where that finds the rows faster.
+    /// Replaces a condition with a list of values by a join with the values, if that gives the table a path
+    /// with a better score.
     pub(super) fn join_lists(
         &mut self,
         sources: &mut Vec<Source>,
         conjuncts: &mut Vec<Conjunct>,
     ) -> Result<(), StatementError> {
-        for place in 0..conjuncts.len() {
-            let conjunct = &conjuncts[place];
+        for index in 0..conjuncts.len() {
+            let conjunct = &conjuncts[index];
             let listed = self.listed(conjunct).or_else(|| self.selected(conjunct));
             let Some(listed) = listed else { continue };
             let relation = listed.relation;
             let registers = self.registers.len();
-            let is_joined = |source: &Source| matches!(source, Source::Relation(own) if *own == relation);
+            let is_joined =
+                |source: &Source| matches!(source, Source::Relation(joined) if *joined == relation);
             if !sources.iter().any(is_joined) || self.level().relations.len() >= MOST_RELATIONS {
                 continue;
             }
-            let before = self.way_to(relation, 0, conjuncts, None)?.map(|way| score(&way.path));
-            let (values, mut joined) = self.values_of(listed, conjuncts[place].refers)?;
+            let before = self.path_to(relation, 0, conjuncts, None)?.map(|chosen| score(&chosen.path));
+            let (values, mut joined) = self.values_of(listed, conjuncts[index].refers)?;
             let count = conjuncts.len();
             conjuncts.append(&mut joined);
-            let after = self.way_to(relation, 1 << values, conjuncts, None)?.map(|way| score(&way.path));
+            let after =
+                self.path_to(relation, 1 << values, conjuncts, None)?.map(|chosen| score(&chosen.path));
             if after > before {
-                conjuncts.swap_remove(place);
+                conjuncts.swap_remove(index);
                 sources.push(Source::Relation(values));
             } else {
                 conjuncts.truncate(count);
@@ -102,7 +105,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Returns the list of values of a condition.
+    /// Returns the list of values of a condition; `None` if it has none, or if an index cannot serve it.
     fn listed(&self, conjunct: &Conjunct) -> Option<Listed> {
         if !conjunct.applied.is_empty() || conjunct.comparison.is_some() {
             return None;
@@ -121,14 +124,14 @@ impl Binder<'_> {
             Values::Rows(rows) => rows.iter().flatten().any(reads),
             Values::Query(..) => false,
         };
-        if conjunct.refers.own != 1 << relation || reads_table {
+        if conjunct.refers.relations != 1 << relation || reads_table {
             return None;
         }
         let columns = columns.into_iter().map(|(column, class)| {
-            let (own, place) = self.table_column(&column)?;
-            let ty = self.table_of(relation)?.columns[place].ty.scalar()?;
+            let (column_relation, position) = self.table_column(&column)?;
+            let ty = self.table_of(relation)?.columns[position].ty.scalar()?;
             let ty = match class {
-                _ if own != relation => return None,
+                _ if column_relation != relation => return None,
                 CompareClass::Decimal { .. }
                 | CompareClass::Json
                 | CompareClass::Interval
@@ -142,7 +145,7 @@ impl Binder<'_> {
         Some(Listed { relation, columns: columns.collect::<Option<_>>()?, values })
     }
 
-    /// Returns the values of IN of a query that has few rows, which are the same for each row.
+    /// Returns the values of IN of a query that has few rows and refers to no outer query.
     fn selected(&self, conjunct: &Conjunct) -> Option<Listed> {
         let [Applied::Subquery(subquery)] = conjunct.applied.as_slice() else { return None };
         let Question::In { target, keys } = &subquery.question else { return None };
@@ -153,7 +156,8 @@ impl Binder<'_> {
         let (relation, _) = self.table_column(&keys.first()?.probe)?;
         let (mut columns, mut registers) = (Vec::new(), Vec::new());
         for JoinKey { class, probe, build } in keys {
-            let is_column = self.table_column(probe).is_some_and(|(own, _)| own == relation);
+            let is_column =
+                self.table_column(probe).is_some_and(|(column_relation, _)| column_relation == relation);
             let has_forms = matches!(
                 class,
                 CompareClass::Decimal { .. }
@@ -184,8 +188,8 @@ impl Binder<'_> {
             })
             .collect();
         let value = |(equality, (column, class)): (&Equality<'_>, &(Expression, CompareClass))| {
-            let (own, [left, right]) = equality;
-            match own == class {
+            let (class_of_equality, [left, right]) = equality;
+            match class_of_equality == class {
                 true if left == column => Some(right.clone()),
                 true if right == column => Some(left.clone()),
                 _ => None,
@@ -206,11 +210,12 @@ impl Binder<'_> {
     /// Returns whether an expression reads a column of a table.
     fn reads(&self, expression: &Expression, relation: usize) -> bool {
         let mut reads = false;
-        expression.walk(&mut |part| reads |= self.table_column(part).is_some_and(|own| own.0 == relation));
+        expression
+            .walk(&mut |part| reads |= self.table_column(part).is_some_and(|column| column.0 == relation));
         reads
     }
 
-    /// Adds a relation of the values. Returns it with the conditions that join it with the columns.
+    /// Adds a relation of the values. Returns it with the equalities that join it with the columns.
     fn values_of(
         &mut self,
         listed: Listed,
@@ -226,7 +231,7 @@ impl Binder<'_> {
                 (Plan::Function { function, arguments, registers: rows, ordinality: None }, registers)
             }
             Values::Rows(rows) => {
-                let registers: Vec<_> = columns.iter().map(|own| self.new_register(own.ty)).collect();
+                let registers: Vec<_> = columns.iter().map(|column| self.new_register(column.ty)).collect();
                 (Plan::Values { registers: registers.clone(), rows }, registers)
             }
         };
@@ -240,7 +245,7 @@ impl Binder<'_> {
         let (input, kept) = (Box::new(plan), registers.clone());
         let plan = Plan::Sort { input, keys, registers: kept, wanted: [None, None] };
         let rows = Rows::Plan { plan: Some(Box::new(plan)), registers, lateral: 0, outer: refers.outer };
-        let names = columns.iter().map(|own| (String::new(), Type::Scalar(own.ty))).collect();
+        let names = columns.iter().map(|column| (String::new(), Type::Scalar(column.ty))).collect();
         self.level().relations.push(Relation {
             alias: String::new(),
             columns: names,
@@ -248,20 +253,20 @@ impl Binder<'_> {
             is_plain: false,
             hidden: 0,
         });
-        let place = self.level().relations.len() - 1;
-        let own = |relation: usize| References { own: 1 << relation as Relations, outer: false };
+        let relation_of_values = self.level().relations.len() - 1;
+        let references = |relation: usize| References { relations: 1 << relation as Relations, outer: false };
         let node = self.source.file.syntax().clone();
         let mut conjuncts = Vec::new();
         for (ListedColumn { column, ty, .. }, value) in columns.into_iter().zip(values) {
-            let left = (Typed::Known(column, ty.into()), own(relation));
-            let right = (Typed::Known(value, ty.into()), own(place));
+            let left = (Typed::Known(column, ty.into()), references(relation));
+            let right = (Typed::Known(value, ty.into()), references(relation_of_values));
             conjuncts.push(self.compared(CompareOperator::Equal, left, right, &node)?);
         }
-        Ok((place, conjuncts))
+        Ok((relation_of_values, conjuncts))
     }
 
-    /// Returns whether a plan has few rows for all that is known: it reads no whole table, or hands on only
-    /// some rows.
+    /// Returns whether a plan probably has few rows: each scan uses an index, or a LIMIT or an aggregate
+    /// without groups bounds the number of rows.
     pub(super) fn is_small(plan: &Plan) -> bool {
         match plan {
             Plan::Limit { limit: Some(_), .. } => true,

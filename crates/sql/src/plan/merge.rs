@@ -1,4 +1,4 @@
-//! MERGE as a plan: the source joined with the table, and what happens to each pair.
+//! Binds MERGE as a plan: the source joined with the table, and the action for each joined row.
 
 use super::from::{OuterJoin, Source};
 use super::{Binder, Bound};
@@ -11,7 +11,7 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
-/// One WHEN clause.
+/// A WHEN clause.
 struct When {
     matched: bool,
     condition: Option<ast::MergeCondition>,
@@ -68,21 +68,24 @@ impl Binder<'_> {
         Ok(Bound { plan, ..Bound::default() })
     }
 
-    /// Returns the WHEN clauses, if each can be reached.
+    /// Returns the WHEN clauses.
+    ///
+    /// # Errors
+    /// `42601`: a clause follows one of its kind without a condition.
     fn when_clauses(&self, merge: &ast::Merge) -> Result<Vec<When>, StatementError> {
         let mut clauses: Vec<When> = Vec::new();
         for clause in merge.merge_when_clauses() {
             let node = clause.syntax().clone();
             let (matched, condition, action) = match clause {
-                ast::MergeWhenClause::MergeWhenMatched(own) => {
-                    (true, own.merge_condition(), own.merge_action())
+                ast::MergeWhenClause::MergeWhenMatched(when) => {
+                    (true, when.merge_condition(), when.merge_action())
                 }
-                ast::MergeWhenClause::MergeWhenNotMatchedTarget(own) if own.by_target().is_none() => {
-                    (false, own.merge_condition(), own.merge_action())
+                ast::MergeWhenClause::MergeWhenNotMatchedTarget(when) if when.by_target().is_none() => {
+                    (false, when.merge_condition(), when.merge_action())
                 }
                 _ => return Err(self.unsupported(&node, "BY SOURCE and BY TARGET of a MERGE")),
             };
-            if clauses.iter().any(|own| own.matched == matched && own.condition.is_none()) {
+            if clauses.iter().any(|earlier| earlier.matched == matched && earlier.condition.is_none()) {
                 let message = "unreachable WHEN clause specified after unconditional WHEN clause";
                 return Err(self.syntax(&node, message));
             }
@@ -91,11 +94,11 @@ impl Binder<'_> {
         Ok(clauses)
     }
 
-    /// Binds a WHEN clause. One without a match sees the source alone.
+    /// Binds a WHEN clause. NOT MATCHED may refer only to columns of the source.
     fn bind_merge_when(&mut self, clause: When, table: &Arc<Table>) -> Result<MergeAction, StatementError> {
         let When { matched, condition, action, node } = clause;
         let target = &mut self.level().relations[0];
-        let shown = (target.alias.clone(), target.columns.clone(), target.hidden);
+        let visible = (target.alias.clone(), target.columns.clone(), target.hidden);
         if !matched {
             (target.alias, target.columns, target.hidden) = (String::new(), Vec::new(), 0);
         }
@@ -106,7 +109,7 @@ impl Binder<'_> {
         };
         let bound = self.applying(bind);
         let target = &mut self.level().relations[0];
-        (target.alias, target.columns, target.hidden) = shown;
+        (target.alias, target.columns, target.hidden) = visible;
         let ((condition, change), applied) = bound?;
         if !applied.is_empty() {
             let what = "a subquery or a function of the schema in an action of MERGE";

@@ -1,9 +1,9 @@
 //! Translates queries that are not one operation on one table into plans (`procedure::query`).
 //!
-//! A level is one SELECT with the relations of its FROM. A subquery is a level above, and its names may refer
-//! to columns of the levels below. All clauses of a level are bound first, so that the used columns are
-//! known. Then the plan is made: conditions are pushed down to the relations that they refer to, and
-//! relations are joined one after the other (`join.rs`).
+//! A level is one SELECT with the relations of its FROM. A subquery is the level above its outer query, and
+//! its names may refer to columns of the levels below. The binder first binds all clauses of a level, so that
+//! it knows the columns that the query uses. Then it makes the plan: it pushes conditions down to the
+//! relations that they refer to, and joins relations one after the other (`join.rs`).
 
 mod applied;
 mod compound;
@@ -19,12 +19,14 @@ mod origin;
 mod outputs;
 mod records;
 mod recursive;
+mod row_calls;
 mod rows_from;
 pub(crate) mod select;
 mod semi;
 mod sets;
 mod subquery;
 mod subscripts_of;
+mod value_rows;
 pub(crate) mod windows;
 mod write;
 
@@ -57,33 +59,33 @@ pub(crate) type Relations = u64;
 /// The rows of a relation.
 #[derive(Debug)]
 pub(crate) enum Rows {
-    /// Those of a table.
+    /// The rows of a table.
     Table {
         table: Arc<Table>,
         /// The first register of the row, with one register per column.
         registers: Register,
-        /// Columns that are loaded, in the order of their registers.
+        /// The columns that the plan loads, in the order of their registers.
         used: Vec<usize>,
         /// The register of the row's handle, for the statement that writes the row.
         handle: Option<Register>,
-        /// What its indexes are of beside its columns.
+        /// The hidden columns of its indexes; `None` if it has none.
         indexed: Option<Box<Indexed>>,
     },
-    /// Those of a plan.
+    /// The rows of a plan.
     Plan {
-        /// `None` after it is joined.
+        /// `None` after the plan is joined.
         plan: Option<Box<Plan>>,
         registers: Vec<Register>,
-        /// The relations of the same level that it refers to.
+        /// The relations of the same level that the plan refers to.
         lateral: Relations,
-        /// Whether it refers to levels below.
+        /// Whether the plan refers to levels below.
         outer: bool,
     },
-    /// One row that registers hold already.
+    /// The row of a table that registers hold already, from a first one on.
     Row { registers: Register },
 }
 
-/// A relation of FROM.
+/// A relation that names of a level may refer to.
 #[derive(Debug)]
 pub(crate) struct Relation {
     pub(crate) alias: String,
@@ -100,24 +102,24 @@ pub(crate) struct Relation {
 struct Merged {
     name: String,
     value: Typed,
-    /// The merged columns, by relation and position. The first one represents them in `Level::star`.
+    /// The merged columns, as relation and position. `Level::star` has the first one.
     hides: Vec<(usize, usize)>,
 }
 
-/// One SELECT, or one statement that writes.
+/// The relations in scope of one SELECT, or of one statement that writes.
 #[derive(Debug, Default)]
 pub(crate) struct Level {
     pub(crate) relations: Vec<Relation>,
     merged: Vec<Merged>,
     /// The relations of FROM.
     from: Relations,
-    /// The columns of `*`, by relation and position.
+    /// The columns of `*`, as relation and position.
     star: Vec<(usize, usize)>,
-    /// Functions of one column, whose names stand for their column, too.
+    /// Functions of one column, whose aliases also name the column.
     scalars: Vec<usize>,
-    /// Relations that were referred to since this set was last emptied.
+    /// The relations that the current expression refers to (`Binder::referring`).
     touched: Relations,
-    /// The relations whose columns need a privilege, and the number of the need.
+    /// The relations whose columns need a privilege, with the index of the need.
     pub(crate) reads: Vec<(usize, usize)>,
 }
 
@@ -127,7 +129,7 @@ pub(crate) struct Named {
     name: String,
     slot: SlotId,
     columns: Vec<(String, Type)>,
-    /// The columns of tables that its columns are.
+    /// The column of a table or view that each column has the values of, if known.
     origins: Vec<Option<origin::Known>>,
     /// The lowest level around WITH that it refers to; `None` if its rows are always the same.
     lowest: Option<usize>,
@@ -138,18 +140,18 @@ pub(crate) struct Named {
 pub(crate) struct Bound {
     pub(crate) plan: Plan,
     pub(crate) columns: Vec<OutputColumn>,
-    /// Literals of unknown type, by the position of their column. The outer query may give them a type.
+    /// Literals of unknown type, by the index of their column. The outer query may give them a type.
     pub(crate) literals: HashMap<usize, Typed>,
-    /// Where each column is written, as far as it is known.
+    /// The syntax node of each item of a SELECT list or of RETURNING; empty for any other query.
     pub(crate) nodes: Vec<SyntaxNode>,
 }
 
 impl Bound {
     /// Returns a column as a value.
-    fn typed(&self, place: usize) -> Typed {
-        let column = &self.columns[place];
+    fn typed(&self, index: usize) -> Typed {
+        let column = &self.columns[index];
         let known = Typed::Known(Expression::Register(column.register), column.ty);
-        self.literals.get(&place).cloned().unwrap_or(known)
+        self.literals.get(&index).cloned().unwrap_or(known)
     }
 }
 
@@ -157,7 +159,7 @@ impl Bound {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct References {
     /// The relations of the same level that it refers to.
-    pub(crate) own: Relations,
+    pub(crate) relations: Relations,
     /// Whether it refers to levels below.
     pub(crate) outer: bool,
 }
@@ -165,7 +167,7 @@ pub(crate) struct References {
 impl References {
     /// Returns the references of two expressions.
     fn and(self, other: Self) -> Self {
-        Self { own: self.own | other.own, outer: self.outer || other.outer }
+        Self { relations: self.relations | other.relations, outer: self.outer || other.outer }
     }
 }
 
@@ -174,13 +176,13 @@ impl References {
 pub(crate) struct Queries {
     pub(crate) levels: Vec<Level>,
     named: Vec<Named>,
-    /// The offset of a WITH clause that is bound already, for all operands of a UNION.
+    /// The offset of a WITH clause that `bind_combined` has bound for all operands of a set operation.
     bound_with: Option<usize>,
     slots: u32,
-    /// The lowest level that was referred to since this was last set to `None`.
+    /// The lowest level that the current expression or query refers to.
     lowest: Option<usize>,
-    /// Subqueries of the current expression, which are evaluated before it; `None` where subqueries are not
-    /// allowed.
+    /// Subqueries and calls of the current expression, which are evaluated before it; `None` where subqueries
+    /// are not allowed.
     pub(crate) applied: Option<Vec<Applied>>,
     /// The group keys in scope: level, text, register and type. An expression with this text denotes the
     /// register.
@@ -189,11 +191,11 @@ pub(crate) struct Queries {
     before_group: Vec<Applied>,
     /// The groups of the current SELECT, while its outputs are bound.
     grouping: Grouping,
-    /// Whether window functions may be called, and those of the current SELECT.
+    /// The windows of the current SELECT, or the error of a window function here.
     pub(crate) windows: windows::WindowScope,
     /// The primary keys on which columns of groups depend.
     pub(crate) grouped_by: Vec<IndexId>,
-    /// The registers with names of catalog objects, whose characters have subscripts.
+    /// The registers of catalog columns with names of objects (`relname`), whose characters have subscripts.
     pub(crate) catalog_names: HashSet<Register>,
 }
 
@@ -210,7 +212,7 @@ impl Queries {
 }
 
 impl Relation {
-    /// Returns a row of a table that registers hold.
+    /// Returns a relation of one row of a table that registers hold.
     fn of_row(table: &Table, alias: String, registers: Register, is_plain: bool) -> Self {
         let columns = table.visible().iter().map(|column| (column.name.clone(), column.ty)).collect();
         Self { alias, columns, rows: Rows::Row { registers }, is_plain, hidden: 0 }
@@ -221,15 +223,15 @@ impl Relation {
         self.columns.len() - self.hidden
     }
 
-    fn place_of(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|(own, _)| own == name)
+    fn column_index(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|(known, _)| known == name)
     }
 
-    /// Returns the registers that its rows set.
+    /// Returns the registers that a plan sets for each of its rows.
     pub(crate) fn set_registers(&self) -> Vec<Register> {
         match &self.rows {
             Rows::Table { registers, used, handle, .. } => {
-                let used = (0..used.len() as u32).map(|place| Register(registers.0 + place));
+                let used = (0..used.len() as u32).map(|offset| Register(registers.0 + offset));
                 used.chain(*handle).collect()
             }
             Rows::Plan { registers, .. } => registers.clone(),
@@ -239,8 +241,8 @@ impl Relation {
 }
 
 impl Level {
-    /// Returns whether the rows of a relation set a register. All other registers keep their values: those of
-    /// variables, and of the levels below.
+    /// Returns whether a row of one of its relations sets a register. Registers of variables and of the
+    /// levels below keep their values.
     fn sets(&self, register: Register) -> bool {
         self.relations.iter().any(|relation| relation.set_registers().contains(&register))
     }
@@ -279,7 +281,7 @@ impl Binder<'_> {
     }
 
     fn add_relation(&mut self, relation: Relation, node: &SyntaxNode) -> Result<usize, StatementError> {
-        let taken = |level: &Level| level.relations.iter().any(|own| own.alias == relation.alias);
+        let taken = |level: &Level| level.relations.iter().any(|known| known.alias == relation.alias);
         if !relation.alias.is_empty() && taken(self.level()) {
             let message = format!("table name \"{}\" specified more than once", relation.alias);
             return Err(self.error(node, SqlError::new("42712", message)));
@@ -327,7 +329,7 @@ impl Binder<'_> {
             );
             return Err(self.error(node, SqlError::new("42P10", message)));
         }
-        columns.iter_mut().zip(names).for_each(|((own, _), name)| *own = name);
+        columns.iter_mut().zip(names).for_each(|((old, _), name)| *old = name);
         Ok(())
     }
 
@@ -340,21 +342,25 @@ impl Binder<'_> {
     /// Returns a column of a relation as a value.
     fn column_of_relation(&mut self, level: usize, relation: usize, column: usize) -> Typed {
         self.refer_to(level);
-        let read = self.queries.levels[level].reads.iter().find(|(own, _)| *own == relation).copied();
+        let read = self.queries.levels[level]
+            .reads
+            .iter()
+            .find(|(read_relation, _)| *read_relation == relation)
+            .copied();
         if let Some((_, need)) = read {
             self.need_column(need, column);
         }
         let level = &mut self.queries.levels[level];
         level.touched |= 1 << relation;
-        let own = &mut level.relations[relation];
-        let ty = own.columns[column].1;
-        let register = match &mut own.rows {
+        let read_from = &mut level.relations[relation];
+        let ty = read_from.columns[column].1;
+        let register = match &mut read_from.rows {
             Rows::Table { table, registers, used, .. } => {
-                let place = used.iter().position(|used| *used == column).unwrap_or_else(|| {
+                let offset = used.iter().position(|used| *used == column).unwrap_or_else(|| {
                     used.push(column);
                     used.len() - 1
                 });
-                let register = Register(registers.0 + place as u32);
+                let register = Register(registers.0 + offset as u32);
                 self.origins.note_column(register, table_oid(table), column, ty);
                 register
             }
@@ -364,18 +370,18 @@ impl Binder<'_> {
         Typed::Known(Expression::Register(register), ty)
     }
 
-    /// Returns the relation and column of an expression that is a column of a table of the innermost level,
-    /// or what one of the table's indexes is on.
+    /// Returns the relation and column of an expression of the innermost level that is a column of a table,
+    /// or that one of the table's indexes has as a hidden column.
     fn table_column(&self, expression: &Expression) -> Option<(usize, usize)> {
         let level = self.queries.levels.last()?;
-        level.relations.iter().enumerate().find_map(|(place, relation)| match (&relation.rows, expression) {
+        level.relations.iter().enumerate().find_map(|(index, relation)| match (&relation.rows, expression) {
             (Rows::Table { registers, used, .. }, Expression::Register(register)) => {
                 let column = register.0.checked_sub(registers.0)? as usize;
-                used.get(column).map(|column| (place, *column))
+                used.get(column).map(|column| (index, *column))
             }
             (Rows::Table { registers, used, indexed: Some(indexed), .. }, expression) => {
                 let loaded = Loaded { first: *registers, columns: used };
-                indexed.column_of(expression, loaded).map(|column| (place, column))
+                indexed.column_of(expression, loaded).map(|column| (index, column))
             }
             _ => None,
         })
@@ -388,23 +394,23 @@ impl Binder<'_> {
         name: &str,
         node: &SyntaxNode,
     ) -> Result<Option<Typed>, StatementError> {
-        for place in (0..self.queries.levels.len()).rev() {
-            let level = &self.queries.levels[place];
+        for level_index in (0..self.queries.levels.len()).rev() {
+            let level = &self.queries.levels[level_index];
             if qualifier.is_none()
-                && let Some(merged) = level.merged.iter().position(|own| own.name == name)
+                && let Some(merged) = level.merged.iter().position(|merged_column| merged_column.name == name)
             {
-                return Ok(Some(self.merged_column(place, merged)));
+                return Ok(Some(self.merged_column(level_index, merged)));
             }
             let mut found = None;
-            for (relation, own) in level.relations.iter().enumerate() {
+            for (relation, candidate) in level.relations.iter().enumerate() {
                 let is_meant = match qualifier {
-                    Some(qualifier) => own.alias == qualifier,
-                    None => own.is_plain,
+                    Some(qualifier) => candidate.alias == qualifier,
+                    None => candidate.is_plain,
                 };
                 if !is_meant {
                     continue;
                 }
-                let columns = own.columns.iter().enumerate().filter(|(_, (own, _))| own == name);
+                let columns = candidate.columns.iter().enumerate().filter(|(_, (column, _))| column == name);
                 for (column, _) in columns {
                     if found.replace((relation, column)).is_some() {
                         let message = format!("column reference \"{name}\" is ambiguous");
@@ -416,7 +422,7 @@ impl Binder<'_> {
                 found = found.or_else(|| level.scalar(name));
             }
             if let Some((relation, column)) = found {
-                return Ok(Some(self.column_of_relation(place, relation, column)));
+                return Ok(Some(self.column_of_relation(level_index, relation, column)));
             }
         }
         Ok(None)
@@ -434,49 +440,49 @@ impl Binder<'_> {
     /// Returns whether a qualifier names a relation.
     pub(crate) fn names_relation(&self, qualifier: &str) -> bool {
         let mut relations = self.queries.levels.iter().flat_map(|level| &level.relations);
-        relations.any(|own| own.alias == qualifier)
+        relations.any(|relation| relation.alias == qualifier)
     }
 
-    /// Returns whether a schema and a name are those of a table or view in FROM, which has no other alias.
+    /// Returns whether FROM has the table or view with this schema and name, without another alias.
     pub(crate) fn names_stored(&self, schema: &str, name: &str) -> bool {
         let full = if schema == "public" { name.to_owned() } else { format!("{schema}.{name}") };
         let mut relations = self.queries.levels.iter().flat_map(|level| &level.relations);
-        relations.any(|own| {
-            own.alias == name
-                && match &own.rows {
+        relations.any(|relation| {
+            relation.alias == name
+                && match &relation.rows {
                     Rows::Table { table, .. } => table.name == full,
                     _ => self.schema.view(&full).is_some() || self.schema.system_relation(&full).is_some(),
                 }
         })
     }
 
-    /// Returns whether FROM has a table, under whatever alias.
+    /// Returns whether FROM has a table, under any alias.
     pub(crate) fn reads_stored(&self, schema: &str, name: &str) -> bool {
         let full = if schema == "public" { name.to_owned() } else { format!("{schema}.{name}") };
         let mut relations = self.queries.levels.iter().flat_map(|level| &level.relations);
-        relations.any(|own| matches!(&own.rows, Rows::Table { table, .. } if table.name == full))
+        relations.any(|relation| matches!(&relation.rows, Rows::Table { table, .. } if table.name == full))
     }
 
-    /// Runs a binding, and returns its references.
+    /// Calls `bind`. Returns the references of the expressions that it binds, too.
     pub(crate) fn referring<T>(
         &mut self,
         bind: impl FnOnce(&mut Self) -> Result<T, StatementError>,
     ) -> Result<(T, References), StatementError> {
-        let place = self.queries.levels.len() - 1;
-        let touched = std::mem::take(&mut self.queries.levels[place].touched);
+        let level_index = self.queries.levels.len() - 1;
+        let touched = std::mem::take(&mut self.queries.levels[level_index].touched);
         let lowest = self.queries.lowest.take();
         let bound = bind(self);
-        let own = std::mem::replace(&mut self.queries.levels[place].touched, touched);
-        self.queries.levels[place].touched |= own;
-        let outer = self.queries.lowest.is_some_and(|lowest| lowest < place);
+        let relations = std::mem::replace(&mut self.queries.levels[level_index].touched, touched);
+        self.queries.levels[level_index].touched |= relations;
+        let outer = self.queries.lowest.is_some_and(|lowest| lowest < level_index);
         self.queries.lowest = match (lowest, self.queries.lowest) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        Ok((bound?, References { own, outer }))
+        Ok((bound?, References { relations, outer }))
     }
 
-    /// Runs a binding, and collects the subqueries of its expressions.
+    /// Calls `bind`. Returns the subqueries and calls of the expressions that it binds, too.
     pub(crate) fn applying<T>(
         &mut self,
         bind: impl FnOnce(&mut Self) -> Result<T, StatementError>,
@@ -487,42 +493,39 @@ impl Binder<'_> {
         Ok((bound?, applied))
     }
 
-    /// Binds a function of rows in a list of targets. Returns its columns. As in PostgreSQL, an input row for
-    /// which the function has no rows is left out.
+    /// Binds a set-returning function in a list of targets. Returns its columns; `None` for any other
+    /// function. As in PostgreSQL, an input row for which the function returns no rows is left out.
     pub(crate) fn rows_in_list(
         &mut self,
         name: &str,
         call: &ast::CallExpr,
     ) -> Result<Option<Vec<(Register, Type)>>, StatementError> {
         let node = call.syntax();
-        let own = self.schema.procedure(name).filter(|own| own.rows.is_some()).cloned();
-        let is_set = own.is_some() || name == "_pg_expandarray" || sets::returns_set(name);
+        let routine = self.schema.procedure(name).filter(|routine| routine.rows.is_some()).cloned();
+        let is_set = routine.is_some() || name == "_pg_expandarray" || sets::returns_set(name);
         let Some(applied) = self.queries.applied.as_ref().filter(|_| is_set) else { return Ok(None) };
         let text = node.text().to_string();
         let calls = applied.iter().filter_map(|applied| match applied {
             Applied::Rows(calls) => Some(calls),
             _ => None,
         });
-        if let Some(known) = calls.flatten().find(|own| own.text == text) {
+        if let Some(known) = calls.flatten().find(|call| call.text == text) {
             return Ok(Some(known.columns.clone()));
         }
-        let (plan, columns) = match own {
+        let (plan, columns) = match routine {
             Some(procedure) => {
                 let arguments = self.function_arguments(&procedure, call.arg_list(), node)?;
                 let arguments = self.call_arguments(&procedure, arguments, node)?;
                 let types: Vec<_> = procedure.rows.iter().flatten().map(|(_, ty)| *ty).collect();
                 let columns: Vec<_> = types.into_iter().map(|ty| (self.new_register(ty), ty)).collect();
-                if columns.len() != 1 {
-                    let what = format!("{name}, which returns rows of several columns, outside FROM");
-                    return Err(self.unsupported(node, &what));
-                }
                 self.note_call(&procedure);
                 let registers = columns.iter().map(|(register, _)| *register).collect();
                 (Plan::Rows { procedure, arguments, registers, ordinality: None }, columns)
             }
             None => {
                 let arguments = self.plain_arguments(call.arg_list())?;
-                let bound = arguments.iter().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
+                let bound =
+                    arguments.iter().map(|argument| self.bind(argument)).collect::<Result<Vec<_>, _>>()?;
                 let is_numbered = name == "_pg_expandarray";
                 let set = self.set_function(if is_numbered { "unnest" } else { name }, bound, node)?;
                 if set.columns.len() != 1 && name != "unnest" {
@@ -541,7 +544,7 @@ impl Binder<'_> {
         if let Some(applied) = &mut self.queries.applied
             && !add_rows(applied, RowsCall { text, plan, columns: columns.clone() })
         {
-            return Err(self.unsupported(node, "this combination of functions of rows in one list"));
+            return Err(self.unsupported(node, "this combination of set-returning functions in one list"));
         }
         Ok(Some(columns))
     }

@@ -18,7 +18,7 @@ use squawk_syntax::ast::{self, AstNode};
 const MOST_VIEWS: usize = 64;
 
 impl Binder<'_> {
-    /// Adds a table or a view.
+    /// Adds a stored relation: a table, view, sequence or system relation.
     pub(super) fn add_stored(
         &mut self,
         name: &str,
@@ -26,28 +26,28 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<usize, StatementError> {
         let Some(view) = self.schema.view(name) else {
-            let is_own = self.schema.catalog().table(name).is_ok();
-            if let Some(system) = self.schema.system_relation(name).filter(|_| !is_own) {
+            let is_table = self.schema.catalog().table(name).is_ok();
+            if let Some(system) = self.schema.system_relation(name).filter(|_| !is_table) {
                 let short = name.trim_start_matches("pg_catalog.");
                 if ["pg_authid", "pg_shadow"].contains(&short) {
                     self.need_superuser(short);
                 }
                 return self.add_system(system, (alias, names), node);
             }
-            if let Some(view) = system_view(name).filter(|_| !is_own) {
+            if let Some(view) = system_view(name).filter(|_| !is_table) {
                 let bound = self.bind_view(&view, BOOTSTRAP, node)?;
                 return self.add_bound(bound, (Some(alias), names), (0, false), node);
             }
             let table = self.table(name, node)?;
             if table.sequence.is_some() {
                 let columns = ["last_value", "log_cnt", "is_called"].map(str::to_owned).to_vec();
-                let place = self.add_sequence(table.id, (alias, names), node)?;
-                self.need_read(place, name, columns, true);
-                return Ok(place);
+                let relation = self.add_sequence(table.id, (alias, names), node)?;
+                self.need_read(relation, name, columns, true);
+                return Ok(relation);
             }
-            let place = self.add_table(&table, alias, names, node)?;
-            self.need_read(place, name, names_of(&table), true);
-            return Ok(place);
+            let relation = self.add_table(&table, alias, names, node)?;
+            self.need_read(relation, name, names_of(&table), true);
+            return Ok(relation);
         };
         let names = if names.is_empty() { view.names.clone() } else { names };
         let reader = match view.reads_as_invoker() {
@@ -57,17 +57,17 @@ impl Binder<'_> {
         let bound = self.bind_view(view, reader, node)?;
         // As in PostgreSQL, the columns are those of the view, whatever its query reads.
         let oid = self.schema.view_oid(view);
-        for (place, column) in bound.columns.iter().enumerate() {
-            self.origins.note_column(column.register, oid, place, column.ty);
+        for (position, column) in bound.columns.iter().enumerate() {
+            self.origins.note_column(column.register, oid, position, column.ty);
         }
-        let own_names = bound.columns.iter().map(|column| column.name.clone());
-        let own_names = view.names.iter().cloned().chain(own_names.skip(view.names.len())).collect();
-        let place = self.add_bound(bound, (Some(alias), names), (0, false), node)?;
-        self.need_read(place, name, own_names, true);
-        Ok(place)
+        let column_names = bound.columns.iter().map(|column| column.name.clone());
+        let column_names = view.names.iter().cloned().chain(column_names.skip(view.names.len())).collect();
+        let relation = self.add_bound(bound, (Some(alias), names), (0, false), node)?;
+        self.need_read(relation, name, column_names, true);
+        Ok(relation)
     }
 
-    /// Adds the row of a sequence. Sequences log no numbers ahead, so `log_cnt` is 0.
+    /// Adds the row of a sequence. `log_cnt` is 0, because a sequence logs no numbers in advance.
     fn add_sequence(
         &mut self,
         sequence: TableId,
@@ -75,11 +75,11 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<usize, StatementError> {
         self.log_by_value(ByValueCause::Sequence);
-        let asked = |function| Expression::Function { function, arguments: Vec::new() };
+        let call = |function| Expression::Function { function, arguments: Vec::new() };
         let cells = [
-            ("last_value", ScalarType::BigInt, asked(Function::LastValue(sequence))),
+            ("last_value", ScalarType::BigInt, call(Function::LastValue(sequence))),
             ("log_cnt", ScalarType::BigInt, Expression::Constant(Datum::Int(0))),
-            ("is_called", ScalarType::Boolean, asked(Function::IsCalled(sequence))),
+            ("is_called", ScalarType::Boolean, call(Function::IsCalled(sequence))),
         ];
         let (mut columns, mut row) = (Vec::new(), Vec::new());
         for (name, ty, value) in cells {
@@ -109,11 +109,11 @@ impl Binder<'_> {
             columns.push(OutputColumn { name: name.into(), ty, register });
         }
         if let Some(oid) = system.oid {
-            for (place, column) in columns.iter().enumerate() {
-                self.origins.note_column(column.register, oid, place, column.ty);
+            for (position, column) in columns.iter().enumerate() {
+                self.origins.note_column(column.register, oid, position, column.ty);
             }
         }
-        // Every row has the number of its table, which is no part of `*`.
+        // Every row also has the hidden column `tableoid`, which is no part of `*`.
         let hidden = usize::from(system.oid.is_some());
         if system.oid.is_some() {
             let (ty, register) = (ScalarType::Integer.into(), self.new_register(ScalarType::Integer));
@@ -130,8 +130,10 @@ impl Binder<'_> {
             Cell::Int(value) => constant(value),
             Cell::Double(value) => Expression::Constant(Datum::Double(value)),
             Cell::Text(text) => Expression::text(&text),
-            Cell::Named(own) => self.by_path(Expression::text(&own.plain), Expression::text(&own.qualified)),
-            Cell::Texts(all) => Expression::Array(all.iter().map(|own| Expression::text(own)).collect()),
+            Cell::Named(name) => {
+                self.by_path(Expression::text(&name.plain), Expression::text(&name.qualified))
+            }
+            Cell::Texts(all) => Expression::Array(all.iter().map(|text| Expression::text(text)).collect()),
             Cell::Ints(all) => Expression::Array(all.into_iter().map(constant).collect()),
         };
         let mut row = |cells: Vec<Cell>| {
@@ -150,9 +152,9 @@ impl Binder<'_> {
             }
         };
         let bound = Bound { plan, columns, ..Bound::default() };
-        let place = self.add_bound(bound, (Some(names.0), names.1), (0, false), node)?;
-        self.level().relations[place].hidden = hidden;
-        Ok(place)
+        let relation = self.add_bound(bound, (Some(names.0), names.1), (0, false), node)?;
+        self.level().relations[relation].hidden = hidden;
+        Ok(relation)
     }
 
     /// Binds the query of a view, whose relations are read with the rights of its owner. It cannot refer to
@@ -167,6 +169,7 @@ impl Binder<'_> {
         let query = self.part(query, node)?;
         let mut inner = Binder::new(self.schema, &source);
         inner.views_within = self.views_within + 1;
+        inner.is_kept_text = true;
         inner.relations_as = reader;
         std::mem::swap(&mut inner.registers, &mut self.registers);
         inner.queries.begin_slots_at(self.queries.slots());
@@ -195,7 +198,7 @@ impl Binder<'_> {
             self.refer_to(level);
         }
         let registers: Vec<_> = columns.iter().map(|(_, ty)| self.new_register(*ty)).collect();
-        registers.iter().zip(origins).for_each(|(own, origin)| self.origins.note(*own, origin));
+        registers.iter().zip(origins).for_each(|(register, origin)| self.origins.note(*register, origin));
         self.rename(&mut columns, names, &alias, node)?;
         let plan = Some(Box::new(Plan::Named { slot, name, registers: registers.clone() }));
         let rows = Rows::Plan { plan, registers, lateral: 0, outer: lowest.is_some() };

@@ -1,5 +1,5 @@
-//! The columns of tables and views of which result columns have the values, for the descriptions that clients
-//! receive.
+//! Finds the column of a table or view that a result column has the values of, for the row description that
+//! the client receives.
 //! Source: PostgreSQL, `markTargetListOrigin` in parse_target.c.
 
 use crate::system::{VECTORS, catalog_type};
@@ -17,24 +17,25 @@ pub struct ColumnOrigin {
     pub column: u16,
 }
 
-/// A column of a statement's rows.
+/// A column of the rows that a statement returns.
 #[derive(Clone, Debug)]
 pub struct ResultColumn {
-    /// Its name.
+    /// The name that clients receive.
     pub name: String,
-    /// Its type.
+    /// The type of its values.
     pub ty: Type,
     /// The register that holds its value.
     pub register: Register,
-    /// The column of a table or view that it is; `None` for any other value.
+    /// The column of a table or view that it has the values of; `None` for a computed value.
     pub origin: Option<ColumnOrigin>,
 }
 
-/// The columns of which registers have the values.
+/// The columns of tables and views by the registers that have their values.
 #[derive(Debug, Default)]
 pub(crate) struct Origins(HashMap<Register, Known>);
 
-/// A column, with its type. A conversion may leave its values in their register, but gives them another type.
+/// A column, with its type. A value of another type in the same register is converted, so that it is no value
+/// of the column.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     origin: ColumnOrigin,
@@ -50,8 +51,8 @@ impl Origins {
 
     /// Notes that consecutive registers hold the columns of a relation.
     pub(super) fn note_row(&mut self, first: Register, oid: i64, columns: &[Column]) {
-        for (place, column) in columns.iter().enumerate() {
-            self.note_column(Register(first.0 + place as u32), oid, place, column.ty);
+        for (position, column) in columns.iter().enumerate() {
+            self.note_column(Register(first.0 + position as u32), oid, position, column.ty);
         }
     }
 
@@ -70,13 +71,13 @@ impl Origins {
         self.0.get(&register).copied()
     }
 
-    /// Returns whether a register has values of a column of the catalogs whose first element is at 0.
+    /// Returns whether a register has values of a column of the catalogs whose arrays begin at subscript 0.
     pub(crate) fn is_vector(&self, register: Register) -> bool {
         let oid = self.of(register).and_then(|known| catalog_type(known.origin));
         oid.is_some_and(|oid| VECTORS.contains(&oid))
     }
 
-    /// Returns whether a register has values of a column of the catalogs that has a type of its own there.
+    /// Returns whether a register has values of a column of the catalogs that has another type in PostgreSQL.
     pub(crate) fn has_catalog_type(&self, register: Register) -> bool {
         self.of(register).and_then(|known| catalog_type(known.origin)).is_some()
     }

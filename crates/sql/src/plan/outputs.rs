@@ -13,7 +13,8 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::HashMap;
 
-fn place_of(expression: &ast::Expr) -> Option<usize> {
+/// Returns the number that an expression consists of: a position in the SELECT list, from 1.
+fn position_in_list(expression: &ast::Expr) -> Option<usize> {
     let ast::Expr::Literal(literal) = expression else { return None };
     match literal.kind()? {
         ast::LitKind::IntNumber(token) => token.text().parse().ok(),
@@ -31,7 +32,7 @@ impl Binder<'_> {
         let clause = self.part(select.select_clause(), node)?;
         let list: Vec<ast::Target> =
             clause.target_list().into_iter().flat_map(|list| list.targets()).collect();
-        // Group keys are bound first, because they must not contain aggregates.
+        // Group keys are bound while `aggregates` is `None`, because they must not contain aggregates.
         let mut grouping = self.bind_grouping(select.group_by_clause(), &list)?;
         let mut written = std::mem::take(&mut grouping.written);
         self.aggregates = Some(Vec::new());
@@ -44,9 +45,9 @@ impl Binder<'_> {
             binder.bind_window_clause(select.window_clause())?;
             let items = binder.bind_targets(clause.target_list(), node)?;
             let mut outputs = Vec::new();
-            for (place, (name, item, item_node)) in items.into_iter().enumerate() {
+            for (index, (name, item, item_node)) in items.into_iter().enumerate() {
                 if matches!(item, Typed::Null | Typed::Literal(_)) {
-                    literals.insert(place, item.clone());
+                    literals.insert(index, item.clone());
                 }
                 let (value, ty) = binder.settle(item, None, &item_node)?;
                 outputs.push((name, value, ty));
@@ -54,7 +55,8 @@ impl Binder<'_> {
             }
             let having = select.having_clause().and_then(|clause| clause.expr());
             let outside = WindowScope::closed("window functions are not allowed in HAVING");
-            let bind = |own: &mut Self| having.map(|condition| own.bind_condition(&condition)).transpose();
+            let bind =
+                |inner: &mut Self| having.map(|condition| inner.bind_condition(&condition)).transpose();
             let having = binder.without_windows(outside, bind)?;
             let order = binder.bind_order(&tail.sorts, &outputs)?;
             let distinct = binder.bind_distinct(&clause, &outputs)?;
@@ -105,7 +107,7 @@ impl Binder<'_> {
         }
         let mut windows = windows.orders;
         // As in PostgreSQL, the window with the most keys is computed first.
-        windows.sort_by_key(|own| std::cmp::Reverse(own.keys.len()));
+        windows.sort_by_key(|window| std::cmp::Reverse(window.keys.len()));
         Ok(Clauses {
             outputs,
             nodes,
@@ -124,17 +126,19 @@ impl Binder<'_> {
         })
     }
 
-    /// Returns the register of an expression that is written like a group key of the current level.
+    /// Returns the register of the group key of the current level that has the same text as an expression.
     pub(crate) fn group_key(&self, node: &SyntaxNode) -> Option<Typed> {
         if self.queries.group_keys.is_empty() {
             return None;
         }
         let (depth, text) = (self.queries.levels.len(), text_of(node));
-        let found = self.queries.group_keys.iter().find(|(own, key, ..)| *own == depth && *key == text)?;
+        let found =
+            self.queries.group_keys.iter().find(|(level, key, ..)| *level == depth && *key == text)?;
         Some(Typed::Known(Expression::Register(found.2), found.3))
     }
 
-    /// Runs a binding of expressions that are evaluated before rows are grouped.
+    /// Calls `bind`, whose expressions are evaluated before rows are grouped, without the group keys in
+    /// scope.
     pub(crate) fn without_group_keys<T>(&mut self, bind: impl FnOnce(&mut Self) -> T) -> T {
         let keys = std::mem::take(&mut self.queries.group_keys);
         let bound = bind(self);
@@ -150,22 +154,25 @@ impl Binder<'_> {
         list: &[ast::Target],
     ) -> Result<ast::Expr, StatementError> {
         let node = expression.syntax().clone();
-        if let Some(place) = place_of(&expression) {
-            return match list.get(place.wrapping_sub(1)).and_then(|target| target.expr()) {
+        if let Some(position) = position_in_list(&expression) {
+            return match list.get(position.wrapping_sub(1)).and_then(|target| target.expr()) {
                 Some(meant) => Ok(meant),
                 None => {
-                    let message = format!("GROUP BY position {place} is not in select list");
+                    let message = format!("GROUP BY position {position} is not in select list");
                     Err(self.error(&node, SqlError::new("42P10", message)))
                 }
             };
         }
         let ast::Expr::NameRef(name) = &expression else { return Ok(expression) };
         let name = name.text();
-        let is_column =
-            self.level().relations.iter().any(|own| own.is_plain && own.place_of(&name).is_some());
+        let is_column = self
+            .level()
+            .relations
+            .iter()
+            .any(|relation| relation.is_plain && relation.column_index(&name).is_some());
         let named = |target: &&ast::Target| {
-            let own = target.as_name().and_then(|name| name.name()).map(|name| name.text());
-            own.as_deref() == Some(&name)
+            let alias = target.as_name().and_then(|name| name.name()).map(|name| name.text());
+            alias.as_deref() == Some(&name)
         };
         match list.iter().find(named).and_then(|target| target.expr()) {
             Some(meant) if !is_column => Ok(meant),
@@ -173,7 +180,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Binds ORDER BY: positions and names of outputs, or expressions.
+    /// Binds ORDER BY, whose items are positions or names of outputs, or expressions.
     fn bind_order(
         &mut self,
         sorts: &[Sort],
@@ -182,17 +189,17 @@ impl Binder<'_> {
         let mut keys = Vec::new();
         for sort in sorts {
             let node = sort.expression.syntax();
-            let output = match (&sort.expression, place_of(&sort.expression)) {
-                (_, Some(place)) => match outputs.get(place.wrapping_sub(1)) {
+            let output = match (&sort.expression, position_in_list(&sort.expression)) {
+                (_, Some(position)) => match outputs.get(position.wrapping_sub(1)) {
                     Some(output) => Some(output),
                     None => {
-                        let message = format!("ORDER BY position {place} is not in select list");
+                        let message = format!("ORDER BY position {position} is not in select list");
                         return Err(self.error(node, SqlError::new("42P10", message)));
                     }
                 },
                 (ast::Expr::NameRef(name), _) => {
                     let name = name.text();
-                    let mut found = outputs.iter().filter(|(own, ..)| *own == name);
+                    let mut found = outputs.iter().filter(|(known, ..)| *known == name);
                     let first = found.next();
                     if let (Some((_, value, _)), true) = (first, first.is_some())
                         && found.any(|(_, other, _)| other != value)
@@ -231,9 +238,9 @@ impl Binder<'_> {
             let named = match &expression {
                 ast::Expr::NameRef(name) => {
                     let name = name.text();
-                    outputs.iter().find(|(own, ..)| *own == name)
+                    outputs.iter().find(|(known, ..)| *known == name)
                 }
-                _ => place_of(&expression).and_then(|place| outputs.get(place.wrapping_sub(1))),
+                _ => position_in_list(&expression).and_then(|position| outputs.get(position.wrapping_sub(1))),
             };
             let (value, ty) = match named {
                 Some((_, value, ty)) => (value.clone(), *ty),
@@ -248,29 +255,32 @@ impl Binder<'_> {
         Ok(Distinct::On(values))
     }
 
-    /// Adds the columns of a table whose primary key is part of the group keys, because they depend on it.
+    /// Adds all columns of each table whose primary key is part of the group keys, because they depend on it.
     fn add_dependent_keys(&mut self, keys: &mut Vec<(Register, Expression)>) {
         let Some(level) = self.queries.levels.last() else { return };
         for relation in &level.relations {
             let Rows::Table { table, registers, used, .. } = &relation.rows else { continue };
-            let register = |place: usize| Register(registers.0 + place as u32);
+            let register = |offset: usize| Register(registers.0 + offset as u32);
             let is_key = |column: &usize| {
-                let place = used.iter().position(|used| used == column);
-                place.is_some_and(|place| keys.iter().any(|(own, _)| *own == register(place)))
+                let offset = used.iter().position(|used| used == column);
+                offset.is_some_and(|offset| keys.iter().any(|(key, _)| *key == register(offset)))
             };
             if !table.primary().columns.iter().all(is_key) {
                 continue;
             }
-            for place in 0..used.len() {
-                if !keys.iter().any(|(own, _)| *own == register(place)) {
+            for offset in 0..used.len() {
+                if !keys.iter().any(|(key, _)| *key == register(offset)) {
                     self.queries.grouped_by.push(table.primary().id);
-                    keys.push((register(place), Expression::Register(register(place))));
+                    keys.push((register(offset), Expression::Register(register(offset))));
                 }
             }
         }
     }
 
-    /// Refuses a column of the level that is neither a group key nor in an aggregate.
+    /// Refuses a column of the level that is neither a group key nor the argument of an aggregate.
+    ///
+    /// # Errors
+    /// `42803`: a register of `uses` has such a column.
     fn refuse_ungrouped(
         &self,
         uses: &[Register],
@@ -279,28 +289,28 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let Some(level) = self.queries.levels.last() else { return Ok(()) };
-        let mut stray = None;
+        let mut ungrouped = None;
         for register in uses {
-            let known = keys.iter().any(|(own, _)| own == register)
-                || aggregates.iter().any(|own| own.target == *register);
+            let known = keys.iter().any(|(key, _)| key == register)
+                || aggregates.iter().any(|aggregate| aggregate.target == *register);
             if known {
                 continue;
             }
             for relation in &level.relations {
                 let column = match &relation.rows {
                     Rows::Table { registers, used, .. } => {
-                        let place = register.0.checked_sub(registers.0).map(|place| place as usize);
-                        place.and_then(|place| used.get(place).copied())
+                        let offset = register.0.checked_sub(registers.0).map(|offset| offset as usize);
+                        offset.and_then(|offset| used.get(offset).copied())
                     }
-                    Rows::Plan { registers, .. } => registers.iter().position(|own| own == register),
+                    Rows::Plan { registers, .. } => registers.iter().position(|column| column == register),
                     Rows::Row { .. } => None,
                 };
                 if let Some(column) = column {
-                    stray = Some(format!("{}.{}", relation.alias, relation.columns[column].0));
+                    ungrouped = Some(format!("{}.{}", relation.alias, relation.columns[column].0));
                 }
             }
         }
-        match stray {
+        match ungrouped {
             None => Ok(()),
             Some(column) => {
                 let message = format!(
@@ -313,20 +323,20 @@ impl Binder<'_> {
     }
 }
 
-/// Splits subqueries and calls into those that are evaluated before windows, and those that need the result
-/// of a window, or another answer that does. As in PostgreSQL, rows of functions are repeated after windows.
+/// Splits subqueries and calls into those evaluated before windows and those evaluated after: set-returning
+/// functions, as in PostgreSQL, and those that use the result of a window, directly or indirectly.
 fn before_windows(applied: Vec<Applied>, windows: &Windows) -> (Vec<Applied>, Vec<Applied>) {
     let mut late: Vec<Register> = windows.targets().collect();
     if late.is_empty() {
         return (applied, Vec::new());
     }
     let (mut before, mut after) = (Vec::new(), Vec::new());
-    for own in applied {
-        if matches!(own, Applied::Rows(_)) || own.uses().iter().any(|register| late.contains(register)) {
-            late.extend(own.targets());
-            after.push(own);
+    for item in applied {
+        if matches!(item, Applied::Rows(_)) || item.uses().iter().any(|register| late.contains(register)) {
+            late.extend(item.targets());
+            after.push(item);
         } else {
-            before.push(own);
+            before.push(item);
         }
     }
     (before, after)

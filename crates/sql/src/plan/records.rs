@@ -1,5 +1,5 @@
-//! The rows of JSON objects in FROM, with the columns that the statement defines, as in
-//! `json_to_recordset(…) AS r (a INT, b TEXT)`, or with those of a table, as in
+//! Binds JSON functions in FROM that return records. The statement defines their columns, as in
+//! `json_to_recordset(…) AS r (a INT, b TEXT)`, or names a table that has them, as in
 //! `json_populate_recordset(NULL::t, …)`.
 //! Source: PostgreSQL 15, `jsonfuncs.c`, `populate_record`.
 
@@ -14,7 +14,7 @@ use procedure::{CastContext, Expression, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
-/// A call in FROM whose arguments are bound.
+/// A call in FROM of a function of JSON objects, with its bound arguments.
 pub(super) struct RecordCall<'a> {
     pub(super) name: &'a str,
     pub(super) arguments: Vec<Typed>,
@@ -43,7 +43,8 @@ impl Binder<'_> {
         self.add_objects(call, item, columns)
     }
 
-    /// Binds `json_populate_record(NULL::table, …)` and its relatives; `None` for any other call.
+    /// Binds `json_populate_record(NULL::table, …)`, `json_populate_recordset` and their `jsonb` variants.
+    /// Returns `None` for any other call.
     pub(super) fn add_populated(
         &mut self,
         name: &str,
@@ -60,16 +61,18 @@ impl Binder<'_> {
         let node = item.syntax();
         let Some((table, objects)) = arguments.split_first().and_then(|(base, objects)| {
             let ast::Expr::CastExpr(cast) = base else { return None };
-            let is_null = |own: ast::Expr| own.syntax().text().to_string().eq_ignore_ascii_case("null");
-            cast.expr().filter(|own| is_null(own.clone()))?;
+            let is_null =
+                |operand: ast::Expr| operand.syntax().text().to_string().eq_ignore_ascii_case("null");
+            cast.expr().filter(|operand| is_null(operand.clone()))?;
             Some((self.table_named_by(&cast.ty()?)?, objects))
         }) else {
             return Err(self.unsupported(node, &format!("{name} of a row other than NULL::table")));
         };
         self.refuse_domains(&table, "JSON as rows", node)?;
-        let bind = |binder: &mut Self| objects.iter().map(|own| binder.bind(own)).collect();
+        let bind = |binder: &mut Self| objects.iter().map(|object| binder.bind(object)).collect();
         let ((arguments, applied), references) = self.referring(|binder| binder.applying(bind))?;
-        let columns = table.visible().iter().map(|own| (own.name.clone(), own.ty, node.clone())).collect();
+        let columns =
+            table.visible().iter().map(|column| (column.name.clone(), column.ty, node.clone())).collect();
         let call = RecordCall { name: of_record, arguments, applied, references };
         self.add_objects(call, item, columns).map(Some)
     }
@@ -89,18 +92,18 @@ impl Binder<'_> {
         }
         let object = self.new_register(rows.argument());
         let (mut columns, mut registers, mut values) = (Vec::new(), Vec::new(), Vec::new());
-        for (column_name, ty, own) in defined {
+        for (column_name, ty, column_node) in defined {
             let register = self.new_register(ty);
             let object = Typed::Known(Expression::Register(object), rows.argument().into());
-            values.push((register, self.member(object, &column_name, ty, &own)?));
+            values.push((register, self.member(object, &column_name, ty, &column_node)?));
             registers.push(register);
             columns.push((column_name, ty));
         }
         let of = Plan::Function { function, arguments, registers: vec![object], ordinality: None };
         let plan = apply_ahead(applied, compute(of, values));
-        let alias = item.alias().and_then(|own| own.name());
-        let alias = alias.map_or_else(|| name.into(), |own| ast::normalize_name_node(own.syntax()));
-        let (lateral, outer) = (references.own, references.outer);
+        let alias = item.alias().and_then(|name| name.name());
+        let alias = alias.map_or_else(|| name.into(), |name| ast::normalize_name_node(name.syntax()));
+        let (lateral, outer) = (references.relations, references.outer);
         let rows = Rows::Plan { plan: Some(Box::new(plan)), registers, lateral, outer };
         self.add_relation(Relation { alias, columns, rows, is_plain: true, hidden: 0 }, node)
     }
@@ -119,7 +122,7 @@ impl Binder<'_> {
         let is_json = matches!(scalar, ScalarType::Json | ScalarType::Jsonb);
         let operands = vec![object, Typed::Literal(name.into())];
         let value = self.operator(if is_json { "->" } else { "->>" }, operands, node)?;
-        // A text that is too long is refused, as by the input of its type.
+        // An assignment cast refuses a text that is too long, as the input function of the type does.
         let context = if scalar.is_text() { CastContext::Assignment } else { CastContext::Explicit };
         self.coerce(value, ty, context, node)
     }

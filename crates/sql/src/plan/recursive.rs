@@ -1,4 +1,4 @@
-//! WITH RECURSIVE.
+//! Binds queries of WITH RECURSIVE that refer to themselves.
 
 use super::{Binder, Bound, Named, compute};
 use crate::binder::Typed;
@@ -10,7 +10,7 @@ use procedure::query::{JoinKind, OutputColumn, Plan, Recursive, SlotId};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
-/// Returns the places at which a query names a relation.
+/// Returns the number of references of a query to a relation.
 fn references(node: &SyntaxNode, name: &str) -> usize {
     let paths = node.descendants().filter_map(ast::PathRef::cast);
     paths.filter(|path| path.qualifier().is_none() && object_name(path) == name).count()
@@ -18,17 +18,18 @@ fn references(node: &SyntaxNode, name: &str) -> usize {
 
 fn reads(plan: &Plan, slot: SlotId) -> bool {
     let mut reads = false;
-    plan.walk(&mut |node| reads |= matches!(node, Plan::Named { slot: own, .. } if *own == slot));
+    plan.walk(&mut |node| reads |= matches!(node, Plan::Named { slot: read, .. } if *read == slot));
     reads
 }
 
-/// Returns where a recursive query must not read what it has found, but does.
-fn wrong_place(plan: &Plan, slot: SlotId) -> Option<&'static str> {
-    let mut place = None;
+/// Returns the construct of the recursive term that refers to the recursive query although PostgreSQL does
+/// not allow it there; `None` if all references are allowed.
+fn forbidden_construct(plan: &Plan, slot: SlotId) -> Option<&'static str> {
+    let mut construct = None;
     plan.walk(&mut |node| {
         let (within, name): (Vec<&Plan>, _) = match node {
             Plan::Apply { subquery, .. } => (vec![&subquery.plan], "a subquery"),
-            // A subquery of a condition may be a semi-join by now.
+            // The plan may execute a subquery of a condition as a semi-join.
             Plan::Hash(join) => match join.kind {
                 JoinKind::Semi | JoinKind::Anti => (vec![&join.build], "a subquery"),
                 JoinKind::Left => (vec![&join.build], "an outer join"),
@@ -39,10 +40,10 @@ fn wrong_place(plan: &Plan, slot: SlotId) -> Option<&'static str> {
             _ => return,
         };
         if within.into_iter().any(|plan| reads(plan, slot)) {
-            place = Some(name);
+            construct = Some(name);
         }
     });
-    place
+    construct
 }
 
 impl Binder<'_> {
@@ -50,10 +51,11 @@ impl Binder<'_> {
         self.error(node, SqlError::new("42P19", message))
     }
 
-    /// Returns the parts of a query of WITH RECURSIVE that refers to itself; `None` if it does not.
+    /// Returns a query of WITH RECURSIVE that refers to itself, as a UNION; `None` if it does not refer to
+    /// itself.
     ///
     /// # Errors
-    /// `42P19`: it refers to itself elsewhere than in the second part of a UNION.
+    /// `42P19`: it is no UNION, or it refers to itself outside the recursive term or more than once.
     pub(super) fn recursive_parts(
         &self,
         query: &ast::WithQuery,
@@ -67,9 +69,9 @@ impl Binder<'_> {
             Some(ast::SelectVariant::CompoundSelect(compound)) => Some(compound),
             _ => None,
         };
-        let operator = compound.as_ref().and_then(|own| own.op());
-        let is_union =
-            operator.is_some_and(|own| own.syntax().text().to_string().to_uppercase().starts_with("UNION"));
+        let operator = compound.as_ref().and_then(|compound| compound.op());
+        let is_union = operator
+            .is_some_and(|operator| operator.syntax().text().to_string().to_uppercase().starts_with("UNION"));
         let Some(compound) = compound.filter(|_| is_union) else {
             let form = "does not have the form non-recursive-term UNION [ALL] recursive-term";
             return Err(self.no_recursion(node, format!("recursive query \"{name}\" {form}")));
@@ -85,7 +87,8 @@ impl Binder<'_> {
         Ok(Some(compound))
     }
 
-    /// Binds a recursive query. Its second part reads the rows that were found last.
+    /// Binds a recursive query. Each iteration of its recursive term reads the rows of the previous
+    /// iteration.
     pub(super) fn bind_recursive(
         &mut self,
         compound: &ast::CompoundSelect,
@@ -100,17 +103,18 @@ impl Binder<'_> {
         let operator = self.part(compound.op(), node)?.syntax().text().to_string().to_uppercase();
         let base = self.bind_variant(&left)?;
         let (mut columns, mut base_values) = (Vec::new(), Vec::new());
-        for place in 0..base.columns.len() {
-            let (value, ty) = self.settle(base.typed(place), None, node)?;
+        for index in 0..base.columns.len() {
+            let (value, ty) = self.settle(base.typed(index), None, node)?;
             let register = self.new_register(ty);
             base_values.push((register, value));
-            columns.push(OutputColumn { name: base.columns[place].name.clone(), ty, register });
+            columns.push(OutputColumn { name: base.columns[index].name.clone(), ty, register });
         }
-        let mut own: Vec<(String, Type)> = columns.iter().map(|own| (own.name.clone(), own.ty)).collect();
-        self.rename(&mut own, names, name, node)?;
+        let mut visible_columns: Vec<(String, Type)> =
+            columns.iter().map(|column| (column.name.clone(), column.ty)).collect();
+        self.rename(&mut visible_columns, names, name, node)?;
         let slot = self.new_slot();
-        let origins = vec![None; own.len()];
-        let working = Named { name: name.to_owned(), slot, columns: own, origins, lowest: None };
+        let origins = vec![None; visible_columns.len()];
+        let working = Named { name: name.to_owned(), slot, columns: visible_columns, origins, lowest: None };
         self.queries.named.push(working);
         let step = self.bind_variant(&right);
         self.queries.named.pop();
@@ -120,14 +124,14 @@ impl Binder<'_> {
             return Err(self.error(node, SqlError::new("42601", message)));
         }
         let mut step_values = Vec::new();
-        for (place, column) in columns.iter().enumerate() {
+        for (index, column) in columns.iter().enumerate() {
             let known = Typed::Known(procedure::Expression::Register(column.register), column.ty);
-            let (mut items, ty) = self.unify("UNION", vec![known, step.typed(place)], node)?;
+            let (mut items, ty) = self.unify("UNION", vec![known, step.typed(index)], node)?;
             if ty != column.ty {
                 let message = format!(
                     "recursive query \"{name}\" column {} has type {} in non-recursive term but type {ty} \
                      overall",
-                    place + 1,
+                    index + 1,
                     column.ty
                 );
                 let error = SqlError::new("42804", message);
@@ -136,8 +140,9 @@ impl Binder<'_> {
             }
             step_values.extend(items.pop().map(|item| (column.register, item)));
         }
-        if let Some(place) = wrong_place(&step.plan, slot) {
-            let message = format!("recursive reference to query \"{name}\" must not appear within {place}");
+        if let Some(construct) = forbidden_construct(&step.plan, slot) {
+            let message =
+                format!("recursive reference to query \"{name}\" must not appear within {construct}");
             return Err(self.no_recursion(node, message));
         }
         let registers = columns.iter().map(|column| column.register).collect();

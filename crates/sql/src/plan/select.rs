@@ -1,10 +1,10 @@
-//! Binds the clauses of SELECT one after the other, and makes its plan.
+//! Binds the clauses of a SELECT and makes its plan.
 
 use super::conjunct::Conjunct;
 use super::from::Sources;
 use super::windows::{WindowOrder, WindowScope};
 use super::{Applied, Binder, Bound, Relation, Rows, apply_all, compute};
-use crate::binder::Typed;
+use crate::binder::{Typed, Variable};
 use crate::error::StatementError;
 use crate::json::compared_form;
 use crate::path::WantedOrder;
@@ -42,7 +42,7 @@ pub(super) struct Clauses {
     pub(super) outputs: Vec<(String, Expression, Type)>,
     pub(super) nodes: Vec<SyntaxNode>,
     pub(super) literals: HashMap<usize, Typed>,
-    /// Whether there is a row for each group.
+    /// Whether the rows are grouped, by GROUP BY, an aggregate or HAVING.
     pub(super) grouped: bool,
     pub(super) keys: Vec<(Register, Expression)>,
     pub(super) sets: Vec<GroupingSet>,
@@ -60,13 +60,13 @@ pub(super) struct Clauses {
     pub(super) last: Vec<Applied>,
 }
 
-/// The rows that FOR UPDATE and FOR SHARE hold.
+/// The tables whose rows FOR UPDATE and FOR SHARE hold, and the reaction to a held row.
 struct Held {
     tables: Vec<HeldTable>,
     rows: HeldRows,
 }
 
-/// Returns the words of a locking clause, and the strength of its holds.
+/// Returns the keywords of a locking clause and the strength of its holds.
 fn strength_of(clause: &ast::LockingClause) -> (&'static str, HoldStrength) {
     match clause.lock_strength() {
         Some(ast::LockStrength::ForNoKeyUpdate(_)) => ("FOR NO KEY UPDATE", HoldStrength::Exclusive),
@@ -76,9 +76,12 @@ fn strength_of(clause: &ast::LockingClause) -> (&'static str, HoldStrength) {
     }
 }
 
+/// DISTINCT of a SELECT.
 pub(super) enum Distinct {
     No,
+    /// Compares all columns.
     Rows,
+    /// DISTINCT ON: compares these values.
     On(Vec<Expression>),
 }
 
@@ -138,7 +141,7 @@ impl Binder<'_> {
             .collect()
     }
 
-    /// Returns a sort key for a value.
+    /// Returns the sort key of a value.
     pub(crate) fn sort_key(
         &self,
         value: Expression,
@@ -180,8 +183,8 @@ impl Binder<'_> {
         let wanted = match &clauses.distinct {
             _ if sources.len() != 1 => None,
             _ if grouped => self.order_of_extreme(&clauses),
-            // A window with keys puts the rows into its own order.
-            Distinct::No if clauses.windows.iter().all(|own| own.keys.is_empty()) => {
+            // A window with keys sorts the rows by these keys, which loses the order of the index.
+            Distinct::No if clauses.windows.iter().all(|window| window.keys.is_empty()) => {
                 self.order_by_index(&clauses.order)
             }
             _ => None,
@@ -195,7 +198,7 @@ impl Binder<'_> {
         Ok(self.finish_select(plan, clauses, is_sorted, tail, held))
     }
 
-    /// Binds FOR UPDATE and FOR SHARE: returns the tables whose rows are held.
+    /// Binds the locking clauses: FOR UPDATE, FOR SHARE and their weaker forms.
     fn bind_locking(&mut self, select: &ast::Select, clauses: &Clauses) -> Result<Held, StatementError> {
         let mut held = Held { tables: Vec::new(), rows: HeldRows::Wait };
         for clause in select.syntax().children().filter_map(ast::LockingClause::cast) {
@@ -213,18 +216,18 @@ impl Binder<'_> {
             }
             let (words, strength) = strength_of(&clause);
             let names = clause.locking_of().map(|of| {
-                let names = of.exprs().map(|own| ast::normalize_name_node(own.syntax()));
+                let names = of.exprs().map(|name| ast::normalize_name_node(name.syntax()));
                 names.collect::<Vec<_>>()
             });
             for name in names.iter().flatten() {
-                if !self.level().relations.iter().any(|own| own.alias == *name) {
+                if !self.level().relations.iter().any(|relation| relation.alias == *name) {
                     let message = format!("relation \"{name}\" in {words} clause not found in FROM clause");
                     return Err(self.error(node, SqlError::new("42P01", message)));
                 }
             }
             let reads = self.level().reads.clone();
-            for (place, need) in reads {
-                let alias = &self.level().relations[place].alias;
+            for (index, need) in reads {
+                let alias = &self.level().relations[index].alias;
                 if names.as_ref().is_none_or(|names| names.contains(alias)) {
                     self.need_hold(need);
                 }
@@ -236,9 +239,9 @@ impl Binder<'_> {
                 }
                 _ => {}
             }
-            for place in 0..self.level().relations.len() {
+            for index in 0..self.level().relations.len() {
                 let fresh = self.new_register(ScalarType::BigInt);
-                let relation = &mut self.level().relations[place];
+                let relation = &mut self.level().relations[index];
                 if names.as_ref().is_some_and(|names| !names.contains(&relation.alias)) {
                     continue;
                 }
@@ -256,8 +259,9 @@ impl Binder<'_> {
         Ok(held)
     }
 
-    /// Returns the order in which the first value is the result of the only aggregate, `min` or `max` of a
-    /// column. Equal values of the column must be the same, so that every order has the same result.
+    /// Returns the order whose first value is the result of the only aggregate: `min` or `max` of a column.
+    /// The column's type must not have equal values that differ, because the first of these would be
+    /// arbitrary.
     fn order_of_extreme(&self, clauses: &Clauses) -> Option<WantedOrder> {
         let (true, [aggregate]) = (clauses.keys.is_empty(), clauses.aggregates.as_slice()) else {
             return None;
@@ -272,7 +276,7 @@ impl Binder<'_> {
         (is_exact && aggregate.filter.is_none()).then(|| vec![(column, descends)])
     }
 
-    /// Returns the order as columns of the only table, if an index could provide it.
+    /// Returns the order as columns of the only table; `None` if no index can provide it.
     fn order_by_index(&self, order: &[SortKey]) -> Option<WantedOrder> {
         let level = self.queries.levels.last()?;
         let [relation] = level.relations.as_slice() else { return None };
@@ -317,9 +321,10 @@ impl Binder<'_> {
         let mut set: Vec<Register> = keys.iter().map(|(register, _)| *register).collect();
         set.extend(aggregates.iter().map(|aggregate| aggregate.target));
         set.extend(before.iter().chain(&after).chain(&last).flat_map(Applied::targets));
-        set.extend(sets.iter().flat_map(|own| &own.marks).map(|(register, _)| *register));
-        set.extend(windows.iter().flat_map(|own| &own.calls).map(|call| call.target));
-        // Nodes that keep rows set the registers of their columns again, so a variable's register is none.
+        set.extend(sets.iter().flat_map(|set| &set.marks).map(|(register, _)| *register));
+        set.extend(windows.iter().flat_map(|window| &window.calls).map(|call| call.target));
+        // A node that keeps rows sets the registers of their columns again, so an output must not use the
+        // register of a variable.
         let is_set =
             |binder: &mut Self, register: &Register| set.contains(register) || binder.level().sets(*register);
         let answers = |applied: &[Applied]| applied.iter().flat_map(Applied::targets).collect::<Vec<_>>();
@@ -328,16 +333,16 @@ impl Binder<'_> {
             kept.extend(answers(&before));
             kept.extend(self.level().relations.iter().flat_map(Relation::set_registers));
         } else {
-            kept.extend(sets.iter().flat_map(|own| &own.marks).map(|(register, _)| *register));
+            kept.extend(sets.iter().flat_map(|set| &set.marks).map(|(register, _)| *register));
             kept.extend(keys.iter().map(|(register, _)| *register));
             kept.extend(aggregates.iter().map(|aggregate| aggregate.target));
         }
         let mut plan = apply_all(before, plan);
         if grouped {
-            let form = |(place, (register, _)): (usize, &(Register, Expression))| {
+            let form = |(index, (register, _)): (usize, &(Register, Expression))| {
                 let (value, ty) = (Expression::Register(*register), self.registers[register.0 as usize]);
                 let form = compared_form(value.clone(), ty);
-                (form != value).then_some((place, form))
+                (form != value).then_some((index, form))
             };
             let forms = keys.iter().enumerate().filter_map(form).collect();
             plan = Plan::Group { input: Box::new(plan), keys, forms, aggregates, sets };
@@ -350,8 +355,8 @@ impl Binder<'_> {
         let mut columns: Vec<OutputColumn> = Vec::new();
         let mut values = Vec::new();
         for (name, value, ty) in outputs {
-            let own = Self::register_of(&value).filter(|own| is_set(self, own));
-            let register = match own.filter(|own| !columns.iter().any(|other| other.register == *own)) {
+            let known = Self::register_of(&value).filter(|known| is_set(self, known));
+            let register = match known.filter(|known| !columns.iter().any(|other| other.register == *known)) {
                 Some(register) => register,
                 None => {
                     let register = self.new_register(ty);
@@ -368,11 +373,11 @@ impl Binder<'_> {
         let mut registers: Vec<Register> = columns.iter().map(|column| column.register).collect();
         let on = match distinct {
             Distinct::On(on) => {
-                // The values are compared after rows are sorted.
+                // DISTINCT ON compares the values after the sort, so the sort must keep their registers.
                 on.into_iter()
                     .map(|value| {
-                        let own = Self::register_of(&value).filter(|own| is_set(self, own));
-                        let register = own.unwrap_or_else(|| {
+                        let known = Self::register_of(&value).filter(|known| is_set(self, known));
+                        let register = known.unwrap_or_else(|| {
                             let register = self.new_register(ScalarType::Text);
                             values.push((register, value));
                             register
@@ -386,7 +391,8 @@ impl Binder<'_> {
             }
             Distinct::Rows => {
                 plan = compute(plan, std::mem::take(&mut values));
-                let form = |own: &OutputColumn| compared_form(Expression::Register(own.register), own.ty);
+                let form =
+                    |column: &OutputColumn| compared_form(Expression::Register(column.register), column.ty);
                 let values = columns.iter().map(form).collect();
                 plan = Plan::Distinct { input: Box::new(plan), values };
                 Vec::new()
@@ -396,9 +402,9 @@ impl Binder<'_> {
         let Tail { offset, limit, has_ties, .. } = tail;
         let mut ties = Vec::new();
         for key in order.iter_mut().filter(|_| has_ties) {
-            // The keys are compared after rows are sorted.
-            let own = Self::register_of(&key.value).filter(|own| registers.contains(own));
-            let register = own.unwrap_or_else(|| {
+            // WITH TIES compares the keys after the sort, so the sort must keep their registers.
+            let known = Self::register_of(&key.value).filter(|known| registers.contains(known));
+            let register = known.unwrap_or_else(|| {
                 let register = self.new_register(ScalarType::Text);
                 values.push((register, key.value.clone()));
                 registers.push(register);
@@ -408,9 +414,9 @@ impl Binder<'_> {
             ties.push(key.clone());
         }
         plan = compute(plan, values);
-        registers.extend(held.tables.iter().map(|own| own.handle));
+        registers.extend(held.tables.iter().map(|table| table.handle));
         if !order.is_empty() && !is_sorted {
-            // Where rows are left out, later ones take their places.
+            // If a later node removes rows, the sort cannot stop after the rows that LIMIT needs.
             let is_whole = !on.is_empty() || has_ties || matches!(held.rows, HeldRows::Skip { .. });
             let wanted = if is_whole { [None, None] } else { [offset.clone(), limit.clone()] };
             plan = Plan::Sort { input: Box::new(plan), keys: order, registers, wanted };
@@ -425,32 +431,42 @@ impl Binder<'_> {
         Bound { plan: limited(plan, [offset, limit], ties), columns, literals, nodes }
     }
 
-    /// Returns the columns of `*`, or of `qualifier.*`.
+    /// Returns the columns of `*` or of `qualifier.*`.
     pub(crate) fn star(
         &mut self,
         qualifier: Option<&str>,
         node: &SyntaxNode,
     ) -> Result<Vec<Item>, StatementError> {
-        let place = self.queries.levels.len() - 1;
+        let level_index = self.queries.levels.len() - 1;
         let mut found = Vec::new();
-        let level = &self.queries.levels[place];
-        let of_column = |at: (usize, usize)| {
-            let merged = level.merged.iter().position(|own| qualifier.is_none() && own.hides.contains(&at));
-            (level.relations[at.0].columns[at.1].0.clone(), merged.map_or(Ok(at), Err))
+        let level = &self.queries.levels[level_index];
+        let of_column = |column: (usize, usize)| {
+            let merged =
+                level.merged.iter().position(|known| qualifier.is_none() && known.hides.contains(&column));
+            (level.relations[column.0].columns[column.1].0.clone(), merged.map_or(Ok(column), Err))
         };
         let mut star = Some(&level.star).filter(|_| qualifier.is_none());
-        for (relation, own) in level.relations.iter().enumerate() {
+        for (index, relation) in level.relations.iter().enumerate() {
             let is_meant = match qualifier {
-                Some(qualifier) => own.alias == qualifier,
-                None => own.is_plain,
+                Some(qualifier) => relation.alias == qualifier,
+                None => relation.is_plain,
             };
-            if qualifier.is_none() && level.from & 1 << relation != 0 {
+            if qualifier.is_none() && level.from & 1 << index != 0 {
                 // The first relation of FROM gets the columns of all of FROM, because USING may have merged
                 // every column of a later relation.
-                found.extend(star.take().into_iter().flatten().map(|at| of_column(*at)));
+                found.extend(star.take().into_iter().flatten().map(|column| of_column(*column)));
             } else if is_meant {
-                found.extend((0..own.shown()).map(|column| of_column((relation, column))));
+                found.extend((0..relation.shown()).map(|column| of_column((index, column))));
             }
+        }
+        if found.is_empty()
+            && let Some(fields) = qualifier.and_then(|record| self.fields(record))
+        {
+            let item = |(name, field): &(String, Variable)| {
+                let value = Typed::Known(Expression::Register(field.register), field.ty);
+                (name.clone(), value, node.clone())
+            };
+            return Ok(fields.iter().map(item).collect());
         }
         if found.is_empty() {
             return Err(match qualifier {
@@ -461,10 +477,10 @@ impl Binder<'_> {
                 None => self.syntax(node, "SELECT * with no tables specified is not valid"),
             });
         }
-        let typed = |(name, at): (String, Result<(usize, usize), usize>)| {
-            let typed = match at {
-                Ok((relation, column)) => self.column_of_relation(place, relation, column),
-                Err(merged) => self.merged_column(place, merged),
+        let typed = |(name, source): (String, Result<(usize, usize), usize>)| {
+            let typed = match source {
+                Ok((relation, column)) => self.column_of_relation(level_index, relation, column),
+                Err(merged) => self.merged_column(level_index, merged),
             };
             (name, typed, node.clone())
         };
@@ -484,8 +500,8 @@ impl Binder<'_> {
     }
 }
 
-/// Returns a plan that computes windows, one after the other. `registers` are those that the rows of the plan
-/// set.
+/// Returns a plan that computes windows, one after the other. `registers` are the registers that the input
+/// sets for each row.
 fn windowed(mut plan: Plan, windows: Vec<WindowOrder>, mut registers: Vec<Register>) -> Plan {
     let mut seen = HashSet::new();
     registers.retain(|register| seen.insert(*register));
@@ -497,8 +513,8 @@ fn windowed(mut plan: Plan, windows: Vec<WindowOrder>, mut registers: Vec<Regist
     plan
 }
 
-/// Returns a plan that skips `offset` rows and returns at most `limit` rows, and those with the keys of the
-/// last one.
+/// Returns a plan that skips `offset` rows and returns at most `limit` rows. If `ties` are given, it also
+/// returns the further rows with the same values of these keys as the last one.
 pub(super) fn limited(plan: Plan, [offset, limit]: [Option<Expression>; 2], ties: Vec<SortKey>) -> Plan {
     if offset.is_none() && limit.is_none() {
         return plan;

@@ -1,7 +1,7 @@
-//! Semi-joins and anti-joins: conditions with EXISTS, NOT EXISTS and IN, where a hash table finds the rows.
+//! Plans EXISTS and IN as semi-joins and NOT EXISTS as anti-joins, where a hash table finds the rows.
 //!
-//! Not here: NOT IN, whose answer is NULL where a value is NULL. It stays a subquery, whose values are kept
-//! as a set (`procedure::query`).
+//! Not here: NOT IN, which is NULL if a value is NULL. It stays a subquery, whose values are kept as a set
+//! (`procedure::query`).
 
 use super::{Applied, apply_all};
 use procedure::Expression;
@@ -15,8 +15,8 @@ pub(super) fn filter_applied(input: Plan, applied: Vec<Applied>, condition: Expr
     }
 }
 
-/// Returns the join that is a condition with one subquery, still without its left node; `None` if no hash
-/// table finds the rows of the subquery.
+/// Returns the join that has the result of a condition with one subquery, without its probe side yet; `None`
+/// if no hash table finds the rows of the subquery.
 fn join_of(applied: &[Applied], condition: &Expression) -> Option<HashJoin> {
     let [Applied::Subquery(subquery)] = applied else { return None };
     let (answer, kind) = match condition {
@@ -38,8 +38,8 @@ fn join_of(applied: &[Applied], condition: &Expression) -> Option<HashJoin> {
     }
 }
 
-/// Returns the node below the nodes of a subquery that do not decide whether it has a row. As in PostgreSQL,
-/// EXISTS does not evaluate outputs.
+/// Returns the node of a subquery that decides whether it has a row. As in PostgreSQL, EXISTS does not
+/// evaluate outputs.
 fn without_outputs(plan: &Plan) -> &Plan {
     match plan {
         Plan::Compute { input, .. }
@@ -49,7 +49,7 @@ fn without_outputs(plan: &Plan) -> &Plan {
     }
 }
 
-/// Returns the rows of a subquery, still without the key of IN.
+/// Returns the join with the rows of a subquery, without the key of IN yet.
 fn rows_of(subquery: &Subquery) -> Option<HashJoin> {
     if subquery.kept.is_none() {
         return lookup(&subquery.plan);
@@ -66,7 +66,8 @@ fn rows_of(subquery: &Subquery) -> Option<HashJoin> {
     })
 }
 
-/// Returns the join that a plan consists of, with the conditions above it; `None` if it is no lookup.
+/// Returns the hash lookup that a plan consists of, with the conditions of the filters above it; `None` if
+/// the plan is anything else.
 fn lookup(plan: &Plan) -> Option<HashJoin> {
     match plan {
         Plan::Filter { input, condition } => {

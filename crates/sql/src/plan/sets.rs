@@ -1,4 +1,4 @@
-//! Built-in functions of rows: the choice of an entry of the table, with its arguments and columns.
+//! Chooses the built-in set-returning function of a call, with its arguments and columns.
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
@@ -8,30 +8,31 @@ use procedure::query::TableFunction;
 use procedure::{Expression, Form, Function, Kind, SqlError, built_ins_named};
 use squawk_syntax::SyntaxNode;
 
-/// A column of a function of rows, with its name if it has not the function's.
+/// A column of a set-returning function: its name, or `None` for the name of the function, and its type.
 pub(super) type SetColumn = (Option<&'static str>, Type);
 
-/// A built-in function of rows, with its arguments and columns.
+/// A built-in set-returning function, with its arguments and columns.
 pub(super) struct SetFunction {
     pub(super) function: TableFunction,
     pub(super) arguments: Vec<Expression>,
     pub(super) columns: Vec<SetColumn>,
 }
 
-/// Returns whether a built-in function returns rows that its arguments make.
+/// Returns whether a name is that of a built-in set-returning function.
 pub(super) fn returns_set(name: &str) -> bool {
-    built_ins_named(name).iter().any(|own| own.returns_rows())
+    built_ins_named(name).iter().any(|entry| entry.returns_rows())
 }
 
-/// Returns whether a built-in function returns rows whose columns the statement defines.
+/// Returns whether a built-in function returns records, whose columns the statement defines.
 pub(super) fn returns_record(name: &str) -> bool {
-    built_ins_named(name).iter().any(|own| own.result == Kind::Record)
+    built_ins_named(name).iter().any(|entry| entry.result == Kind::Record)
 }
 
-/// Arrays with their types, and the columns that have their elements.
+/// Arrays with their types, and the columns that contain their elements.
 pub(super) type CatalogRows = (Vec<(Expression, Type)>, Vec<SetColumn>);
 
-/// Returns the rows of a function over the catalogs: arrays, and the columns that have their elements.
+/// Returns the rows of a function over the catalogs, as one array for each column; `None` for any other
+/// function.
 pub(super) fn catalog_rows(name: &str) -> Option<CatalogRows> {
     let text = ScalarType::Text;
     let none = |ty| (Expression::Array(Vec::new()), Type::Array(ty));
@@ -40,7 +41,8 @@ pub(super) fn catalog_rows(name: &str) -> Option<CatalogRows> {
             let types = [text, text, text, ScalarType::Boolean, text];
             let names = ["word", "catcode", "catdesc", "barelabel", "baredesc"];
             let arrays = keywords().into_iter().zip(types);
-            let arrays = arrays.map(|(own, ty)| (Expression::Array(own), Type::Array(ty))).collect();
+            let arrays =
+                arrays.map(|(elements, ty)| (Expression::Array(elements), Type::Array(ty))).collect();
             let columns = names.into_iter().zip(types).map(|(name, ty)| (Some(name), ty.into()));
             (arrays, columns.collect())
         }
@@ -58,7 +60,7 @@ pub(super) fn catalog_rows(name: &str) -> Option<CatalogRows> {
 }
 
 impl Binder<'_> {
-    /// Returns a built-in function of rows for its arguments, with its columns.
+    /// Returns the built-in set-returning function that a name and the types of its arguments denote.
     pub(super) fn set_function(
         &mut self,
         name: &str,
@@ -66,7 +68,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<SetFunction, StatementError> {
         if name == "unnest" {
-            let settle = |own: Typed| self.settle(own, None, node);
+            let settle = |array: Typed| self.settle(array, None, node);
             let arrays = arguments.into_iter().map(settle).collect::<Result<Vec<_>, _>>()?;
             let mut columns = Vec::new();
             for (_, ty) in &arrays {
@@ -83,11 +85,11 @@ impl Binder<'_> {
             "generate_subscripts" => self.bounds_of_subscripts(arguments, node)?,
             _ => arguments,
         };
-        // The bounds are those of a series.
+        // `generate_subscripts` is the series from the first to the last subscript.
         let name = if name == "generate_subscripts" { "generate_series" } else { name };
         let entries = built_ins_named(name).iter().copied();
         let entries: Vec<_> =
-            entries.filter(|own| own.returns_rows() && own.takes(arguments.len())).collect();
+            entries.filter(|entry| entry.returns_rows() && entry.takes(arguments.len())).collect();
         if entries.is_empty() {
             return Err(self.no_function(name, &arguments, node));
         }
@@ -102,7 +104,7 @@ impl Binder<'_> {
                 SetFunction { function, arguments: values, columns }
             }
             _ => {
-                // No such function has polymorphic arguments.
+                // No set-returning function with such a form has polymorphic arguments.
                 let made = Function::BuiltIn { built_in: entry, element: ScalarType::Text };
                 let array = Expression::Function { function: made, arguments: values };
                 let columns = vec![(None, ty)];

@@ -1,4 +1,4 @@
-//! Subqueries in expressions. Each is evaluated before the expression, and its answer is in a register.
+//! Binds subqueries in expressions. The plan evaluates each before the expression, into a register.
 
 use super::{Applied, Binder, Bound};
 use crate::binder::Typed;
@@ -12,7 +12,7 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::cmp::Ordering;
 
-/// IN.
+/// `= ANY`, which is IN.
 const EQUALS_ANY: (CompareOperator, bool) = (CompareOperator::Equal, false);
 
 impl Binder<'_> {
@@ -26,7 +26,7 @@ impl Binder<'_> {
             return bind(self);
         }
         let ((bound, mut applied), refers) = self.referring(|binder| binder.applying(bind))?;
-        if refers.own == 0 && refers.outer {
+        if refers.relations == 0 && refers.outer {
             return Err(self.unsupported(node, "an aggregate of columns of an outer query"));
         }
         self.queries.before_group.append(&mut applied);
@@ -38,7 +38,7 @@ impl Binder<'_> {
         paren.syntax().children().find_map(ast::SelectVariant::cast)
     }
 
-    /// Binds a query inside an expression. Also returns whether it refers to the queries around it.
+    /// Binds a query inside an expression. Also returns whether it refers to an outer query.
     fn bind_inner_query(&mut self, query: &ast::SelectVariant) -> Result<(Bound, bool), StatementError> {
         let depth = self.queries.levels.len();
         let lowest = self.queries.lowest.take();
@@ -69,8 +69,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Binds a subquery. In a statement of a procedure it becomes a separate query before the statement.
-    /// `bind` returns its answer.
+    /// Binds a subquery with `bind`, which returns its value. In a statement of a procedure that is no query,
+    /// the subquery becomes a separate query before the statement.
     pub(crate) fn lifting(
         &mut self,
         node: &SyntaxNode,
@@ -181,25 +181,25 @@ impl Binder<'_> {
         })
     }
 
-    /// Refuses a query that has not as many columns as there are values.
+    /// Checks that a subquery has as many columns as the value on its left.
     ///
     /// # Errors
-    /// `42601`: it has fewer, or more.
+    /// `42601`: it has fewer or more columns.
     pub(crate) fn check_columns(
         &self,
         columns: usize,
         values: usize,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        let many = match columns.cmp(&values) {
+        let quantity = match columns.cmp(&values) {
             Ordering::Less => "few",
             Ordering::Equal => return Ok(()),
             Ordering::Greater => "many",
         };
-        Err(self.error(node, SqlError::new("42601", format!("subquery has too {many} columns"))))
+        Err(self.error(node, SqlError::new("42601", format!("subquery has too {quantity} columns"))))
     }
 
-    /// Binds `value operator ANY (SELECT …)`, or ALL; IN is `= ANY`. The value may be a row.
+    /// Binds `value operator ANY (SELECT …)` or `value operator ALL (SELECT …)`. The value may be a row.
     pub(crate) fn bind_quantified(
         &mut self,
         value: &ast::Expr,

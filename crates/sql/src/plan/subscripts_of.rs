@@ -1,4 +1,4 @@
-//! `generate_subscripts`: the subscripts of an array, as rows.
+//! Binds `generate_subscripts`, which returns the subscripts of an array as rows.
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
@@ -7,7 +7,7 @@ use procedure::{ArithmeticOperator, CastContext, Expression, built_ins_named};
 use squawk_syntax::SyntaxNode;
 
 impl Binder<'_> {
-    /// Replaces an array and the number of a dimension by the first and the last subscript.
+    /// Returns the first and the last subscript of an array in a dimension.
     pub(super) fn bounds_of_subscripts(
         &self,
         arguments: Vec<Typed>,
@@ -26,11 +26,12 @@ impl Binder<'_> {
         let entry = built_ins_named("array_upper").first().copied();
         let entry = self.part(entry, node)?;
         let upper = self.call_values(entry, entry.arguments, arguments, node)?;
-        let behind = integer(1 - starts_at);
-        let upper = self.arithmetic(ArithmeticOperator::Subtract, upper, behind, node)?;
+        let shift = integer(1 - starts_at);
+        let upper = self.arithmetic(ArithmeticOperator::Subtract, upper, shift, node)?;
         let ty = Type::from(ScalarType::Integer);
-        let ends = [integer(starts_at), upper].map(|own| self.coerce(own, ty, CastContext::Explicit, node));
-        ends.into_iter().map(|own| Ok(Typed::Known(own?, ty))).collect()
+        let ends =
+            [integer(starts_at), upper].map(|bound| self.coerce(bound, ty, CastContext::Explicit, node));
+        ends.into_iter().map(|bound| Ok(Typed::Known(bound?, ty))).collect()
     }
 
     /// Returns the subscript of the first element of an array.

@@ -1,17 +1,17 @@
-//! The windows of a SELECT while its outputs are bound.
+//! Collects the windows of a SELECT while its outputs are bound.
 //!
-//! Not here: how they are bound (`windows.rs`).
+//! Not here: the binding of windows and of calls of window functions (`crate::windows`).
 
 use catalog::Type;
 use procedure::query::{Frame, WindowCall};
 use procedure::{Expression, Register, SortKey};
 
-/// Whether window functions may be called.
+/// The windows that an expression may use.
 #[derive(Debug)]
 pub(crate) enum WindowScope {
-    /// They may: in the outputs of a SELECT, whose windows these are.
+    /// The expression may call window functions. These are the windows of its SELECT.
     Open(Windows),
-    /// They may not. The SQLSTATE and the message of the error.
+    /// The expression must not call window functions. The SQLSTATE and the message of the error.
     Closed(&'static str, &'static str),
 }
 
@@ -22,7 +22,7 @@ impl Default for WindowScope {
 }
 
 impl WindowScope {
-    /// Returns a scope without window functions, with the message of the error.
+    /// Returns a scope that refuses window functions with a message.
     pub(crate) const fn closed(message: &'static str) -> Self {
         Self::Closed("42P20", message)
     }
@@ -32,20 +32,22 @@ impl WindowScope {
 #[derive(Debug, Default)]
 pub(crate) struct Windows {
     pub(crate) named: Vec<(String, Spec)>,
-    /// The calls, by the order of rows that they have in common.
+    /// The calls, grouped by the order of rows that they need.
     pub(crate) orders: Vec<WindowOrder>,
 }
 
 /// Calls whose windows have the same partitions and order.
 #[derive(Debug)]
 pub(crate) struct WindowOrder {
+    /// The keys of PARTITION BY, then those of ORDER BY.
     pub(crate) keys: Vec<SortKey>,
+    /// Number of keys of PARTITION BY.
     pub(crate) partitions: usize,
     pub(crate) calls: Vec<WindowCall>,
 }
 
 impl Windows {
-    /// Returns the expressions of all calls and orders, to be changed.
+    /// Returns all expressions of its calls and orders.
     pub(crate) fn expressions_mut(&mut self) -> Vec<&mut Expression> {
         let mut all = Vec::new();
         for order in &mut self.orders {
@@ -60,21 +62,21 @@ impl Windows {
         self.orders.iter().flat_map(|order| &order.calls).map(|call| call.target)
     }
 
-    /// Adds a call. Returns the register of an equal call, which has the same result.
+    /// Adds a call unless there is an equal one. Returns the register of the result.
     pub(crate) fn add(&mut self, spec: Spec, call: WindowCall) -> Register {
         let Spec { keys, partitions, .. } = spec;
-        let is_same = |own: &WindowOrder| own.partitions == partitions && own.keys == keys;
+        let is_same = |order: &WindowOrder| order.partitions == partitions && order.keys == keys;
         let order = match self.orders.iter().position(is_same) {
-            Some(place) => &mut self.orders[place],
+            Some(index) => &mut self.orders[index],
             None => {
                 self.orders.push(WindowOrder { keys, partitions, calls: Vec::new() });
                 self.orders.last_mut().expect("an order was added")
             }
         };
-        let is_equal = |own: &&WindowCall| {
+        let is_equal = |known: &&WindowCall| {
             let mut other = call.clone();
-            other.retarget(own.target);
-            **own == other
+            other.retarget(known.target);
+            **known == other
         };
         if let Some(equal) = order.calls.iter().find(is_equal) {
             return equal.target;
@@ -85,13 +87,14 @@ impl Windows {
     }
 }
 
-/// A window.
+/// The definition of a window.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spec {
-    /// The keys of the partitions, then those of the order.
+    /// The keys of PARTITION BY, then those of ORDER BY.
     pub(crate) keys: Vec<SortKey>,
+    /// Number of keys of PARTITION BY.
     pub(crate) partitions: usize,
-    /// The types of the keys of the order.
+    /// The types of the keys of ORDER BY.
     pub(crate) types: Vec<Type>,
     pub(crate) frame: Option<Frame>,
 }

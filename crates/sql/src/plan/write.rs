@@ -1,8 +1,8 @@
-//! INSERT, UPDATE and DELETE as plans: with WITH, FROM, ON CONFLICT, RETURNING, rows of queries.
+//! Binds INSERT, UPDATE and DELETE as plans, with WITH, FROM, ON CONFLICT, RETURNING and source queries.
 
 use super::from::{Source, Sources};
 use super::select::Item;
-use super::{Binder, Bound, Relation, Rows, apply_ahead, apply_all, compute};
+use super::{Binder, Bound, Relation, Rows, apply_all, compute};
 use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::oids::table_oid;
@@ -18,23 +18,23 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
-/// Columns, and the values that they are set to.
+/// Columns with their new values.
 type Assignments = Vec<(usize, Expression)>;
 
 /// The columns of an INSERT.
 pub(super) struct InsertColumns {
     pub(super) all: Vec<usize>,
-    /// Whether the statement names them; otherwise they are all columns of the table.
+    /// Whether the statement lists the columns; otherwise they are all visible columns of the table.
     pub(super) are_named: bool,
 }
 
-/// Returns the error of a value for a generated column.
+/// Adds to an error the detail that a column is generated.
 fn of_generated(error: SqlError, column: &str) -> SqlError {
     error.with_detail(format!("Column \"{column}\" is a generated column."))
 }
 
-/// Returns the error of an UPDATE that gives a generated column, or an identity that is always generated, a
-/// value; `None` for any other column.
+/// Returns the error of an UPDATE that sets a column to a value, if it may only be set to DEFAULT: a
+/// generated column, or GENERATED ALWAYS AS IDENTITY.
 fn not_updated(column: &Column) -> Option<SqlError> {
     let Column { name, generated, identity, .. } = column;
     let error = SqlError::new("428C9", format!("column \"{name}\" can only be updated to DEFAULT"));
@@ -46,13 +46,8 @@ fn not_updated(column: &Column) -> Option<SqlError> {
     }
 }
 
-fn is_default(expression: &ast::Expr) -> bool {
-    let is_default = |literal: &ast::Literal| matches!(literal.kind(), Some(ast::LitKind::Default(_)));
-    matches!(expression, ast::Expr::Literal(literal) if is_default(literal))
-}
-
 impl Binder<'_> {
-    /// Binds a statement that writes as a new level, with the names of its WITH in scope.
+    /// Binds a statement that writes as a new level, with the queries of its WITH in scope.
     pub(super) fn writing(
         &mut self,
         with: Option<ast::WithClause>,
@@ -68,7 +63,7 @@ impl Binder<'_> {
         self.with(named, bound?, node)
     }
 
-    /// Binds RETURNING over the written row, which registers hold, and over the other relations of the level.
+    /// Binds RETURNING over the relations of the level, of which the first is the written row in registers.
     fn returning(
         &mut self,
         plan: Plan,
@@ -122,7 +117,7 @@ impl Binder<'_> {
             alias.map_or_else(|| table.short_name().into(), |name| ast::normalize_name_node(name.syntax()));
         let conflict = insert.on_conflict_clause();
         let conflict =
-            conflict.map(|own| self.bind_conflict(&own, (&table, &alias), registers)).transpose()?;
+            conflict.map(|clause| self.bind_conflict(&clause, (&table, &alias), registers)).transpose()?;
         self.origins.note_row(registers, table_oid(&table), table.visible());
         let level = self.level();
         level.relations = vec![Relation::of_row(&table, alias, registers, true)];
@@ -135,7 +130,7 @@ impl Binder<'_> {
         self.returning(plan, insert.returning_clause())
     }
 
-    /// Returns the columns of an INSERT.
+    /// Returns the target columns of an INSERT.
     pub(super) fn insert_columns(
         &mut self,
         list: Option<ast::ColumnTargetList>,
@@ -161,7 +156,7 @@ impl Binder<'_> {
         Ok(InsertColumns { all: columns, are_named })
     }
 
-    /// Returns the values of a new row: given ones, and the defaults of all other columns.
+    /// Returns the values of a new row: the given values, and the defaults of all other columns.
     pub(super) fn new_row(
         &mut self,
         table: &Arc<Table>,
@@ -182,7 +177,7 @@ impl Binder<'_> {
         let mut values: Vec<Option<Expression>> = vec![None; table.columns.len()];
         let is_user = overriding
             .as_ref()
-            .is_some_and(|own| own.syntax().text().to_string().to_lowercase().contains("user"));
+            .is_some_and(|clause| clause.syntax().text().to_string().to_lowercase().contains("user"));
         for (column, given) in columns.into_iter().zip(given) {
             self.refuse_given(table, column, given.is_some(), overriding.as_ref(), node)?;
             values[column] = given.filter(|_| !(is_user && table.columns[column].identity.is_some()));
@@ -194,8 +189,8 @@ impl Binder<'_> {
         complete.collect()
     }
 
-    /// Refuses a value for a generated column, and for a column GENERATED ALWAYS AS IDENTITY unless
-    /// OVERRIDING is given.
+    /// Refuses a value for a generated column, and without OVERRIDING for a column GENERATED ALWAYS AS
+    /// IDENTITY.
     fn refuse_given(
         &self,
         table: &Table,
@@ -204,25 +199,25 @@ impl Binder<'_> {
         overriding: Option<&ast::OverridingClause>,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        let own = &table.columns[column];
-        if is_given && own.generated {
-            let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", own.name);
-            return Err(self.error(node, of_generated(SqlError::new("428C9", message), &own.name)));
+        let definition = &table.columns[column];
+        if is_given && definition.generated {
+            let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", definition.name);
+            return Err(self.error(node, of_generated(SqlError::new("428C9", message), &definition.name)));
         }
-        if !is_given || own.identity != Some(Identity::Always) || overriding.is_some() {
+        if !is_given || definition.identity != Some(Identity::Always) || overriding.is_some() {
             return Ok(());
         }
-        let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", own.name);
+        let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", definition.name);
         let error = SqlError::new("428C9", message)
             .with_detail(format!(
                 "Column \"{}\" is an identity column defined as GENERATED ALWAYS.",
-                own.name
+                definition.name
             ))
             .with_hint("Use OVERRIDING SYSTEM VALUE to override.");
         Err(self.error(node, error))
     }
 
-    /// Binds the rows of an INSERT. Returns a plan, and the value of each column; `None` is the default.
+    /// Binds the source of an INSERT. Returns its plan and the value of each column; `None` is the default.
     fn bind_source(
         &mut self,
         insert: &ast::Insert,
@@ -243,64 +238,13 @@ impl Binder<'_> {
         }
         let bound = self.bind_variant(&variant)?;
         let mut given = Vec::new();
-        for place in 0..bound.columns.len() {
-            let Some(column) = columns.get(place) else {
+        for index in 0..bound.columns.len() {
+            let Some(column) = columns.get(index) else {
                 return Err(self.syntax(node, "INSERT has more expressions than target columns"));
             };
-            given.push(Some(self.coerce_to_column(bound.typed(place), &table.columns[*column], node)?));
+            given.push(Some(self.coerce_to_column(bound.typed(index), &table.columns[*column], node)?));
         }
         Ok((bound.plan, given))
-    }
-
-    pub(super) fn bind_value_rows(
-        &mut self,
-        rows: &[ast::Row],
-        (table, columns): (&Table, &[usize]),
-        node: &SyntaxNode,
-    ) -> Result<(Plan, Vec<Option<Expression>>), StatementError> {
-        let mut bound: Vec<Vec<Option<Expression>>> = Vec::new();
-        let bind = |binder: &mut Self| {
-            for row in rows {
-                let mut values = Vec::new();
-                for (place, value) in row.exprs().enumerate() {
-                    let Some(column) = columns.get(place) else {
-                        return Err(binder.syntax(node, "INSERT has more expressions than target columns"));
-                    };
-                    values.push(if is_default(&value) && rows.len() > 1 {
-                        Some(binder.bind_default(table, *column, node)?)
-                    } else if is_default(&value) {
-                        None
-                    } else {
-                        let bound = binder.bind(&value)?;
-                        Some(binder.coerce_to_column(bound, &table.columns[*column], value.syntax())?)
-                    });
-                }
-                bound.push(values);
-            }
-            Ok(())
-        };
-        let ((), applied) = self.applying(bind)?;
-        let width = bound.first().map_or(0, Vec::len);
-        if bound.iter().any(|row| row.len() != width) {
-            return Err(self.syntax(node, "VALUES lists must all be the same length"));
-        }
-        if let [row] = bound.as_mut_slice() {
-            return Ok((apply_all(applied, Plan::One), std::mem::take(row)));
-        }
-        let mut registers = Vec::new();
-        for column in &columns[..width] {
-            registers.push(self.new_register(table.columns[*column].ty));
-        }
-        let complete = bound.into_iter().map(|row| row.into_iter().flatten().collect()).collect();
-        let is_left_out = |place: usize| {
-            let mut values = rows.iter().filter_map(|row| row.exprs().nth(place));
-            table.columns[columns[place]].generated && values.all(|value| is_default(&value))
-        };
-        let given = registers.iter().enumerate();
-        let given = given
-            .map(|(place, register)| (!is_left_out(place)).then_some(Expression::Register(*register)))
-            .collect();
-        Ok((apply_ahead(applied, Plan::Values { registers, rows: complete }), given))
     }
 
     fn bind_conflict(
@@ -388,16 +332,16 @@ impl Binder<'_> {
         Ok(ConflictUpdate { old, condition, assignments: with_registers, triggers })
     }
 
-    /// Binds one part of SET: its columns, and a value for each; `None` is the default.
+    /// Binds an item of SET. Returns its columns and a value for each; `None` is the default.
     fn bind_set_column(
         &mut self,
         column: ast::SetColumn,
     ) -> Result<(Vec<ast::ColumnTarget>, Vec<Option<Typed>>), StatementError> {
-        let own = column.syntax().clone();
+        let node = column.syntax().clone();
         match column {
             ast::SetColumn::SetSingleColumn(single) => {
-                let target = self.part(single.column_target(), &own)?;
-                let value = self.part(single.set_expr(), &own)?.expr();
+                let target = self.part(single.column_target(), &node)?;
+                let value = self.part(single.set_expr(), &node)?.expr();
                 let value = value.map(|value| self.bind(&value)).transpose()?;
                 Ok((vec![target], vec![value]))
             }
@@ -405,12 +349,19 @@ impl Binder<'_> {
                 let targets = several.column_target_list();
                 let targets = targets.into_iter().flat_map(|list| list.column_targets()).collect();
                 let values = match several.paren_select().and_then(|paren| paren.select()) {
-                    Some(query) => self.bind_row_query(&query, &own)?.into_iter().map(Some).collect(),
+                    Some(query) => self.bind_row_query(&query, &node)?.into_iter().map(Some).collect(),
                     None => {
-                        let list = self.part(several.set_expr_list(), &own)?;
+                        let list = self.part(several.set_expr_list(), &node)?;
                         let mut values = Vec::new();
                         for value in list.set_exprs() {
-                            values.push(value.expr().map(|value| self.bind(&value)).transpose()?);
+                            match value.expr() {
+                                None => values.push(None),
+                                Some(value) => {
+                                    for item in self.row_items(std::iter::once(value)) {
+                                        values.push(Some(self.bind_row_item(item)?));
+                                    }
+                                }
+                            }
                         }
                         values
                     }
@@ -420,7 +371,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Binds SET.
+    /// Binds SET. Returns the assigned columns with their new values.
     pub(super) fn bind_assignments(
         &mut self,
         clause: Option<ast::SetClause>,
@@ -428,61 +379,61 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Assignments, StatementError> {
         let mut assignments: Assignments = Vec::new();
-        // The columns of which elements or slices are assigned.
-        let mut parts = Vec::new();
+        // The columns with assignments to elements or slices, of which there may be several.
+        let mut subscripted = Vec::new();
         let list = clause.and_then(|clause| clause.set_column_list());
         for column in list.into_iter().flat_map(|list| list.set_columns()) {
-            let own = column.syntax().clone();
+            let set_node = column.syntax().clone();
             let (targets, values) = self.bind_set_column(column)?;
             if targets.len() != values.len() {
-                return Err(self.syntax(&own, "number of columns does not match number of values"));
+                return Err(self.syntax(&set_node, "number of columns does not match number of values"));
             }
             for (target, value) in targets.into_iter().zip(values) {
-                let name = self.part(target.name(), &own)?;
+                let name = self.part(target.name(), &set_node)?;
                 let name = ast::normalize_name_node(name.syntax());
                 let target_node = target.syntax();
-                let place = self.column_of(table, &name, target_node)?;
+                let position = self.column_of(table, &name, target_node)?;
                 let mut accessors = target.accessors().peekable();
-                let is_part = accessors.peek().is_some();
-                let before = assignments.iter().position(|(assigned, _)| *assigned == place);
-                if before.is_some_and(|_| !is_part || !parts.contains(&place)) {
+                let has_subscripts = accessors.peek().is_some();
+                let earlier = assignments.iter().position(|(assigned, _)| *assigned == position);
+                if earlier.is_some_and(|_| !has_subscripts || !subscripted.contains(&position)) {
                     let message = format!("multiple assignments to same column \"{name}\"");
                     return Err(self.error(target_node, SqlError::new("42601", message)));
                 }
-                let definition = &table.columns[place];
+                let definition = &table.columns[position];
                 if let (Some(_), Some(error)) = (&value, not_updated(definition)) {
                     return Err(self.error(target_node, error));
                 }
                 let value = match value {
-                    value if is_part => {
-                        parts.push(place);
-                        let old = match before {
-                            Some(before) => assignments.remove(before).1,
-                            None => self.target_column(place),
+                    value if has_subscripts => {
+                        subscripted.push(position);
+                        let old = match earlier {
+                            Some(earlier) => assignments.remove(earlier).1,
+                            None => self.target_column(position),
                         };
                         let target = Subscripted { name: &name, old, ty: definition.ty };
                         self.bind_subscripted(target, accessors, value, target_node)?
                     }
-                    Some(value) => self.coerce_to_column(value, definition, &own)?,
-                    None => self.bind_default(table, place, node)?,
+                    Some(value) => self.coerce_to_column(value, definition, &set_node)?,
+                    None => self.bind_default(table, position, node)?,
                 };
-                assignments.push((place, value));
+                assignments.push((position, value));
             }
         }
         Ok(assignments)
     }
 
-    /// Returns a column of the row that a statement changes, as it is before.
-    fn target_column(&mut self, place: usize) -> Expression {
+    /// Returns a column of the row that a statement changes, with its old value.
+    fn target_column(&mut self, column: usize) -> Expression {
         let level = self.queries.levels.len() - 1;
-        match self.column_of_relation(level, 0, place) {
+        match self.column_of_relation(level, 0, column) {
             Typed::Known(value, _) => value,
             _ => unreachable!("a column has a type"),
         }
     }
 
-    /// Binds the rows that a statement changes: the target, the relations that it is joined with, and the
-    /// condition.
+    /// Binds the target table of a statement, the relations that it is joined with, and the condition.
+    /// Returns them with the register of the target's row handles.
     pub(super) fn bind_target(
         &mut self,
         (table, alias): (&Arc<Table>, Option<ast::OptionalAsAlias>),
@@ -495,8 +446,8 @@ impl Binder<'_> {
         let target = self.add_table(table, alias, Vec::new(), node)?;
         self.need_read(target, &table.name, names_of(table), false);
         let handle = self.new_register(ScalarType::BigInt);
-        if let Rows::Table { handle: own, .. } = &mut self.level().relations[target].rows {
-            *own = Some(handle);
+        if let Rows::Table { handle: target_handle, .. } = &mut self.level().relations[target].rows {
+            *target_handle = Some(handle);
         }
         let mut sources = self.bind_from_list(items)?;
         sources.sources.insert(0, Source::Relation(target));
@@ -510,12 +461,12 @@ impl Binder<'_> {
         Ok((sources, handle))
     }
 
-    /// Returns the registers of the old row for triggers; any register if there are no triggers.
+    /// Returns registers for the old row of triggers; `any` if the table has no triggers.
     fn old_row(&mut self, table: &Table, any: Register) -> Register {
         if table.triggers.is_empty() { any } else { self.row_registers(table) }
     }
 
-    /// Returns the registers of found rows that a statement must keep, without the handle.
+    /// Returns the registers of the input rows that a statement must keep, without the handle.
     pub(super) fn kept_registers(&self, handle: Register) -> Vec<Register> {
         let level = self.queries.levels.last().expect("a statement is being bound");
         let all = level.relations.iter().flat_map(Relation::set_registers);
@@ -546,7 +497,7 @@ impl Binder<'_> {
             node,
         )?;
         set.extend(rules.generated.iter().map(|(column, _)| *column));
-        // In RETURNING, the table's columns are those of the written row; columns of other tables are kept.
+        // In RETURNING, the table's columns are those of the written row.
         self.origins.note_row(registers, table_oid(&table), table.visible());
         let rows = std::mem::replace(&mut self.level().relations[0].rows, Rows::Row { registers });
         let returned = self.returning(Plan::One, update.returning_clause());
@@ -588,12 +539,12 @@ impl Binder<'_> {
     }
 }
 
-/// Replaces the single row at the bottom of a plan by the rows of another plan.
+/// Replaces the leaf of a plan, which is `Plan::One`, by another plan.
 fn upon(mut plan: Plan, rows: Plan) -> Plan {
     let mut bottom = &mut plan;
     while !matches!(bottom, Plan::One) {
         let first = bottom.inputs_mut().into_iter().next();
-        bottom = first.expect("what is computed of a row stands upon it");
+        bottom = first.expect("the leaf of a RETURNING plan is Plan::One");
     }
     *bottom = rows;
     plan

@@ -1,8 +1,8 @@
-//! Lists of privileges on one object, and how GRANT and REVOKE change them.
+//! The access control list of an object, and its changes by GRANT and REVOKE.
 //! Source: PostgreSQL 15's documentation, "Privileges", and the behaviour of its `aclupdate`, `aclmask` and
 //! `recursive_revoke`.
 //!
-//! Invariant: an item has an option only for a privilege that it has.
+//! Invariant: an item has grant options only for privileges that it has.
 //! Held by: `roles::grants_depend_on_grant_options`.
 
 use procedure::SqlError;
@@ -85,22 +85,22 @@ impl AclKind {
         }
     }
 
-    /// Returns the privileges on an object of which none were granted.
+    /// Returns the privileges on a new object of this kind.
     pub(crate) fn default(self, owner: RoleId) -> Acl {
         let item = |grantee, privileges| AclItem { grantee, grantor: owner, privileges, options: 0 };
-        let own = if self == Self::Column { 0 } else { self.all() };
-        let items = [item(PUBLIC, self.of_public()), item(owner, own)];
+        let of_owner = if self == Self::Column { 0 } else { self.all() };
+        let items = [item(PUBLIC, self.of_public()), item(owner, of_owner)];
         Acl(items.into_iter().filter(|item| item.privileges != 0).collect())
     }
 }
 
-/// What one role has granted to another one, or to all.
+/// The privileges that one role has granted to another role, or to PUBLIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct AclItem {
     pub(crate) grantee: RoleId,
     pub(crate) grantor: RoleId,
     pub(crate) privileges: Privileges,
-    /// The privileges that the grantee may grant.
+    /// The grant options: the privileges that the grantee may grant.
     pub(crate) options: Privileges,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct AclItem {
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub(crate) struct Acl(pub(crate) Vec<AclItem>);
 
-/// A change of privileges.
+/// A change by GRANT or REVOKE.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AclChange {
     pub(crate) item: AclItem,
@@ -116,22 +116,22 @@ pub(crate) struct AclChange {
     pub(crate) cascades: bool,
 }
 
-/// Knows which roles have the privileges of which.
+/// The inheritance of privileges between roles.
 pub(crate) trait Inheritance {
     /// Returns whether `member` has the privileges of `role`.
     fn has_privileges_of(&self, member: RoleId, role: RoleId) -> bool;
 
-    /// Returns the roles whose privileges a role has, itself first.
+    /// Returns the roles whose privileges a role has, beginning with the role itself.
     fn privileges_from(&self, role: RoleId) -> Vec<RoleId>;
 }
 
-/// Returns the error of a REVOKE that would leave grants without a grantor who may grant.
+/// Returns the error of a REVOKE of a grant option on which further grants depend.
 fn dependent() -> SqlError {
     SqlError::new("2BP01", "dependent privileges exist").with_hint("Use CASCADE to revoke them too.")
 }
 
 impl Acl {
-    /// Returns the privileges of a role, those of all roles and of the roles that it is a member of included.
+    /// Returns the privileges of a role, including those of PUBLIC and those that it inherits.
     pub(crate) fn privileges_of(&self, role: RoleId, known: &dyn Inheritance) -> Privileges {
         let is_its = |item: &&AclItem| {
             item.grantee == PUBLIC || item.grantee == role || known.has_privileges_of(role, item.grantee)
@@ -139,7 +139,7 @@ impl Acl {
         self.0.iter().filter(is_its).fold(0, |all, item| all | item.privileges)
     }
 
-    /// Returns the privileges that a role may grant. The owner may grant all.
+    /// Returns the grant options of a role, including those that it inherits. The owner has all.
     pub(crate) fn options_of(&self, role: RoleId, owner: RoleId, known: &dyn Inheritance) -> Privileges {
         if known.has_privileges_of(role, owner) {
             return Privileges::MAX;
@@ -148,15 +148,16 @@ impl Acl {
         self.0.iter().filter(is_its).fold(0, |all, item| all | item.options)
     }
 
-    /// Returns the privileges that a role may grant itself, without those of other roles.
-    fn own_options(&self, role: RoleId, owner: RoleId) -> Privileges {
+    /// Returns the grant options of a role, without those that it inherits.
+    fn direct_options(&self, role: RoleId, owner: RoleId) -> Privileges {
         if role == owner {
             return Privileges::MAX;
         }
         self.0.iter().filter(|item| item.grantee == role).fold(0, |all, item| all | item.options)
     }
 
-    /// Returns the role as which a member of several roles grants privileges, and what that role may grant.
+    /// Returns the role that a GRANT of `role` records as the grantor, with its grant options: the role
+    /// itself or one that it inherits from, with the most of the wanted privileges.
     pub(crate) fn grantor_for(
         &self,
         role: RoleId,
@@ -168,13 +169,13 @@ impl Acl {
             return (owner, Privileges::MAX);
         }
         let mut best = (role, 0);
-        for own in known.privileges_from(role) {
-            let options = self.own_options(own, owner) & wanted;
+        for grantor in known.privileges_from(role) {
+            let options = self.direct_options(grantor, owner) & wanted;
             if options == wanted {
-                return (own, options);
+                return (grantor, options);
             }
             if options.count_ones() > Privileges::count_ones(best.1) {
-                best = (own, options);
+                best = (grantor, options);
             }
         }
         best
@@ -183,7 +184,7 @@ impl Acl {
     /// Applies a change.
     ///
     /// # Errors
-    /// `2BP01`: grants depend on a revoked option. `0LP01`: an option would be granted back to its grantor.
+    /// `2BP01`: grants depend on a revoked grant option. `0LP01`: the grant would be circular.
     pub(crate) fn change(
         &mut self,
         change: AclChange,
@@ -192,25 +193,26 @@ impl Acl {
     ) -> Result<(), SqlError> {
         let AclChange { item, grants, cascades } = change;
         if grants && item.options != 0 && item.grantor != owner {
-            self.refuse_circle(item, owner, known)?;
+            self.refuse_circular(item, owner, known)?;
         }
-        let place = self.0.iter().position(|own| (own.grantee, own.grantor) == (item.grantee, item.grantor));
-        let place = place.unwrap_or_else(|| {
+        let index =
+            self.0.iter().position(|known| (known.grantee, known.grantor) == (item.grantee, item.grantor));
+        let index = index.unwrap_or_else(|| {
             self.0.push(AclItem { privileges: 0, options: 0, ..item });
             self.0.len() - 1
         });
-        let own = &mut self.0[place];
-        let before = own.options;
+        let changed = &mut self.0[index];
+        let before = changed.options;
         if grants {
-            own.privileges |= item.privileges;
-            own.options |= item.options;
+            changed.privileges |= item.privileges;
+            changed.options |= item.options;
         } else {
-            own.privileges &= !item.privileges;
-            own.options &= !item.options;
+            changed.privileges &= !item.privileges;
+            changed.options &= !item.options;
         }
-        let lost = before & !own.options;
-        if own.privileges == 0 && own.options == 0 {
-            self.0.remove(place);
+        let lost = before & !changed.options;
+        if changed.privileges == 0 && changed.options == 0 {
+            self.0.remove(index);
         }
         if lost != 0 {
             self.revoke_dependent(item.grantee, lost, owner, cascades, known)?;
@@ -218,7 +220,10 @@ impl Acl {
         Ok(())
     }
 
-    /// Revokes what a role has granted and may grant no longer.
+    /// Revokes the grants of a role that has lost the grant options for them.
+    ///
+    /// # Errors
+    /// `2BP01`: there are such grants, and the REVOKE has no CASCADE.
     fn revoke_dependent(
         &mut self,
         grantor: RoleId,
@@ -243,13 +248,19 @@ impl Acl {
         Ok(())
     }
 
-    /// Refuses a grant of options that its grantor has only because of the grantee.
-    fn refuse_circle(&self, item: AclItem, owner: RoleId, known: &dyn Inheritance) -> Result<(), SqlError> {
+    /// Refuses a grant of grant options that its grantor has only from the grantee.
+    ///
+    /// # Errors
+    /// `0LP01`.
+    fn refuse_circular(&self, item: AclItem, owner: RoleId, known: &dyn Inheritance) -> Result<(), SqlError> {
         let mut without = self.clone();
-        while let Some(own) =
-            without.0.iter().find(|own| own.grantee == item.grantee && own.options != 0).copied()
+        while let Some(dependent) = without
+            .0
+            .iter()
+            .find(|dependent| dependent.grantee == item.grantee && dependent.options != 0)
+            .copied()
         {
-            let revoked = AclItem { privileges: 0, ..own };
+            let revoked = AclItem { privileges: 0, ..dependent };
             without.change(AclChange { item: revoked, grants: false, cascades: true }, owner, known)?;
         }
         if item.options & !without.options_of(item.grantor, owner, known) != 0 {
@@ -259,22 +270,22 @@ impl Acl {
         Ok(())
     }
 
-    /// Puts the items into the order in which PostgreSQL keeps those of new objects.
+    /// Sorts the items as PostgreSQL sorts those of new objects.
     pub(crate) fn sort(&mut self) {
         self.0.sort_by_key(|item| (item.grantee, item.grantor));
     }
 
-    /// Replaces the owner, and merges items that become one.
+    /// Replaces the old owner by the new one, and merges items with the same grantee and grantor.
     pub(crate) fn change_owner(&mut self, old: RoleId, new: RoleId) {
         let mut items: Vec<AclItem> = Vec::new();
         for mut item in self.0.drain(..) {
             let renamed = |role| if role == old { new } else { role };
             (item.grantee, item.grantor) = (renamed(item.grantee), renamed(item.grantor));
-            let same = |own: &&mut AclItem| (own.grantee, own.grantor) == (item.grantee, item.grantor);
+            let same = |known: &&mut AclItem| (known.grantee, known.grantor) == (item.grantee, item.grantor);
             match items.iter_mut().find(same) {
-                Some(own) => {
-                    own.privileges |= item.privileges;
-                    own.options |= item.options;
+                Some(merged) => {
+                    merged.privileges |= item.privileges;
+                    merged.options |= item.options;
                 }
                 None => items.push(item),
             }
@@ -283,7 +294,7 @@ impl Acl {
     }
 }
 
-/// Returns the letters of privileges, with a star behind each that may be granted.
+/// Returns the letters of privileges, each followed by a star if it has the grant option.
 pub(crate) fn letters(privileges: Privileges, options: Privileges) -> String {
     let mut letters = String::new();
     for (privilege, letter, _) in WORDS {
@@ -295,8 +306,8 @@ pub(crate) fn letters(privileges: Privileges, options: Privileges) -> String {
     letters
 }
 
-/// Returns the privilege of a word.
+/// Returns the privilege of a keyword.
 pub(crate) fn privilege_of(word: &str) -> Option<Privileges> {
     let word = if word.eq_ignore_ascii_case("TEMP") { "TEMPORARY" } else { word };
-    WORDS.iter().find(|(_, _, own)| own.eq_ignore_ascii_case(word)).map(|(own, ..)| *own)
+    WORDS.iter().find(|(_, _, name)| name.eq_ignore_ascii_case(word)).map(|(privilege, ..)| *privilege)
 }

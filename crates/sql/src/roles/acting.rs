@@ -1,9 +1,10 @@
-//! The role that acts: which role makes a definition, and the routines that a role calls.
+//! The acting role: the role that makes a definition, and the variants of routines for a role that calls
+//! them.
 //!
-//! Routines are compiled without checks, because most are called by roles that may do all that they do. For
-//! a role that may not, a routine is compiled once more, with an error in the place of each statement that
-//! is not allowed. So a call checks nothing. Such a variant is logged by value, because the record of a call
-//! names the routine alone, and a recovery runs that without checks.
+//! A call checks no privileges. Routines are compiled without checks, because most callers have all
+//! privileges that a routine needs. For a role without them the routine is compiled again, as a variant that
+//! raises an error instead of each statement without privilege. Calls of a variant are logged by value,
+//! because the record of a call names only the routine, and recovery executes the routine without checks.
 //! Invariant: a routine with SECURITY DEFINER is the same for every caller: it is compiled for its owner.
 //! Held by: `roles::routines_run_with_the_rights_of_their_invoker_or_definer`.
 
@@ -19,8 +20,8 @@ use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
 impl Schema {
-    /// Returns a definition's text for the log and for `apply`: behind SET ROLE, unless the first superuser
-    /// makes the definition. SET ROLE has a line for itself.
+    /// Returns the text of a definition for the log and for `apply`. Unless the bootstrap superuser makes the
+    /// definition, a line with SET ROLE precedes it.
     pub fn made_by(&self, role: u32, statement: &str) -> String {
         match role {
             BOOTSTRAP => statement.to_owned(),
@@ -28,12 +29,13 @@ impl Schema {
         }
     }
 
-    /// Returns the number of the role that acts where no other one is known.
+    /// Returns the number of the bootstrap superuser, which acts if no other role is known.
     pub fn first_superuser() -> u32 {
         BOOTSTRAP
     }
 
-    /// Executes SET ROLE in the log: the next statement is made by the role. Returns whether it is one.
+    /// Executes SET ROLE in the log: the role makes the next statement. Returns whether `statement` is SET
+    /// ROLE.
     pub(crate) fn set_acting(
         &mut self,
         statement: &ast::Stmt,
@@ -48,42 +50,46 @@ impl Schema {
         Ok(true)
     }
 
-    /// Returns the definitions as a role uses them: with the variants of routines for it.
+    /// Returns the definitions for an acting role, with its variants of routines.
     #[must_use]
     pub fn acting_as(&self, role: u32) -> Self {
-        let mut own = Self { acting: role, ..self.clone() };
-        let follows = |own: &Arc<Procedure>| own.follows_role;
-        let fired = self.triggers.values().flatten().map(|(_, own)| own);
+        let mut schema = Self { acting: role, ..self.clone() };
+        let follows = |routine: &Arc<Procedure>| routine.follows_role;
+        let fired = self.triggers.values().flatten().map(|(_, routine)| routine);
         let is_plain = self.is_superuser(role)
             && !self.procedures.values().any(follows)
             && !fired.into_iter().any(follows);
         if role != self.acting && !is_plain {
-            own.compile_variants();
+            schema.compile_variants();
         }
-        own
+        schema
     }
 
-    /// Replaces the routines that do something else for the acting role.
+    /// Replaces the routines and trigger functions that differ for the acting role by their variants.
     fn compile_variants(&mut self) {
         let Ok(ordered) = self.callees_first() else { return };
         let (Ok(source), base) = (Source::parse(""), self.procedures.clone()) else { return };
         let node = source.file.syntax();
+        let mut later = Self::routines_of(&ordered);
         for member in ordered {
+            let is_circular = matches!(member, Member::Circular(_));
             match member {
-                Member::Routine(known) if known.is_definer => {}
-                Member::Routine(known) => {
-                    let unbound = self.unbound.get(&known.name).cloned();
-                    let number = (known.id, known.version);
-                    let compiled = self.compile_again(number, &known.source, unbound.as_ref());
+                Member::Routine(known) | Member::Circular(known) if known.is_definer => {
+                    later.remove(0);
+                }
+                Member::Routine(known) | Member::Circular(known) => {
+                    let kept = later.remove(0);
+                    let pending = is_circular.then_some(&*later);
+                    let compiled = self.compile_in_order(&kept, &known.name, pending);
                     let made = self.procedures.get(&known.name).cloned();
-                    let variant = made.filter(|own| compiled.is_ok() && self.is_variant(own, &base));
+                    let variant = made.filter(|routine| compiled.is_ok() && self.is_variant(routine, &base));
                     self.procedures.insert(known.name.clone(), variant.unwrap_or(known));
                 }
                 Member::Trigger(table, trigger) => {
                     let Ok(compiled) = self.compile_trigger(&table, &trigger, &source, node) else {
                         continue;
                     };
-                    if compiled.iter().any(|(_, own)| self.is_variant(own, &base)) {
+                    if compiled.iter().any(|(_, routine)| self.is_variant(routine, &base)) {
                         self.triggers.insert((table.name.clone(), trigger.name.clone()), compiled);
                     }
                 }
@@ -91,36 +97,45 @@ impl Schema {
         }
     }
 
-    /// Returns whether a routine that was compiled for the acting role differs from the one for all.
-    fn is_variant(&self, own: &Procedure, base: &std::collections::BTreeMap<String, Arc<Procedure>>) -> bool {
+    /// Returns whether a routine that was compiled for the acting role differs from the routine without
+    /// checks.
+    fn is_variant(
+        &self,
+        compiled: &Procedure,
+        base: &std::collections::BTreeMap<String, Arc<Procedure>>,
+    ) -> bool {
         let differs = |name: &String| match (self.procedures.get(name), base.get(name)) {
-            (Some(own), Some(base)) => !Arc::ptr_eq(own, base),
+            (Some(callee), Some(base)) => !Arc::ptr_eq(callee, base),
             _ => false,
         };
-        own.follows_role || own.is_refused || own.callees.iter().any(differs) || self.fires_variants(own)
+        compiled.follows_role
+            || compiled.is_refused
+            || compiled.callees.iter().any(differs)
+            || self.fires_variants(compiled)
     }
 
-    /// Returns whether a routine writes a table with triggers: their functions may have variants.
-    fn fires_variants(&self, own: &Procedure) -> bool {
+    /// Returns whether a routine writes a table with triggers whose functions have variants.
+    fn fires_variants(&self, routine: &Procedure) -> bool {
         let is_variant =
             |(_, fired): &(catalog::TriggerEvent, Arc<Procedure>)| fired.follows_role || fired.is_refused;
-        let mut tables = own.tables().filter(|table| !table.triggers.is_empty());
+        let mut tables = routine.tables().filter(|table| !table.triggers.is_empty());
         tables.any(|table| {
             let all = table.triggers.iter();
-            let compiled = all.filter_map(|one| self.triggers.get(&(table.name.clone(), one.name.clone())));
+            let compiled =
+                all.filter_map(|trigger| self.triggers.get(&(table.name.clone(), trigger.name.clone())));
             compiled.flatten().any(is_variant)
         })
     }
 
-    /// Returns the role as which a routine runs, if that is its owner.
+    /// Returns the role with whose privileges a SECURITY DEFINER routine runs: its owner.
     pub(crate) fn definer_of(&self, routine: &str) -> RoleId {
         self.owner_of(&Subject::Routine(routine.into()))
     }
 
-    /// Returns the error of a role that may not execute a routine.
+    /// Checks that a role may execute a routine.
     ///
     /// # Errors
-    /// `42501`.
+    /// `42501`: it has no EXECUTE privilege.
     pub fn check_execute(&self, role: u32, routine: &str) -> Result<(), SqlError> {
         let subject = Subject::Routine(routine.into());
         match self.privileges_on(role, &subject) & super::acl::EXECUTE {

@@ -1,5 +1,5 @@
-//! Whether the acting role may change definitions: owners change what they own, and creators need CREATE on
-//! the schema.
+//! Checks that a role may make a definition: owners may change their objects, and creators need CREATE on the
+//! schema.
 //! Source: PostgreSQL 15's documentation, "Privileges" and the statements.
 
 use super::acl::{AclKind, REFERENCES, RoleId, SELECT, TRIGGER, TRUNCATE, USAGE};
@@ -17,7 +17,7 @@ use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
-/// What a role needs for a change of an object.
+/// A right that a role needs for a definition.
 #[derive(Clone, Debug)]
 enum Demand {
     /// To own the object.
@@ -32,14 +32,14 @@ enum Demand {
     Privilege(Subject, super::acl::Privileges),
     /// A privilege on columns of a table.
     Columns(String, super::acl::Privileges, Vec<String>),
-    /// To own the object, the table of a part of it, or the schema.
+    /// To own the object that is dropped, or its schema.
     Dropped(Subject),
     /// To own an extension.
     Extension(String),
 }
 
 impl Schema {
-    /// Returns an object's kind and name as error messages write them.
+    /// Returns an object's kind and name for error messages.
     pub(crate) fn described(&self, subject: &Subject) -> String {
         match subject {
             Subject::Relation(name) => {
@@ -59,7 +59,7 @@ impl Schema {
             }
             Subject::Routine(name) => {
                 let procedure = self.procedure(name);
-                let word = if procedure.is_some_and(|own| !own.is_function && !own.is_trigger) {
+                let word = if procedure.is_some_and(|routine| !routine.is_function && !routine.is_trigger) {
                     "procedure"
                 } else {
                     "function"
@@ -85,21 +85,23 @@ impl Schema {
         SqlError::new("42501", format!("must be owner of {}", self.described(subject)))
     }
 
-    /// Checks that a definition may be made by the role that stands before it (`made_by`).
+    /// Checks that the role of the SET ROLE before a definition (`made_by`) may make the definition. It
+    /// accepts a malformed statement, which `apply` refuses.
     ///
     /// # Errors
-    /// `42501`: it may not. A statement that is malformed is accepted here, and refused when it is applied.
+    /// `42501`: the role lacks a privilege, or does not own the object.
     pub fn authorize(&self, statement: &str) -> Result<(), StatementError> {
         if !statement.starts_with("SET ROLE ") {
             return Ok(());
         }
         with_stack(statement, || {
             let Ok(source) = Source::parse(statement) else { return Ok(()) };
-            let mut statements = source.file.stmts().filter(|own| !matches!(own, ast::Stmt::EmptyStmt(_)));
+            let mut statements =
+                source.file.stmts().filter(|statement| !matches!(statement, ast::Stmt::EmptyStmt(_)));
             let (Some(set), Some(first)) = (statements.next(), statements.next()) else { return Ok(()) };
-            let mut own = self.clone();
-            own.set_acting(&set, &source)?;
-            let role = own.maker;
+            let mut schema = self.clone();
+            schema.set_acting(&set, &source)?;
+            let role = schema.maker;
             if self.is_superuser(role) {
                 return Ok(());
             }
@@ -151,7 +153,7 @@ impl Schema {
                     _ => None,
                 };
                 let owns_schema =
-                    namespace.is_some_and(|own| self.owns(role, &Subject::Namespace(own.into())));
+                    namespace.is_some_and(|name| self.owns(role, &Subject::Namespace(name.into())));
                 if owns_schema || self.owns(role, subject) {
                     return Ok(());
                 }
@@ -160,10 +162,10 @@ impl Schema {
         }
     }
 
-    /// Checks that a role may name objects in a schema.
+    /// Checks that a role may use the objects of a schema.
     ///
     /// # Errors
-    /// `42501`.
+    /// `42501`: it has no USAGE privilege.
     pub(crate) fn check_usage(&self, role: RoleId, namespace: &str) -> Result<(), SqlError> {
         let subject = Subject::Namespace(namespace.into());
         match self.privileges_on(role, &subject) & USAGE {
@@ -172,18 +174,19 @@ impl Schema {
         }
     }
 
-    /// Returns an object that exists.
+    /// Returns an object if it exists.
     fn known(&self, subject: Subject) -> Option<Subject> {
         self.has_subject(&subject).then_some(subject)
     }
 
-    /// Returns what a role needs for a statement. Objects that do not exist are left to its execution.
+    /// Returns the rights that a role needs for a statement. An object that does not exist demands nothing,
+    /// because the execution refuses it.
     fn demands_of(&self, statement: &ast::Stmt, source: &Source) -> Vec<Demand> {
         let node = statement.syntax();
         let paths = || node.descendants().filter_map(ast::PathRef::cast);
         let first = || paths().next().map(|path| object_name(&path));
         let owner = |subject: Option<Subject>| {
-            subject.and_then(|own| self.known(own)).map(Demand::Owner).into_iter().collect::<Vec<_>>()
+            subject.and_then(|subject| self.known(subject)).map(Demand::Owner).into_iter().collect::<Vec<_>>()
         };
         let relation = |name: Option<String>| owner(name.map(Subject::Relation));
         match statement {
@@ -208,11 +211,11 @@ impl Schema {
             }
             ast::Stmt::CreateSchema(_) => vec![Demand::CreateOnDatabase],
             ast::Stmt::CreateIndex(create) => {
-                let path = create.table_relation_name().and_then(|own| own.table_name_ref());
-                let name = path.as_ref().and_then(|own| own.path_ref()).map(|path| object_name(&path));
+                let path = create.table_relation_name().and_then(|name| name.table_name_ref());
+                let name = path.as_ref().and_then(|name| name.path_ref()).map(|path| object_name(&path));
                 let namespace = namespace_in(name.as_deref().unwrap_or_default()).to_owned();
                 let create = [Demand::Create(namespace)];
-                let mut all = relation(path.and_then(|own| own.path_ref()).map(|path| object_name(&path)));
+                let mut all = relation(path.and_then(|name| name.path_ref()).map(|path| object_name(&path)));
                 all.extend(create);
                 all
             }
@@ -288,21 +291,21 @@ impl Schema {
             | ast::Stmt::DropView(_)
             | ast::Stmt::DropSequence(_) => {
                 let names = paths().map(|path| Subject::Relation(object_name(&path)));
-                let known = names.filter(|own| self.has_subject(own) || self.is_relation(own));
+                let known = names.filter(|subject| self.has_subject(subject) || self.is_relation(subject));
                 known.map(Demand::Dropped).collect()
             }
             ast::Stmt::DropType(_) | ast::Stmt::DropDomain(_) => {
                 let names = paths().map(|path| Subject::Type(object_name(&path)));
-                names.filter_map(|own| self.known(own)).map(Demand::Dropped).collect()
+                names.filter_map(|subject| self.known(subject)).map(Demand::Dropped).collect()
             }
             ast::Stmt::DropSchema(drop) => {
-                let names = drop.schema_refs().map(|own| ast::normalize_name_node(own.syntax()));
-                names.filter_map(|own| self.known(Subject::Namespace(own))).map(Demand::Dropped).collect()
+                let names = drop.schema_refs().map(|name| ast::normalize_name_node(name.syntax()));
+                names.filter_map(|name| self.known(Subject::Namespace(name))).map(Demand::Dropped).collect()
             }
             ast::Stmt::DropFunction(_) | ast::Stmt::DropProcedure(_) | ast::Stmt::DropRoutine(_) => {
                 let names =
                     routines_dropped(statement.syntax()).map(|path| Subject::Routine(object_name(&path)));
-                names.filter_map(|own| self.known(own)).map(Demand::Dropped).collect()
+                names.filter_map(|subject| self.known(subject)).map(Demand::Dropped).collect()
             }
             _ => Vec::new(),
         }
@@ -312,7 +315,8 @@ impl Schema {
         matches!(subject, Subject::Relation(name) if self.relation_exists(name))
     }
 
-    /// CREATE TABLE: CREATE on the schema, and REFERENCES on the columns that foreign keys refer to.
+    /// Returns the demands of CREATE TABLE: CREATE on the schema, and REFERENCES on the columns that foreign
+    /// keys refer to.
     fn demands_of_table(&self, create: &ast::CreateTable) -> Vec<Demand> {
         let path = create.table_name().and_then(|name| name.path());
         let name = path.map(|path| written_name(&path)).unwrap_or_default();
@@ -340,34 +344,36 @@ impl Schema {
         adds.then(|| Demand::Usage(schema.to_owned()))
     }
 
-    /// Returns the demands of the foreign keys in a statement.
-    fn references_in(&self, node: &SyntaxNode, own: &str) -> Vec<Demand> {
+    /// Returns the demands of the foreign keys in a statement, except for those that refer to `created`.
+    fn references_in(&self, node: &SyntaxNode, created: &str) -> Vec<Demand> {
         let mut all = Vec::new();
         let mut add = |path: Option<ast::PathRef>, columns: Vec<String>| {
-            let Some(name) = path.map(|path| object_name(&path)).filter(|name| name != own) else { return };
+            let Some(name) = path.map(|path| object_name(&path)).filter(|name| name != created) else {
+                return;
+            };
             let Ok(table) = self.catalog.table(&name) else { return };
             let key = || {
                 let columns = &table.primary().columns;
-                columns.iter().map(|place| table.columns[*place].name.clone()).collect()
+                columns.iter().map(|column| table.columns[*column].name.clone()).collect()
             };
             let columns = if columns.is_empty() { key() } else { columns };
             all.push(Demand::Columns(name, REFERENCES, columns));
         };
         for reference in node.descendants().filter_map(ast::ReferencesConstraint::cast) {
             let column = reference.column().map(|name| ast::normalize_name_node(name.syntax()));
-            add(reference.table().and_then(|own| own.path_ref()), column.into_iter().collect());
+            add(reference.table().and_then(|name| name.path_ref()), column.into_iter().collect());
         }
         for key in node.descendants().filter_map(ast::ForeignKeyConstraint::cast) {
             let columns = key.to_columns().into_iter().flat_map(|list| {
                 let names = list.syntax().descendants().filter_map(ast::ColumnNameRef::cast);
-                names.map(|own| ast::normalize_name_node(own.syntax())).collect::<Vec<_>>()
+                names.map(|name| ast::normalize_name_node(name.syntax())).collect::<Vec<_>>()
             });
             add(key.table_name_ref().and_then(|name| name.path_ref()), columns.collect());
         }
         all
     }
 
-    /// ALTER FUNCTION: the owner, and CREATE on the schema where the routine gets a new name or schema.
+    /// Returns the demands of ALTER FUNCTION: the owner in `all`, and CREATE on the schema of a new name.
     fn demands_of_altered_routine(&self, node: &SyntaxNode, mut all: Vec<Demand>) -> Vec<Demand> {
         let name = node.descendants().find_map(ast::PathRef::cast).map(|path| object_name(&path));
         // The new name of a routine is the only path that is no reference.
@@ -395,8 +401,8 @@ impl Schema {
     /// DROP TRIGGER: to own the table, if it has the trigger.
     fn demands_of_dropped_trigger(&self, node: &SyntaxNode, source: &Source) -> Vec<Demand> {
         let words = crate::words::words_of(source.text_of(node));
-        let place = words.iter().position(|word| word.is("ON"));
-        let trigger = place.and_then(|place| words.get(place.checked_sub(1)?)?.name());
+        let on = words.iter().position(|word| word.is("ON"));
+        let trigger = on.and_then(|on| words.get(on.checked_sub(1)?)?.name());
         let tables = node.descendants().filter_map(ast::PathRef::cast).map(|path| object_name(&path));
         let known = tables.filter_map(|name| self.catalog.table(&name).ok());
         let dropped = known.flat_map(|table| table.triggers.iter().map(move |own| (table, &own.name)));
@@ -407,20 +413,20 @@ impl Schema {
     }
 
     fn demands_of_trigger(&self, node: &SyntaxNode) -> Vec<Demand> {
-        let on = node.descendants().find_map(ast::RelationNameRef::cast).and_then(|own| own.path_ref());
+        let on = node.descendants().find_map(ast::RelationNameRef::cast).and_then(|name| name.path_ref());
         let on = on.or_else(|| node.descendants().find_map(ast::TableNameRef::cast)?.path_ref());
         let table = on.map(|path| Subject::Relation(object_name(&path)));
         let mut all: Vec<Demand> = table
             .into_iter()
-            .filter_map(|own| self.known(own))
-            .map(|own| Demand::Privilege(own, TRIGGER))
+            .filter_map(|table| self.known(table))
+            .map(|table| Demand::Privilege(table, TRIGGER))
             .collect();
         let call = node.descendants().find_map(ast::CallExpr::cast);
         let function = call.and_then(|call| called_name(&call)).map(Subject::Routine);
         all.extend(
             function
-                .and_then(|own| self.known(own))
-                .map(|own| Demand::Privilege(own, AclKind::Routine.all())),
+                .and_then(|function| self.known(function))
+                .map(|function| Demand::Privilege(function, AclKind::Routine.all())),
         );
         all
     }
@@ -432,10 +438,10 @@ impl Schema {
             return vec![Demand::Extension(ast::normalize_name_node(name.syntax()))];
         }
         let subject = object.as_ref().and_then(crate::comments::subject_of);
-        subject.and_then(|own| self.known(own)).map(Demand::Owner).into_iter().collect()
+        subject.and_then(|subject| self.known(subject)).map(Demand::Owner).into_iter().collect()
     }
 
-    /// Gives new objects to the acting role, and sequences of columns to the owners of their tables.
+    /// Makes the acting role the owner of new objects, and the owner of a table that of its new sequences.
     pub(crate) fn adopt_new(&mut self, before: &Self, statement: &ast::Stmt) {
         let role = self.maker;
         let is_plain = role == BOOTSTRAP && self.rights.defaults.is_empty() && self.rights.owners.is_empty();
@@ -455,11 +461,11 @@ impl Schema {
             return;
         }
         let alters = matches!(statement, ast::Stmt::AlterTable(_));
-        let new = self.owned_subjects().into_iter().filter(|own| !before.has_owned(own));
+        let new = self.owned_subjects().into_iter().filter(|subject| !before.has_owned(subject));
         for subject in new.collect::<Vec<_>>() {
             let owner = match self.table_of_sequence(&subject) {
                 Some(table) if alters => self.owner_of(&Subject::Relation(table)),
-                // A table with a new name is the same table.
+                // ALTER TABLE makes no other new object: a table with a new name is the same table.
                 None if alters => continue,
                 _ => role,
             };
@@ -476,7 +482,7 @@ impl Schema {
     fn has_owned(&self, subject: &Subject) -> bool {
         match subject {
             Subject::Relation(name) => self.catalog.table(name).is_ok() || self.view(name).is_some(),
-            own => self.has_subject(own),
+            subject => self.has_subject(subject),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The words of a statement about roles, which are read one after the other.
+//! A reader for the words of a statement about roles and privileges.
 
 use crate::error::StatementError;
 use crate::escapes::decode;
@@ -7,16 +7,17 @@ use crate::words::{Word, words_of};
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 
-/// The words of a statement, and how far they are read.
+/// The words of a statement, with the position of the reader.
 pub(crate) struct Clause<'a> {
     words: Vec<Word<'a>>,
+    /// The index of the next word.
     next: usize,
     source: &'a Source,
     /// The offset of the statement in the file.
     offset: usize,
 }
 
-/// A role as statements name it.
+/// A role as a statement names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum RoleName {
     Named(String),
@@ -32,7 +33,7 @@ impl<'a> Clause<'a> {
         Self { words, next: 0, source, offset: node.text_range().start().into() }
     }
 
-    /// Returns an error at the beginning of the statement.
+    /// Returns an error with the position of the statement's beginning.
     pub(crate) fn refuse(&self, error: SqlError) -> StatementError {
         self.source.error_at(self.offset, error)
     }
@@ -42,8 +43,10 @@ impl<'a> Clause<'a> {
         self.refuse(SqlError::new("0A000", format!("{what} is not supported")))
     }
 
+    /// Returns the syntax error of the next word.
     pub(crate) fn syntax(&self) -> StatementError {
-        let word = self.words.get(self.next).map_or("end of input".into(), |own| format!("\"{}\"", own.text));
+        let word =
+            self.words.get(self.next).map_or("end of input".into(), |word| format!("\"{}\"", word.text));
         let near = if word.starts_with('"') { "at or near " } else { "at " };
         self.refuse(SqlError::new("42601", format!("syntax error {near}{word}")))
     }
@@ -57,7 +60,7 @@ impl<'a> Clause<'a> {
         self.words.get(self.next).is_some_and(|word| word.is(keyword) || word.text == keyword)
     }
 
-    /// Skips the next words if they are these.
+    /// Skips keywords if they are the next words. Returns whether they are.
     pub(crate) fn skip(&mut self, keywords: &[&str]) -> bool {
         let begin = self.next;
         for keyword in keywords {
@@ -70,7 +73,7 @@ impl<'a> Clause<'a> {
         true
     }
 
-    /// Skips one of several words, and returns it.
+    /// Skips the next word and returns it, if it is one of these keywords.
     pub(crate) fn skip_any(&mut self, keywords: &[&'static str]) -> Option<&'static str> {
         let found = keywords.iter().find(|keyword| self.is(keyword)).copied();
         self.next += usize::from(found.is_some());
@@ -88,7 +91,7 @@ impl<'a> Clause<'a> {
         Ok(name)
     }
 
-    /// Reads a name that may have a schema. The schema `public` is left out.
+    /// Reads a name that may have a schema. The result has no schema `public`.
     pub(crate) fn object(&mut self) -> Result<String, StatementError> {
         let first = self.name()?;
         if !self.skip(&["."]) {
@@ -98,7 +101,7 @@ impl<'a> Clause<'a> {
         Ok(if first == "public" { name } else { format!("{first}.{name}") })
     }
 
-    /// Skips what stands in parentheses, if there are any.
+    /// Skips a list in parentheses. Returns whether there was one.
     pub(crate) fn skip_parentheses(&mut self) -> bool {
         if !self.skip(&["("]) {
             return false;
@@ -111,7 +114,7 @@ impl<'a> Clause<'a> {
         true
     }
 
-    /// Reads names in parentheses.
+    /// Reads a list of names in parentheses; none if there are no parentheses.
     pub(crate) fn names_in_parentheses(&mut self) -> Result<Vec<String>, StatementError> {
         let mut names = Vec::new();
         if self.skip(&["("]) {
@@ -124,7 +127,7 @@ impl<'a> Clause<'a> {
         Ok(names)
     }
 
-    /// Reads a text in quotes.
+    /// Reads a string literal.
     pub(crate) fn text(&mut self) -> Result<String, StatementError> {
         let word = self.words.get(self.next).ok_or_else(|| self.syntax())?;
         let text = literal_text(word.text).ok_or_else(|| self.syntax())?;
@@ -177,7 +180,7 @@ impl<'a> Clause<'a> {
         }
     }
 
-    /// Returns the position, to read again from there.
+    /// Returns the position of the reader, for `return_to`.
     pub(crate) fn position(&self) -> usize {
         self.next
     }
@@ -187,10 +190,10 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// Returns the text of a literal; `None` for any other word.
+/// Returns the text of a string literal; `None` for any other word.
 pub(crate) fn literal_text(word: &str) -> Option<String> {
     let quoted =
-        |text: &str| text.strip_prefix('\'').and_then(|own| own.strip_suffix('\'')).map(str::to_owned);
+        |text: &str| text.strip_prefix('\'').and_then(|body| body.strip_suffix('\'')).map(str::to_owned);
     if let Some(escaped) = word.strip_prefix(['E', 'e']) {
         return decode(&quoted(escaped)?).ok();
     }

@@ -10,17 +10,17 @@ use crate::subject::Subject;
 use crate::types::short;
 use procedure::SqlError;
 
-/// The privileges that a statement names, and the columns of each; all privileges without a list.
+/// The privileges that a statement names, on objects and on columns.
 struct Named {
     /// `None` is ALL.
     privileges: Option<Privileges>,
     /// Privileges on columns; `None` is ALL.
     columns: Vec<(Option<Privileges>, Vec<String>)>,
-    /// The words, for errors.
+    /// The keywords, for error messages.
     words: Vec<(Privileges, String)>,
 }
 
-/// The part of a statement behind its objects.
+/// The clauses of a statement that follow its objects.
 struct Tail {
     grantees: Vec<RoleId>,
     /// WITH GRANT OPTION, or GRANT OPTION FOR.
@@ -51,15 +51,15 @@ fn kind_word(kind: AclKind) -> &'static str {
 
 impl Named {
     fn read(clause: &mut Clause<'_>) -> Result<Self, StatementError> {
-        let mut own = Self { privileges: Some(0), columns: Vec::new(), words: Vec::new() };
+        let mut named = Self { privileges: Some(0), columns: Vec::new(), words: Vec::new() };
         if clause.skip(&["ALL"]) {
             clause.skip(&["PRIVILEGES"]);
             let columns = clause.names_in_parentheses()?;
             match columns.is_empty() {
-                true => own.privileges = None,
-                false => own.columns.push((None, columns)),
+                true => named.privileges = None,
+                false => named.columns.push((None, columns)),
             }
-            return Ok(own);
+            return Ok(named);
         }
         loop {
             let word = clause.name()?;
@@ -68,13 +68,13 @@ impl Named {
                 return Err(clause.refuse(SqlError::new("42601", message)));
             };
             let columns = clause.names_in_parentheses()?;
-            own.words.push((privilege, word.to_uppercase()));
+            named.words.push((privilege, word.to_uppercase()));
             match columns.is_empty() {
-                true => own.privileges = own.privileges.map(|all| all | privilege),
-                false => own.columns.push((Some(privilege), columns)),
+                true => named.privileges = named.privileges.map(|all| all | privilege),
+                false => named.columns.push((Some(privilege), columns)),
             }
             if !clause.skip(&[","]) {
-                return Ok(own);
+                return Ok(named);
             }
         }
     }
@@ -92,7 +92,7 @@ impl Named {
         }
         for privilege in self.columns.iter().filter_map(|(privilege, _)| *privilege) {
             if privilege & AclKind::Column.all() == 0 {
-                let word = self.words.iter().find(|(own, _)| *own == privilege);
+                let word = self.words.iter().find(|(known, _)| *known == privilege);
                 let word = word.map_or("", |(_, word)| word.as_str());
                 return refuse(format!("invalid privilege type {word} for column"));
             }
@@ -183,7 +183,7 @@ impl Objects {
     }
 }
 
-/// Reads names with commas between them, and skips the arguments of functions.
+/// Reads a list of names, and skips the argument types of functions.
 fn names(clause: &mut Clause<'_>) -> Result<Vec<String>, StatementError> {
     let mut names = Vec::new();
     loop {
@@ -196,7 +196,7 @@ fn names(clause: &mut Clause<'_>) -> Result<Vec<String>, StatementError> {
 }
 
 impl Schema {
-    /// GRANT and REVOKE of privileges, behind these words.
+    /// Executes GRANT or REVOKE of privileges, from the word after the keyword on.
     pub(crate) fn grant_privileges(
         &mut self,
         clause: &mut Clause<'_>,
@@ -243,7 +243,7 @@ impl Schema {
         Ok(Tail { grantees, option, cascades, grants })
     }
 
-    /// Returns the objects of a statement.
+    /// Returns the objects that a statement names.
     fn subjects_meant(&self, objects: &Objects, clause: &Clause<'_>) -> Result<Vec<Subject>, StatementError> {
         match objects {
             Objects::Listed(kind, names) => {
@@ -375,7 +375,7 @@ impl Schema {
         Ok(())
     }
 
-    /// Changes the privileges on one object and its columns.
+    /// Changes the privileges on an object and its columns.
     fn change_privileges(
         &mut self,
         subject: &Subject,
@@ -390,20 +390,20 @@ impl Schema {
             let message = format!("invalid privilege type {word} for table");
             return Err(clause.refuse(SqlError::new("0LP01", message)));
         }
-        let on_object = named.privileges.map_or(kind.all(), |own| own & kind.all());
+        let on_object = named.privileges.map_or(kind.all(), |privileges| privileges & kind.all());
         let mut columns: Vec<(String, Privileges)> = Vec::new();
         let Subject::Relation(relation) = subject else {
             return self.change_acl(subject, kind, on_object, tail, clause);
         };
         let mut add =
-            |name: &str, privileges: Privileges| match columns.iter_mut().find(|(own, _)| own == name) {
-                Some((_, own)) => *own |= privileges,
+            |name: &str, privileges: Privileges| match columns.iter_mut().find(|(known, _)| known == name) {
+                Some((_, granted)) => *granted |= privileges,
                 None => columns.push((name.into(), privileges)),
             };
         // As in PostgreSQL, revoking a privilege on a table revokes it on the columns, too.
         if !tail.grants && on_object & AclKind::Column.all() != 0 {
             let names: Vec<String> = match (self.catalog.table(relation), self.view(relation)) {
-                (Ok(table), _) => table.columns.iter().map(|own| own.name.clone()).collect(),
+                (Ok(table), _) => table.columns.iter().map(|column| column.name.clone()).collect(),
                 (_, Some(view)) => self.view_columns(view).into_iter().map(|(name, _)| name).collect(),
                 _ => Vec::new(),
             };
@@ -429,7 +429,7 @@ impl Schema {
         Ok(())
     }
 
-    /// Changes the privileges on one object, or on one column.
+    /// Changes the privileges on an object without its columns, or on a column.
     fn change_acl(
         &mut self,
         subject: &Subject,
@@ -446,13 +446,13 @@ impl Schema {
         }
         let (grantor, options) = known.grantor_for(self.maker, owner, privileges, roles);
         if options & privileges == 0 {
-            let own = known.privileges_of(grantor, roles) | known.options_of(grantor, owner, roles);
-            if own & kind.all() == 0 {
+            let held = known.privileges_of(grantor, roles) | known.options_of(grantor, owner, roles);
+            if held & kind.all() == 0 {
                 let table = subject.owner().map(|table| Subject::Relation(table.clone()));
                 return Err(clause.refuse(self.denied(table.as_ref().unwrap_or(subject))));
             }
         }
-        // As in PostgreSQL, what the role may not grant is not granted, without an error.
+        // As in PostgreSQL, privileges that the role may not grant are left out without an error.
         apply(&mut acl, privileges & options, owner, grantor, tail, roles)
             .map_err(|error| clause.refuse(error))?;
         if kind == AclKind::Column && acl.0.is_empty() {
@@ -463,7 +463,7 @@ impl Schema {
         Ok(())
     }
 
-    /// ALTER DEFAULT PRIVILEGES, behind these words.
+    /// Executes ALTER DEFAULT PRIVILEGES, from the word after these keywords on.
     pub(crate) fn alter_default_privileges(&mut self, clause: &mut Clause<'_>) -> Result<(), StatementError> {
         let (mut roles, mut schemas) = (vec![self.maker], Vec::new());
         loop {
@@ -512,9 +512,9 @@ impl Schema {
                 let message = format!("must be member of role \"{}\"", self.role_name(role));
                 return Err(clause.refuse(SqlError::new("42501", message)));
             }
-            let places =
+            let scopes =
                 if schemas.is_empty() { vec![None] } else { schemas.iter().cloned().map(Some).collect() };
-            for namespace in places {
+            for namespace in scopes {
                 if let Some(name) = namespace.as_ref().filter(|name| !self.has_namespace(name)) {
                     let message = format!("schema \"{name}\" does not exist");
                     return Err(clause.refuse(SqlError::new("3F000", message)));
@@ -536,13 +536,14 @@ impl Schema {
         tail: &Tail,
     ) -> Result<(), SqlError> {
         let default = if namespace.is_none() { kind.default(role) } else { Acl::default() };
-        let is_it = |own: &DefaultAcl| own.role == role && own.kind == kind && own.namespace == namespace;
-        let place = self.rights.defaults.iter().position(is_it);
-        let mut acl = place.map_or_else(|| default.clone(), |place| self.rights.defaults[place].acl.clone());
+        let is_it =
+            |known: &DefaultAcl| known.role == role && known.kind == kind && known.namespace == namespace;
+        let index = self.rights.defaults.iter().position(is_it);
+        let mut acl = index.map_or_else(|| default.clone(), |index| self.rights.defaults[index].acl.clone());
         apply(&mut acl, privileges, role, role, tail, self.roles())?;
         let defaults = &mut self.rights_mut().defaults;
-        if let Some(place) = place {
-            defaults.remove(place);
+        if let Some(index) = index {
+            defaults.remove(index);
         }
         acl.sort();
         let mut sorted = default;
@@ -554,7 +555,7 @@ impl Schema {
     }
 }
 
-/// Grants privileges to the roles of a statement, or revokes them.
+/// Grants privileges to the grantees of a statement, or revokes them.
 fn apply(
     acl: &mut Acl,
     privileges: Privileges,

@@ -1,8 +1,8 @@
-//! Roles, owners and privileges: the statements that change them, and what they allow.
+//! Roles, owners and privileges: the statements that change them, and the checks of definitions.
 //!
-//! A statement that a role other than the first superuser has made is logged behind SET ROLE, so that a
+//! The log has a SET ROLE before each statement of a role other than the bootstrap superuser, so that
 //! recovery knows the creator (`acting`). Passwords are logged as verifiers (`password`).
-//! Not here: what queries and writes need, which the binder notes (`needs`).
+//! Not here: the privileges that queries and writes need, which the binder notes (`needs`).
 
 pub(crate) mod acl;
 mod acting;
@@ -39,8 +39,8 @@ pub(crate) fn tag_of(statement: &ast::Stmt) -> Option<&'static str> {
         ast::Stmt::CreateRole(_) | ast::Stmt::CreateUser(_) | ast::Stmt::CreateGroup(_) => "CREATE ROLE",
         ast::Stmt::AlterRole(_) | ast::Stmt::AlterUser(_) | ast::Stmt::AlterGroup(_) => "ALTER ROLE",
         ast::Stmt::DropRole(_) | ast::Stmt::DropUser(_) | ast::Stmt::DropGroup(_) => "DROP ROLE",
-        ast::Stmt::Grant(own) if is_of_roles(own.syntax()) => "GRANT ROLE",
-        ast::Stmt::Revoke(own) if is_of_roles(own.syntax()) => "REVOKE ROLE",
+        ast::Stmt::Grant(statement) if is_of_roles(statement.syntax()) => "GRANT ROLE",
+        ast::Stmt::Revoke(statement) if is_of_roles(statement.syntax()) => "REVOKE ROLE",
         ast::Stmt::Grant(_) => "GRANT",
         ast::Stmt::Revoke(_) => "REVOKE",
         ast::Stmt::AlterDefaultPrivileges(_) => "ALTER DEFAULT PRIVILEGES",
@@ -50,7 +50,7 @@ pub(crate) fn tag_of(statement: &ast::Stmt) -> Option<&'static str> {
     })
 }
 
-/// Returns whether a GRANT or REVOKE is of roles: it has no ON.
+/// Returns whether a GRANT or REVOKE is one of roles, which has no ON.
 fn is_of_roles(node: &squawk_syntax::SyntaxNode) -> bool {
     let text = node.text().to_string();
     !crate::words::words_of(&text).iter().any(|word| word.is("ON"))
@@ -60,7 +60,7 @@ impl Schema {
     /// Returns whether a text may be a statement about roles and privileges.
     pub fn may_change_rights(text: &str) -> bool {
         let source = Source::parse(text);
-        source.is_ok_and(|own| own.file.stmts().any(|statement| tag_of(&statement).is_some()))
+        source.is_ok_and(|source| source.file.stmts().any(|statement| tag_of(&statement).is_some()))
     }
 
     /// Executes a statement about roles and privileges; `None` for any other statement.
@@ -110,7 +110,7 @@ impl Schema {
                 return self.drop_owned_by(clause).map(Some);
             }
         }
-        // What a routine with SECURITY DEFINER may do depends on owners and privileges.
+        // Routines with SECURITY DEFINER are compiled with the privileges of their owners.
         if self.procedures.values().any(|routine| routine.is_definer) {
             self.recompile(source, statement.syntax())?;
         }
@@ -152,8 +152,8 @@ impl Schema {
 
     /// Executes ALTER … OWNER TO; `None` for any other statement.
     ///
-    /// # Errors
-    /// As `change_owner`; the object or the role does not exist.
+    /// # Errors The errors of `change_owner`. `3F000`, `42704`, `42883`, `42P01`: the object or the role does
+    /// not exist.
     pub(crate) fn alter_owner(
         &mut self,
         statement: &ast::Stmt,
@@ -164,8 +164,8 @@ impl Schema {
         let path = node.descendants().find_map(ast::PathRef::cast);
         let name = path.as_ref().map(object_name).unwrap_or_default();
         let (subject, code, what) = match statement {
-            ast::Stmt::AlterSchema(own) => {
-                let name = own.schema_ref().map(|own| ast::normalize_name_node(own.syntax()));
+            ast::Stmt::AlterSchema(alter) => {
+                let name = alter.schema_ref().map(|name| ast::normalize_name_node(name.syntax()));
                 let name = name.unwrap_or_default();
                 (Subject::Namespace(name.clone()), "3F000", format!("schema \"{name}\""))
             }

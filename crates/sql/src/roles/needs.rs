@@ -1,9 +1,8 @@
 //! The privileges that a statement needs, which the binder notes as it resolves names.
 //!
-//! As in PostgreSQL, a relation in a view is read with the rights of the view's owner, and a column needs no
-//! privilege unless the statement refers to it. The privileges are checked when the statement is bound:
-//! every change of privileges makes a new version of the definitions, for which all statements are bound
-//! again.
+//! As in PostgreSQL, a view reads its relations with the privileges of its owner, and a statement needs
+//! privileges only on the columns that it refers to. The binder checks the privileges. Each change of
+//! privileges makes a new version of the definitions, for which sessions bind all statements again.
 //! Held by: `reprise_workload::roles` (the matrix beside PostgreSQL).
 
 use super::acl::{EXECUTE, Privileges, RoleId, SELECT, UPDATE, USAGE};
@@ -16,12 +15,12 @@ use procedure::{Raise, SqlError, Statement};
 use std::collections::BTreeSet;
 
 impl Binder<'_> {
-    /// Returns whether the privileges of a role are checked.
+    /// Returns whether the binder checks the privileges of a role. It checks none of a superuser.
     fn is_checked(&self, role: RoleId) -> bool {
         !self.schema.is_superuser(role)
     }
 
-    /// Notes a privilege on a relation. Returns the number of the need, to which columns are added.
+    /// Notes a privilege on a relation. Returns the index of the need, for `need_column`.
     pub(crate) fn need_relation(
         &mut self,
         relation: &str,
@@ -39,7 +38,7 @@ impl Binder<'_> {
         Some(self.needs.len() - 1)
     }
 
-    /// As `need_relation`, for some columns of a table.
+    /// Notes a privilege on some columns of a table.
     pub(crate) fn need_columns(&mut self, table: &Table, privilege: Privileges, columns: &[usize]) {
         let names = names_of(table);
         if let Some(need) = self.need_relation(&table.name, privilege, names, true) {
@@ -49,27 +48,33 @@ impl Binder<'_> {
 
     /// Adds a column to a need.
     pub(crate) fn need_column(&mut self, need: usize, column: usize) {
-        if let Some(Need::Relation(own)) = self.needs.get_mut(need) {
-            own.columns.insert(column);
+        if let Some(Need::Relation(relation)) = self.needs.get_mut(need) {
+            relation.columns.insert(column);
         }
     }
 
-    /// Notes that FOR UPDATE holds the rows of a relation, which has a need already.
+    /// Notes UPDATE on a relation with the need of index `need`, because FOR UPDATE holds its rows.
     pub(crate) fn need_hold(&mut self, need: usize) {
-        if let Some(Need::Relation(own)) = self.needs.get(need) {
+        if let Some(Need::Relation(read)) = self.needs.get(need) {
             let held =
-                RelationNeed { privilege: UPDATE, columns: BTreeSet::new(), always: true, ..own.clone() };
+                RelationNeed { privilege: UPDATE, columns: BTreeSet::new(), always: true, ..read.clone() };
             self.needs.push(Need::Relation(held));
         }
     }
 
     /// Notes SELECT on a relation of the level.
-    pub(crate) fn need_read(&mut self, place: usize, relation: &str, names: Vec<String>, always: bool) {
+    pub(crate) fn need_read(
+        &mut self,
+        relation_index: usize,
+        relation: &str,
+        names: Vec<String>,
+        always: bool,
+    ) {
         if let Some(need) = self.need_relation(relation, SELECT, names, always)
             && let Some(level) = self.queries.levels.last_mut()
         {
-            level.reads.retain(|(own, _)| *own != place);
-            level.reads.push((place, need));
+            level.reads.retain(|(index, _)| *index != relation_index);
+            level.reads.push((relation_index, need));
         }
     }
 
@@ -82,7 +87,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Notes one of some privileges on a sequence, or on a table as a whole.
+    /// Notes one of some privileges on a sequence or a table.
     pub(crate) fn need_object(&mut self, relation: &str, privileges: Privileges) {
         let role = self.schema.acting;
         if self.is_checked(role) {
@@ -91,8 +96,8 @@ impl Binder<'_> {
         }
     }
 
-    /// Notes USAGE on the schema of an object that the statement names. What a view names was looked up when
-    /// the view was made.
+    /// Notes USAGE on the schema of an object that the statement names. A view needs none for the objects
+    /// that it names, because CREATE VIEW has looked them up.
     fn need_namespace(&mut self, namespace: &str) {
         if self.views_within == 0 {
             let role = self.schema.acting;
@@ -100,34 +105,35 @@ impl Binder<'_> {
         }
     }
 
-    /// Notes that a relation of the system is for superusers.
+    /// Notes that only superusers may read a system relation.
     pub(crate) fn need_superuser(&mut self, relation: &str) {
         if self.is_checked(self.relations_as) {
             self.needs.push(Need::Superuser(relation.into()));
         }
     }
 
-    /// Returns the error of the first need that is not met, and forgets the needs.
+    /// Returns the error of the first need that the role does not meet: of schemas first, then of relations,
+    /// then of other objects. Clears the needs.
     pub(crate) fn refusal(&mut self) -> Option<SqlError> {
         let needs = std::mem::take(&mut self.needs);
-        let (first, rest): (Vec<_>, Vec<_>) =
-            needs.iter().partition(|own| matches!(own, Need::Object(Subject::Namespace(_), ..)));
-        let (relations, rest): (Vec<_>, Vec<_>) =
-            rest.into_iter().partition(|own| !matches!(own, Need::Object(..)));
-        [first, relations, rest].concat().into_iter().find_map(|need| self.unmet(need))
+        let (schemas, remaining): (Vec<_>, Vec<_>) =
+            needs.iter().partition(|need| matches!(need, Need::Object(Subject::Namespace(_), ..)));
+        let (relations, objects): (Vec<_>, Vec<_>) =
+            remaining.into_iter().partition(|need| !matches!(need, Need::Object(..)));
+        [schemas, relations, objects].concat().into_iter().find_map(|need| self.unmet(need))
     }
 
     fn unmet(&self, need: &Need) -> Option<SqlError> {
         let schema = self.schema;
         match need {
-            Need::Relation(own) => {
-                if own.columns.is_empty() && !own.always {
+            Need::Relation(need) => {
+                if need.columns.is_empty() && !need.always {
                     return None;
                 }
                 let columns: Vec<String> =
-                    own.columns.iter().filter_map(|place| own.names.get(*place).cloned()).collect();
-                let is_met = schema.may_use_columns(own.role, &own.relation, own.privilege, &columns);
-                (!is_met).then(|| schema.denied(&Subject::Relation(own.relation.clone())))
+                    need.columns.iter().filter_map(|column| need.names.get(*column).cloned()).collect();
+                let is_met = schema.may_use_columns(need.role, &need.relation, need.privilege, &columns);
+                (!is_met).then(|| schema.denied(&Subject::Relation(need.relation.clone())))
             }
             Need::Object(subject, role, privileges) => {
                 let has_some = schema.privileges_on(*role, subject) & privileges != 0;
@@ -140,20 +146,21 @@ impl Binder<'_> {
         }
     }
 
-    /// Puts an error before the statements of a routine from a place on, if a need of them is not met.
-    pub(crate) fn refuse_from(&mut self, place: usize, out: &mut Vec<Statement>) {
+    /// Inserts an error before the statements of a routine from `index` on, if the role does not meet a need
+    /// of these.
+    pub(crate) fn refuse_from(&mut self, index: usize, out: &mut Vec<Statement>) {
         if let Some(error) = self.refusal() {
             self.is_refused = true;
             let raise = Statement::Raise(Box::new(Raise::error(&error.sqlstate, &error.message)));
-            // The calls in the statement's expressions come before it.
+            // The calls in the statement's expressions run before the statement.
             match &mut self.lifted {
                 Some(lifted) if !lifted.is_empty() => lifted.insert(0, raise),
-                _ => out.insert(place, raise),
+                _ => out.insert(index, raise),
             }
         }
     }
 
-    /// Takes over the needs of a binder of a part.
+    /// Adds the needs of a nested binder.
     pub(crate) fn take_needs(&mut self, inner: &mut Binder<'_>) {
         self.needs.append(&mut inner.needs);
         self.follows_role |= inner.follows_role;

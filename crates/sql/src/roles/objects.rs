@@ -1,4 +1,4 @@
-//! The owners of objects, and the privileges on them.
+//! The owners of objects, and the privileges on objects.
 
 use super::acl::{Acl, AclItem, AclKind, Inheritance, PUBLIC, Privileges, RoleId, USAGE};
 use super::acl::{CREATE, DELETE, INSERT, SELECT, UPDATE};
@@ -18,13 +18,13 @@ impl Schema {
         &self.rights.roles
     }
 
-    /// Returns a role by its name: its number and its attributes.
+    /// Returns the number and the attributes of the role with a name.
     pub fn role(&self, name: &str) -> Option<(u32, &Role)> {
         let id = self.roles().named(name)?;
         self.roles().all.get(&id).map(|role| (id, role))
     }
 
-    /// Returns the name of a role; empty if there is none with this number.
+    /// Returns the name of a role; empty if no role has this number.
     pub fn role_name(&self, id: u32) -> &str {
         self.roles().name(id)
     }
@@ -66,7 +66,8 @@ impl Schema {
         })
     }
 
-    /// Returns the owner of an object. That of a column, an index, a constraint or a trigger is its table's.
+    /// Returns the owner of an object. Columns, indexes, constraints and triggers belong to their table's
+    /// owner.
     pub(crate) fn owner_of(&self, subject: &Subject) -> RoleId {
         let of = |subject: &Subject| self.rights.owners.get(subject).copied();
         match subject {
@@ -82,12 +83,12 @@ impl Schema {
         }
     }
 
-    /// Returns the privileges on an object that were granted, if any were.
+    /// Returns the ACL of an object; `None` if no statement has changed its privileges.
     pub(crate) fn given_acl(&self, subject: &Subject) -> Option<&Acl> {
         self.rights.acls.get(subject)
     }
 
-    /// Returns the privileges on an object.
+    /// Returns the ACL of an object, by default that of a new object.
     pub(crate) fn acl_of(&self, subject: &Subject) -> Acl {
         if let Some(acl) = self.given_acl(subject) {
             return acl.clone();
@@ -118,7 +119,7 @@ impl Schema {
         all
     }
 
-    /// Returns whether a role may do with an object what its owner may do.
+    /// Returns whether a role owns an object or has the privileges of its owner.
     pub(crate) fn owns(&self, role: RoleId, subject: &Subject) -> bool {
         self.roles().has_privileges_of(role, self.owner_of(subject))
     }
@@ -159,12 +160,13 @@ impl Schema {
         columns.iter().all(has)
     }
 
-    /// Makes a role the owner of an object, with the privileges that it has granted on it so far.
+    /// Makes a role the owner of an object and of its sequences. The new owner replaces the old one in the
+    /// ACL.
     pub(crate) fn give_to(&mut self, subject: &Subject, role: RoleId) {
         let old = self.owner_of(subject);
         let concerned: Vec<Subject> = match subject {
             Subject::Relation(name) => {
-                let columns = self.rights.acls.keys().filter(|own| own.owner() == Some(name));
+                let columns = self.rights.acls.keys().filter(|column| column.owner() == Some(name));
                 columns.cloned().chain([subject.clone()]).collect()
             }
             _ => vec![subject.clone()],
@@ -192,28 +194,32 @@ impl Schema {
     /// Returns the sequences that columns of a table own.
     pub(crate) fn sequences_of(&self, subject: &Subject) -> Vec<Subject> {
         let Subject::Relation(name) = subject else { return Vec::new() };
-        let is_its = |own: &&Arc<Table>| {
-            own.sequence.as_ref().and_then(|own| own.owner.as_ref()).is_some_and(|(table, _)| table == name)
+        let is_its = |table: &&Arc<Table>| {
+            table
+                .sequence
+                .as_ref()
+                .and_then(|sequence| sequence.owner.as_ref())
+                .is_some_and(|(owner, _)| owner == name)
         };
-        let own = self.catalog.tables().filter(is_its);
-        own.map(|own| Subject::Relation(own.name.clone())).collect()
+        let sequences = self.catalog.tables().filter(is_its);
+        sequences.map(|table| Subject::Relation(table.name.clone())).collect()
     }
 
     /// Returns all objects that can have owners.
     pub(crate) fn owned_subjects(&self) -> Vec<Subject> {
         let mut all: Vec<Subject> =
-            self.catalog.tables().map(|own| Subject::Relation(own.name.clone())).collect();
+            self.catalog.tables().map(|table| Subject::Relation(table.name.clone())).collect();
         all.extend(self.views.keys().map(|name| Subject::Relation(name.clone())));
         all.extend(self.procedures.keys().map(|name| Subject::Routine(name.clone())));
         all.extend(self.namespaces.iter().map(|name| Subject::Namespace(name.clone())));
         all.push(Subject::Namespace("public".into()));
-        let types = self.catalog.enumerations().map(|own| own.definition().name.clone());
-        let types = types.chain(self.catalog.domains().map(|own| own.name.clone()));
+        let types = self.catalog.enumerations().map(|enumeration| enumeration.definition().name.clone());
+        let types = types.chain(self.catalog.domains().map(|domain| domain.name.clone()));
         all.extend(types.map(Subject::Type));
         all
     }
 
-    /// Gives an object that a role has created to it, with the privileges that it wants for new objects.
+    /// Makes a role the owner of an object that it has created, with its default privileges.
     pub(crate) fn adopt(&mut self, subject: &Subject, role: RoleId) {
         if role != BOOTSTRAP {
             self.rights_mut().owners.insert(subject.clone(), role);
@@ -226,22 +232,24 @@ impl Schema {
             _ => None,
         };
         let wanted = |of: Option<&str>| {
-            let is_it =
-                |own: &&DefaultAcl| own.role == role && own.kind == kind && own.namespace.as_deref() == of;
-            self.rights.defaults.iter().find(is_it).map(|own| own.acl.clone())
+            let is_it = |default: &&DefaultAcl| {
+                default.role == role && default.kind == kind && default.namespace.as_deref() == of
+            };
+            self.rights.defaults.iter().find(is_it).map(|default| default.acl.clone())
         };
-        let (global, special) = (wanted(None), namespace.and_then(|own| wanted(Some(own))));
+        let (global, special) = (wanted(None), namespace.and_then(|name| wanted(Some(name))));
         if global.is_none() && special.is_none() {
             return;
         }
         let default = kind.default(role);
         let mut acl = global.unwrap_or_else(|| default.clone());
-        for item in special.into_iter().flat_map(|own| own.0) {
-            let is_its = |own: &&mut AclItem| (own.grantee, own.grantor) == (item.grantee, item.grantor);
+        for item in special.into_iter().flat_map(|acl| acl.0) {
+            let is_its =
+                |known: &&mut AclItem| (known.grantee, known.grantor) == (item.grantee, item.grantor);
             match acl.0.iter_mut().find(is_its) {
-                Some(own) => {
-                    own.privileges |= item.privileges;
-                    own.options |= item.options;
+                Some(known) => {
+                    known.privileges |= item.privileges;
+                    known.options |= item.options;
                 }
                 None => acl.0.push(item),
             }
@@ -256,7 +264,7 @@ impl Schema {
     }
 }
 
-/// Returns the privileges on the schema `public`, which it has from the beginning.
+/// Returns the ACL of the schema `public` in a new database.
 fn public_acl(owner: RoleId) -> Acl {
     let item = |grantee, privileges| AclItem { grantee, grantor: owner, privileges, options: 0 };
     Acl(vec![item(owner, USAGE | CREATE), item(PUBLIC, USAGE)])

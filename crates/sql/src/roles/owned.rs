@@ -1,4 +1,4 @@
-//! OWNER TO, REASSIGN OWNED and DROP OWNED.
+//! The statements OWNER TO, REASSIGN OWNED and DROP OWNED.
 
 use super::acl::{Acl, Inheritance, RoleId};
 use super::clause::Clause;
@@ -10,11 +10,11 @@ use procedure::SqlError;
 use std::collections::BTreeSet;
 
 impl Schema {
-    /// Makes a role the owner of an object, if the acting role may do so.
+    /// Changes the owner of an object, if the acting role may do so.
     ///
     /// # Errors
-    /// `42501`: the acting role does not own the object, or is no member of the new owner's role; or the new
-    /// owner may not create objects in the schema.
+    /// `42501`: the acting role does not own the object, it is no member of the new owner's role, or the new
+    /// owner may not create objects in the schema. `0A000`: the object is the sequence of a column.
     pub(crate) fn change_owner(&mut self, subject: &Subject, new: RoleId) -> Result<(), SqlError> {
         if self.owner_of(subject) == new {
             return Ok(());
@@ -48,7 +48,7 @@ impl Schema {
         Ok(())
     }
 
-    /// Returns the error of a sequence whose owner is that of its table.
+    /// Returns the error for a sequence that a column owns, which belongs to the owner of the table.
     fn linked_sequence(&self, subject: &Subject) -> Option<SqlError> {
         let Subject::Relation(name) = subject else { return None };
         let table = self.catalog.table(name).ok()?;
@@ -58,7 +58,7 @@ impl Schema {
         Some(SqlError::new("0A000", message).with_detail(detail))
     }
 
-    /// REASSIGN OWNED BY, behind these words.
+    /// Executes REASSIGN OWNED BY, from the word after these keywords on.
     pub(crate) fn reassign_owned(&mut self, clause: &mut Clause<'_>) -> Result<(), StatementError> {
         let old = clause.roles()?;
         let old = self.roles_meant(&old, clause)?;
@@ -77,10 +77,11 @@ impl Schema {
         Ok(())
     }
 
-    /// Returns the objects that a role owns, without those that belong to other ones.
+    /// Returns the objects that a role owns, without the sequences of columns.
     fn owned_by(&self, role: RoleId) -> Vec<Subject> {
         let all = self.owned_subjects().into_iter();
-        all.filter(|own| self.owner_of(own) == role && self.linked_sequence(own).is_none()).collect()
+        all.filter(|subject| self.owner_of(subject) == role && self.linked_sequence(subject).is_none())
+            .collect()
     }
 
     fn check_acts_for(&self, role: RoleId, what: &str, clause: &Clause<'_>) -> Result<(), StatementError> {
@@ -106,7 +107,7 @@ impl Schema {
         Err(clause.refuse(SqlError::new("2BP01", message)))
     }
 
-    /// Returns the statements that drop what roles own, and revokes their privileges.
+    /// Returns the statements that drop the objects of roles, and revokes the privileges of the roles.
     pub(crate) fn drop_owned(&mut self, clause: &mut Clause<'_>) -> Result<Vec<String>, StatementError> {
         let roles = clause.roles()?;
         let roles = self.roles_meant(&roles, clause)?;
@@ -120,23 +121,25 @@ impl Schema {
             self.refuse_system_role(role, "drop", clause)?;
             let owned = self.owned_by(role);
             let mut list = |word: &str, is_it: &dyn Fn(&Subject) -> bool| {
-                let all: Vec<_> = owned.iter().filter(|own| is_it(own)).map(quoted_name).collect();
+                let all: Vec<_> = owned.iter().filter(|subject| is_it(subject)).map(quoted_name).collect();
                 if !all.is_empty() {
                     let tail = if cascades { " CASCADE" } else { "" };
                     drops.push(format!("DROP {word} IF EXISTS {}{tail}", all.join(", ")));
                 }
             };
-            let is_table = |one: &Subject, is_sequence: bool| match one {
+            let is_table = |subject: &Subject, is_sequence: bool| match subject {
                 Subject::Relation(name) => {
-                    self.catalog.table(name).is_ok_and(|own| own.sequence.is_some() == is_sequence)
+                    self.catalog.table(name).is_ok_and(|table| table.sequence.is_some() == is_sequence)
                 }
                 _ => false,
             };
-            list("VIEW", &|one| matches!(one, Subject::Relation(name) if self.view(name).is_some()));
-            // Routines are dropped before the tables that they use, and each by itself.
-            let routines = owned.iter().filter(|own| matches!(own, Subject::Routine(_)));
-            for (routine, word) in routines.filter_map(|own| Some((own, self.word_of_routine(own)?))) {
-                list(word, &|one| one == routine);
+            list("VIEW", &|subject| matches!(subject, Subject::Relation(name) if self.view(name).is_some()));
+            // Each routine has a statement, which precedes those of the tables that it uses.
+            let routines = owned.iter().filter(|subject| matches!(subject, Subject::Routine(_)));
+            for (routine, word) in
+                routines.filter_map(|subject| Some((subject, self.word_of_routine(subject)?)))
+            {
+                list(word, &|subject| subject == routine);
             }
             list("TABLE", &|one| is_table(one, false));
             list("SEQUENCE", &|one| is_table(one, true));
@@ -174,7 +177,7 @@ impl Schema {
     }
 }
 
-/// Returns the name of an object as statements write it.
+/// Returns the quoted name of an object for a statement.
 fn quoted_name(subject: &Subject) -> String {
     let name = match subject {
         Subject::Relation(name) | Subject::Type(name) | Subject::Namespace(name) | Subject::Routine(name) => {

@@ -1,4 +1,4 @@
-//! Passwords in statements, which become verifiers before the statement is logged.
+//! Replaces the password in a statement by its verifier before the statement is logged.
 
 use crate::words::words_of;
 use procedure::SqlError;
@@ -8,8 +8,8 @@ fn password_in(statement: &str) -> Option<std::ops::Range<usize>> {
     let words = words_of(statement);
     let [first, second, ..] = words.as_slice() else { return None };
     let is_of_role = first.is_any(&["CREATE", "ALTER"]) && second.is_any(&["ROLE", "USER", "GROUP"]);
-    let place = words.iter().position(|word| word.is("PASSWORD")).filter(|_| is_of_role)?;
-    let literal = words.get(place + 1)?;
+    let keyword = words.iter().position(|word| word.is("PASSWORD")).filter(|_| is_of_role)?;
+    let literal = words.get(keyword + 1)?;
     (!literal.is("NULL")).then(|| literal.range.clone())
 }
 
@@ -18,10 +18,10 @@ pub fn needs_verifier(statement: &str) -> bool {
     password_in(statement).is_some()
 }
 
-/// Returns a statement with a verifier in the place of its password. `verifier` makes one of a password.
+/// Returns a statement with the result of `verifier` instead of its password.
 ///
 /// # Errors
-/// `0A000`: the password is an MD5 hash. The error of `verifier`.
+/// `0A000`: the password is an MD5 hash.
 pub fn with_verifier(statement: &str, verifier: impl FnOnce(&str) -> String) -> Result<String, SqlError> {
     let Some(range) = password_in(statement) else { return Ok(statement.to_owned()) };
     let Some(password) = super::clause::literal_text(&statement[range.clone()]) else {
@@ -39,7 +39,7 @@ pub fn with_verifier(statement: &str, verifier: impl FnOnce(&str) -> String) -> 
 /// Refuses a password that is an MD5 hash.
 ///
 /// # Errors
-/// `0A000`.
+/// `0A000`: it is one.
 pub(crate) fn refuse_hash(password: &str) -> Result<(), SqlError> {
     let digits = password.strip_prefix("md5").filter(|digits| digits.len() == 32);
     if !digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit())) {
@@ -51,6 +51,6 @@ pub(crate) fn refuse_hash(password: &str) -> Result<(), SqlError> {
 
 /// Returns whether a password is a verifier for SCRAM-SHA-256.
 fn is_verifier(password: &str) -> bool {
-    let parts = password.strip_prefix("SCRAM-SHA-256$").map(|rest| rest.split('$').collect::<Vec<_>>());
+    let parts = password.strip_prefix("SCRAM-SHA-256$").map(|fields| fields.split('$').collect::<Vec<_>>());
     matches!(parts.as_deref(), Some([salt, keys]) if salt.contains(':') && keys.contains(':'))
 }

@@ -1,7 +1,7 @@
-//! Roles, owners and privileges as a part of all definitions.
+//! The part of the definitions that has roles, owners and privileges.
 //!
-//! Invariant: an object without an entry belongs to the superuser from the beginning, and has the privileges
-//! of a new object. So a database without roles keeps nothing.
+//! Invariant: an object without an entry belongs to the bootstrap superuser, and has the privileges of a new
+//! object. So the definitions of a database whose statements change no rights have no such part.
 //! Held by: `roles::a_database_without_roles_keeps_nothing`.
 
 use super::acl::{Acl, AclKind, RoleId};
@@ -10,12 +10,12 @@ use crate::subject::Subject;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The privileges that new objects of a role get.
+/// The default privileges on new objects of a role.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DefaultAcl {
     pub(crate) role: RoleId,
-    /// The schema of the objects; `None`: all of them.
+    /// The schema of the objects; `None` for all schemas.
     pub(crate) namespace: Option<String>,
     pub(crate) kind: AclKind,
     pub(crate) acl: Acl,
@@ -30,7 +30,7 @@ pub(crate) struct Rights {
     pub(crate) defaults: Vec<DefaultAcl>,
 }
 
-/// As `Rights`, in an image of the definitions. The names of the fields are a format.
+/// `Rights` in an image of the definitions. Checkpoints contain the names of the fields.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RightsImage {
@@ -41,7 +41,7 @@ pub(crate) struct RightsImage {
 }
 
 impl Rights {
-    /// Returns an image; `None` if no statement has changed anything.
+    /// Returns an image; `None` if no statement has changed roles, owners or privileges.
     pub(crate) fn image(&self) -> Option<RightsImage> {
         let Self { roles, owners, acls, defaults } = self.clone();
         let is_new =
@@ -66,24 +66,24 @@ impl Rights {
         }
     }
 
-    /// Forgets an object.
+    /// Removes the owner and the privileges of an object.
     pub(crate) fn forget(&mut self, subject: &Subject) {
         self.owners.remove(subject);
         self.acls.remove(subject);
     }
 
-    /// Returns whether owners or privileges of an object are kept.
+    /// Returns whether an object has an entry.
     pub(crate) fn mentions(&self, subject: &Subject) -> bool {
         self.owners.contains_key(subject) || self.acls.contains_key(subject)
     }
 
-    /// Returns the objects of which owners or privileges are kept.
+    /// Returns the objects that have entries.
     pub(crate) fn subjects(&self) -> impl Iterator<Item = &Subject> {
         self.owners.keys().chain(self.acls.keys())
     }
 }
 
-/// Returns the schema that a name has before a dot.
+/// Returns the schema of a name, by default `public`.
 pub(crate) fn namespace_in(name: &str) -> &str {
     name.rsplit_once('.').map_or("public", |(schema, _)| schema)
 }

@@ -1,16 +1,16 @@
 //! The roles of a database: attributes and memberships.
 //!
-//! Roles have numbers, which objects and privileges refer to, so that a new name changes nothing else. The
-//! role number 10 is there from the beginning: it is a superuser, and owns what no other role owns.
+//! Objects and privileges refer to a role by its number, so RENAME changes only the role. Each database has
+//! the bootstrap superuser, which has the number 10 and owns every object that no other role owns.
 //! Not here: owners and privileges of objects (`rights`).
 
 use super::acl::{Inheritance, RoleId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The superuser that is there from the beginning.
+/// The bootstrap superuser, which each database has.
 pub(crate) const BOOTSTRAP: RoleId = 10;
-/// The role that stands for the owner of the database.
+/// The role whose only member is the owner of the database.
 pub(crate) const DATABASE_OWNER: RoleId = 6171;
 const READ_ALL_DATA: RoleId = 6181;
 const WRITE_ALL_DATA: RoleId = 6182;
@@ -18,7 +18,7 @@ const WRITE_ALL_DATA: RoleId = 6182;
 /// The number of the first role that a statement creates.
 const FIRST: RoleId = 16_384;
 
-/// The roles that PostgreSQL has from the beginning besides the superuser.
+/// PostgreSQL's predefined roles.
 const PREDEFINED: [(RoleId, &str); 12] = [
     (DATABASE_OWNER, "pg_database_owner"),
     (READ_ALL_DATA, "pg_read_all_data"),
@@ -34,31 +34,31 @@ const PREDEFINED: [(RoleId, &str); 12] = [
     (4544, "pg_checkpoint"),
 ];
 
-/// A role. The names of the fields are a format.
+/// A role. Checkpoints contain the names of the fields.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Role {
-    /// Its name.
+    /// The name, which is unique among roles.
     pub name: String,
-    /// Whether it may do everything.
+    /// SUPERUSER: whether it bypasses all checks of privileges.
     pub is_superuser: bool,
-    /// Whether it has the privileges of the roles of which it is a member.
+    /// INHERIT: whether it has the privileges of the roles of which it is a member.
     pub inherits: bool,
-    /// Whether it may change roles.
+    /// CREATEROLE: whether it may create, alter and drop roles.
     pub creates_roles: bool,
-    /// Whether it may create databases, of which there is one.
+    /// CREATEDB; without effect, because CREATE DATABASE is not supported.
     pub creates_databases: bool,
-    /// Whether a client may log in as the role.
+    /// LOGIN: whether a client may log in as the role.
     pub logs_in: bool,
-    /// Without effect.
+    /// REPLICATION; without effect.
     pub replicates: bool,
-    /// Without effect.
+    /// BYPASSRLS; without effect.
     pub bypasses_rls: bool,
-    /// The most connections of the role; -1 is no limit.
+    /// CONNECTION LIMIT: maximum number of connections; -1 is no limit.
     pub connections: i64,
-    /// The verifier of its password.
+    /// The verifier of its password; `None` if it has none.
     pub password: Option<String>,
-    /// The time until which the password is valid: microseconds since 1970, and the text.
+    /// VALID UNTIL: the time until which the password is valid, in microseconds since 1970, and its text.
     pub valid_until: Option<(i64, String)>,
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct Roles {
 
 impl Default for Roles {
     fn default() -> Self {
-        let own = Role {
+        let superuser = Role {
             is_superuser: true,
             creates_roles: true,
             creates_databases: true,
@@ -114,7 +114,7 @@ impl Default for Roles {
         };
         let predefined = PREDEFINED.iter();
         let mut all: BTreeMap<_, _> = predefined.map(|(id, name)| (*id, Role::new((*name).into()))).collect();
-        all.insert(BOOTSTRAP, own);
+        all.insert(BOOTSTRAP, superuser);
         let member = |role, member| Membership { role, member, grantor: BOOTSTRAP, admin: false };
         let memberships = [3374, 3375, 3377].map(|role| member(role, 3373)).to_vec();
         Self { all, memberships, next: FIRST }
@@ -132,17 +132,17 @@ impl Roles {
         self.all.get(&id).map_or("", |role| role.name.as_str())
     }
 
-    /// Returns whether a role may do everything.
+    /// Returns whether a role is a superuser.
     pub(crate) fn is_superuser(&self, id: RoleId) -> bool {
         self.all.get(&id).is_some_and(|role| role.is_superuser)
     }
 
-    /// Returns whether statements have created a role.
+    /// Returns whether no statement has changed the predefined roles.
     pub(crate) fn are_only_predefined(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Adds a role.
+    /// Adds a role. Returns its number.
     pub(crate) fn add(&mut self, role: Role) -> RoleId {
         let id = self.next;
         self.next += 1;
@@ -153,11 +153,11 @@ impl Roles {
     /// Removes a role with its memberships.
     pub(crate) fn remove(&mut self, id: RoleId) {
         self.all.remove(&id);
-        self.memberships.retain(|own| own.role != id && own.member != id);
+        self.memberships.retain(|membership| membership.role != id && membership.member != id);
     }
 
-    /// Returns the roles of which a role is a member, itself included. `inherited`: only those whose
-    /// privileges it has.
+    /// Returns a role and the roles of which it is a member, directly or indirectly. If `inherited` is set,
+    /// only the roles whose privileges it has.
     pub(crate) fn roles_of(&self, id: RoleId, inherited: bool) -> Vec<RoleId> {
         let (mut found, mut seen) = (vec![id], BTreeSet::from([id]));
         let mut next = 0;
@@ -166,32 +166,40 @@ impl Roles {
             if inherited && !self.all.get(&member).is_some_and(|role| role.inherits) {
                 continue;
             }
-            let granted = self.memberships.iter().filter(|own| own.member == member).map(|own| own.role);
-            // The owner of the database is its superuser.
+            let granted = self
+                .memberships
+                .iter()
+                .filter(|membership| membership.member == member)
+                .map(|membership| membership.role);
+            // The bootstrap superuser owns the database.
             let owner = (member == BOOTSTRAP).then_some(DATABASE_OWNER);
             found.extend(granted.chain(owner).filter(|role| seen.insert(*role)));
         }
         found
     }
 
-    /// Returns whether a role is a member of another one, or is that one.
+    /// Returns whether two roles are the same, or `member` is a member of `role`. A superuser is a member of
+    /// all roles.
     pub(crate) fn is_member(&self, member: RoleId, role: RoleId) -> bool {
         self.is_superuser(member) || self.is_true_member(member, role)
     }
 
-    /// As `is_member`, but a superuser is a member only of the roles that were granted to it.
+    /// As `is_member`, but a superuser is a member only of the roles granted to it.
     pub(crate) fn is_true_member(&self, member: RoleId, role: RoleId) -> bool {
         member == role || self.roles_of(member, false).contains(&role)
     }
 
-    /// Returns whether a role may grant another one.
+    /// Returns whether `member` may grant `role`.
     pub(crate) fn is_admin(&self, member: RoleId, role: RoleId) -> bool {
-        let own = self.roles_of(member, false);
+        let roles = self.roles_of(member, false);
         self.is_superuser(member)
-            || self.memberships.iter().any(|one| one.role == role && one.admin && own.contains(&one.member))
+            || self.memberships.iter().any(|membership| {
+                membership.role == role && membership.admin && roles.contains(&membership.member)
+            })
     }
 
-    /// Returns whether a role reads all tables, or writes all.
+    /// Returns whether a role has the privileges of `pg_read_all_data`, or with `writes` those of
+    /// `pg_write_all_data`.
     pub(crate) fn reads_all(&self, id: RoleId, writes: bool) -> bool {
         let role = if writes { WRITE_ALL_DATA } else { READ_ALL_DATA };
         self.has_privileges_of(id, role)

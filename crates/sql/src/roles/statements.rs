@@ -1,4 +1,4 @@
-//! CREATE, ALTER and DROP ROLE, and memberships.
+//! The statements CREATE, ALTER and DROP ROLE, and GRANT and REVOKE of roles.
 //! Source: PostgreSQL 15's documentation of the statements; the order of its checks.
 
 use super::acl::{AclKind, RoleId};
@@ -10,7 +10,7 @@ use crate::error::StatementError;
 use crate::schema::Schema;
 use procedure::SqlError;
 
-/// The options of CREATE ROLE and ALTER ROLE; `None` where an option is not given.
+/// The options of CREATE ROLE and ALTER ROLE; `None` if the statement has no such option.
 #[derive(Default)]
 struct Options {
     superuser: Option<bool>,
@@ -21,7 +21,7 @@ struct Options {
     replication: Option<bool>,
     bypass_rls: Option<bool>,
     connections: Option<i64>,
-    /// The inner `None` is NULL.
+    /// `Some(None)` is PASSWORD NULL.
     password: Option<Option<String>>,
     valid_until: Option<String>,
     in_roles: Vec<RoleName>,
@@ -47,20 +47,23 @@ fn denied(message: impl Into<String>) -> SqlError {
     SqlError::new("42501", message)
 }
 
-/// Reads the options that are a word, with or without NO before it.
+/// Returns the option that a keyword sets, with `false` if the keyword has the prefix NO.
 fn flag(word: &str) -> Option<(&str, bool)> {
     let flags = ["SUPERUSER", "INHERIT", "CREATEROLE", "CREATEDB", "LOGIN", "REPLICATION", "BYPASSRLS"];
-    let plain = |word: &str| flags.iter().find(|own| word.eq_ignore_ascii_case(own)).copied();
-    if let Some(own) = plain(word) {
-        return Some((own, true));
+    let plain = |word: &str| flags.iter().find(|known| word.eq_ignore_ascii_case(known)).copied();
+    if let Some(known) = plain(word) {
+        return Some((known, true));
     }
-    let rest = word.get(..2).filter(|no| no.eq_ignore_ascii_case("NO")).and(word.get(2..))?;
-    plain(rest).map(|own| (own, false))
+    let negated = word.get(..2).filter(|no| no.eq_ignore_ascii_case("NO")).and(word.get(2..))?;
+    plain(negated).map(|known| (known, false))
 }
 
-/// Sets an option that may be given once.
-fn set<T>(clause: &Clause<'_>, place: &mut Option<T>, value: T) -> Result<(), StatementError> {
-    match place.replace(value) {
+/// Sets an option.
+///
+/// # Errors
+/// `42601`: the statement has set it before.
+fn set<T>(clause: &Clause<'_>, option: &mut Option<T>, value: T) -> Result<(), StatementError> {
+    match option.replace(value) {
         None => Ok(()),
         Some(_) => Err(clause.refuse(SqlError::new("42601", "conflicting or redundant options"))),
     }
@@ -68,7 +71,7 @@ fn set<T>(clause: &Clause<'_>, place: &mut Option<T>, value: T) -> Result<(), St
 
 impl Options {
     fn read(clause: &mut Clause<'_>) -> Result<Self, StatementError> {
-        let mut own = Self::default();
+        let mut options = Self::default();
         clause.skip(&["WITH"]);
         while !clause.is_at_end() {
             if clause.skip(&["CONNECTION", "LIMIT"]) {
@@ -77,29 +80,29 @@ impl Options {
                     let message = format!("invalid connection limit: {limit}");
                     return Err(clause.refuse(SqlError::new("22023", message)));
                 }
-                set(clause, &mut own.connections, limit)?;
+                set(clause, &mut options.connections, limit)?;
             } else if clause.skip(&["PASSWORD", "NULL"]) {
-                set(clause, &mut own.password, None)?;
+                set(clause, &mut options.password, None)?;
             } else if clause.skip(&["ENCRYPTED", "PASSWORD"]) || clause.skip(&["PASSWORD"]) {
                 let text = clause.text()?;
                 refuse_hash(&text).map_err(|error| clause.refuse(error))?;
-                set(clause, &mut own.password, Some(text))?;
+                set(clause, &mut options.password, Some(text))?;
             } else if clause.skip(&["VALID", "UNTIL"]) {
                 let text = clause.text()?;
-                set(clause, &mut own.valid_until, text)?;
+                set(clause, &mut options.valid_until, text)?;
             } else if clause.skip(&["IN", "ROLE"]) || clause.skip(&["IN", "GROUP"]) {
-                own.in_roles.extend(clause.roles()?);
+                options.in_roles.extend(clause.roles()?);
             } else if clause.skip(&["ADMIN"]) {
-                own.admins.extend(clause.roles()?);
+                options.admins.extend(clause.roles()?);
             } else if clause.skip(&["ROLE"]) || clause.skip(&["USER"]) {
-                own.members.extend(clause.roles()?);
+                options.members.extend(clause.roles()?);
             } else if clause.skip(&["SYSID"]) {
                 clause.integer()?;
             } else {
-                own.read_flag(clause)?;
+                options.read_flag(clause)?;
             }
         }
-        Ok(own)
+        Ok(options)
     }
 
     fn read_flag(&mut self, clause: &mut Clause<'_>) -> Result<(), StatementError> {
@@ -110,7 +113,7 @@ impl Options {
             let message = format!("unrecognized role option \"{word}\"");
             return Err(clause.refuse(SqlError::new("42601", message)));
         };
-        let place = match flag {
+        let option = match flag {
             "SUPERUSER" => &mut self.superuser,
             "INHERIT" => &mut self.inherit,
             "CREATEROLE" => &mut self.create_role,
@@ -119,10 +122,10 @@ impl Options {
             "REPLICATION" => &mut self.replication,
             _ => &mut self.bypass_rls,
         };
-        set(clause, place, value)
+        set(clause, option, value)
     }
 
-    /// Sets the given attributes of a role.
+    /// Sets the attributes of a role that the statement has options for.
     fn apply(&self, role: &mut Role) -> Result<(), SqlError> {
         let flags = [
             (&mut role.is_superuser, self.superuser),
@@ -133,7 +136,7 @@ impl Options {
             (&mut role.replicates, self.replication),
             (&mut role.bypasses_rls, self.bypass_rls),
         ];
-        flags.into_iter().for_each(|(own, given)| *own = given.unwrap_or(*own));
+        flags.into_iter().for_each(|(attribute, given)| *attribute = given.unwrap_or(*attribute));
         role.connections = self.connections.unwrap_or(role.connections);
         match &self.password {
             Some(Some(text)) if text.is_empty() => role.password = None,
@@ -149,11 +152,14 @@ impl Options {
 
 /// Returns a time in microseconds since 1970.
 fn time_of(text: &str) -> Result<i64, SqlError> {
-    catalog::parse_timestamp(text, true).map_err(|error| SqlError::new(error.sqlstate(), error.to_string()))
+    catalog::parse_timestamptz(text, None).map_err(|error| SqlError::new(error.sqlstate(), error.to_string()))
 }
 
 impl Schema {
-    /// Returns a role that a statement names.
+    /// Returns the number of a role that a statement names.
+    ///
+    /// # Errors
+    /// `42704`: there is no such role.
     pub(crate) fn role_meant(&self, name: &RoleName, clause: &Clause<'_>) -> Result<RoleId, StatementError> {
         let missing =
             |name: &str| clause.refuse(SqlError::new("42704", format!("role \"{name}\" does not exist")));
@@ -173,7 +179,7 @@ impl Schema {
         names.iter().map(|name| self.role_meant(name, clause)).collect()
     }
 
-    /// Returns whether the acting role may change roles.
+    /// Returns whether the acting role may create, alter and drop roles.
     fn changes_roles(&self) -> bool {
         self.is_superuser(self.maker)
             || self.roles().all.get(&self.maker).is_some_and(|role| role.creates_roles)
@@ -212,7 +218,7 @@ impl Schema {
         }
     }
 
-    /// CREATE ROLE, USER and GROUP, behind these words.
+    /// Executes CREATE ROLE, USER or GROUP, from the word after these keywords on.
     pub(crate) fn create_role(
         &mut self,
         clause: &mut Clause<'_>,
@@ -238,6 +244,7 @@ impl Schema {
         }
         self.check_new_name(&name, clause)?;
         let mut role = Role { logs_in, ..Role::new(name) };
+        self.check_zone(options.valid_until.as_deref()).map_err(|error| clause.refuse(error))?;
         options.apply(&mut role).map_err(|error| clause.refuse(error))?;
         let id = self.rights_mut().roles.add(role);
         for role in self.roles_meant(&options.in_roles, clause)? {
@@ -250,7 +257,7 @@ impl Schema {
         Ok(())
     }
 
-    /// ALTER ROLE, USER and GROUP, behind these words.
+    /// Executes ALTER ROLE, USER or GROUP, from the word after these keywords on.
     pub(crate) fn alter_role(&mut self, clause: &mut Clause<'_>) -> Result<(), StatementError> {
         if clause.is("ALL") {
             return Err(clause.unsupported("settings of roles"));
@@ -279,9 +286,10 @@ impl Schema {
         }
         self.check_alter(clause, id, &options)?;
         let mut role = self.roles().all[&id].clone();
+        self.check_zone(options.valid_until.as_deref()).map_err(|error| clause.refuse(error))?;
         options.apply(&mut role).map_err(|error| clause.refuse(error))?;
         if id == BOOTSTRAP && !role.is_superuser {
-            return Err(clause.unsupported("taking SUPERUSER from the first superuser"));
+            return Err(clause.unsupported("taking SUPERUSER from the bootstrap superuser"));
         }
         self.rights_mut().roles.all.insert(id, role);
         let members = self.roles_meant(&options.members, clause)?;
@@ -344,7 +352,7 @@ impl Schema {
         Ok(())
     }
 
-    /// DROP ROLE, USER and GROUP, behind these words.
+    /// Executes DROP ROLE, USER or GROUP, from the word after these keywords on.
     pub(crate) fn drop_role(&mut self, clause: &mut Clause<'_>) -> Result<(), StatementError> {
         if !self.changes_roles() {
             return Err(clause.refuse(denied("permission denied to drop role")));
@@ -382,13 +390,13 @@ impl Schema {
         Ok(())
     }
 
-    /// Returns what depends on a role, as PostgreSQL describes it.
+    /// Returns PostgreSQL's descriptions of the objects that depend on a role.
     fn dependents_of(&self, id: RoleId) -> Vec<String> {
         let rights = &self.rights;
         let owned = rights.owners.iter().filter(|(_, owner)| **owner == id);
         let mut all: Vec<String> =
             owned.map(|(subject, _)| format!("owner of {}", self.described(subject))).collect();
-        let is_its = |own: &super::acl::AclItem| own.grantee == id || own.grantor == id;
+        let is_its = |item: &super::acl::AclItem| item.grantee == id || item.grantor == id;
         let granted = rights
             .acls
             .iter()
@@ -461,9 +469,9 @@ impl Schema {
                 return refuse(format!("role \"{role}\" is a member of role \"{member}\""), "0LP01");
             }
             let all = &mut self.rights_mut().roles.memberships;
-            match all.iter_mut().find(|own| own.role == role && own.member == *member) {
-                Some(own) if own.admin || !admin => {}
-                Some(own) => (own.admin, own.grantor) = (true, grantor),
+            match all.iter_mut().find(|known| known.role == role && known.member == *member) {
+                Some(known) if known.admin || !admin => {}
+                Some(known) => (known.admin, known.grantor) = (true, grantor),
                 None => all.push(Membership { role, member: *member, grantor, admin }),
             }
         }
@@ -480,15 +488,17 @@ impl Schema {
         self.check_membership(clause, role)?;
         let all = &mut self.rights_mut().roles.memberships;
         if only_admin {
-            let concerned = all.iter_mut().filter(|own| own.role == role && members.contains(&own.member));
-            concerned.for_each(|own| own.admin = false);
+            let concerned = all
+                .iter_mut()
+                .filter(|membership| membership.role == role && members.contains(&membership.member));
+            concerned.for_each(|membership| membership.admin = false);
         } else {
-            all.retain(|own| own.role != role || !members.contains(&own.member));
+            all.retain(|membership| membership.role != role || !members.contains(&membership.member));
         }
         Ok(())
     }
 
-    /// GRANT and REVOKE of roles, behind these words.
+    /// Executes GRANT or REVOKE of roles, from the word after the keyword on.
     pub(crate) fn grant_roles(
         &mut self,
         clause: &mut Clause<'_>,

@@ -1,7 +1,7 @@
-//! Functions that PostgreSQL has and Reprise has not. A call is refused as not supported, not as unknown.
+//! The functions that PostgreSQL has and Reprise lacks. The error of a call says that they are not supported.
 //! Source: PostgreSQL 15, `pg_proc`, without the functions that types and indexes use themselves.
 
-/// Names, each with the numbers of arguments that it may have; `+` means at least that many.
+/// The names of the functions, with the possible numbers of arguments; `+` means at least this number.
 const ABSENT: &str = "\
 abbrev/1 aclcontains/2 aclexplode/1 aclinsert/2 aclremove/2 amvalidate/1 area/1 array_to_tsvector/1 \
 bound_box/2 box/1,2 broadcast/1 center/1 circle/1,2 convert/3 current_query/0 cursor_to_xml/5 \
@@ -60,14 +60,13 @@ txid_snapshot_xmax/1 txid_snapshot_xmin/1 txid_status/1 txid_visible_in_snapshot
 upper_inf/1 websearch_to_tsquery/1,2 width/1 xmlagg/1 xmlcomment/1 xpath/2,3 xpath_exists/2,3 \
 ";
 
-/// Returns whether PostgreSQL has a function of this name with that many arguments, which Reprise does not
-/// have.
+/// Returns whether PostgreSQL has a function with this name and number of arguments that Reprise lacks.
 pub(crate) fn is_absent(name: &str, arguments: usize) -> bool {
-    let counts = ABSENT.split_whitespace().filter_map(|own| own.split_once('/'));
-    let mut counts = counts.filter(|(own, _)| *own == name).flat_map(|(_, counts)| counts.split(','));
-    counts.any(|own| match own.strip_suffix('+') {
+    let counts = ABSENT.split_whitespace().filter_map(|entry| entry.split_once('/'));
+    let mut counts = counts.filter(|(known, _)| *known == name).flat_map(|(_, counts)| counts.split(','));
+    counts.any(|count| match count.strip_suffix('+') {
         Some(least) => least.parse().is_ok_and(|least: usize| arguments >= least),
-        None => own.parse() == Ok(arguments),
+        None => count.parse() == Ok(arguments),
     })
 }
 
@@ -79,11 +78,11 @@ mod tests {
     #[test]
     fn no_function_is_absent_that_is_there() {
         let mut known = Vec::new();
-        for own in ABSENT.split_whitespace() {
-            let (name, counts) = own.split_once('/').unwrap();
-            for count in counts.split(',').map(|own| own.trim_end_matches('+').parse().unwrap()) {
+        for entry in ABSENT.split_whitespace() {
+            let (name, counts) = entry.split_once('/').unwrap();
+            for count in counts.split(',').map(|count| count.trim_end_matches('+').parse().unwrap()) {
                 assert!(is_absent(name, count));
-                let is_there = built_ins_named(name).iter().any(|own| own.takes(count));
+                let is_there = built_ins_named(name).iter().any(|built_in| built_in.takes(count));
                 known.extend(is_there.then(|| format!("{name} {count}")));
             }
         }

@@ -1,16 +1,15 @@
-//! The tables of PostgreSQL's `pg_catalog`: the number of each, and its columns in their order.
+//! The tables of PostgreSQL's `pg_catalog`, with their OIDs and columns.
 //! Source: PostgreSQL 15's `pg_attribute`.
 //!
-//! A table of which Reprise has no rows is empty. A column of which Reprise knows nothing is NULL where
-//! PostgreSQL allows that, and otherwise 0, false or empty.
+//! A table for whose objects Reprise has no support is empty. A column that Reprise does not fill is NULL if
+//! PostgreSQL allows NULL in it, otherwise 0, false or empty.
 
 use super::{BOOL, Cell, INT, INTS, OID, OIDS, SystemRelation, SystemRows, TEXT, TEXTS};
 use crate::plan::ColumnOrigin;
 use catalog::{ScalarType, Type};
 
-/// A table: its name, its number, and its columns, each with a letter for its type. `?` is a column that
-/// may be
-/// NULL.
+/// A table: its name, its OID, and its columns in order, each with a letter for its type. A column with `?`
+/// may be NULL.
 type Catalog = (&'static str, i64, &'static str);
 
 const CATALOGS: [Catalog; 64] = [
@@ -268,7 +267,7 @@ const CATALOGS: [Catalog; 64] = [
     ("pg_user_mapping", 1418, "oid n, umuser n, umserver n, umoptions ?T"),
 ];
 
-/// Returns the type of a letter.
+/// Returns the type that a letter denotes.
 fn type_of(letter: &str) -> Type {
     match letter {
         "b" => BOOL,
@@ -292,11 +291,11 @@ pub(super) struct Declared {
     pub(super) name: &'static str,
     pub(super) ty: Type,
     may_be_null: bool,
-    /// Whether it names a function.
+    /// Whether its values are names of functions.
     is_function: bool,
 }
 
-/// Returns the columns of a relation.
+/// Returns the columns of a declaration.
 pub(super) fn columns_of(declared: &'static str) -> impl Iterator<Item = Declared> {
     declared.split(", ").map(|column| {
         let (name, letter) = column.split_once(' ').unwrap_or((column, "t"));
@@ -305,11 +304,11 @@ pub(super) fn columns_of(declared: &'static str) -> impl Iterator<Item = Declare
     })
 }
 
-/// Returns the value of a column of which nothing is known.
+/// Returns the value of a column that Reprise does not fill.
 fn unknown(declared: Declared) -> Cell {
     match declared.ty {
         _ if declared.may_be_null => Cell::Null,
-        // PostgreSQL shows no function so.
+        // PostgreSQL's output for "no function".
         _ if declared.is_function => "-".into(),
         BOOL => Cell::Bool(false),
         INTS => Cell::Ints(Vec::new()),
@@ -319,24 +318,23 @@ fn unknown(declared: Declared) -> Cell {
     }
 }
 
-/// The numbers of the types `int2vector` and `oidvector`, whose values are shown as numbers with blanks
-/// between
-/// them, and whose first element is at 0.
+/// The OIDs of the types `int2vector` and `oidvector`. Their output separates elements by blanks, and their
+/// subscripts begin at 0.
 pub const VECTORS: [u32; 2] = [22, 30];
 
-/// The number of the type `"char"`.
+/// The OID of the type `"char"`.
 pub const CHAR: u32 = 18;
-/// The number of the type `name`.
+/// The OID of the type `name`.
 pub const NAME: u32 = 19;
 
-/// Returns the type that PostgreSQL gives to a column of the catalogs: `int2vector`, `oidvector`, `"char"` or
-/// `name`. `None`: the column has the type that it has here.
+/// Returns the OID of a catalog column's type in PostgreSQL, if it is `int2vector`, `oidvector`, `"char"` or
+/// `name`, which Reprise lacks; `None` for any other column.
 pub fn catalog_type(origin: ColumnOrigin) -> Option<u32> {
-    // Tables and views of the schema have greater numbers.
+    // Tables and views of the schema have greater OIDs.
     if i64::from(origin.relation) >= crate::oids::FIRST_TABLE {
         return None;
     }
-    let (.., columns) = CATALOGS.iter().find(|own| own.1 == i64::from(origin.relation))?;
+    let (.., columns) = CATALOGS.iter().find(|table| table.1 == i64::from(origin.relation))?;
     let column = columns.split(", ").nth(usize::from(origin.column).checked_sub(1)?)?;
     match column.rsplit_once(' ')?.1.trim_start_matches('?') {
         "v" => Some(VECTORS[0]),
@@ -347,50 +345,53 @@ pub fn catalog_type(origin: ColumnOrigin) -> Option<u32> {
     }
 }
 
-/// Returns the number of a table of `pg_catalog`.
+/// Returns the OID of a table of `pg_catalog`.
 pub(crate) fn catalog_oid(name: &str) -> Option<i64> {
-    CATALOGS.iter().find(|own| own.0 == name).map(|own| own.1)
+    CATALOGS.iter().find(|table| table.0 == name).map(|table| table.1)
 }
 
-/// Returns the tables of `pg_catalog`: the number and the name of each.
+/// Returns the OIDs and names of the tables of `pg_catalog`.
 pub(crate) fn catalog_names() -> impl Iterator<Item = (i64, String)> {
     CATALOGS.iter().map(|(name, oid, _)| (*oid, (*name).to_owned()))
 }
 
-/// Gives a relation all columns that PostgreSQL's table of the same name has, in its order. `None`: there
-/// is no such table, and the relation is not known either.
+/// Returns a relation with all columns of PostgreSQL's table of this name, in PostgreSQL's order. A relation
+/// that is no such table stays unchanged.
 pub(super) fn completed(name: &str, known: Option<SystemRelation>) -> Option<SystemRelation> {
-    let Some((_, oid, declared)) = CATALOGS.iter().find(|own| own.0 == name) else { return known };
+    let Some((_, oid, declared)) = CATALOGS.iter().find(|table| table.0 == name) else { return known };
     let known = known.unwrap_or_else(|| SystemRelation::new(&[], Vec::new()));
     let completed = with_columns(known, columns_of(declared), unknown);
     Some(SystemRelation { oid: Some(*oid), ..completed })
 }
 
-/// Gives a relation these columns. One that it does not have has the value `unknown` in all rows.
+/// Returns a relation with the declared columns. A column that it lacks has the value `unknown` in all rows.
 pub(super) fn with_columns(
     relation: SystemRelation,
     declared: impl Iterator<Item = Declared>,
     unknown: impl Fn(Declared) -> Cell,
 ) -> SystemRelation {
     let SystemRelation { columns: known, rows, .. } = relation;
-    let SystemRows::Known(rows) = rows else { unreachable!("tables follow from the definitions") };
+    let SystemRows::Known(rows) = rows else { unreachable!("the definitions determine the rows of tables") };
     let (mut columns, mut sources) = (Vec::new(), Vec::new());
-    for own in declared {
-        let source = known.iter().position(|(name, _)| *name == own.name);
-        let ty = match own.ty {
-            OID | OIDS => own.ty,
-            ty => source.map_or(ty, |place| known[place].1),
+    for column in declared {
+        let source = known.iter().position(|(name, _)| *name == column.name);
+        let ty = match column.ty {
+            OID | OIDS => column.ty,
+            ty => source.map_or(ty, |position| known[position].1),
         };
-        sources.push(source.ok_or_else(|| unknown(Declared { ty, ..own })));
-        columns.push((own.name, ty));
+        sources.push(source.ok_or_else(|| unknown(Declared { ty, ..column })));
+        columns.push((column.name, ty));
     }
     let of_row = |row: &Vec<Cell>| {
         let cell = |source: &Result<usize, Cell>| match source {
-            Ok(place) => row[*place].clone(),
+            Ok(position) => row[*position].clone(),
             Err(unknown) => unknown.clone(),
         };
         sources.iter().map(cell).collect()
     };
-    debug_assert!(known.iter().all(|(own, _)| columns.iter().any(|(name, _)| name == own)), "{columns:?}");
+    debug_assert!(
+        known.iter().all(|(known_name, _)| columns.iter().any(|(name, _)| name == known_name)),
+        "{columns:?}"
+    );
     SystemRelation { columns, rows: SystemRows::Known(rows.iter().map(of_row).collect()), oid: None }
 }

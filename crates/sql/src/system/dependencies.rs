@@ -1,6 +1,7 @@
-//! `pg_depend` and `pg_rewrite`: which object depends on which. `pg_dump` writes objects in an order that
-//! follows from it.
-//! Source: PostgreSQL 15's `pg_depend`; without the objects of the system, on which nothing can depend here.
+//! `pg_depend` and `pg_rewrite`: the dependencies between objects, which determine the order of objects in
+//! the output of `pg_dump`.
+//! Source: PostgreSQL 15's `pg_depend`. Differs: it has no dependencies on system objects, which no statement
+//! can drop.
 
 use super::catalogs::catalog_oid;
 use super::qualified::Named;
@@ -18,10 +19,11 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
 
-/// The number of the rule of the first view.
+/// The OID of the first view's rule.
 const FIRST_RULE: i64 = 2_500_000;
 
-/// An object, or a column of it: the table of the catalog that has it, its number, and the column from 1.
+/// An object or a column of it: the system table that has it, its OID, and the position of the column from 1;
+/// 0 for the object itself.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Object {
     class: &'static str,
@@ -33,11 +35,11 @@ fn whole(class: &'static str, oid: i64) -> Object {
     Object { class, oid, column: 0 }
 }
 
-fn column_of(table: &Table, place: usize) -> Object {
-    Object { class: "pg_class", oid: table_oid(table), column: place as i64 + 1 }
+fn column_of(table: &Table, column: usize) -> Object {
+    Object { class: "pg_class", oid: table_oid(table), column: column as i64 + 1 }
 }
 
-/// The dependencies: an object, what it depends on, and the kind.
+/// The dependencies: an object, the object on which it depends, and the kind.
 #[derive(Default)]
 struct Dependencies(BTreeSet<(Object, Object, &'static str)>);
 
@@ -49,23 +51,23 @@ impl Dependencies {
     }
 }
 
-/// Returns the visible columns that a column of an index follows from: itself, or those of its expression.
+/// Returns the visible columns that a column of an index reads: itself, or those in its expression.
 fn read_by(table: &Table, column: usize) -> Vec<usize> {
-    let own = &table.columns[column];
-    if !own.hidden {
+    let definition = &table.columns[column];
+    if !definition.hidden {
         return vec![column];
     }
-    let names = kept_text::columns_in(own.default.as_deref().unwrap_or_default());
+    let names = kept_text::columns_in(definition.default.as_deref().unwrap_or_default());
     names.iter().filter_map(|name| table.column(name)).collect()
 }
 
 impl Schema {
-    /// Returns the number of the rule of a view.
+    /// Returns the OID of the rule of a view.
     fn rule_oid(&self, view: &View) -> i64 {
         self.view_oid(view) - 2_000_000 + FIRST_RULE
     }
 
-    /// Returns the rules of the views, by number.
+    /// Returns the CREATE RULE statements of the views, by OID.
     pub(crate) fn rule_definitions(&self) -> Vec<(i64, Named)> {
         let texts = self.view_definitions();
         let of = |(view, (_, text)): (&std::sync::Arc<View>, (i64, Named))| {
@@ -105,31 +107,33 @@ impl Schema {
     fn named_in(&self, node: &SyntaxNode) -> Vec<Object> {
         let mut found = Vec::new();
         let relation = |name: &str| {
-            let table = self.catalog().table(name).ok().map(|own| table_oid(own));
+            let table = self.catalog().table(name).ok().map(|table| table_oid(table));
             let oid = table.or_else(|| self.view(name).map(|view| self.view_oid(view)));
             oid.map(|oid| whole("pg_class", oid))
         };
         for node in node.descendants() {
-            if let Some(path) = ast::RelationNameRef::cast(node.clone()).and_then(|own| own.path_ref()) {
+            if let Some(path) = ast::RelationNameRef::cast(node.clone()).and_then(|name| name.path_ref()) {
                 found.extend(relation(&object_name(&path)));
             } else if let Some(call) = ast::CallExpr::cast(node.clone()) {
                 let name = match call.expr() {
                     Some(ast::Expr::NameRef(name)) => name.text(),
-                    Some(ast::Expr::FieldExpr(own)) => own.field().map(|own| own.text()).unwrap_or_default(),
+                    Some(ast::Expr::FieldExpr(field)) => {
+                        field.field().map(|field| field.text()).unwrap_or_default()
+                    }
                     _ => continue,
                 };
-                found.extend(self.procedure(&name).map(|own| whole("pg_proc", routine_oid(own))));
+                found.extend(self.procedure(&name).map(|routine| whole("pg_proc", routine_oid(routine))));
                 if matches!(name.as_str(), "nextval" | "currval" | "setval") {
                     let literals = call.syntax().descendants().filter_map(ast::Literal::cast);
-                    let names = literals.filter_map(|own| own.string_value());
+                    let names = literals.filter_map(|literal| literal.string_value());
                     found.extend(names.filter_map(|name| {
                         relation(&name.strip_prefix("public.").unwrap_or(&name).replace('"', ""))
                     }));
                 }
-            } else if let Some(path) = ast::PathType::cast(node).and_then(|own| own.path_ref())
-                && let Some(own) = self.catalog().enumeration(&object_name(&path))
+            } else if let Some(path) = ast::PathType::cast(node).and_then(|name| name.path_ref())
+                && let Some(enumeration) = self.catalog().enumeration(&object_name(&path))
             {
-                found.push(whole("pg_type", own.definition().oid.into()));
+                found.push(whole("pg_type", enumeration.definition().oid.into()));
             }
         }
         found
@@ -155,31 +159,36 @@ impl Schema {
             self.add_table_dependencies(table, &mut all);
         }
         self.add_constraint_dependencies(&mut all);
-        for (oid, table, own) in self.all_triggers() {
+        for (oid, table, trigger) in self.all_triggers() {
             let object = whole("pg_trigger", oid);
             all.add(object, whole("pg_class", table_oid(table)), "a");
-            let function = self.procedure(&own.function);
-            function.inspect(|own| all.add(object, whole("pg_proc", routine_oid(own)), "n"));
-            for on in own.condition.iter().flat_map(|text| self.named_in_text(text)) {
+            let function = self.procedure(&trigger.function);
+            function.inspect(|function| all.add(object, whole("pg_proc", routine_oid(function)), "n"));
+            for on in trigger.condition.iter().flat_map(|text| self.named_in_text(text)) {
                 all.add(object, on, "n");
             }
         }
         for view in self.views() {
             self.add_view_dependencies(view, &mut all);
         }
-        for own in self.procedures() {
-            let object = whole("pg_proc", routine_oid(own));
-            if own.name.contains('.') {
-                all.add(object, whole("pg_namespace", self.namespace_oid(&own.name)), "n");
+        for routine in self.procedures() {
+            let object = whole("pg_proc", routine_oid(routine));
+            if routine.name.contains('.') {
+                all.add(object, whole("pg_namespace", self.namespace_oid(&routine.name)), "n");
             }
-            // A function of the rows of a table is written after the table.
-            let of_rows = RoutineText::of(own, self).row_type;
+            // `pg_dump` writes a function that returns rows of a table after the table.
+            let of_rows = RoutineText::of(routine, self).row_type;
             if let Some(table) = of_rows.and_then(|name| self.catalog().table(&name).ok()) {
                 all.add(object, whole("pg_class", table_oid(table)), "n");
             }
-            for ty in own.parameters.iter().map(|own| own.ty).chain(own.result.map(|own| own.1)) {
-                if let Some(own) = ty.element().enumeration() {
-                    all.add(object, whole("pg_type", own.oid.into()), "n");
+            for ty in routine
+                .parameters
+                .iter()
+                .map(|parameter| parameter.ty)
+                .chain(routine.result.map(|result| result.1))
+            {
+                if let Some(enumeration) = ty.element().enumeration() {
+                    all.add(object, whole("pg_type", enumeration.oid.into()), "n");
                 }
             }
         }
@@ -199,60 +208,69 @@ impl Schema {
     }
 
     fn add_table_dependencies(&self, table: &Table, all: &mut Dependencies) {
-        let own = whole("pg_class", table_oid(table));
+        let object = whole("pg_class", table_oid(table));
         if table.name.contains('.') {
-            all.add(own, whole("pg_namespace", self.namespace_oid(&table.name)), "n");
+            all.add(object, whole("pg_namespace", self.namespace_oid(&table.name)), "n");
         }
-        if let Some((owner, column)) = table.sequence.as_ref().and_then(|own| own.owner.as_ref())
+        if let Some((owner, column)) = table.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref())
             && let Ok(owner) = self.catalog().table(owner)
-            && let Some(place) = owner.column(column)
+            && let Some(position) = owner.column(column)
         {
-            let kind = if owner.columns[place].identity.is_some() { "i" } else { "a" };
-            all.add(own, column_of(owner, place), kind);
+            let kind = if owner.columns[position].identity.is_some() { "i" } else { "a" };
+            all.add(object, column_of(owner, position), kind);
         }
-        for (place, column) in table.visible().iter().enumerate() {
+        for (position, column) in table.visible().iter().enumerate() {
             if let Some(ty) = column.ty.element().enumeration() {
-                all.add(column_of(table, place), whole("pg_type", ty.oid.into()), "n");
+                all.add(column_of(table, position), whole("pg_type", ty.oid.into()), "n");
             }
-            self.add_default_dependencies(table, place, column, all);
+            self.add_default_dependencies(table, position, column, all);
         }
         for index in table.indexes.iter().skip(usize::from(table.hidden_key)) {
             if !index.is_constraint {
                 let object = whole("pg_class", index_oid(index));
-                for place in index.columns.iter().flat_map(|place| read_by(table, *place)) {
-                    all.add(object, column_of(table, place), "a");
+                for column in index.columns.iter().flat_map(|column| read_by(table, *column)) {
+                    all.add(object, column_of(table, column), "a");
                 }
             }
         }
     }
 
-    fn add_default_dependencies(&self, table: &Table, place: usize, column: &Column, all: &mut Dependencies) {
+    fn add_default_dependencies(
+        &self,
+        table: &Table,
+        position: usize,
+        column: &Column,
+        all: &mut Dependencies,
+    ) {
         let Some(text) = column.default.as_ref().filter(|_| column.identity.is_none()) else { return };
-        let object = whole("pg_attrdef", default_oid(table, place));
-        all.add(object, column_of(table, place), "a");
+        let object = whole("pg_attrdef", default_oid(table, position));
+        all.add(object, column_of(table, position), "a");
         for on in self.named_in_text(text) {
             all.add(object, on, "n");
         }
     }
 
     fn add_constraint_dependencies(&self, all: &mut Dependencies) {
-        for own in self.constraints() {
-            let object = whole("pg_constraint", own.oid);
-            all.add(object, whole("pg_class", table_oid(own.table)), "a");
-            own.columns.iter().for_each(|place| all.add(object, column_of(own.table, *place), "a"));
-            match &own.parent {
+        for constraint in self.constraints() {
+            let object = whole("pg_constraint", constraint.oid);
+            all.add(object, whole("pg_class", table_oid(constraint.table)), "a");
+            constraint
+                .columns
+                .iter()
+                .for_each(|column| all.add(object, column_of(constraint.table, *column), "a"));
+            match &constraint.parent {
                 Some((parent, columns, _)) => {
-                    for place in columns {
-                        let on = Object { column: *place as i64 + 1, ..whole("pg_class", *parent) };
+                    for column in columns {
+                        let on = Object { column: *column as i64 + 1, ..whole("pg_class", *parent) };
                         all.add(object, on, "n");
                     }
-                    if own.index != 0 {
-                        all.add(object, whole("pg_class", own.index), "n");
+                    if constraint.index != 0 {
+                        all.add(object, whole("pg_class", constraint.index), "n");
                     }
                 }
-                None if own.index != 0 => all.add(whole("pg_class", own.index), object, "i"),
+                None if constraint.index != 0 => all.add(whole("pg_class", constraint.index), object, "i"),
                 None => {
-                    for on in self.named_in_text(own.definition.plain.trim_start_matches("CHECK ")) {
+                    for on in self.named_in_text(constraint.definition.plain.trim_start_matches("CHECK ")) {
                         all.add(object, on, "n");
                     }
                 }
@@ -261,12 +279,13 @@ impl Schema {
     }
 
     fn add_view_dependencies(&self, view: &View, all: &mut Dependencies) {
-        let (rule, own) = (whole("pg_rewrite", self.rule_oid(view)), whole("pg_class", self.view_oid(view)));
+        let (rule, object) =
+            (whole("pg_rewrite", self.rule_oid(view)), whole("pg_class", self.view_oid(view)));
         if view.name.contains('.') {
-            all.add(own, whole("pg_namespace", self.namespace_oid(&view.name)), "n");
+            all.add(object, whole("pg_namespace", self.namespace_oid(&view.name)), "n");
         }
-        all.add(rule, own, "i");
-        all.add(rule, own, "n");
+        all.add(rule, object, "i");
+        all.add(rule, object, "n");
         let Ok(source) = Source::parse(&view.query) else { return };
         for on in self.named_in(source.file.syntax()) {
             all.add(rule, on, "n");
@@ -278,11 +297,12 @@ impl Schema {
         if binder.bind_query(|binder| binder.bind_variant(&query)).is_err() {
             return;
         }
-        // A query that is grouped by a primary key may have columns that only the key decides.
+        // A query that is grouped by a primary key may have columns that are no group keys. It depends on the
+        // constraint.
         for key in binder.queries.grouped_by {
             let mut constraints = self.constraints().into_iter();
-            let constraint = constraints.find(|own| own.kind == "p" && own.index == key_oid(key));
-            constraint.inspect(|own| all.add(rule, whole("pg_constraint", own.oid), "n"));
+            let constraint = constraints.find(|known| known.kind == "p" && known.index == key_oid(key));
+            constraint.inspect(|constraint| all.add(rule, whole("pg_constraint", constraint.oid), "n"));
         }
     }
 }

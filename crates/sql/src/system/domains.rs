@@ -7,14 +7,14 @@ use crate::schema::Schema;
 use crate::subject::Subject;
 use catalog::{Domain, Type};
 
-/// The number of the first constraint of a domain.
+/// The OID of the first constraint of a domain.
 const FIRST_CONSTRAINT: i64 = 7_000_000;
 
 /// Sets columns of a row by name.
 fn fill<const COUNT: usize>(row: &mut [Cell], columns: &[(&str, Type)], values: [(&str, Cell); COUNT]) {
     for (name, value) in values {
-        if let Some(place) = columns.iter().position(|(own, _)| *own == name) {
-            row[place] = value;
+        if let Some(position) = columns.iter().position(|(column, _)| *column == name) {
+            row[position] = value;
         }
     }
 }
@@ -28,7 +28,7 @@ pub(crate) struct DomainConstraint<'a> {
 }
 
 impl Schema {
-    /// Returns the row of `pg_type` of a domain: that of its base type with what differs.
+    /// Returns the row of `pg_type` of a domain: the row of its base type with the columns that differ.
     pub(super) fn domain_row(&self, domain: &Domain, rows: &[Vec<Cell>]) -> Option<Vec<Cell>> {
         let base = type_oid(domain.ty);
         let mut row = rows.iter().find(|row| matches!(row[0], Cell::Int(oid) if oid == base))?.clone();
@@ -52,16 +52,16 @@ impl Schema {
         Some(row)
     }
 
-    /// Returns the domain of a column of a table.
+    /// Returns the domain that is the type of a table's column.
     pub(super) fn domain_of_column(&self, table: &str, column: &str) -> Option<&Domain> {
         let table = self.catalog().table(table).ok()?;
-        let name = table.visible().iter().find(|own| own.name == column)?.domain.as_deref()?;
+        let name = table.visible().iter().find(|visible| visible.name == column)?.domain.as_deref()?;
         self.catalog().domain(name)
     }
 
     /// Returns the rows of `pg_constraint` of domains.
     pub(super) fn domain_constraint_rows(&self, columns: &[(&str, Type)]) -> Vec<Vec<Cell>> {
-        let row = |own: DomainConstraint<'_>| {
+        let row = |constraint: DomainConstraint<'_>| {
             let mut row = vec![Cell::Null; columns.len()];
             for name in ["conrelid", "conindid", "conparentid", "confrelid"] {
                 fill(&mut row, columns, [(name, 0.into())]);
@@ -70,14 +70,14 @@ impl Schema {
                 fill(&mut row, columns, [(name, " ".into())]);
             }
             let values: [(&str, Cell); 10] = [
-                ("oid", own.oid.into()),
-                ("conname", own.name.into()),
-                ("connamespace", self.namespace_oid(&own.domain.name).into()),
+                ("oid", constraint.oid.into()),
+                ("conname", constraint.name.into()),
+                ("connamespace", self.namespace_oid(&constraint.domain.name).into()),
                 ("contype", "c".into()),
                 ("condeferrable", false.into()),
                 ("condeferred", false.into()),
                 ("convalidated", true.into()),
-                ("contypid", i64::from(own.domain.oid).into()),
+                ("contypid", i64::from(constraint.domain.oid).into()),
                 ("conislocal", true.into()),
                 ("connoinherit", false.into()),
             ];

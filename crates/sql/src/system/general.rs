@@ -1,5 +1,5 @@
-//! The relations of `pg_catalog` that do not describe relations: types, schemas, and relations that are
-//! always empty.
+//! The relations of `pg_catalog` about types, schemas, collations, access methods and databases, and the live
+//! relations.
 
 use super::catalogs::catalog_oid;
 use super::numbered::handler_oid;
@@ -39,9 +39,8 @@ pub(super) const OF_TYPES: [(&str, Type); 24] = [
     ("typacl", TEXTS),
 ];
 
-/// The types of which no column has values: number, name, length, kind and category. The catalogs have
-/// columns
-/// of some of them in PostgreSQL.
+/// The types that no column can have: OID, name, length, kind and category. In PostgreSQL the catalogs have
+/// columns of some of them.
 const WITHOUT_VALUES: [(i64, &str, i64, &str, &str); 18] = [
     (18, "char", 1, "b", "Z"),
     (19, "name", 64, "b", "S"),
@@ -63,17 +62,16 @@ const WITHOUT_VALUES: [(i64, &str, i64, &str, &str); 18] = [
     (4089, "regnamespace", 4, "b", "N"),
 ];
 
-/// The number of the first label of an enumeration.
+/// The OID of the first label of an enumeration.
 const FIRST_LABEL: i64 = 6_000_000;
 
-/// Returns the privileges on the schema `public`, which it has from the beginning.
+/// Returns the privileges on the schema `public` in a new database.
 fn privileges_of_public() -> Cell {
     let items = ["pg_database_owner=UC/pg_database_owner", "=U/pg_database_owner"];
     Cell::Texts(items.map(str::to_owned).to_vec())
 }
 
-/// Returns `pg_init_privs`: the privileges from the beginning that the owners of their objects would not
-/// have.
+/// Returns `pg_init_privs`: the privileges in a new database that differ from those of a new object.
 fn pg_init_privs() -> SystemRelation {
     let columns =
         [("objoid", INT), ("classoid", INT), ("objsubid", INT), ("privtype", TEXT), ("initprivs", TEXTS)];
@@ -83,7 +81,8 @@ fn pg_init_privs() -> SystemRelation {
 }
 
 impl Schema {
-    /// Returns a relation of `pg_catalog` that does not describe relations; `None` for any other name.
+    /// Returns a relation of `pg_catalog` that is not about relations, routines or roles; `None` for any
+    /// other name.
     pub(super) fn other_catalog(&self, name: &str) -> Option<SystemRelation> {
         Some(match name {
             "pg_namespace" => self.pg_namespace(),
@@ -124,10 +123,10 @@ impl Schema {
         let mut rows = Vec::new();
         let mut add =
             |oid: i64, path: &str, kind: &str, length: i64, category: &str, element: i64, array: i64| {
-                let is_own = oid >= i64::from(u16::MAX);
-                let namespace = if is_own { self.namespace_oid(path) } else { SYSTEM };
+                let is_defined = oid >= i64::from(u16::MAX);
+                let namespace = if is_defined { self.namespace_oid(path) } else { SYSTEM };
                 let name = short(path);
-                let of_texts = TYPES.iter().any(|own| own.0 == element && own.4 == "S");
+                let of_texts = TYPES.iter().any(|known| known.0 == element && known.4 == "S");
                 let collation = if category == "S" || of_texts { 100 } else { 0 };
                 let (storage, alignment) = storage_of(oid);
                 rows.push(vec![
@@ -158,8 +157,9 @@ impl Schema {
                 ]);
             };
         for scalar in SCALARS {
-            let (own, array) = type_oids(scalar);
-            let Some((oid, name, _, length, category)) = TYPES.iter().find(|ty| ty.0 == i64::from(own))
+            let (scalar_oid, array) = type_oids(scalar);
+            let Some((oid, name, _, length, category)) =
+                TYPES.iter().find(|ty| ty.0 == i64::from(scalar_oid))
             else {
                 continue;
             };
@@ -169,13 +169,14 @@ impl Schema {
         for (oid, name, length, kind, category) in WITHOUT_VALUES {
             add(oid, name, kind, length, category, 0, 0);
         }
-        for own in self.catalog.enumerations().map(EnumType::definition) {
-            let oid = i64::from(own.oid);
-            add(oid, &own.name, "e", 4, "E", 0, oid + 1);
-            let array = in_schema_of(&own.name, format!("_{}", own.short_name()));
+        for definition in self.catalog.enumerations().map(EnumType::definition) {
+            let oid = i64::from(definition.oid);
+            add(oid, &definition.name, "e", 4, "E", 0, oid + 1);
+            let array = in_schema_of(&definition.name, format!("_{}", definition.short_name()));
             add(oid + 1, &array, "b", -1, "A", oid, 0);
         }
-        let domains: Vec<_> = self.catalog.domains().filter_map(|own| self.domain_row(own, &rows)).collect();
+        let domains: Vec<_> =
+            self.catalog.domains().filter_map(|domain| self.domain_row(domain, &rows)).collect();
         rows.extend(domains);
         SystemRelation::new(&OF_TYPES, rows)
     }
@@ -188,12 +189,17 @@ impl Schema {
             ("enumlabel", TEXT),
         ];
         let mut rows = Vec::new();
-        for own in self.catalog.enumerations().map(EnumType::definition) {
-            for (place, label) in own.labels.iter().enumerate() {
-                // A label of a type is no other object, so any number does that no other label has.
+        for enumeration in self.catalog.enumerations().map(EnumType::definition) {
+            for (index, label) in enumeration.labels.iter().enumerate() {
+                // Labels are rows of `pg_enum` only, so their OIDs must differ from those of other labels.
                 let oid = FIRST_LABEL + rows.len() as i64;
-                let order = Cell::Int(place as i64 + 1);
-                rows.push(vec![oid.into(), i64::from(own.oid).into(), order, label.text.clone().into()]);
+                let order = Cell::Int(index as i64 + 1);
+                rows.push(vec![
+                    oid.into(),
+                    i64::from(enumeration.oid).into(),
+                    order,
+                    label.text.clone().into(),
+                ]);
             }
         }
         SystemRelation::new(&columns, rows)

@@ -100,20 +100,20 @@ impl Schema {
         relation
     }
 
-    /// The privileges on columns: their own, and those on their tables.
+    /// Returns the privileges on columns, including those on the whole table.
     fn column_privileges(&self, view: &str) -> SystemRelation {
         let mut objects = Vec::new();
         for (name, Granted { object, acl, owner }) in self.granted_relations() {
             let names: Vec<String> = match (self.catalog.table(&name), self.view(&name)) {
-                (Ok(table), _) => table.visible().iter().map(|own| own.name.clone()).collect(),
+                (Ok(table), _) => table.visible().iter().map(|column| column.name.clone()).collect(),
                 (_, Some(view)) => self.view_columns(view).into_iter().map(|(name, _)| name).collect(),
                 _ => Vec::new(),
             };
             for column in names {
-                // As in PostgreSQL, each privilege is there once with and once without the right to grant it.
-                let own = self.acl_of(&Subject::Column(name.clone(), column.clone()));
+                // As in PostgreSQL, a privilege with the grant option and one without it are separate rows.
+                let on_column = self.acl_of(&Subject::Column(name.clone(), column.clone()));
                 let mut all = Acl::default();
-                for item in acl.0.iter().chain(&own.0) {
+                for item in acl.0.iter().chain(&on_column.0) {
                     for (privilege, ..) in WORDS {
                         let (privileges, options) = (item.privileges & privilege, item.options & privilege);
                         let single = AclItem { privileges, options, ..*item };
@@ -189,11 +189,11 @@ impl Schema {
     fn applicable_roles(&self, view: &str) -> SystemRelation {
         let columns = [("grantee", TEXT), ("role_name", TEXT), ("is_grantable", TEXT)];
         let mut rows = Vec::new();
-        for own in &self.roles().memberships {
-            let is_its = self.has_privileges_of(self.acting, own.member);
-            if is_its && (own.admin || view == "applicable_roles") {
-                let is_grantable = if own.admin { "YES" } else { "NO" };
-                let [member, role] = [own.member, own.role].map(|id| self.role_name(id));
+        for membership in &self.roles().memberships {
+            let is_its = self.has_privileges_of(self.acting, membership.member);
+            if is_its && (membership.admin || view == "applicable_roles") {
+                let is_grantable = if membership.admin { "YES" } else { "NO" };
+                let [member, role] = [membership.member, membership.role].map(|id| self.role_name(id));
                 rows.push(vec![member.into(), role.into(), is_grantable.into()]);
             }
         }

@@ -1,4 +1,4 @@
-//! `information_schema`.
+//! The relations of `information_schema` that are no queries, except for those about privileges (`grants`).
 
 use super::types::{TYPES, type_oid, type_oids};
 use super::{Cell, INT, SystemRelation, TEXT};
@@ -8,7 +8,7 @@ use crate::subject::Subject;
 use crate::types::short;
 use catalog::{Column, Deferral, Identity, ScalarType};
 
-/// The name of the database, whatever a client calls it.
+/// The name of the database in the system catalogs. A client may connect under another name.
 pub const DATABASE: &str = "postgres";
 
 impl Schema {
@@ -39,12 +39,12 @@ impl Schema {
         ];
         let mut rows = Vec::new();
         for view in self.views().filter(|view| self.shows_relation(&view.name, AclKind::Table.all())) {
-            let (schema, own) = (self.namespace_of(&view.name), short(&view.name));
+            let (schema, name) = (self.namespace_of(&view.name), short(&view.name));
             let no = || Cell::from("NO");
             let is_own = self.owns(self.acting, &Subject::Relation(view.name.clone()));
             let text = if is_own { view.query.as_str().into() } else { Cell::Null };
             let [check, rest @ ..] = ["NONE".into(), no(), no(), no(), no(), no()];
-            let mut row: Vec<Cell> = vec![DATABASE.into(), schema.into(), own.into(), text, check];
+            let mut row: Vec<Cell> = vec![DATABASE.into(), schema.into(), name.into(), text, check];
             row.extend(rest);
             rows.push(row);
         }
@@ -80,7 +80,7 @@ impl Schema {
             ("domain_name", TEXT),
         ];
         let mut rows = Vec::new();
-        let mut add = |table: &str, place: usize, column: &Column| {
+        let mut add = |table: &str, position: usize, column: &Column| {
             if !self.shows_column(table, &column.name) {
                 return;
             }
@@ -92,10 +92,10 @@ impl Schema {
             let shown = |is_shown: bool| text.clone().filter(|_| is_shown).unwrap_or(Cell::Null);
             let scalar = ty.element();
             let oid = type_oid(ty);
-            let known = TYPES.iter().find(|own| own.0 == i64::from(type_oids(scalar).0));
+            let known = TYPES.iter().find(|known| known.0 == i64::from(type_oids(scalar).0));
             let (udt, sql) = match scalar.enumeration() {
-                Some(own) => (own.short_name(), "USER-DEFINED"),
-                None => known.map_or(("", ""), |own| (own.1, own.2)),
+                Some(enumeration) => (enumeration.short_name(), "USER-DEFINED"),
+                None => known.map_or(("", ""), |known| (known.1, known.2)),
             };
             let is_table = self.catalog().table(table).is_ok();
             let is_decimal = matches!(scalar, ScalarType::Numeric { .. } | ScalarType::AnyNumeric);
@@ -128,7 +128,7 @@ impl Schema {
                 self.namespace_of(table).into(),
                 short(table).into(),
                 name.as_str().into(),
-                (place as i64 + 1).into(),
+                (position as i64 + 1).into(),
                 shown(!generated && identity.is_none()),
                 yes(nullable),
                 if is_array { "ARRAY" } else { sql }.into(),
@@ -149,21 +149,24 @@ impl Schema {
                 yes(is_table),
                 "NO".into(),
                 if scalar.is_number() && !is_array { number(radix) } else { Cell::Null },
-                scalar.enumeration().map_or("pg_catalog", |own| self.namespace_of(&own.name)).into(),
-                (place as i64 + 1).to_string().into(),
+                scalar
+                    .enumeration()
+                    .map_or("pg_catalog", |enumeration| self.namespace_of(&enumeration.name))
+                    .into(),
+                (position as i64 + 1).to_string().into(),
                 of_domain(&|_| DATABASE.into()),
                 of_domain(&|name| self.namespace_of(name).into()),
                 of_domain(&|name| short(name).into()),
             ]);
         };
-        for table in self.catalog().tables().filter(|own| own.sequence.is_none()) {
-            for (place, column) in table.visible().iter().enumerate() {
-                add(&table.name, place, column);
+        for table in self.catalog().tables().filter(|table| table.sequence.is_none()) {
+            for (position, column) in table.visible().iter().enumerate() {
+                add(&table.name, position, column);
             }
         }
         for view in self.views() {
-            for (place, (name, ty)) in self.view_columns(view).into_iter().enumerate() {
-                add(&view.name, place, &Column { name, ty, nullable: true, ..Column::default() });
+            for (position, (name, ty)) in self.view_columns(view).into_iter().enumerate() {
+                add(&view.name, position, &Column { name, ty, nullable: true, ..Column::default() });
             }
         }
         SystemRelation::new(&columns, rows)
@@ -183,23 +186,23 @@ impl Schema {
         ];
         let mut rows = Vec::new();
         let shown = self.constraints().into_iter();
-        for own in shown.filter(|own| self.shows_relation(&own.table.name, CHANGING)) {
-            let kind = match own.kind {
+        for constraint in shown.filter(|constraint| self.shows_relation(&constraint.table.name, CHANGING)) {
+            let kind = match constraint.kind {
                 "p" => "PRIMARY KEY",
                 "u" => "UNIQUE",
                 "f" => "FOREIGN KEY",
                 _ => "CHECK",
             };
-            let schema = self.namespace_of(&own.table.name);
+            let schema = self.namespace_of(&constraint.table.name);
             rows.push(vec![
                 DATABASE.into(),
                 schema.into(),
-                own.name.into(),
+                constraint.name.into(),
                 schema.into(),
-                own.table.short_name().into(),
+                constraint.table.short_name().into(),
                 kind.into(),
-                if own.deferral == Deferral::Never { "NO" } else { "YES" }.into(),
-                if own.deferral == Deferral::Deferred { "YES" } else { "NO" }.into(),
+                if constraint.deferral == Deferral::Never { "NO" } else { "YES" }.into(),
+                if constraint.deferral == Deferral::Deferred { "YES" } else { "NO" }.into(),
                 "YES".into(),
             ]);
         }
@@ -217,20 +220,20 @@ impl Schema {
             ("position_in_unique_constraint", INT),
         ];
         let mut rows = Vec::new();
-        for own in self.constraints().into_iter().filter(|own| own.kind != "c") {
-            for (place, column) in own.columns.iter().enumerate() {
-                if !self.shows_column(&own.table.name, &own.table.columns[*column].name) {
+        for constraint in self.constraints().into_iter().filter(|constraint| constraint.kind != "c") {
+            for (index, column) in constraint.columns.iter().enumerate() {
+                if !self.shows_column(&constraint.table.name, &constraint.table.columns[*column].name) {
                     continue;
                 }
-                let schema = self.namespace_of(&own.table.name);
-                let position = Cell::Int(place as i64 + 1);
-                let other = if own.parent.is_some() { position.clone() } else { Cell::Null };
+                let schema = self.namespace_of(&constraint.table.name);
+                let position = Cell::Int(index as i64 + 1);
+                let other = if constraint.parent.is_some() { position.clone() } else { Cell::Null };
                 rows.push(vec![
                     schema.into(),
-                    own.name.into(),
+                    constraint.name.into(),
                     schema.into(),
-                    own.table.short_name().into(),
-                    own.table.columns[*column].name.as_str().into(),
+                    constraint.table.short_name().into(),
+                    constraint.table.columns[*column].name.as_str().into(),
                     position,
                     other,
                 ]);

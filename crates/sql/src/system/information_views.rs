@@ -5,8 +5,8 @@ use super::catalogs::{Declared, columns_of, with_columns};
 use super::information_schema::DATABASE;
 use super::{Cell, SystemRelation};
 
-/// The relations that are no queries: the columns of each, as in `catalogs`. One that Reprise does not know
-/// is empty, because its objects are not supported.
+/// The relations that are no queries, with their columns (the letters are those of `catalogs`). A relation is
+/// empty if Reprise does not support its objects.
 const COLUMNS: [(&str, &str); 39] = [
     (
         "column_privileges",
@@ -425,7 +425,7 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
     ),
 ];
 
-/// The columns that have the name of the database.
+/// The columns whose value is the name of the database.
 const CATALOGS: [&str; 7] = [
     "constraint_catalog",
     "routine_catalog",
@@ -436,11 +436,12 @@ const CATALOGS: [&str; 7] = [
     "view_catalog",
 ];
 
-/// Gives a relation all columns that PostgreSQL's relation of the same name has. A column of which nothing is
-/// known is NULL. `None`: there is no such relation.
+/// Returns a relation with all columns of PostgreSQL's relation of this name; `None` if PostgreSQL has none.
+/// A column that Reprise does not fill is NULL.
 pub(super) fn completed(name: &str, known: Option<SystemRelation>) -> Option<SystemRelation> {
-    let (_, declared) = COLUMNS.iter().find(|own| own.0 == name)?;
+    let (_, declared) = COLUMNS.iter().find(|relation| relation.0 == name)?;
     let known = known.unwrap_or_else(|| SystemRelation::new(&[], Vec::new()));
-    let unknown = |own: Declared| if CATALOGS.contains(&own.name) { DATABASE.into() } else { Cell::Null };
+    let unknown =
+        |column: Declared| if CATALOGS.contains(&column.name) { DATABASE.into() } else { Cell::Null };
     Some(with_columns(known, columns_of(declared), unknown))
 }

@@ -1,10 +1,9 @@
-//! The keywords, as `pg_get_keywords` lists them. (One of them is written with an escape, because the source
-//! checks ban the word.)
+//! The keywords that `pg_get_keywords` lists. An escape spells one of them, because `tidy` bans the word.
 //! Source: PostgreSQL 15.
 
 use procedure::Expression;
 
-/// The keywords of a category: its letter, whether they may be labels of columns without AS, and the words.
+/// Keywords: the letter of their category, whether they may be column labels without AS, and the words.
 type Keywords = (char, bool, &'static str);
 
 #[rustfmt::skip]
@@ -55,9 +54,8 @@ const KEYWORDS: [Keywords; 8] = [
      work wrapper write xml yes zone"),
 ];
 
-/// Returns the columns of `pg_get_keywords` as arrays: word, letter and name of the category, whether it
-/// may be
-/// a label without AS, and this as text.
+/// Returns the columns of `pg_get_keywords` as arrays: the word, the letter of its category, whether it may
+/// be a label without AS, and descriptions of both. The columns have PostgreSQL's order.
 pub(crate) fn keywords() -> [Vec<Expression>; 5] {
     let mut all: Vec<_> = KEYWORDS
         .iter()
@@ -65,7 +63,7 @@ pub(crate) fn keywords() -> [Vec<Expression>; 5] {
         .collect();
     all.sort_unstable();
     let text = |of: &dyn Fn(&(&str, char, bool)) -> String| {
-        all.iter().map(|own| Expression::text(&of(own))).collect::<Vec<_>>()
+        all.iter().map(|keyword| Expression::text(&of(keyword))).collect::<Vec<_>>()
     };
     let category = |letter| match letter {
         'U' => "unreserved",
@@ -75,10 +73,10 @@ pub(crate) fn keywords() -> [Vec<Expression>; 5] {
     };
     let label = |is_label| if is_label { "can be bare label" } else { "requires AS" };
     [
-        text(&|own| own.0.to_owned()),
-        text(&|own| own.1.to_string()),
-        text(&|own| category(own.1).to_owned()),
-        all.iter().map(|own| Expression::boolean(own.2)).collect(),
-        text(&|own| label(own.2).to_owned()),
+        text(&|keyword| keyword.0.to_owned()),
+        text(&|keyword| keyword.1.to_string()),
+        text(&|keyword| category(keyword.1).to_owned()),
+        all.iter().map(|keyword| Expression::boolean(keyword.2)).collect(),
+        text(&|keyword| label(keyword.2).to_owned()),
     ]
 }

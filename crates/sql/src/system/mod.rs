@@ -1,10 +1,9 @@
-//! The system catalogs: `pg_catalog` and `information_schema`, as relations that follow from the definitions.
-//! Source: PostgreSQL 15's documentation of the system catalogs. Columns that no known client reads are left
-//! out.
+//! The system catalogs `pg_catalog` and `information_schema`: relations whose rows the definitions determine.
+//! Source: PostgreSQL 15's documentation of the system catalogs.
 //!
-//! Each relation is a list of rows, generated when a query names it. Live relations have values of the moment
-//! at which the query runs. Numbers of objects (OIDs) follow from the numbers of the catalog, so an
-//! object keeps its OID.
+//! The binder generates the rows of a relation when a query names it. The rows of a live relation are read
+//! when the query runs. Tables, indexes and routines have OIDs that follow from their numbers in the catalog,
+//! so they keep them. Other objects, such as views, may get another OID with each change of the definitions.
 
 mod absent;
 mod catalogs;
@@ -50,7 +49,7 @@ pub(crate) enum Cell {
     Int(i64),
     Double(f64),
     Text(String),
-    /// A text whose names have their schema where the path does not have `public`.
+    /// A text whose names of objects have a schema unless `search_path` has `public`.
     Named(Named),
     Ints(Vec<i64>),
     Texts(Vec<String>),
@@ -60,15 +59,15 @@ pub(crate) enum Cell {
 pub(crate) struct SystemRelation {
     pub(crate) columns: Vec<(&'static str, Type)>,
     pub(crate) rows: SystemRows,
-    /// The number of the table, where PostgreSQL's is one.
+    /// The OID of the table; `None` for a view.
     pub(crate) oid: Option<i64>,
 }
 
 /// The rows of a system relation.
 pub(crate) enum SystemRows {
-    /// They follow from the definitions.
+    /// Rows that the definitions determine.
     Known(Vec<Vec<Cell>>),
-    /// They are asked for when the query runs.
+    /// Rows that the query reads when it runs.
     Live(LiveRelation),
 }
 
@@ -112,6 +111,7 @@ impl From<i64> for Cell {
     }
 }
 
+/// The OIDs of the schemas `public`, `pg_catalog` and `information_schema`.
 const PUBLIC: i64 = 2200;
 const SYSTEM: i64 = 11;
 const INFORMATION: i64 = 13_000;

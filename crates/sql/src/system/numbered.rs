@@ -1,14 +1,18 @@
-//! The objects that casts to `regclass` and similar types name.
+//! Resolves the names of objects in casts to `regclass` and similar types.
 
 use super::qualified::{Named, path_text};
 use super::types::type_oids;
 use super::{SCALARS, TYPES};
+use crate::binder::Binder;
 use crate::oids::{index_oid, routine_oid, table_oid};
 use crate::schema::Schema;
+use crate::source::Source;
+use crate::types::without_limits;
 use catalog::Type;
 use procedure::{BuiltIn, built_ins};
+use squawk_syntax::ast::{self, AstNode};
 
-/// The names of functions that PostgreSQL's catalogs refer to, and that no statement can call.
+/// The functions that PostgreSQL's catalogs refer to and statements cannot call, with their OIDs.
 const HANDLERS: [(i64, &str); 44] = [
     (3, "heap_tableam_handler"),
     (330, "bthandler"),
@@ -56,130 +60,170 @@ const HANDLERS: [(i64, &str); 44] = [
     (3505, "enum_out"),
 ];
 
-/// Returns the number of a function that statements cannot call; 0 if it is not known.
+/// Returns the OID of a function of `HANDLERS`; 0 if it is none.
 pub(super) fn handler_oid(name: &str) -> i64 {
-    HANDLERS.iter().find(|own| own.1 == name).map_or(0, |own| own.0)
+    HANDLERS.iter().find(|handler| handler.1 == name).map_or(0, |handler| handler.0)
 }
 
 impl Schema {
-    /// Returns the objects of a type such as `regclass`: number and name of each; `None` for any other type.
+    /// Returns the OIDs and names of the objects that a type such as `regclass` denotes; `None` for any other
+    /// type.
     pub(crate) fn object_names(&self, ty: &str) -> Option<Vec<(i64, Named)>> {
         let same = |(oid, name): (i64, String)| (oid, Named::same(name));
         Some(match ty {
             "regclass" => self.relation_names(),
             "regtype" => {
-                let known = TYPES.iter().map(|own| (own.0, own.2.to_owned()));
-                let arrays = SCALARS.into_iter().map(|own| {
-                    let (_, array) = type_oids(own);
-                    (i64::from(array), Type::Array(own.base()).to_string())
+                let known = TYPES.iter().map(|known| (known.0, known.2.to_owned()));
+                let arrays = SCALARS.into_iter().map(|scalar| {
+                    let (_, array) = type_oids(scalar);
+                    (i64::from(array), Type::Array(scalar.base()).to_string())
                 });
                 let all = known.chain(arrays).map(same);
                 all.chain(self.enumeration_names()).collect()
             }
             "regnamespace" => self.namespace_names().into_iter().map(same).collect(),
             "regrole" => self.role_names().into_iter().map(same).collect(),
-            // No object of these kinds has a name here.
+            // Reprise has no objects of these kinds, or gives them no names.
             "regoper" | "regoperator" | "regcollation" | "regconfig" | "regdictionary" => Vec::new(),
             "regproc" => {
-                let own = self.procedures().map(|own| {
-                    (routine_oid(own), Named::of(|is_qualified| path_text(&own.name, is_qualified)))
+                let routines = self.procedures().map(|routine| {
+                    (routine_oid(routine), Named::of(|is_qualified| path_text(&routine.name, is_qualified)))
                 });
                 let handlers = HANDLERS.map(|(oid, name)| (oid, Named::same(name.into())));
                 let none = [(0, Named::same("-".into()))];
-                // The number of a handler is that of PostgreSQL, and comes before that of a built-in
-                // function.
-                own.chain(handlers).chain(built_in_names().map(same)).chain(none).collect()
+                // Handlers have PostgreSQL's OIDs. They precede the built-in functions, some of which have
+                // the same OIDs.
+                routines.chain(handlers).chain(built_in_names().map(same)).chain(none).collect()
             }
             "regprocedure" => {
-                let text = |own: &std::sync::Arc<procedure::Procedure>, is_qualified: bool| {
-                    let types =
-                        own.inputs().map(|(_, input)| super::qualified::type_text(input.ty, is_qualified));
+                let text = |routine: &std::sync::Arc<procedure::Procedure>, is_qualified: bool| {
+                    let types = routine
+                        .inputs()
+                        .map(|(_, input)| super::qualified::type_text(input.ty, is_qualified));
                     let types = types.collect::<Vec<_>>().join(",");
-                    format!("{}({types})", path_text(&own.name, is_qualified))
+                    format!("{}({types})", path_text(&routine.name, is_qualified))
                 };
-                let named = |own| Named::of(|is_qualified| text(own, is_qualified));
-                self.procedures().map(|own| (routine_oid(own), named(own))).collect()
+                let named = |routine| Named::of(|is_qualified| text(routine, is_qualified));
+                self.procedures().map(|routine| (routine_oid(routine), named(routine))).collect()
             }
             _ => return None,
         })
     }
 
-    /// Returns the ways to write the names of the objects of a type such as `regclass`, each with the
-    /// object's number. The first of equal texts counts.
+    /// Returns all spellings of the names of the objects that a type such as `regclass` denotes, with the
+    /// OIDs. If two objects have the same spelling, only the first has it.
     pub(crate) fn object_spellings(&self, ty: &str) -> Vec<(i64, String)> {
         let names = self.object_names(ty).unwrap_or_default().into_iter();
-        let mut all: Vec<_> = names.flat_map(|(oid, own)| [(oid, own.plain), (oid, own.qualified)]).collect();
+        let mut all: Vec<_> =
+            names.flat_map(|(oid, name)| [(oid, name.plain), (oid, name.qualified)]).collect();
         if ty == "regtype" {
-            let arrays = SCALARS.into_iter().map(|own| (i64::from(type_oids(own).1), super::type_name(own)));
+            let arrays =
+                SCALARS.into_iter().map(|scalar| (i64::from(type_oids(scalar).1), super::type_name(scalar)));
             all.extend(
                 arrays.flat_map(|(oid, name)| [(oid, format!("_{name}")), (oid, format!("{name}[]"))]),
             );
-            all.extend(TYPES.iter().map(|own| (own.0, own.1.to_owned())));
-            let enumerations = self.catalog().enumerations().map(|own| own.definition());
-            all.extend(enumerations.map(|own| (i64::from(own.oid) + 1, format!("_{}", own.name))));
+            all.extend(TYPES.iter().map(|known| (known.0, known.1.to_owned())));
+            let enumerations = self.catalog().enumerations().map(|enumeration| enumeration.definition());
+            all.extend(
+                enumerations
+                    .map(|definition| (i64::from(definition.oid) + 1, format!("_{}", definition.name))),
+            );
         }
-        let in_system = |own: &(i64, String)| {
-            (own.0 < crate::oids::FIRST_TABLE).then(|| (own.0, format!("pg_catalog.{}", own.1)))
+        let in_system = |object: &(i64, String)| {
+            (object.0 < crate::oids::FIRST_TABLE).then(|| (object.0, format!("pg_catalog.{}", object.1)))
         };
         all.extend(all.iter().filter_map(in_system).collect::<Vec<_>>());
         let mut seen = std::collections::HashSet::new();
-        all.retain(|own| seen.insert(own.1.clone()));
+        all.retain(|spelling| seen.insert(spelling.1.clone()));
         all
     }
 
-    /// Returns the relations of the schema, with whether each is in `public`.
+    /// Returns the OIDs of the relations, with whether each is in `public`.
     pub(crate) fn relations_by_path(&self) -> Vec<(i64, bool)> {
         let is_public = |name: &str| !name.contains('.');
         let tables = self.catalog().tables().flat_map(|table| {
-            let own = is_public(&table.name);
-            let indexes = table.indexes.iter().map(move |index| (index_oid(index), own));
-            indexes.chain([(table_oid(table), own)])
+            let is_in_public = is_public(&table.name);
+            let indexes = table.indexes.iter().map(move |index| (index_oid(index), is_in_public));
+            indexes.chain([(table_oid(table), is_in_public)])
         });
         tables.chain(self.views().map(|view| (self.view_oid(view), is_public(&view.name)))).collect()
     }
 
-    /// Returns the routines, with whether each is in `public`.
+    /// Returns the OIDs of the routines, with whether each is in `public`.
     pub(crate) fn routines_by_path(&self) -> Vec<(i64, bool)> {
-        self.procedures().map(|own| (routine_oid(own), !own.name.contains('.'))).collect()
+        self.procedures().map(|routine| (routine_oid(routine), !routine.name.contains('.'))).collect()
     }
 
-    /// Returns the types of the schema, with whether each is in `public`.
+    /// Returns the OIDs of the defined types, with whether each is in `public`.
     pub(crate) fn types_by_path(&self) -> Vec<(i64, bool)> {
-        let own = self.catalog().enumerations().map(|own| own.definition());
-        let both = own.flat_map(|own| {
-            let is_public = !own.name.contains('.');
-            [(i64::from(own.oid), is_public), (i64::from(own.oid) + 1, is_public)]
+        let definitions = self.catalog().enumerations().map(|enumeration| enumeration.definition());
+        let both = definitions.flat_map(|definition| {
+            let is_public = !definition.name.contains('.');
+            [(i64::from(definition.oid), is_public), (i64::from(definition.oid) + 1, is_public)]
         });
         let domains = self.catalog().domains();
-        both.chain(domains.map(|own| (own.oid.into(), !own.name.contains('.')))).collect()
+        both.chain(domains.map(|domain| (domain.oid.into(), !domain.name.contains('.')))).collect()
     }
 
-    /// Returns the number of an object by its name.
+    /// Returns the OID of the object that a name denotes for a type such as `regclass`.
     pub(crate) fn object_named(&self, ty: &str, name: &str) -> Option<i64> {
         let plain = name.strip_prefix("pg_catalog.").unwrap_or(name);
         match ty {
             "regclass" => self.relation_oid(name).or_else(|| {
-                // Another system relation has a placeholder number, because no row refers to it.
+                // Views of the system have no OIDs. The OID of `pg_class` stands for each of them.
                 self.system_relation(name).map(|_| super::PG_CLASS)
             }),
             "regtype" => {
-                let known = TYPES.iter().find(|own| own.1 == plain || own.2 == plain).map(|own| own.0);
+                let known =
+                    TYPES.iter().find(|known| known.1 == plain || known.2 == plain).map(|known| known.0);
                 let bare = plain.strip_prefix("public.").unwrap_or(plain);
-                let own = || self.catalog().type_number(bare).map(i64::from);
-                let all = || self.object_names(ty)?.into_iter().find(|own| own.1.plain == plain);
-                known.or_else(own).or_else(|| all().map(|own| own.0))
+                let defined = || self.catalog().type_number(bare).map(i64::from);
+                let all = || self.object_names(ty)?.into_iter().find(|object| object.1.plain == plain);
+                let written = || {
+                    let meant = type_written(self, name)?.to_string();
+                    self.object_names(ty)?
+                        .into_iter()
+                        .find(|object| object.1.plain == meant)
+                        .map(|object| object.0)
+                };
+                known.or_else(defined).or_else(|| all().map(|object| object.0)).or_else(written)
             }
+            "regprocedure" if let Some(signature) = signature_written(self, plain) => self
+                .object_names(ty)?
+                .into_iter()
+                .find(|object| object.1.plain == signature)
+                .map(|object| object.0),
             _ => {
                 let bare = plain.strip_prefix("public.").unwrap_or(plain);
                 let mut all = self.object_names(ty)?.into_iter();
-                all.find(|own| own.1.plain == bare || own.1.plain.replace('"', "") == bare).map(|own| own.0)
+                all.find(|object| object.1.plain == bare || object.1.plain.replace('"', "") == bare)
+                    .map(|object| object.0)
             }
         }
     }
 }
 
-/// Returns the built-in functions: the number and the name of each.
+/// Returns the type that a text names.
+fn type_written(schema: &Schema, text: &str) -> Option<Type> {
+    let source = Source::parse(&format!("SELECT NULL::{text}")).ok()?;
+    let ty = source.file.syntax().descendants().find_map(ast::Type::cast)?;
+    Some(without_limits(Binder::new(schema, &source).bind_type(&ty).ok()?))
+}
+
+/// Returns a routine with the types of its parameters, as `regprocedure` shows it; `None` for a text that
+/// has another form.
+fn signature_written(schema: &Schema, text: &str) -> Option<String> {
+    let (name, types) = text.strip_suffix(')')?.split_once('(')?;
+    let name = name.strip_prefix("public.").unwrap_or(name);
+    let mut shown = Vec::new();
+    for ty in types.split(',').map(str::trim).filter(|ty| !ty.is_empty()) {
+        shown.push(type_written(schema, ty)?.to_string());
+    }
+    Some(format!("{name}({})", shown.join(",")))
+}
+
+/// Returns the OIDs and names of the built-in functions.
 fn built_in_names() -> impl Iterator<Item = (i64, String)> {
-    let named = |(oid, own): (i64, &BuiltIn)| (oid, own.name.to_owned());
+    let named = |(oid, function): (i64, &BuiltIn)| (oid, function.name.to_owned());
     (super::routines::FIRST_FUNCTION..).zip(built_ins()).map(named)
 }

@@ -1,4 +1,4 @@
-//! The objects of the definitions, with their numbers and texts in the system catalogs.
+//! The OIDs and texts in the system catalogs of the objects that statements have defined.
 
 use super::qualified::{Named, path_text};
 use super::{Cell, INFORMATION, PUBLIC, SYSTEM, catalog_names};
@@ -15,72 +15,73 @@ pub(super) fn columns_of(table: &Table, columns: &[usize]) -> String {
     columns.iter().map(|column| quoted(&table.columns[*column].name)).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns a column of an index, or the expression that it is on, as SQL text.
+/// Returns the SQL text of an index column: the name of a column, or an expression.
 pub(super) fn index_column_of(table: &Table, column: usize) -> String {
-    let own = &table.columns[column];
-    match part_column(table, column) {
+    let definition = &table.columns[column];
+    match visible_column(table, column) {
         Some(column) => quoted(&table.columns[column].name),
-        None if called(&own.name).is_some() => own.name.clone(),
-        None => format!("({})", own.name),
+        None if called(&definition.name).is_some() => definition.name.clone(),
+        None => format!("({})", definition.name),
     }
 }
 
-/// Returns the visible column that a column of an index is, or whose values it has in some rows; `None` for
-/// an expression.
-fn part_column(table: &Table, column: usize) -> Option<usize> {
-    let own = &table.columns[column];
-    if !own.hidden {
+/// Returns the visible column of an index column: the column itself, or for a hidden column of a partial
+/// index the column whose values it has. Returns `None` for an expression.
+fn visible_column(table: &Table, column: usize) -> Option<usize> {
+    let definition = &table.columns[column];
+    if !definition.hidden {
         return Some(column);
     }
-    table.visible().iter().position(|visible| quoted(&visible.name) == own.name)
+    table.visible().iter().position(|visible| quoted(&visible.name) == definition.name)
 }
 
-/// Returns the name of a column of an index.
+/// Returns the name of an index column.
 pub(super) fn index_column_name(table: &Table, column: usize) -> String {
-    match part_column(table, column) {
+    match visible_column(table, column) {
         Some(column) => table.columns[column].name.clone(),
         None => name_of_expression(&table.columns[column].name),
     }
 }
 
-/// Returns the columns of an index as `pg_index.indkey` has them: by number, 0 for an expression.
-pub(super) fn index_places(table: &Table, index: &Index) -> Cell {
-    let place = |column: &usize| part_column(table, *column).map_or(0, |own| own as i64 + 1);
-    Cell::Ints(index.columns.iter().chain(&index.details.included).map(place).collect())
+/// Returns the columns of an index for `pg_index.indkey`: their positions from 1, and 0 for an expression.
+pub(super) fn index_positions(table: &Table, index: &Index) -> Cell {
+    let position = |column: &usize| visible_column(table, *column).map_or(0, |position| position as i64 + 1);
+    Cell::Ints(index.columns.iter().chain(&index.details.included).map(position).collect())
 }
 
-/// Returns the expressions of an index as SQL text; `None` without any.
+/// Returns the expressions of an index as SQL text; `None` if it has none.
 pub(super) fn index_expressions(table: &Table, index: &Index) -> Option<String> {
-    let expressions = index.columns.iter().filter(|column| part_column(table, **column).is_none());
+    let expressions = index.columns.iter().filter(|column| visible_column(table, **column).is_none());
     let texts: Vec<&str> = expressions.map(|column| table.columns[*column].name.as_str()).collect();
     (!texts.is_empty()).then(|| texts.join(", "))
 }
 
 /// Returns the columns of an index with their orders, as SQL text.
 fn index_columns_of(table: &Table, index: &Index) -> String {
-    let column = |(place, column): (usize, &usize)| {
-        let order = index.details.orders.get(place).filter(|order| !order.is_empty());
+    let column = |(position, column): (usize, &usize)| {
+        let order = index.details.orders.get(position).filter(|order| !order.is_empty());
         let order = order.map(|order| format!(" {order}")).unwrap_or_default();
         index_column_of(table, *column) + &order
     };
     index.columns.iter().enumerate().map(column).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns a condition in parentheses, which it may have already.
+/// Returns a condition in parentheses. Adds none if it already has them.
 pub(super) fn in_parentheses(text: String) -> String {
     let mut depth = 0_usize;
-    let closes_early = text.char_indices().any(|(at, c)| {
+    let closes_early = text.char_indices().any(|(offset, c)| {
         match c {
             '(' => depth += 1,
             ')' => depth = depth.saturating_sub(1),
             _ => {}
         }
-        depth == 0 && at + 1 < text.len()
+        depth == 0 && offset + 1 < text.len()
     });
     if text.starts_with('(') && !closes_early { text } else { format!("({text})") }
 }
 
-pub(super) fn places(columns: &[usize]) -> Cell {
+/// Returns the positions of columns, from 1, as an array.
+pub(super) fn positions(columns: &[usize]) -> Cell {
     Cell::Ints(columns.iter().map(|column| *column as i64 + 1).collect())
 }
 
@@ -118,8 +119,8 @@ pub(super) fn action_code(action: ReferenceAction) -> &'static str {
 impl Schema {
     pub(super) fn namespace_oid(&self, name: &str) -> i64 {
         let Some((schema, _)) = name.rsplit_once('.') else { return PUBLIC };
-        let place = self.namespaces().position(|own| own == schema).unwrap_or(0);
-        5_000_000 + place as i64
+        let position = self.namespaces().position(|known| known == schema).unwrap_or(0);
+        5_000_000 + position as i64
     }
 
     pub(super) fn namespace_of<'a>(&self, name: &'a str) -> &'a str {
@@ -127,18 +128,18 @@ impl Schema {
     }
 
     pub(crate) fn view_oid(&self, view: &View) -> i64 {
-        2_000_000 + self.views().position(|own| own.name == view.name).unwrap_or(0) as i64
+        2_000_000 + self.views().position(|known| known.name == view.name).unwrap_or(0) as i64
     }
 
-    /// Returns the relations: the OID of each, and its name as SQL text.
+    /// Returns the OIDs of relations, and their names as SQL text.
     pub(crate) fn relation_names(&self) -> Vec<(i64, Named)> {
         let named = |oid: i64, name: &str| (oid, Named::of(|is_qualified| path_text(name, is_qualified)));
-        let tables = self.catalog().tables().map(|own| named(table_oid(own), &own.name));
+        let tables = self.catalog().tables().map(|table| named(table_oid(table), &table.name));
         let indexes = self.catalog().tables().flat_map(|table| {
             let visible = table.indexes.iter().skip(usize::from(table.hidden_key));
             visible.map(|index| named(index_oid(index), &index.name))
         });
-        let views = self.views().map(|own| named(self.view_oid(own), &own.name));
+        let views = self.views().map(|view| named(self.view_oid(view), &view.name));
         let system = catalog_names().map(|(oid, name)| (oid, Named::same(name)));
         tables.chain(indexes).chain(views).chain(system).collect()
     }
@@ -163,20 +164,20 @@ impl Schema {
         };
         let condition = index.details.condition.as_ref().map(|text| self.named(text, false));
         Named::of(|is_qualified| {
-            let condition = condition.as_ref().map(|own| own.form(is_qualified));
+            let condition = condition.as_ref().map(|text| text.form(is_qualified));
             let condition = condition.map(|text| format!(" WHERE {}", in_parentheses(text)));
             format!("{start}{include}{}", condition.unwrap_or_default())
         })
     }
 
-    /// Returns the columns of indexes, by the number of the index and the position in it, from 1.
+    /// Returns the SQL texts of index columns, by the OID of the index and the position in it, from 1.
     pub(crate) fn index_columns(&self) -> impl Iterator<Item = ((i64, i64), String)> {
         let indexes = self.catalog().tables().flat_map(|table| {
             table.indexes.iter().skip(usize::from(table.hidden_key)).map(move |index| (table, index))
         });
         indexes.flat_map(|(table, index)| {
-            let column = |(place, column): (usize, &usize)| {
-                ((index_oid(index), place as i64 + 1), index_column_of(table, *column))
+            let column = |(position, column): (usize, &usize)| {
+                ((index_oid(index), position as i64 + 1), index_column_of(table, *column))
             };
             index.columns.iter().enumerate().map(column).collect::<Vec<_>>()
         })
@@ -242,7 +243,7 @@ impl Schema {
                     kind: "f",
                     table,
                     definition,
-                    index: index.map_or(0, |place| index_oid(&parent.indexes[place])),
+                    index: index.map_or(0, |position| index_oid(&parent.indexes[position])),
                     columns: key.columns.clone(),
                     parent: Some((table_oid(parent), key.parent_columns.clone(), actions)),
                 });
@@ -252,35 +253,37 @@ impl Schema {
     }
 
     pub(crate) fn view_definitions(&self) -> Vec<(i64, Named)> {
-        let of = |own: &Arc<View>| {
-            let text = own.query.trim().trim_end_matches(';').to_owned();
-            let names = |text: String| match own.names.as_slice() {
+        let of = |view: &Arc<View>| {
+            let text = view.query.trim().trim_end_matches(';').to_owned();
+            let names = |text: String| match view.names.as_slice() {
                 [] => text,
-                // The query does not have the names that CREATE VIEW gave to its columns.
+                // The query lacks the column names of CREATE VIEW.
                 names => {
                     let names: Vec<_> = names.iter().map(|name| quoted(name)).collect();
-                    format!("SELECT * FROM ({text}) AS {} ({})", quoted(short(&own.name)), names.join(", "))
+                    format!("SELECT * FROM ({text}) AS {} ({})", quoted(short(&view.name)), names.join(", "))
                 }
             };
             let text = self.named(&text, true);
             let write = |is_qualified: bool| format!(" {};", names(text.form(is_qualified)));
-            (self.view_oid(own), Named::of(write))
+            (self.view_oid(view), Named::of(write))
         };
         self.views().map(of).collect()
     }
 
     pub(crate) fn namespace_names(&self) -> Vec<(i64, String)> {
-        let own =
-            self.namespaces().enumerate().map(|(place, name)| (5_000_000 + place as i64, name.to_owned()));
+        let defined = self
+            .namespaces()
+            .enumerate()
+            .map(|(position, name)| (5_000_000 + position as i64, name.to_owned()));
         let system = [(SYSTEM, "pg_catalog"), (PUBLIC, "public"), (INFORMATION, "information_schema")];
-        system.into_iter().map(|(oid, name)| (oid, name.to_owned())).chain(own).collect()
+        system.into_iter().map(|(oid, name)| (oid, name.to_owned())).chain(defined).collect()
     }
 
     /// Returns the OID of a relation by name, for a literal of type `regclass`.
     pub(crate) fn relation_oid(&self, name: &str) -> Option<i64> {
         let plain = name.strip_prefix("public.").unwrap_or(name);
         let plain = plain.strip_prefix("pg_catalog.").unwrap_or(plain);
-        let is_it = |own: &Named| own.plain == plain || own.plain.replace('"', "") == plain;
-        self.relation_names().into_iter().find(|(_, own)| is_it(own)).map(|(oid, _)| oid)
+        let is_it = |known: &Named| known.plain == plain || known.plain.replace('"', "") == plain;
+        self.relation_names().into_iter().find(|(_, known)| is_it(known)).map(|(oid, _)| oid)
     }
 }

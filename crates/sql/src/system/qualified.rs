@@ -1,6 +1,6 @@
-//! The texts of definitions with the schema before each name, as a dump needs them: it sets an empty
-//! `search_path`, and the names in the text of a definition are those that its author wrote.
-//! Source: PostgreSQL writes a definition with the schema before every name that the path does not find.
+//! Adds schemas to the names in the texts of definitions. A dump needs them, because it sets an empty
+//! `search_path`, and the text of a definition has the names as the statement spelled them.
+//! Source: PostgreSQL adds the schema to each name that `search_path` does not find.
 //!
 //! Held by: `dumps` in `crates/server/tests/suite`.
 
@@ -12,23 +12,23 @@ use squawk_syntax::SyntaxToken;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The schema of names without one.
+/// The prefix of names without a schema.
 const PUBLIC: &str = "public.";
 
-/// PostgreSQL shows the name of a sequence as a number that is written as a name.
+/// The cast that PostgreSQL adds to the name of a sequence.
 const REGCLASS: &str = "::regclass";
 
 /// A text of a definition, in two forms.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Named {
-    /// As it is shown where the path has `public`.
+    /// The form for a `search_path` that has `public`.
     pub(crate) plain: String,
-    /// With the schema before each name.
+    /// The form in which each name has its schema.
     pub(crate) qualified: String,
 }
 
 impl Named {
-    /// Returns a text that has no names.
+    /// Returns a text without names, which is the same in both forms.
     pub(crate) fn same(text: String) -> Self {
         Self { qualified: text.clone(), plain: text }
     }
@@ -44,7 +44,8 @@ impl Named {
     }
 }
 
-/// Returns the name of an object as SQL text; `is_qualified`: with the schema, also where that is `public`.
+/// Returns the name of an object as SQL text. With `is_qualified`, it has the schema even if that is
+/// `public`.
 pub(crate) fn path_text(name: &str, is_qualified: bool) -> String {
     let path = crate::quoted::quoted_path(name);
     if is_qualified && !name.contains('.') { format!("{PUBLIC}{path}") } else { path }
@@ -53,16 +54,15 @@ pub(crate) fn path_text(name: &str, is_qualified: bool) -> String {
 /// Returns the name of a type.
 pub(super) fn type_text(ty: Type, is_qualified: bool) -> String {
     let scalar = match ty.element() {
-        ScalarType::Enum(own) => path_text(&own.definition().name, is_qualified),
+        ScalarType::Enum(enumeration) => path_text(&enumeration.definition().name, is_qualified),
         scalar => scalar.to_string(),
     };
     if matches!(ty, Type::Array(_)) { scalar + "[]" } else { scalar }
 }
 
 impl Schema {
-    /// Returns an expression or a query with the schema before each name of an object of `public`. A text
-    /// that
-    /// cannot be read stays.
+    /// Returns an expression or a query with the schema before each name of an object of `public`. A
+    /// malformed text stays unchanged.
     pub(super) fn qualified(&self, text: &str, is_query: bool) -> String {
         let before = if is_query { "" } else { "SELECT " };
         let Ok(source) = Source::parse(&format!("{before}{text}")) else { return text.into() };
@@ -70,15 +70,15 @@ impl Schema {
         let named: BTreeSet<String> = tree
             .descendants()
             .filter_map(ast::WithTable::cast)
-            .filter_map(|own| own.name())
+            .filter_map(|table| table.name())
             .map(|name| ast::normalize_name_node(name.syntax()))
             .collect();
-        // By offset, so that a place gets one schema.
-        let mut places = BTreeMap::new();
-        let mut add = |offset: usize, text: &'static str| places.insert(offset - before.len(), text);
+        // By offset, so that each name gets one schema even if several nodes contain it.
+        let mut insertions = BTreeMap::new();
+        let mut add = |offset: usize, text: &'static str| insertions.insert(offset - before.len(), text);
         for node in tree.descendants() {
             let start = source.range_of(&node).start;
-            if let Some(path) = ast::RelationNameRef::cast(node.clone()).and_then(|own| own.path_ref()) {
+            if let Some(path) = ast::RelationNameRef::cast(node.clone()).and_then(|name| name.path_ref()) {
                 let name = last_name(&path);
                 let is_stored = self.catalog().table(&name).is_ok() || self.view(&name).is_some();
                 if path.qualifier().is_none() && is_stored && !named.contains(&name) {
@@ -90,14 +90,14 @@ impl Schema {
                     add(start, PUBLIC);
                 } else if let Some(literal) = sequence_literal(&call) {
                     let range = source.range_of(literal.syntax());
-                    if literal.string_value().is_some_and(|own| !own.contains('.')) {
+                    if literal.string_value().is_some_and(|name| !name.contains('.')) {
                         add(range.start + 1, PUBLIC);
                     }
-                    if literal.syntax().parent().is_some_and(|own| ast::Arg::can_cast(own.kind())) {
+                    if literal.syntax().parent().is_some_and(|parent| ast::Arg::can_cast(parent.kind())) {
                         add(range.end, REGCLASS);
                     }
                 }
-            } else if let Some(path) = ast::PathType::cast(node).and_then(|own| own.path_ref())
+            } else if let Some(path) = ast::PathType::cast(node).and_then(|name| name.path_ref())
                 && path.qualifier().is_none()
                 && self.catalog().enumeration(&last_name(&path)).is_some()
             {
@@ -105,7 +105,7 @@ impl Schema {
             }
         }
         let mut changed = text.to_owned();
-        for (offset, schema) in places.into_iter().rev() {
+        for (offset, schema) in insertions.into_iter().rev() {
             changed.insert_str(offset, schema);
         }
         changed
@@ -118,28 +118,29 @@ impl Schema {
 }
 
 /// Returns an expression or a query without `public` before names, and with the casts of sequences' names. A
-/// text that cannot be read stays.
+/// malformed text stays unchanged.
 fn unqualified(text: &str, is_query: bool) -> String {
     let before = if is_query { "" } else { "SELECT " };
     let Ok(source) = Source::parse(&format!("{before}{text}")) else { return text.into() };
-    let tokens = source.file.syntax().descendants_with_tokens().filter_map(|own| own.into_token());
+    let tokens = source.file.syntax().descendants_with_tokens().filter_map(|element| element.into_token());
     let tokens: Vec<_> = tokens.collect();
-    let mut places = Vec::new();
-    for (place, token) in tokens.iter().enumerate() {
+    let mut offsets = Vec::new();
+    for (index, token) in tokens.iter().enumerate() {
         let start = source.written(token.text_range().start().into());
-        let is_before_dot = tokens.get(place + 1).is_some_and(|next| next.text() == ".");
-        let is_behind_dot = place > 0 && tokens[place - 1].text() == ".";
+        let is_before_dot = tokens.get(index + 1).is_some_and(|next| next.text() == ".");
+        let is_behind_dot = index > 0 && tokens[index - 1].text() == ".";
         if token.text() == "public" && is_before_dot && !is_behind_dot {
-            places.push(start);
+            offsets.push(start);
         } else if token.text().starts_with("'public.") && is_sequence_name(token) {
-            places.push(start + 1);
+            offsets.push(start + 1);
         }
     }
     let calls = source.file.syntax().descendants().filter_map(ast::CallExpr::cast);
     let literals = calls.filter_map(|call| sequence_literal(&call));
-    let bare = literals.filter(|own| own.syntax().parent().is_some_and(|own| ast::Arg::can_cast(own.kind())));
-    let mut changes: Vec<_> = places.into_iter().map(|offset| (offset..offset + PUBLIC.len(), "")).collect();
-    changes.extend(bare.map(|own| source.range_of(own.syntax()).end).map(|end| (end..end, REGCLASS)));
+    let bare = literals
+        .filter(|literal| literal.syntax().parent().is_some_and(|parent| ast::Arg::can_cast(parent.kind())));
+    let mut changes: Vec<_> = offsets.into_iter().map(|offset| (offset..offset + PUBLIC.len(), "")).collect();
+    changes.extend(bare.map(|literal| source.range_of(literal.syntax()).end).map(|end| (end..end, REGCLASS)));
     changes.sort_by_key(|(range, _)| range.start);
     let mut changed = text.to_owned();
     for (range, new) in changes.into_iter().rev() {
@@ -148,7 +149,7 @@ fn unqualified(text: &str, is_query: bool) -> String {
     changed
 }
 
-/// Returns the literal that names the sequence of a call of `nextval` and its relatives.
+/// Returns the literal that names the sequence of a call of `nextval`, `currval` or `setval`.
 fn sequence_literal(call: &ast::CallExpr) -> Option<ast::Literal> {
     let Some(ast::Expr::NameRef(name)) = call.expr() else { return None };
     if !matches!(name.text().as_str(), "nextval" | "currval" | "setval") {

@@ -1,7 +1,7 @@
-//! The relations of `pg_catalog` that describe tables and views, with their columns, indexes and constraints.
+//! The relations of `pg_catalog` about tables and views, and about their columns, indexes and constraints.
 
 use super::objects::{
-    action_code, in_parentheses, index_column_name, index_expressions, index_places, places,
+    action_code, in_parentheses, index_column_name, index_expressions, index_positions, positions,
 };
 use super::qualified::Named;
 use super::types::{TYPES, storage_of, type_modifier, type_oid};
@@ -12,25 +12,25 @@ use crate::subject::Subject;
 use crate::types::short;
 use catalog::{Deferral, Identity, Index, ScalarType, Table, Type};
 
-/// The columns that a sequence shows.
+/// The columns of a sequence.
 const OF_SEQUENCE: [(&str, ScalarType); 3] =
     [("last_value", ScalarType::BigInt), ("log_cnt", ScalarType::BigInt), ("is_called", ScalarType::Boolean)];
 
-/// Returns the order of a column of an index: 1 for DESC, and 2 for NULLS FIRST.
-fn option_of(index: &Index, place: usize) -> i64 {
-    let order = index.details.orders.get(place).map(String::as_str).unwrap_or_default();
+/// Returns the order of an index column for `pg_index.indoption`: 1 for DESC plus 2 for NULLS FIRST.
+fn option_of(index: &Index, position: usize) -> i64 {
+    let order = index.details.orders.get(position).map(String::as_str).unwrap_or_default();
     let descends = order.contains("DESC");
     let nulls_first = if descends { !order.contains("NULLS LAST") } else { order.contains("NULLS FIRST") };
     i64::from(descends) + 2 * i64::from(nulls_first)
 }
 
-/// Returns the number of the default of a column.
-pub(super) fn default_oid(table: &Table, place: usize) -> i64 {
-    6_000_000 + table_oid(table) * 100 + place as i64
+/// Returns the OID of the default of a column.
+pub(super) fn default_oid(table: &Table, position: usize) -> i64 {
+    6_000_000 + table_oid(table) * 100 + position as i64
 }
 
 impl Schema {
-    /// Returns a relation of `pg_catalog` that describes relations; `None` for any other name.
+    /// Returns a relation of `pg_catalog` about relations; `None` for any other name.
     pub(super) fn relations_catalog(&self, name: &str) -> Option<SystemRelation> {
         Some(match name {
             "pg_class" => self.pg_class(),
@@ -82,7 +82,8 @@ impl Schema {
         let mut add =
             |oid: i64, name: &str, kind: &str, columns: usize, checks: usize, keys: bool, am: i64| {
                 let table = self.catalog().table(name).ok().filter(|_| kind == "r");
-                let has_index = table.is_some_and(|own| own.indexes.len() > usize::from(own.hidden_key));
+                let has_index =
+                    table.is_some_and(|table| table.indexes.len() > usize::from(table.hidden_key));
                 let namespace = self.namespace_oid(name);
                 rows.push(vec![
                     oid.into(),
@@ -160,7 +161,7 @@ impl Schema {
         ];
         let mut rows = Vec::new();
         let mut add = |(relation, owner): (i64, &str),
-                       place: usize,
+                       position: usize,
                        name: &str,
                        ty: Type,
                        (not_null, has_default, dimensions): (bool, bool, i64),
@@ -168,17 +169,17 @@ impl Schema {
                        generated: &str| {
             let scalar = ty.element();
             let oid = type_oid(ty);
-            let length = TYPES.iter().find(|own| own.0 == oid).map_or(-1, |own| i64::from(own.3));
+            let length = TYPES.iter().find(|known| known.0 == oid).map_or(-1, |known| i64::from(known.3));
             let collation = if scalar.is_text() { 100 } else { 0 };
-            let is_enumeration = matches!(ty, Type::Scalar(own) if own.enumeration().is_some());
+            let is_enumeration = matches!(ty, Type::Scalar(scalar) if scalar.enumeration().is_some());
             let (storage, _) = storage_of(oid);
             let domain = self.domain_of_column(owner, name);
             rows.push(vec![
                 relation.into(),
                 name.into(),
-                domain.map_or(oid, |own| own.oid.into()).into(),
+                domain.map_or(oid, |domain| domain.oid.into()).into(),
                 Cell::Int(domain.map_or(type_modifier(scalar).into(), |_| -1)),
-                (place as i64 + 1).into(),
+                (position as i64 + 1).into(),
                 length.into(),
                 not_null.into(),
                 has_default.into(),
@@ -199,12 +200,12 @@ impl Schema {
         };
         for table in self.catalog().tables() {
             if table.sequence.is_some() {
-                for (place, (name, ty)) in OF_SEQUENCE.into_iter().enumerate() {
-                    add((table_oid(table), &table.name), place, name, ty.into(), (true, false, 0), "", "");
+                for (position, (name, ty)) in OF_SEQUENCE.into_iter().enumerate() {
+                    add((table_oid(table), &table.name), position, name, ty.into(), (true, false, 0), "", "");
                 }
                 continue;
             }
-            for (place, column) in table.visible().iter().enumerate() {
+            for (position, column) in table.visible().iter().enumerate() {
                 let identity = match column.identity {
                     None => "",
                     Some(Identity::Always) => "a",
@@ -213,7 +214,7 @@ impl Schema {
                 let has_default = column.default.is_some() && identity.is_empty();
                 add(
                     (table_oid(table), &table.name),
-                    place,
+                    position,
                     &column.name,
                     column.ty,
                     (!column.nullable, has_default, i64::from(column.ty.is_array())),
@@ -222,12 +223,12 @@ impl Schema {
                 );
             }
             for index in table.indexes.iter().skip(usize::from(table.hidden_key)) {
-                for (place, column) in index.columns.iter().enumerate() {
+                for (position, column) in index.columns.iter().enumerate() {
                     let (name, ty) = (index_column_name(table, *column), table.columns[*column].ty);
                     let dimensions = i64::from(ty.is_array());
                     add(
                         (index_oid(index), &index.name),
-                        place,
+                        position,
                         &name,
                         ty,
                         (false, false, dimensions),
@@ -238,8 +239,8 @@ impl Schema {
             }
         }
         for view in self.views() {
-            for (place, (name, ty)) in self.view_columns(view).into_iter().enumerate() {
-                add((self.view_oid(view), &view.name), place, &name, ty, (false, false, 0), "", "");
+            for (position, (name, ty)) in self.view_columns(view).into_iter().enumerate() {
+                add((self.view_oid(view), &view.name), position, &name, ty, (false, false, 0), "", "");
             }
         }
         SystemRelation::new(&columns, rows)
@@ -249,20 +250,20 @@ impl Schema {
         let columns = [("oid", INT), ("adrelid", INT), ("adnum", INT), ("adbin", TEXT)];
         let mut rows = Vec::new();
         for table in self.catalog().tables() {
-            for (place, column) in table.visible().iter().enumerate() {
+            for (position, column) in table.visible().iter().enumerate() {
                 if let Some(default) = column.default.as_ref().filter(|_| column.identity.is_none()) {
                     let text = self.named(default, false);
                     let write = |is_qualified: bool| {
-                        let own = text.form(is_qualified);
-                        match own.strip_prefix("nextval('").and_then(|own| own.strip_suffix("')")) {
+                        let form = text.form(is_qualified);
+                        match form.strip_prefix("nextval('").and_then(|form| form.strip_suffix("')")) {
                             Some(sequence) => format!("nextval('{sequence}'::regclass)"),
-                            None => own,
+                            None => form,
                         }
                     };
                     rows.push(vec![
-                        default_oid(table, place).into(),
+                        default_oid(table, position).into(),
                         table_oid(table).into(),
-                        (place as i64 + 1).into(),
+                        (position as i64 + 1).into(),
                         Cell::Named(Named::of(write)),
                     ]);
                 }
@@ -294,7 +295,9 @@ impl Schema {
         ];
         let mut rows = Vec::new();
         for table in self.catalog().tables() {
-            for (place, index) in table.indexes.iter().enumerate().skip(usize::from(table.hidden_key)) {
+            for (index_position, index) in
+                table.indexes.iter().enumerate().skip(usize::from(table.hidden_key))
+            {
                 let count = index.columns.len() as i64;
                 rows.push(vec![
                     index_oid(index).into(),
@@ -303,7 +306,7 @@ impl Schema {
                     count.into(),
                     index.unique.into(),
                     false.into(),
-                    (place == 0).into(),
+                    (index_position == 0).into(),
                     false.into(),
                     false.into(),
                     true.into(),
@@ -311,8 +314,8 @@ impl Schema {
                     true.into(),
                     false.into(),
                     true.into(),
-                    index_places(table, index),
-                    Cell::Ints((0..index.columns.len()).map(|place| option_of(index, place)).collect()),
+                    index_positions(table, index),
+                    Cell::Ints((0..index.columns.len()).map(|position| option_of(index, position)).collect()),
                     index_expressions(table, index)
                         .map_or(Cell::Null, |text| self.named(&text, false).into()),
                     index
@@ -350,29 +353,29 @@ impl Schema {
             ("conbin", TEXT),
         ];
         let mut rows = Vec::new();
-        for own in self.constraints() {
-            let (parent, keys, [update, delete]) = match &own.parent {
+        for constraint in self.constraints() {
+            let (parent, keys, [update, delete]) = match &constraint.parent {
                 Some((parent, columns, actions)) => {
-                    (*parent, places(columns), actions.map(|action| Cell::from(action_code(action))))
+                    (*parent, positions(columns), actions.map(|action| Cell::from(action_code(action))))
                 }
                 None => (0, Cell::Null, [" ".into(), " ".into()]),
             };
             rows.push(vec![
-                own.oid.into(),
-                own.name.into(),
-                self.namespace_oid(&own.table.name).into(),
-                own.kind.into(),
-                (own.deferral != Deferral::Never).into(),
-                (own.deferral == Deferral::Deferred).into(),
+                constraint.oid.into(),
+                constraint.name.into(),
+                self.namespace_oid(&constraint.table.name).into(),
+                constraint.kind.into(),
+                (constraint.deferral != Deferral::Never).into(),
+                (constraint.deferral == Deferral::Deferred).into(),
                 true.into(),
-                table_oid(own.table).into(),
-                own.index.into(),
+                table_oid(constraint.table).into(),
+                constraint.index.into(),
                 0.into(),
                 parent.into(),
                 update,
                 delete,
                 "s".into(),
-                places(&own.columns),
+                positions(&constraint.columns),
                 keys,
                 0.into(),
                 true.into(),
@@ -397,16 +400,16 @@ impl Schema {
         ];
         let mut rows = Vec::new();
         for table in self.catalog().tables() {
-            let Some(own) = &table.sequence else { continue };
+            let Some(sequence) = &table.sequence else { continue };
             rows.push(vec![
                 table_oid(table).into(),
-                type_oid(own.ty.into()).into(),
-                own.start.into(),
-                own.increment.into(),
-                own.greatest.into(),
-                own.least.into(),
+                type_oid(sequence.ty.into()).into(),
+                sequence.start.into(),
+                sequence.increment.into(),
+                sequence.greatest.into(),
+                sequence.least.into(),
                 1.into(),
-                own.cycles.into(),
+                sequence.cycles.into(),
             ]);
         }
         SystemRelation::new(&columns, rows)
@@ -421,7 +424,7 @@ impl Schema {
             ("hasindexes", BOOL),
         ];
         let mut rows = Vec::new();
-        for table in self.catalog().tables().filter(|own| own.sequence.is_none()) {
+        for table in self.catalog().tables().filter(|table| table.sequence.is_none()) {
             rows.push(vec![
                 self.namespace_of(&table.name).into(),
                 table.short_name().into(),

@@ -1,4 +1,4 @@
-//! The relations of `pg_catalog` about roles, and the privileges as the catalogs show them.
+//! The relations of `pg_catalog` about roles, and the texts and rows of ACLs.
 
 use super::{BOOL, Cell, INT, SystemRelation, TEXT, TEXTS};
 use crate::roles::acl::{Acl, AclKind, PUBLIC, RoleId, letters};
@@ -9,7 +9,7 @@ use catalog::{ScalarType, Type};
 
 const TIME: Type = Type::Scalar(ScalarType::Timestamptz);
 
-/// Returns the letter of a kind of objects in `pg_default_acl`.
+/// Returns the letter of a kind of object in `pg_default_acl`.
 fn kind_letter(kind: AclKind) -> &'static str {
     match kind {
         AclKind::Table | AclKind::Column => "r",
@@ -20,7 +20,7 @@ fn kind_letter(kind: AclKind) -> &'static str {
     }
 }
 
-/// Returns a time, which may be infinite, as a value.
+/// Returns VALID UNTIL of a role, which may be infinite.
 fn time_of(role: &Role) -> Cell {
     role.valid_until.as_ref().map_or(Cell::Null, |(until, _)| Cell::Int(*until))
 }
@@ -34,10 +34,10 @@ fn password_cell(role: &Role, is_shown: bool) -> Cell {
 }
 
 impl Schema {
-    /// Returns a role's name in a list of privileges: in quotes if it needs them.
+    /// Returns a role's name in the text of an ACL, in quotes if it needs them; empty for PUBLIC.
     fn name_in_acl(&self, role: RoleId) -> String {
         let name = self.role_name(role);
-        let is_plain = name.chars().all(|own| own.is_ascii_alphanumeric() || own == '_' || !own.is_ascii());
+        let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii());
         match role {
             PUBLIC => String::new(),
             _ if is_plain => name.to_owned(),
@@ -45,7 +45,7 @@ impl Schema {
         }
     }
 
-    /// Returns the items of a list of privileges as texts.
+    /// Returns the items of an ACL as texts.
     pub(crate) fn acl_texts(&self, acl: &Acl) -> Vec<String> {
         let text = |item: &crate::roles::acl::AclItem| {
             let (grantee, grantor) = (self.name_in_acl(item.grantee), self.name_in_acl(item.grantor));
@@ -54,7 +54,7 @@ impl Schema {
         acl.0.iter().map(text).collect()
     }
 
-    /// Returns the privileges on an object that were granted; NULL if none were.
+    /// Returns the ACL of an object; NULL if no statement has changed it.
     pub(super) fn acl_cell(&self, subject: &Subject) -> Cell {
         let is_public = matches!(subject, Subject::Namespace(name) if name == "public");
         match self.given_acl(subject) {
@@ -64,7 +64,7 @@ impl Schema {
         }
     }
 
-    /// Returns the number of an object's owner.
+    /// Returns the OID of an object's owner.
     pub(super) fn owner_cell(&self, subject: &Subject) -> Cell {
         Cell::Int(self.owner_of(subject).into())
     }
@@ -127,7 +127,7 @@ impl Schema {
         self.listed_roles(|_| true, row)
     }
 
-    /// `pg_user`, and `pg_shadow`, which shows verifiers of passwords.
+    /// Returns `pg_user`, or with `shows_passwords` `pg_shadow`, which has the verifiers of passwords.
     fn pg_user(&self, shows_passwords: bool) -> SystemRelation {
         let row = |id: RoleId, role: &Role| {
             vec![
@@ -147,9 +147,10 @@ impl Schema {
 
     fn pg_auth_members(&self) -> SystemRelation {
         let columns = [("roleid", INT), ("member", INT), ("grantor", INT), ("admin_option", BOOL)];
-        let rows = self.roles().memberships.iter().map(|own| {
-            let [role, member, grantor] = [own.role, own.member, own.grantor].map(i64::from);
-            vec![role.into(), member.into(), grantor.into(), own.admin.into()]
+        let rows = self.roles().memberships.iter().map(|membership| {
+            let [role, member, grantor] =
+                [membership.role, membership.member, membership.grantor].map(i64::from);
+            vec![role.into(), member.into(), grantor.into(), membership.admin.into()]
         });
         SystemRelation::new(&columns, rows.collect())
     }
@@ -163,27 +164,27 @@ impl Schema {
             ("defaclacl", TEXTS),
         ];
         let names = self.namespace_names();
-        let rows = self.rights.defaults.iter().enumerate().map(|(place, own)| {
-            let namespace = own
+        let rows = self.rights.defaults.iter().enumerate().map(|(index, default)| {
+            let namespace = default
                 .namespace
                 .as_ref()
                 .and_then(|name| names.iter().find(|(_, known)| known == name).map(|(oid, _)| *oid));
             vec![
-                (7_000_000 + place as i64).into(),
-                i64::from(own.role).into(),
+                (7_000_000 + index as i64).into(),
+                i64::from(default.role).into(),
                 namespace.unwrap_or(0).into(),
-                kind_letter(own.kind).into(),
-                Cell::Texts(self.acl_texts(&own.acl)),
+                kind_letter(default.kind).into(),
+                Cell::Texts(self.acl_texts(&default.acl)),
             ]
         });
         SystemRelation::new(&columns, rows.collect())
     }
 
-    /// Returns the default privileges of an object of each kind, by the letters of `acldefault`.
+    /// Returns the ACLs of new objects of an owner, by the letters of their kinds for `acldefault`.
     pub(crate) fn acl_defaults(&self, owner: RoleId) -> Vec<(&'static str, Vec<String>)> {
         let of = |kind: AclKind| self.acl_texts(&kind.default(owner));
         let name = self.name_in_acl(owner);
-        let own = |letters: &str| vec![format!("{name}={letters}/{name}")];
+        let only_owner = |letters: &str| vec![format!("{name}={letters}/{name}")];
         vec![
             ("r", of(AclKind::Table)),
             ("s", of(AclKind::Sequence)),
@@ -191,17 +192,17 @@ impl Schema {
             ("f", of(AclKind::Routine)),
             ("l", vec![format!("=U/{name}"), format!("{name}=U/{name}")]),
             ("T", of(AclKind::Type)),
-            ("L", own("rw")),
+            ("L", only_owner("rw")),
             ("n", of(AclKind::Namespace)),
-            ("t", own("C")),
-            ("F", own("U")),
-            ("S", own("U")),
+            ("t", only_owner("C")),
+            ("F", only_owner("U")),
+            ("S", only_owner("U")),
             ("c", Vec::new()),
-            ("p", own("sA")),
+            ("p", only_owner("sA")),
         ]
     }
 
-    /// Returns the roles: number and name of each.
+    /// Returns the OIDs and names of the roles.
     pub(crate) fn role_names(&self) -> Vec<(i64, String)> {
         self.roles().all.iter().map(|(id, role)| (i64::from(*id), role.name.clone())).collect()
     }

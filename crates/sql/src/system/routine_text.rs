@@ -1,4 +1,4 @@
-//! What the CREATE statement of a routine says, as the catalogs show it.
+//! Reads the CREATE statement of a routine for the columns of the catalogs.
 //! Source: PostgreSQL 15's `pg_proc` and `pg_get_function_arguments`.
 
 use super::qualified::{path_text, type_text};
@@ -11,49 +11,49 @@ use procedure::{Mode, Procedure};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
-/// The estimates of a routine that gives none.
+/// The default estimates of the cost and the rows of a routine.
 const COST: f64 = 100.0;
 const ROWS: f64 = 1000.0;
 
-/// What a routine's statement says beside its parameters.
+/// The clauses of a routine's CREATE statement.
 pub(super) struct RoutineText {
     pub(super) language: String,
-    /// The body, as it was written between its quotes.
+    /// The body, without its quotes.
     pub(super) body: String,
-    /// `i`, `s` or `v`.
+    /// `i`, `s` or `v`, as in `pg_proc.provolatile`.
     pub(super) volatility: &'static str,
-    /// `s`, `r` or `u`.
+    /// `s`, `r` or `u`, as in `pg_proc.proparallel`.
     pub(super) parallel: &'static str,
     pub(super) is_strict: bool,
     pub(super) is_definer: bool,
     pub(super) is_leakproof: bool,
     pub(super) cost: f64,
     pub(super) rows: f64,
-    /// SET, as `name=value`.
+    /// The settings of SET, as `name=value`.
     pub(super) settings: Vec<String>,
     returns_table: bool,
     returns_set: bool,
-    /// The table of SETOF a table.
+    /// The table whose rows the function returns (`RETURNS SETOF t`).
     pub(super) row_type: Option<String>,
-    /// The texts of the defaults, by position.
+    /// The texts of the defaults of the parameters; `None` for a parameter without one.
     defaults: Vec<Option<String>>,
 }
 
-/// Returns the text between the quotes of a body in dollar quotes.
+/// Returns the text inside dollar quotes; `None` if it has none.
 fn inside_dollars(text: &str) -> Option<&str> {
     let tag = text.strip_prefix('$')?.find('$')? + 2;
     text.get(tag..text.len().checked_sub(tag)?)
 }
 
-/// Returns the statements of a body without quotes, in the language SQL.
+/// Returns the statements of a body of the language SQL that has no quotes.
 fn plain_body(body: &ast::RoutineBody, source: &Source) -> String {
     match body {
-        ast::RoutineBody::AtomicBody(own) => {
-            let statements = own.routine_body_stmts().map(|statement| match statement {
+        ast::RoutineBody::AtomicBody(body) => {
+            let statements = body.routine_body_stmts().map(|statement| match statement {
                 ast::RoutineBodyStmt::ReturnStmt(end) => returned(&end, source),
-                ast::RoutineBodyStmt::Stmt(own) => source.text_of(own.syntax()).to_owned(),
+                ast::RoutineBodyStmt::Stmt(statement) => source.text_of(statement.syntax()).to_owned(),
             });
-            statements.map(|own| own.trim_end_matches(';').to_owned() + ";").collect::<Vec<_>>().join(" ")
+            statements.map(|text| text.trim_end_matches(';').to_owned() + ";").collect::<Vec<_>>().join(" ")
         }
         ast::RoutineBody::ReturnStmt(end) => returned(end, source),
     }
@@ -67,7 +67,7 @@ fn returned(end: &ast::ReturnStmt, source: &Source) -> String {
 impl RoutineText {
     /// Reads the CREATE statement of a routine.
     pub(super) fn of(routine: &Procedure, schema: &Schema) -> Self {
-        let mut own = Self {
+        let mut routine_text = Self {
             language: "sql".into(),
             body: String::new(),
             volatility: "v",
@@ -83,34 +83,36 @@ impl RoutineText {
             row_type: None,
             defaults: Vec::new(),
         };
-        // It has been read before, when the routine was created.
-        let Ok(source) = Source::parse(&routine.source) else { return own };
+        // The statement is well-formed, because it has created the routine.
+        let Ok(source) = Source::parse(&routine.source) else { return routine_text };
         let (parameters, options, body) = match source.file.stmts().next() {
             Some(ast::Stmt::CreateFunction(create)) => {
-                own.take_result(create.ret_type(), schema);
+                routine_text.take_result(create.ret_type(), schema);
                 (create.param_list(), create.option_list(), create.body())
             }
             Some(ast::Stmt::CreateProcedure(create)) => {
                 (create.param_list(), create.option_list(), create.body())
             }
-            _ => return own,
+            _ => return routine_text,
         };
         for parameter in parameters.into_iter().flat_map(|list| list.params()) {
-            let default = parameter.param_default().and_then(|own| own.expr());
-            own.defaults.push(default.map(|expression| source.text_of(expression.syntax()).to_owned()));
+            let default = parameter.param_default().and_then(|default| default.expr());
+            routine_text
+                .defaults
+                .push(default.map(|expression| source.text_of(expression.syntax()).to_owned()));
         }
         if let Some(body) = body {
-            own.body = plain_body(&body, &source);
+            routine_text.body = plain_body(&body, &source);
         }
         let binder = Binder::new(schema, &source);
         for option in options.into_iter().flat_map(|list| list.options()) {
-            own.take(&option, &binder, &source);
+            routine_text.take(&option, &binder, &source);
         }
-        // Only a function of rows has an estimate of them.
-        if !own.returns_rows() {
-            own.rows = 0.0;
+        // Only a set-returning function has an estimate of its rows.
+        if !routine_text.returns_rows() {
+            routine_text.rows = 0.0;
         }
-        own
+        routine_text
     }
 
     /// Returns whether a call returns a set of rows.
@@ -123,7 +125,7 @@ impl RoutineText {
         routine.rows.clone().filter(|_| self.returns_table).unwrap_or_default()
     }
 
-    /// Returns the CREATE OR REPLACE statement, as PostgreSQL writes it.
+    /// Returns the CREATE OR REPLACE statement in the form of `pg_get_functiondef`.
     pub(super) fn definition(&self, routine: &Procedure, is_qualified: bool) -> String {
         let kind = if routine.is_function { "FUNCTION" } else { "PROCEDURE" };
         let (name, arguments) = (path_text(&routine.name, true), self.arguments(routine, true, is_qualified));
@@ -184,17 +186,20 @@ impl RoutineText {
     }
 
     fn take(&mut self, option: &ast::FuncOption, binder: &Binder<'_>, source: &Source) {
-        use ast::FuncOption as Option_;
+        use ast::FuncOption;
         let number = |node: &SyntaxNode| {
             let text = source.text_of(node);
             text.split_whitespace().last().and_then(|number| number.parse().ok())
         };
         match option {
-            Option_::LanguageFuncOption(own) => {
-                self.language = own.language_name().map(|own| own.name.to_string()).unwrap_or_default();
+            FuncOption::LanguageFuncOption(language) => {
+                self.language =
+                    language.language_name().map(|language| language.name.to_string()).unwrap_or_default();
             }
-            Option_::AsFuncOption(own) => {
-                let Some(literal) = own.syntax().descendants().find_map(ast::Literal::cast) else { return };
+            FuncOption::AsFuncOption(definition) => {
+                let Some(literal) = definition.syntax().descendants().find_map(ast::Literal::cast) else {
+                    return;
+                };
                 let text = source.text_of(literal.syntax());
                 self.body = match (inside_dollars(text), binder.bind_literal(&literal)) {
                     (Some(inside), _) => inside.to_owned(),
@@ -202,30 +207,34 @@ impl RoutineText {
                     _ => text.to_owned(),
                 };
             }
-            Option_::VolatilityFuncOption(own) => {
-                self.volatility = match own {
+            FuncOption::VolatilityFuncOption(volatility) => {
+                self.volatility = match volatility {
                     ast::VolatilityFuncOption::Immutable(_) => "i",
                     ast::VolatilityFuncOption::Stable(_) => "s",
                     ast::VolatilityFuncOption::Volatile(_) => "v",
                 };
             }
-            Option_::ParallelFuncOption(own) => {
-                let text = source.text_of(own.syntax()).to_lowercase();
+            FuncOption::ParallelFuncOption(parallel) => {
+                let text = source.text_of(parallel.syntax()).to_lowercase();
                 self.parallel = match text.split_whitespace().last() {
                     Some("safe") => "s",
                     Some("restricted") => "r",
                     _ => "u",
                 };
             }
-            Option_::StrictFuncOption(_) | Option_::ReturnsNullOnNullInputFuncOption(_) => {
+            FuncOption::StrictFuncOption(_) | FuncOption::ReturnsNullOnNullInputFuncOption(_) => {
                 self.is_strict = true;
             }
-            Option_::SecurityDefinerFuncOption(_) => self.is_definer = true,
-            Option_::LeakproofFuncOption(_) => self.is_leakproof = true,
-            Option_::CostFuncOption(own) => self.cost = number(own.syntax()).unwrap_or(self.cost),
-            Option_::RowsFuncOption(own) => self.rows = number(own.syntax()).unwrap_or(self.rows),
-            Option_::SetFuncOption(own) => {
-                let text = source.text_of(own.syntax());
+            FuncOption::SecurityDefinerFuncOption(_) => self.is_definer = true,
+            FuncOption::LeakproofFuncOption(_) => self.is_leakproof = true,
+            FuncOption::CostFuncOption(estimate) => {
+                self.cost = number(estimate.syntax()).unwrap_or(self.cost)
+            }
+            FuncOption::RowsFuncOption(estimate) => {
+                self.rows = number(estimate.syntax()).unwrap_or(self.rows)
+            }
+            FuncOption::SetFuncOption(setting) => {
+                let text = source.text_of(setting.syntax());
                 let text = text.get("SET".len()..).unwrap_or_default().trim();
                 let end = text.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(text.len());
                 let (name, value) = text.split_at(end);
@@ -243,8 +252,9 @@ impl RoutineText {
 
     /// Returns the parameters as SQL text.
     pub(super) fn arguments(&self, routine: &Procedure, with_defaults: bool, is_qualified: bool) -> String {
-        let argument = |(place, parameter): (usize, &procedure::Parameter)| {
+        let argument = |(index, parameter): (usize, &procedure::Parameter)| {
             let mode = match parameter.mode {
+                Mode::In if parameter.is_variadic => "VARIADIC ",
                 Mode::In if !routine.is_function => "IN ",
                 Mode::In => "",
                 Mode::Out => "OUT ",
@@ -254,8 +264,11 @@ impl RoutineText {
                 "" => String::new(),
                 name => crate::quoted::quoted(name) + " ",
             };
-            let ty = type_text(without_limits(parameter.ty), is_qualified);
-            let default = self.defaults.get(place).and_then(Option::as_ref).filter(|_| with_defaults);
+            let ty = match &parameter.type_of {
+                Some(table) => path_text(table, is_qualified),
+                None => type_text(without_limits(parameter.ty), is_qualified),
+            };
+            let default = self.defaults.get(index).and_then(Option::as_ref).filter(|_| with_defaults);
             let default = default.map(|text| format!(" DEFAULT {text}")).unwrap_or_default();
             format!("{mode}{name}{ty}{default}")
         };
@@ -267,7 +280,7 @@ impl RoutineText {
         if !routine.is_function {
             return String::new();
         }
-        let outputs = routine.parameters.iter().filter(|own| own.is_output()).count();
+        let outputs = routine.parameters.iter().filter(|parameter| parameter.is_output()).count();
         let text = |ty| type_text(without_limits(ty), is_qualified);
         match (&routine.rows, routine.result) {
             _ if routine.is_void => "void".into(),

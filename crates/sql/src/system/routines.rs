@@ -1,5 +1,4 @@
-//! The relations of `pg_catalog` that describe functions, operators and casts: the built-in ones from their
-//! tables, and the routines of the schema.
+//! The relations of `pg_catalog` about functions, operators and casts, both built-in and defined.
 
 use super::qualified::Named;
 use super::routine_text::RoutineText;
@@ -21,22 +20,25 @@ pub(super) const FIRST_FUNCTION: i64 = 1_000;
 const FIRST_OPERATOR: i64 = 6_000;
 /// The OID of the first cast; the next ones follow.
 const FIRST_CAST: i64 = 10_000;
-/// The OIDs of the languages: the one in which built-in functions are written, and PL/pgSQL.
+/// The OID of the language of built-in functions.
 const INTERNAL: i64 = 12;
+/// The OID of PL/pgSQL.
 const PLPGSQL: i64 = 13_500;
-/// The languages: OID, name, whether every user may use it.
+/// The languages: OID, name, and whether all users may create routines in it.
 const LANGUAGES: [(i64, &str, bool); 3] =
     [(INTERNAL, "internal", false), (14, "sql", true), (PLPGSQL, "plpgsql", true)];
-/// The OIDs of the pseudo-types of a trigger function, of a row, and of no value.
+/// The OID of the pseudo-type that a trigger function returns.
 const TRIGGER: i64 = 2279;
-/// The number of the extension, below those of a user's objects.
+/// The OID of the extension `plpgsql`. `pg_dump` leaves out objects whose OIDs are below 16384.
 const PLPGSQL_EXTENSION: i64 = 13_000;
+/// The OID of the pseudo-type of a row.
 const RECORD: i64 = 2249;
+/// The OID of the pseudo-type of a routine without a result.
 const VOID: i64 = 2278;
 const FLOAT: Type = Type::Scalar(ScalarType::Double);
 
 impl Schema {
-    /// Returns a relation that describes routines, operators or casts; `None` for any other name.
+    /// Returns a relation about routines, operators or casts; `None` for any other name.
     pub(super) fn routines_catalog(&self, name: &str) -> Option<SystemRelation> {
         Some(match name {
             "pg_proc" => self.pg_proc(),
@@ -78,15 +80,17 @@ impl Schema {
             ("prorows", FLOAT),
             ("proconfig", TEXTS),
         ];
-        // What takes its last arguments one by one is shown by the entry that takes them as an array.
-        let has_array = |own: &BuiltIn| own.is_variadic && matches!(own.arguments.last(), Some(Kind::Of(_)));
-        let shown = numbered(FIRST_FUNCTION, built_ins()).filter(|(_, own)| !has_array(own));
+        // A variadic function has two entries. The row is that of the entry that takes an array.
+        let has_array = |built_in: &BuiltIn| {
+            built_in.is_variadic && matches!(built_in.arguments.last(), Some(Kind::Of(_)))
+        };
+        let shown = numbered(FIRST_FUNCTION, built_ins()).filter(|(_, built_in)| !has_array(built_in));
         let mut rows: Vec<_> = shown.map(built_in_row).collect();
-        rows.extend(self.procedures().map(|own| self.routine_row(own)));
+        rows.extend(self.procedures().map(|routine| self.routine_row(routine)));
         SystemRelation::new(&columns, rows)
     }
 
-    /// `reprise_procedures`: what the analysis of each routine has found.
+    /// Returns `reprise_procedures`: the results of the analysis of each routine.
     fn reprise_procedures(&self) -> SystemRelation {
         let columns = [
             ("oid", INT),
@@ -98,22 +102,22 @@ impl Schema {
             ("operations", INT),
             ("queries", INT),
         ];
-        let row = |(own, (oid, arguments)): (&Arc<Procedure>, (i64, Named))| {
-            let logged = match own.by_value {
-                _ if own.read_only => "not at all",
+        let row = |(routine, (oid, arguments)): (&Arc<Procedure>, (i64, Named))| {
+            let logged = match routine.by_value {
+                _ if routine.read_only => "not at all",
                 Some(_) => "by value",
                 None => "as a command",
             };
-            let reason = own.by_value.as_ref().filter(|_| !own.read_only);
+            let reason = routine.by_value.as_ref().filter(|_| !routine.read_only);
             vec![
                 oid.into(),
-                own.name.as_str().into(),
+                routine.name.as_str().into(),
                 arguments.into(),
-                if own.is_function { "function" } else { "procedure" }.into(),
+                if routine.is_function { "function" } else { "procedure" }.into(),
                 logged.into(),
                 reason.map_or(Cell::Null, |cause| format!("it {cause}").into()),
-                (own.operations.len() as i64).into(),
-                (own.queries.len() as i64).into(),
+                (routine.operations.len() as i64).into(),
+                (routine.queries.len() as i64).into(),
             ]
         };
         let rows = self.procedures().zip(self.routine_arguments(false)).map(row);
@@ -122,65 +126,67 @@ impl Schema {
 
     /// Returns the results of the functions, by OID; empty for a procedure.
     pub(crate) fn routine_results(&self) -> Vec<(i64, Named)> {
-        let of = |own: &Arc<Procedure>| {
-            let text = RoutineText::of(own, self);
-            (routine_oid(own), Named::of(|is_qualified| text.result(own, is_qualified)))
+        let of = |routine: &Arc<Procedure>| {
+            let text = RoutineText::of(routine, self);
+            (routine_oid(routine), Named::of(|is_qualified| text.result(routine, is_qualified)))
         };
         self.procedures().map(of).collect()
     }
 
     /// Returns the parameters of the routines, by OID.
     pub(crate) fn routine_arguments(&self, with_defaults: bool) -> Vec<(i64, Named)> {
-        let of = |own: &Arc<Procedure>| {
-            let text = RoutineText::of(own, self);
-            let write = |is_qualified| text.arguments(own, with_defaults, is_qualified);
-            (routine_oid(own), Named::of(write))
+        let of = |routine: &Arc<Procedure>| {
+            let text = RoutineText::of(routine, self);
+            let write = |is_qualified| text.arguments(routine, with_defaults, is_qualified);
+            (routine_oid(routine), Named::of(write))
         };
         self.procedures().map(of).collect()
     }
 
     /// Returns the CREATE OR REPLACE statements of the routines, by OID.
     pub(crate) fn routine_definitions(&self) -> Vec<(i64, Named)> {
-        let of = |own: &Arc<Procedure>| {
-            let text = RoutineText::of(own, self);
-            (routine_oid(own), Named::of(|is_qualified| text.definition(own, is_qualified)))
+        let of = |routine: &Arc<Procedure>| {
+            let text = RoutineText::of(routine, self);
+            (routine_oid(routine), Named::of(|is_qualified| text.definition(routine, is_qualified)))
         };
         self.procedures().map(of).collect()
     }
 
-    fn routine_row(&self, own: &Procedure) -> Vec<Cell> {
-        let text = RoutineText::of(own, self);
-        let types: Vec<i64> = own.inputs().map(|(_, parameter)| type_oid(parameter.ty)).collect();
-        let defaults = own.parameters.iter().filter(|own| own.default.is_some()).count() as i64;
-        let columns = text.columns(own);
-        let all = own.parameters.iter().map(|own| type_oid(own.ty));
+    fn routine_row(&self, routine: &Procedure) -> Vec<Cell> {
+        let text = RoutineText::of(routine, self);
+        let types: Vec<i64> = routine.inputs().map(|(_, parameter)| type_oid(parameter.ty)).collect();
+        let defaults = routine.parameters.iter().filter(|parameter| parameter.has_default()).count() as i64;
+        let columns = text.columns(routine);
+        let all = routine.parameters.iter().map(|parameter| type_oid(parameter.ty));
         let all = all.chain(columns.iter().map(|(_, ty)| type_oid(*ty)));
-        let modes = own.parameters.iter().map(|own| match own.mode {
+        let modes = routine.parameters.iter().map(|parameter| match parameter.mode {
+            Mode::In if parameter.is_variadic => "v",
             Mode::In => "i",
             Mode::Out => "o",
             Mode::InOut => "b",
         });
         let modes = modes.chain(columns.iter().map(|_| "t")).map(str::to_owned);
-        let names = own.parameters.iter().map(|own| &own.name);
+        let names = routine.parameters.iter().map(|parameter| &parameter.name);
         let names: Vec<String> = names.chain(columns.iter().map(|(name, _)| name)).cloned().collect();
-        let only_inputs = columns.is_empty() && own.parameters.iter().all(|own| !own.is_output());
-        let result = match (own.result, &own.rows) {
-            (Some((_, ty)), _) if !own.is_void => type_oid(ty),
-            _ if own.is_trigger => TRIGGER,
+        let only_inputs =
+            columns.is_empty() && routine.parameters.iter().all(|parameter| !parameter.is_output());
+        let result = match (routine.result, &routine.rows) {
+            (Some((_, ty)), _) if !routine.is_void => type_oid(ty),
+            _ if routine.is_trigger => TRIGGER,
             (_, Some(columns)) => match columns.as_slice() {
                 [(_, ty)] => type_oid(*ty),
                 _ => RECORD,
             },
-            (None, None) if own.parameters.iter().any(|own| own.is_output()) => RECORD,
+            (None, None) if routine.parameters.iter().any(|parameter| parameter.is_output()) => RECORD,
             _ => VOID,
         };
         vec![
-            routine_oid(own).into(),
-            short(&own.name).into(),
-            self.namespace_oid(&own.name).into(),
-            self.owner_cell(&Subject::Routine(own.name.clone())),
+            routine_oid(routine).into(),
+            short(&routine.name).into(),
+            self.namespace_oid(&routine.name).into(),
+            self.owner_cell(&Subject::Routine(routine.name.clone())),
             LANGUAGES.iter().find(|known| known.1 == text.language).map_or(PLPGSQL, |known| known.0).into(),
-            if own.is_function { "f" } else { "p" }.into(),
+            if routine.is_function { "f" } else { "p" }.into(),
             text.is_definer.into(),
             text.is_leakproof.into(),
             text.is_strict.into(),
@@ -196,7 +202,7 @@ impl Schema {
             if names.iter().all(String::is_empty) { Cell::Null } else { Cell::Texts(names) },
             if only_inputs { Cell::Null } else { Cell::Texts(modes.collect()) },
             text.body.clone().into(),
-            self.acl_cell(&Subject::Routine(own.name.clone())),
+            self.acl_cell(&Subject::Routine(routine.name.clone())),
             Cell::Double(text.cost),
             Cell::Double(text.rows),
             if text.settings.is_empty() { Cell::Null } else { Cell::Texts(text.settings.clone()) },
@@ -215,56 +221,56 @@ fn kind_oid(kind: Kind) -> i64 {
     }
 }
 
-fn built_in_row((oid, own): (i64, &BuiltIn)) -> Vec<Cell> {
-    let kind = match own.form {
+fn built_in_row((oid, built_in): (i64, &BuiltIn)) -> Vec<Cell> {
+    let kind = match built_in.form {
         Form::Aggregate(_) => "a",
         Form::Window(_) => "w",
         _ => "f",
     };
-    let volatility = match own.volatility() {
+    let volatility = match built_in.volatility() {
         Volatility::Immutable => "i",
         Volatility::Stable => "s",
         Volatility::Volatile => "v",
     };
-    let further = match own.arguments.last().copied() {
-        Some(Kind::Of(Type::Array(element))) if own.is_for_variadic => Some(Kind::Of(element.into())),
-        last => last.filter(|_| own.is_variadic),
+    let further = match built_in.arguments.last().copied() {
+        Some(Kind::Of(Type::Array(element))) if built_in.is_for_variadic => Some(Kind::Of(element.into())),
+        last => last.filter(|_| built_in.is_variadic),
     };
     vec![
         oid.into(),
-        own.name.into(),
+        built_in.name.into(),
         SYSTEM.into(),
         10.into(),
         INTERNAL.into(),
         kind.into(),
         false.into(),
         false.into(),
-        (!own.takes_null).into(),
-        own.returns_rows().into(),
+        (!built_in.takes_null).into(),
+        built_in.returns_rows().into(),
         volatility.into(),
         "s".into(),
-        (own.arguments.len() as i64).into(),
+        (built_in.arguments.len() as i64).into(),
         0.into(),
         further.map_or(0, kind_oid).into(),
-        kind_oid(own.result).into(),
-        Cell::Ints(own.arguments.iter().map(|kind| kind_oid(*kind)).collect()),
+        kind_oid(built_in.result).into(),
+        Cell::Ints(built_in.arguments.iter().map(|kind| kind_oid(*kind)).collect()),
         Cell::Null,
         Cell::Null,
         Cell::Null,
-        own.name.into(),
+        built_in.name.into(),
         Cell::Null,
         Cell::Double(1.0),
-        Cell::Double(if own.returns_rows() { 1000.0 } else { 0.0 }),
+        Cell::Double(if built_in.returns_rows() { 1000.0 } else { 0.0 }),
         Cell::Null,
     ]
 }
 
 fn pg_aggregate() -> SystemRelation {
     let columns = [("aggfnoid", INT), ("aggkind", TEXT), ("aggnumdirectargs", INT)];
-    let row = |(oid, own): (i64, &BuiltIn)| {
-        let Form::Aggregate(function) = own.form else { return None };
+    let row = |(oid, built_in): (i64, &BuiltIn)| {
+        let Form::Aggregate(function) = built_in.form else { return None };
         let kind = if function.is_ordered_set() { "o" } else { "n" };
-        let direct = if function.is_ordered_set() { own.arguments.len() as i64 - 1 } else { 0 };
+        let direct = if function.is_ordered_set() { built_in.arguments.len() as i64 - 1 } else { 0 };
         Some(vec![oid.into(), kind.into(), direct.into()])
     };
     let rows = numbered(FIRST_FUNCTION, built_ins()).filter_map(row);
@@ -280,7 +286,7 @@ fn pg_language() -> SystemRelation {
     SystemRelation::new(&columns, LANGUAGES.map(row).to_vec())
 }
 
-/// The language of routines, which is there without CREATE EXTENSION.
+/// Returns `pg_extension`. It has `plpgsql`, which each database has without CREATE EXTENSION.
 fn pg_extension() -> SystemRelation {
     let columns = [
         ("oid", INT),
@@ -317,27 +323,27 @@ fn pg_operator() -> SystemRelation {
         ("oprresult", INT),
         ("oprcode", INT),
     ];
-    let row = |(oid, own): (i64, &procedure::Operator)| {
-        let (left, right) = match own.operands {
+    let row = |(oid, operator): (i64, &procedure::Operator)| {
+        let (left, right) = match operator.operands {
             [left, right] => (kind_oid(*left), kind_oid(*right)),
             [right, ..] => (0, kind_oid(*right)),
             [] => (0, 0),
         };
-        let code = match own.form {
-            OperatorForm::Function(name) => {
-                numbered(FIRST_FUNCTION, built_ins()).find(|(_, own)| own.name == name).map_or(0, |own| own.0)
-            }
+        let code = match operator.form {
+            OperatorForm::Function(name) => numbered(FIRST_FUNCTION, built_ins())
+                .find(|(_, function)| function.name == name)
+                .map_or(0, |function| function.0),
             _ => 0,
         };
         vec![
             oid.into(),
-            own.symbol.into(),
+            operator.symbol.into(),
             SYSTEM.into(),
             10.into(),
             if left == 0 { "l" } else { "b" }.into(),
             left.into(),
             right.into(),
-            kind_oid(own.result).into(),
+            kind_oid(operator.result).into(),
             code.into(),
         ]
     };
@@ -359,7 +365,7 @@ fn pg_cast() -> SystemRelation {
             CastContext::Assignment => "a",
             _ => "e",
         };
-        let [from, to] = [*from, *to].map(|own| i64::from(type_oids(own).0));
+        let [from, to] = [*from, *to].map(|ty| i64::from(type_oids(ty).0));
         vec![oid.into(), from.into(), to.into(), 0.into(), context.into(), "f".into()]
     };
     SystemRelation::new(&columns, numbered(FIRST_CAST, CASTS.iter()).map(row).collect())

@@ -1,4 +1,4 @@
-//! The system relations that describe triggers.
+//! The system relations about triggers.
 
 use super::information_schema::DATABASE;
 use super::objects::in_parentheses;
@@ -12,7 +12,7 @@ use crate::subject::Subject;
 use catalog::{Table, Trigger, TriggerEvent, TriggerTiming};
 use std::sync::Arc;
 
-/// The events in the order in which PostgreSQL writes them, with their bits in `tgtype`.
+/// The events in the order of PostgreSQL's output, with their bits in `tgtype`.
 const EVENTS: [(TriggerEvent, i64); 3] =
     [(TriggerEvent::Insert, 4), (TriggerEvent::Delete, 8), (TriggerEvent::Update, 16)];
 
@@ -28,10 +28,10 @@ fn event_text(trigger: &Trigger, event: TriggerEvent) -> String {
 
 /// Returns the arguments of a trigger as SQL text.
 fn quoted_arguments(trigger: &Trigger) -> impl Iterator<Item = String> {
-    trigger.arguments.iter().map(|own| format!("'{}'", own.replace('\'', "''")))
+    trigger.arguments.iter().map(|argument| format!("'{}'", argument.replace('\'', "''")))
 }
 
-/// Returns a trigger's CREATE statement. A short one has the table without its schema, as for psql.
+/// Returns a trigger's CREATE statement. With `is_short`, which psql asks for, the table has no schema.
 fn definition(
     schema: &Schema,
     table: &Table,
@@ -63,17 +63,19 @@ fn definition(
 impl Schema {
     /// Returns all triggers with their tables and OIDs.
     pub(super) fn all_triggers(&self) -> impl Iterator<Item = (i64, &Arc<Table>, &Trigger)> {
-        let all =
-            self.catalog().tables().flat_map(|table| table.triggers.iter().map(move |own| (table, own)));
-        all.enumerate().map(|(place, (table, own))| (6_000_000 + place as i64, table, own))
+        let all = self
+            .catalog()
+            .tables()
+            .flat_map(|table| table.triggers.iter().map(move |trigger| (table, trigger)));
+        all.enumerate().map(|(index, (table, trigger))| (6_000_000 + index as i64, table, trigger))
     }
 
     /// Returns the CREATE TRIGGER statements of all triggers, by OID.
     pub(crate) fn trigger_definitions(&self, are_short: bool) -> Vec<(i64, Named)> {
-        let write = |table: &Arc<Table>, own: &Trigger| {
-            Named::of(|is_qualified| definition(self, table, own, are_short, is_qualified))
+        let write = |table: &Arc<Table>, trigger: &Trigger| {
+            Named::of(|is_qualified| definition(self, table, trigger, are_short, is_qualified))
         };
-        self.all_triggers().map(|(oid, table, own)| (oid, write(table, own))).collect()
+        self.all_triggers().map(|(oid, table, trigger)| (oid, write(table, trigger))).collect()
     }
 
     pub(super) fn pg_trigger(&self) -> SystemRelation {
@@ -98,29 +100,29 @@ impl Schema {
             ("tgnewtable", TEXT),
         ];
         let mut rows = Vec::new();
-        for (oid, table, own) in self.all_triggers() {
-            let events = EVENTS.iter().filter(|(event, _)| own.events.contains(event));
-            let is_before = own.timing == TriggerTiming::Before;
-            let bits = i64::from(own.for_each_row) + 2 * i64::from(is_before);
+        for (oid, table, trigger) in self.all_triggers() {
+            let events = EVENTS.iter().filter(|(event, _)| trigger.events.contains(event));
+            let is_before = trigger.timing == TriggerTiming::Before;
+            let bits = i64::from(trigger.for_each_row) + 2 * i64::from(is_before);
             let bits = bits + events.map(|(_, bit)| bit).sum::<i64>();
-            let places = own.columns.iter().filter_map(|column| table.column(column));
+            let positions = trigger.columns.iter().filter_map(|column| table.column(column));
             rows.push(vec![
                 oid.into(),
                 table_oid(table).into(),
                 0.into(),
-                own.name.as_str().into(),
-                self.procedure(&own.function).map_or(0, |function| routine_oid(function)).into(),
+                trigger.name.as_str().into(),
+                self.procedure(&trigger.function).map_or(0, |function| routine_oid(function)).into(),
                 bits.into(),
-                if own.enabled { "O" } else { "D" }.into(),
+                if trigger.enabled { "O" } else { "D" }.into(),
                 false.into(),
                 0.into(),
                 0.into(),
                 0.into(),
                 false.into(),
                 false.into(),
-                (own.arguments.len() as i64).into(),
-                Cell::Ints(places.map(|place| place as i64 + 1).collect()),
-                own.condition.clone().map_or(Cell::Null, Cell::Text),
+                (trigger.arguments.len() as i64).into(),
+                Cell::Ints(positions.map(|position| position as i64 + 1).collect()),
+                trigger.condition.clone().map_or(Cell::Null, Cell::Text),
                 Cell::Null,
                 Cell::Null,
             ]);
@@ -145,30 +147,34 @@ impl Schema {
         ];
         let mut rows = Vec::new();
         let shown = self.all_triggers();
-        for (_, table, own) in shown.filter(|(_, table, _)| self.shows_relation(&table.name, CHANGING)) {
+        for (_, table, trigger) in shown.filter(|(_, table, _)| self.shows_relation(&table.name, CHANGING)) {
             let is_own = self.owns(self.acting, &Subject::Relation(table.name.clone()));
             let schema = self.namespace_of(&table.name);
-            for event in &own.events {
+            for event in &trigger.events {
                 let same = |other: &&Trigger| {
-                    (other.timing, other.for_each_row) == (own.timing, own.for_each_row)
+                    (other.timing, other.for_each_row) == (trigger.timing, trigger.for_each_row)
                         && other.events.contains(event)
-                        && other.name <= own.name
+                        && other.name <= trigger.name
                 };
-                let arguments: Vec<_> = quoted_arguments(own).collect();
+                let arguments: Vec<_> = quoted_arguments(trigger).collect();
                 rows.push(vec![
                     DATABASE.into(),
                     schema.into(),
-                    own.name.as_str().into(),
+                    trigger.name.as_str().into(),
                     event.to_string().into(),
                     DATABASE.into(),
                     schema.into(),
                     table.short_name().into(),
                     (table.triggers.iter().filter(same).count() as i64).into(),
-                    own.condition.clone().filter(|_| is_own).map_or(Cell::Null, Cell::Text),
-                    format!("EXECUTE FUNCTION {}({})", path_text(&own.function, false), arguments.join(", "))
-                        .into(),
-                    if own.for_each_row { "ROW" } else { "STATEMENT" }.into(),
-                    own.timing.to_string().into(),
+                    trigger.condition.clone().filter(|_| is_own).map_or(Cell::Null, Cell::Text),
+                    format!(
+                        "EXECUTE FUNCTION {}({})",
+                        path_text(&trigger.function, false),
+                        arguments.join(", ")
+                    )
+                    .into(),
+                    if trigger.for_each_row { "ROW" } else { "STATEMENT" }.into(),
+                    trigger.timing.to_string().into(),
                 ]);
             }
         }

@@ -1,4 +1,4 @@
-//! Types, as PostgreSQL numbers them.
+//! The types with their OIDs and properties in PostgreSQL's catalogs.
 
 use catalog::{ScalarType, Type};
 
@@ -26,7 +26,7 @@ pub fn type_oids(scalar: ScalarType) -> (u32, u32) {
         ScalarType::Interval => (1186, 1187),
         ScalarType::Time => (1083, 1183),
         ScalarType::Oid => (26, 1028),
-        ScalarType::Enum(own) => (own.definition().oid, own.definition().oid + 1),
+        ScalarType::Enum(enumeration) => (enumeration.definition().oid, enumeration.definition().oid + 1),
     }
 }
 
@@ -46,21 +46,21 @@ pub fn type_length(scalar: ScalarType) -> i16 {
         return 4;
     }
     let oid = i64::from(type_oids(scalar).0);
-    TYPES.iter().find(|own| own.0 == oid).map_or(-1, |own| own.3)
+    TYPES.iter().find(|known| known.0 == oid).map_or(-1, |known| known.3)
 }
 
 /// Returns a type's name in the system catalogs.
 pub(crate) fn type_name(scalar: ScalarType) -> &'static str {
-    if let Some(own) = scalar.enumeration() {
-        return own.short_name();
+    if let Some(enumeration) = scalar.enumeration() {
+        return enumeration.short_name();
     }
     let oid = i64::from(type_oids(scalar).0);
-    TYPES.iter().find(|own| own.0 == oid).map_or("", |own| own.1)
+    TYPES.iter().find(|known| known.0 == oid).map_or("", |known| known.1)
 }
 
 /// Returns the type with a name in the system catalogs.
 pub(crate) fn type_named(name: &str) -> Option<ScalarType> {
-    let (oid, ..) = TYPES.iter().find(|own| own.1 == name)?;
+    let (oid, ..) = TYPES.iter().find(|known| known.1 == name)?;
     let is_it = |ty: &ScalarType| i64::from(type_oids(*ty).0) == *oid;
     SCALARS.into_iter().find(is_it)
 }
@@ -113,9 +113,8 @@ pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 20] = [
     (3802, "jsonb", "jsonb", -1, "U"),
 ];
 
-/// Returns how PostgreSQL would store values of a type: storage and alignment, by their letters. They are
-/// kept
-/// in memory here, so nothing else can be chosen.
+/// Returns the letters of PostgreSQL's default storage and alignment for a type. They have no effect, because
+/// Reprise keeps all values in memory.
 pub(super) fn storage_of(oid: i64) -> (&'static str, &'static str) {
     match oid {
         16 | 2950 => ("p", "c"),
@@ -127,7 +126,7 @@ pub(super) fn storage_of(oid: i64) -> (&'static str, &'static str) {
     }
 }
 
-/// Returns the name of the function that reads or writes (`in`, `out`) the text of a type.
+/// Returns the name of the input or output function of a type; `direction` is `in` or `out`.
 pub(super) fn text_function(name: &str, kind: &str, direction: &str) -> String {
     match (kind, name) {
         ("e", _) => format!("enum_{direction}"),
@@ -143,6 +142,6 @@ pub(super) fn text_function(name: &str, kind: &str, direction: &str) -> String {
 }
 
 pub(super) fn type_oid(ty: Type) -> i64 {
-    let (own, array) = type_oids(ty.element());
-    i64::from(if matches!(ty, Type::Array(_)) { array } else { own })
+    let (scalar, array) = type_oids(ty.element());
+    i64::from(if matches!(ty, Type::Array(_)) { array } else { scalar })
 }

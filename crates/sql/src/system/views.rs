@@ -1,10 +1,11 @@
-//! The views of `pg_catalog`: those that are queries over other relations, and those that are always empty.
-//! Source: PostgreSQL 15's system views. A counter that Reprise does not keep is NULL.
+//! The views of `pg_catalog` that are queries over other relations, and the views that are always empty.
+//! Source: PostgreSQL 15's system views. A counter that Reprise lacks is NULL.
 
 use super::{SystemRelation, catalogs, information_views};
 use crate::schema::View;
 
-/// The views without rows, because their objects are not supported: the columns of each, as in `catalogs`.
+/// The views without rows, because Reprise does not support their objects, with their columns (the letters
+/// are those of `catalogs`).
 const EMPTY: [(&str, &str); 17] = [
     (
         "pg_available_extension_versions",
@@ -145,14 +146,14 @@ const QUERIES: [(&str, &str); 9] = [
     ("pg_timezone_names", "SELECT 'UTC' AS name, 'UTC' AS abbrev, '00:00:00' AS utc_offset, false AS is_dst"),
 ];
 
-/// Returns a view without rows.
+/// Returns a view without rows; `None` for any other name.
 pub(super) fn empty(name: &str) -> Option<SystemRelation> {
-    let (_, columns) = EMPTY.iter().find(|own| own.0 == name)?;
-    let columns: Vec<_> = catalogs::columns_of(columns).map(|own| (own.name, own.ty)).collect();
+    let (_, columns) = EMPTY.iter().find(|view| view.0 == name)?;
+    let columns: Vec<_> = catalogs::columns_of(columns).map(|column| (column.name, column.ty)).collect();
     Some(SystemRelation::new(&columns, Vec::new()))
 }
 
-/// Returns a view that is a query.
+/// Returns a view that is a query; `None` for any other name.
 pub(crate) fn system_view(name: &str) -> Option<View> {
     let plain = name.strip_prefix("pg_catalog.").unwrap_or(name);
     let mut all = QUERIES.iter().chain(&information_views::QUERIES);

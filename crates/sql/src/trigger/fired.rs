@@ -1,4 +1,4 @@
-//! The triggers that INSERT, UPDATE and DELETE fire.
+//! Binds the triggers that INSERT, UPDATE and DELETE fire.
 
 use super::function::{fires, has_record, names_of};
 use crate::binder::Binder;
@@ -19,10 +19,11 @@ pub(crate) struct WrittenRow {
 }
 
 impl Binder<'_> {
-    /// Returns the triggers that a statement fires which sets columns; `None` if there are none.
+    /// Returns the triggers that a statement fires; `None` if it fires none. `set` are the columns that an
+    /// UPDATE sets.
     ///
     /// # Errors
-    /// `0A000`: a trigger is not compiled yet, because its function is what is being compiled.
+    /// `0A000`: a trigger is not compiled yet, because the binder compiles its function.
     pub(crate) fn bind_triggers(
         &mut self,
         table: &Table,
@@ -32,15 +33,17 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Option<Box<Triggers>>, StatementError> {
         use TriggerTiming::{After, Before};
-        let fired = |own: &&Trigger| fires(own, event, names_of(table, set));
+        let fired = |trigger: &&Trigger| fires(trigger, event, names_of(table, set));
         let fired: Vec<&Trigger> = table.triggers.iter().filter(fired).collect();
         if fired.is_empty() {
             return Ok(None);
         }
         let mut calls = |timing, for_each_row| {
-            let of_kind = fired.iter().filter(|own| (own.timing, own.for_each_row) == (timing, for_each_row));
-            of_kind.into_iter().try_fold(Plan::One, |plan, own| {
-                let procedure = self.function_of(table, own, event, node)?;
+            let of_kind = fired
+                .iter()
+                .filter(|trigger| (trigger.timing, trigger.for_each_row) == (timing, for_each_row));
+            of_kind.into_iter().try_fold(Plan::One, |plan, trigger| {
+                let procedure = self.function_of(table, trigger, event, node)?;
                 Ok(self.fire(plan, procedure, table, event, row))
             })
         };
@@ -69,8 +72,8 @@ impl Binder<'_> {
         })
     }
 
-    /// Returns a plan that calls a trigger's function for the rows of a plan, and leaves out those that the
-    /// function does.
+    /// Returns a plan that calls a trigger's function for the rows of a plan. It leaves out the rows for
+    /// which a BEFORE trigger returns NULL.
     fn fire(
         &mut self,
         plan: Plan,

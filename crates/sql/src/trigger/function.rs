@@ -1,7 +1,8 @@
 //! Compiles a trigger's function for a table and an event.
 //!
-//! The columns of NEW and OLD are parameters. A trigger before a row returns the columns of the new row, and
-//! whether the row is written. TG_OP and the like are constants, so a branch for another event is left out.
+//! The columns of NEW and OLD are parameters. The function of a BEFORE ROW trigger returns the columns of the
+//! new row, and whether the statement writes the row. TG_OP and the other TG variables are constants, so the
+//! compiled function lacks the branches for other events.
 
 use super::error_at;
 use crate::StatementError;
@@ -22,8 +23,8 @@ use squawk_syntax::ast::{self, AstNode};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// A statement that a procedure executes: its table, and the columns that it sets.
-struct Fires<'p> {
+/// A write of a procedure: its table, the event of triggers, and the columns that an UPDATE sets.
+struct Write<'p> {
     table: &'p Table,
     event: TriggerEvent,
     columns: Vec<usize>,
@@ -38,7 +39,7 @@ pub(super) fn is_fired_by(trigger: &Trigger, key: &ForeignKey) -> bool {
         || updates && trigger.events.contains(&TriggerEvent::Update)
 }
 
-/// Returns whether a statement that sets columns fires a trigger.
+/// Returns whether a statement fires a trigger. `set` are the columns that an UPDATE sets.
 pub(super) fn fires<'n>(
     trigger: &Trigger,
     event: TriggerEvent,
@@ -56,8 +57,8 @@ pub(super) fn names_of<'t>(table: &'t Table, columns: &'t [usize]) -> impl Itera
     columns.iter().filter_map(|column| table.columns.get(*column)).map(|column| &column.name)
 }
 
-/// Returns the statements of a procedure that may fire triggers, without those of the routines that it calls.
-fn firing(procedure: &Procedure) -> Vec<Fires<'_>> {
+/// Returns the writes of a procedure, without those of the routines that it calls.
+fn writes_of(procedure: &Procedure) -> Vec<Write<'_>> {
     let mut all = Vec::new();
     for operation in &procedure.operations {
         let table = &**operation.table();
@@ -69,32 +70,32 @@ fn firing(procedure: &Procedure) -> Vec<Fires<'_>> {
                 (TriggerEvent::Update, assignments.iter().map(|(column, ..)| *column).collect())
             }
         };
-        all.push(Fires { table, event, columns });
+        all.push(Write { table, event, columns });
     }
-    procedure.queries.iter().for_each(|own| firing_of(&own.query, &mut all));
+    procedure.queries.iter().for_each(|statement| add_writes(&statement.query, &mut all));
     all
 }
 
-fn firing_of<'p>(query: &'p Query, all: &mut Vec<Fires<'p>>) {
+fn add_writes<'p>(query: &'p Query, all: &mut Vec<Write<'p>>) {
     query.plan.walk(&mut |node| match node {
         Plan::Insert(insert) => {
-            all.push(Fires { table: &insert.table, event: TriggerEvent::Insert, columns: Vec::new() });
-            if let Some(update) = insert.conflict.as_ref().and_then(|own| own.update.as_ref()) {
+            all.push(Write { table: &insert.table, event: TriggerEvent::Insert, columns: Vec::new() });
+            if let Some(update) = insert.conflict.as_ref().and_then(|conflict| conflict.update.as_ref()) {
                 let columns = update.assignments.iter().map(|(column, ..)| *column).collect();
-                all.push(Fires { table: &insert.table, event: TriggerEvent::Update, columns });
+                all.push(Write { table: &insert.table, event: TriggerEvent::Update, columns });
             }
         }
         Plan::Update(update) => {
             let columns = update.assignments.iter().map(|(column, _)| *column).collect();
-            all.push(Fires { table: &update.table, event: TriggerEvent::Update, columns });
+            all.push(Write { table: &update.table, event: TriggerEvent::Update, columns });
         }
         Plan::Delete(delete) => {
-            all.push(Fires { table: &delete.table, event: TriggerEvent::Delete, columns: Vec::new() });
+            all.push(Write { table: &delete.table, event: TriggerEvent::Delete, columns: Vec::new() });
         }
-        // A trigger of its table is refused as long as the statement is there.
+        // The binder refuses MERGE into a table with triggers, so each trigger on the table counts as fired.
         Plan::Merge(merge) => {
             for event in [TriggerEvent::Insert, TriggerEvent::Update, TriggerEvent::Delete] {
-                all.push(Fires { table: &merge.table, event, columns: Vec::new() });
+                all.push(Write { table: &merge.table, event, columns: Vec::new() });
             }
         }
         _ => {}
@@ -102,20 +103,20 @@ fn firing_of<'p>(query: &'p Query, all: &mut Vec<Fires<'p>>) {
 }
 
 impl Schema {
-    /// Returns the triggers that the statements of a procedure fire, without those of the routines that it
-    /// calls: the table of each, and the trigger.
+    /// Returns the triggers that the writes of a procedure fire, with their tables. Leaves out those that
+    /// writes of called routines fire.
     pub(crate) fn fired_by<'s>(
         &'s self,
         procedure: &'s Procedure,
     ) -> impl Iterator<Item = (&'s Arc<Table>, &'s Trigger)> {
-        firing(procedure).into_iter().flat_map(|own| {
-            // A changed table may have another name or another number than the one that was compiled, and a
-            // column another name or another place.
-            let same = |table: &&Arc<Table>| table.id == own.table.id || table.name == own.table.name;
+        writes_of(procedure).into_iter().flat_map(|write| {
+            // Since the procedure was compiled, the table may have a new name or number, and its columns may
+            // have new names or positions.
+            let same = |table: &&Arc<Table>| table.id == write.table.id || table.name == write.table.name;
             let tables: Vec<_> = self.catalog().tables().filter(same).collect();
             tables.into_iter().flat_map(move |table| {
-                let set = || names_of(own.table, &own.columns).chain(names_of(table, &own.columns));
-                let fired = table.triggers.iter().filter(|trigger| fires(trigger, own.event, set()));
+                let set = || names_of(write.table, &write.columns).chain(names_of(table, &write.columns));
+                let fired = table.triggers.iter().filter(|trigger| fires(trigger, write.event, set()));
                 fired.map(|trigger| (table, trigger)).collect::<Vec<_>>()
             })
         })
@@ -130,36 +131,42 @@ impl Schema {
         node: &SyntaxNode,
     ) -> Result<CompiledTrigger, StatementError> {
         if let Some(column) = trigger.columns.iter().find(|column| table.column(column).is_none()) {
-            let message = format!("trigger {} of table {} names column {column}", trigger.name, table.name);
-            return Err(error_at(source, node, "2BP01", message));
+            let (trigger, table) = (&trigger.name, &table.name);
+            let message = format!(
+                "trigger \"{trigger}\" depends on column \"{column}\", which table \"{table}\" lacks"
+            );
+            let error = SqlError::new("2BP01", message).with_hint("Drop the trigger first.");
+            return Err(source.error_at(node.text_range().start().into(), error));
         }
-        // The text of the function is another one than the statement.
+        // An error's line and column refer to the text of the function, not to the statement.
         let at = |error: StatementError| {
             let StatementError { line, column, error } = error;
-            let place = format!("In function {}, line {line}, column {column}.", trigger.function);
-            let detail = error.detail.clone().map_or(place.clone(), |own| format!("{own} {place}"));
+            let position = format!("In function {}, line {line}, column {column}.", trigger.function);
+            let detail =
+                error.detail.clone().map_or(position.clone(), |detail| format!("{detail} {position}"));
             source.error_at(node.text_range().start().into(), error.with_detail(detail))
         };
         let Some(function) = self.procedure(&trigger.function) else {
             let message = format!("function {}() does not exist", trigger.function);
             return Err(error_at(source, node, "42883", message));
         };
-        let own = Source::parse(&function.source)?;
-        let routine = own.file.stmts().find_map(|statement| Routine::of(&statement));
+        let function_source = Source::parse(&function.source)?;
+        let routine = function_source.file.stmts().find_map(|statement| Routine::of(&statement));
         let Some(routine) = routine else { return Err(unsupported(source, node, "this routine")) };
         let compile = |event: &TriggerEvent| {
-            let compiled = routine.compile_fired(table, trigger, *event, self, &own).map_err(at)?;
+            let compiled =
+                routine.compile_fired(table, trigger, *event, self, &function_source).map_err(at)?;
             Ok((*event, Arc::new(logged_for(self.acting, compiled))))
         };
         trigger.events.iter().map(compile).collect()
     }
 }
 
-/// Returns the positions of the parameters that a procedure sets, whose calls are logged as commands.
+/// Returns the indexes of the parameters that a procedure without queries sets.
 pub(super) fn set_by(procedure: &Procedure) -> BTreeSet<usize> {
     let mut set = BTreeSet::new();
     let mut note = |register: Register| {
-        set.extend(Some(register.0 as usize).filter(|place| *place < procedure.parameters.len()));
+        set.extend(Some(register.0 as usize).filter(|index| *index < procedure.parameters.len()));
     };
     Statement::walk(&procedure.body, &mut |statement| match statement {
         Statement::Assign { target, .. } => note(*target),
@@ -179,10 +186,10 @@ pub(super) fn set_by(procedure: &Procedure) -> BTreeSet<usize> {
     set
 }
 
-/// The records of a row, in the order of the parameters.
+/// The records of a trigger function, in the order of the parameters.
 const RECORDS: [&str; 2] = ["new", "old"];
 
-/// Returns whether a row of an event has a record.
+/// Returns whether an event has a record: NEW or OLD.
 pub(super) fn has_record(record: &str, event: TriggerEvent) -> bool {
     match event {
         TriggerEvent::Insert => record == "new",
@@ -204,12 +211,12 @@ impl Binder<'_> {
             RECORDS.into_iter().partition(|record| trigger.for_each_row && has_record(record, event));
         self.scopes.push((Some(trigger.function.clone()), HashMap::new()));
         let mut parameters = Vec::new();
-        let parameter = |ty, mode| Parameter { name: String::new(), ty, mode, default: None };
+        let parameter = |ty, mode| Parameter::new(String::new(), ty, mode);
         let mut returned = Vec::new();
         for record in has {
             let mode = if record == "new" && returns { Mode::InOut } else { Mode::In };
             let fields = self.declare_record(record, table);
-            parameters.extend(fields.iter().map(|own| parameter(own.ty, mode)));
+            parameters.extend(fields.iter().map(|field| parameter(field.ty, mode)));
             if mode == Mode::InOut {
                 returned = fields;
             }
@@ -235,7 +242,7 @@ impl Binder<'_> {
             let variable = Variable { register: self.new_register(ty), ty, constant: false };
             fields.push((column.name.clone(), variable));
         }
-        let variables = fields.iter().map(|(_, own)| *own).collect();
+        let variables = fields.iter().map(|(_, variable)| *variable).collect();
         self.declare(record.into(), Name::Row(fields));
         variables
     }
@@ -263,14 +270,15 @@ impl Binder<'_> {
         }
     }
 
-    /// Binds WHEN: returns the statements that end the call if the condition is not true.
+    /// Binds WHEN. Returns the statements that end the call unless the condition is true.
     pub(crate) fn bind_when(
         &mut self,
         text: &str,
         node: &SyntaxNode,
     ) -> Result<Vec<Statement>, StatementError> {
-        // The condition sees the records, and not the constants of the function.
-        let records = RECORDS.into_iter().filter_map(|own| Some((own.to_owned(), self.name(own)?.clone())));
+        // The condition may refer to the records, but not to the constants of the function.
+        let records =
+            RECORDS.into_iter().filter_map(|record| Some((record.to_owned(), self.name(record)?.clone())));
         let scopes = vec![(None, records.collect())];
         let (condition, mut statements) = self.bind_definition(text, node, |inner, condition| {
             (inner.scopes, inner.lifted) = (scopes, Some(Vec::new()));
@@ -281,14 +289,14 @@ impl Binder<'_> {
         Ok(statements)
     }
 
-    /// Returns the statement that sets whether the row is written.
+    /// Returns the statement that sets the output `is_written`; none if the function has no such output.
     fn written(&self, is_written: bool) -> Vec<Statement> {
-        let target = self.trigger.as_ref().and_then(|own| own.is_written);
+        let target = self.trigger.as_ref().and_then(|frame| frame.is_written);
         let assign = |target| Statement::Assign { target, value: Expression::boolean(is_written) };
         target.map(assign).into_iter().collect()
     }
 
-    /// Binds RETURN of a trigger function: a record, or NULL.
+    /// Binds RETURN of a trigger function, whose value is a record or NULL.
     pub(crate) fn bind_trigger_return(
         &mut self,
         value: Option<ast::PlpgsqlExpr>,
@@ -309,7 +317,7 @@ impl Binder<'_> {
                 Err(self.error(value.syntax(), SqlError::new("42804", message)))
             }
         });
-        let fields = fields.transpose()?.filter(|_| !name.is_some_and(|own| frame.absent.contains(&&*own)));
+        let fields = fields.transpose()?.filter(|_| !name.is_some_and(|name| frame.absent.contains(&&*name)));
         out.extend(self.written(fields.is_some()));
         if let Some(fields) = fields {
             self.return_row(&frame.returned, &fields, value.syntax(), out)?;
@@ -345,21 +353,21 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Returns the statement at the end of a trigger function, which is not reached in a correct one.
+    /// Returns the statement at the end of a trigger function, which raises the error of a missing RETURN.
     pub(crate) fn end_of_trigger(&self) -> Statement {
         let message = "control reached end of trigger procedure without RETURN";
         Statement::Raise(Box::new(Raise::error("2F005", message)))
     }
 
-    /// Binds `TG_ARGV[n]`; `None` if an expression is none.
+    /// Binds `TG_ARGV[n]`; `None` for any other expression.
     pub(crate) fn trigger_argument(&self, index: &ast::IndexExpr) -> Option<Typed> {
         let frame = self.trigger.as_ref()?;
         let Some(ast::Expr::NameRef(base)) = index.base() else { return None };
         if base.text() != "tg_argv" {
             return None;
         }
-        let place = index.index()?.syntax().text().to_string().trim().parse::<usize>().ok()?;
-        let text = frame.arguments.get(place);
+        let position = index.index()?.syntax().text().to_string().trim().parse::<usize>().ok()?;
+        let text = frame.arguments.get(position);
         let value = text.map_or(Expression::NULL, |text| Expression::text(text));
         Some(Typed::Known(value, ScalarType::Text.into()))
     }

@@ -1,5 +1,5 @@
-//! A statement that writes one row by its key, and fires triggers, as operations and calls. So the analysis
-//! supports procedures whose statements fire triggers: their calls are logged as commands.
+//! Lowers a statement that writes one row by its key and fires triggers to operations and calls. So the
+//! analysis supports procedures with such statements, and their calls are logged as commands.
 
 use super::function::set_by;
 use crate::binder::Binder;
@@ -11,16 +11,18 @@ use squawk_syntax::SyntaxNode;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A call of a trigger's function. A trigger before a row sets a register to whether the row is written.
+/// A call of a trigger's function.
 struct Fired {
     call: Statement,
+    /// The register that a BEFORE ROW trigger sets to whether the statement writes the row; `None` for any
+    /// other trigger.
     is_written: Option<Register>,
 }
 
-/// INSERT, UPDATE or DELETE of one row, with the triggers that it fires.
+/// INSERT, UPDATE or DELETE of one row, with its triggers. The fields are in the order of execution.
 pub(crate) struct Triggered {
     before_statement: Vec<Fired>,
-    /// Finds the row, and sets the registers of the old and the new one; `None` for INSERT.
+    /// Finds the row, and sets the registers of the old row and of the new row; `None` for INSERT.
     find: Option<OperationKind>,
     /// Sets the registers of an inserted row.
     set: Vec<Statement>,
@@ -32,7 +34,7 @@ pub(crate) struct Triggered {
     after_statement: Vec<Fired>,
 }
 
-/// Returns the calls of a plan that consists of them; `None` if one of them is logged by value.
+/// Returns the calls of which a plan consists; `None` if one of them is logged by value.
 fn calls_of(plan: &Plan) -> Option<Vec<Fired>> {
     let (call, is_written) = match plan {
         Plan::One => return Some(Vec::new()),
@@ -54,13 +56,13 @@ fn at(first: Register, column: usize) -> Register {
     Register(first.0 + column as u32)
 }
 
-/// Returns the columns that triggers before a row may change: those whose parameters their functions set.
+/// Returns the columns that BEFORE ROW triggers may change: the columns whose parameters the functions set.
 fn changed_by(triggers: &[Fired], table: &Table) -> BTreeSet<usize> {
-    let functions = triggers.iter().filter_map(|own| match &own.call {
+    let functions = triggers.iter().filter_map(|trigger| match &trigger.call {
         Statement::Call { procedure, .. } => Some(procedure),
         _ => None,
     });
-    functions.flat_map(|own| set_by(own)).filter(|column| *column < table.visible().len()).collect()
+    functions.flat_map(|function| set_by(function)).filter(|column| *column < table.visible().len()).collect()
 }
 
 impl Triggered {
@@ -82,10 +84,10 @@ impl Triggered {
         self.find.iter_mut().chain([&mut self.write])
     }
 
-    /// Returns its statements, as the binder numbers their operations.
+    /// Returns its statements. The binder adds their operations.
     pub(crate) fn statements(self, binder: &mut Binder<'_>, node: &SyntaxNode) -> Vec<Statement> {
         let found = binder.found();
-        let plain = |calls: Vec<Fired>| calls.into_iter().map(|own| own.call);
+        let plain = |calls: Vec<Fired>| calls.into_iter().map(|trigger| trigger.call);
         let mut written = self.generate;
         written.push(Statement::Execute(binder.operation(self.write, node)));
         written.extend(plain(self.after_row));
@@ -116,13 +118,14 @@ impl Triggered {
 }
 
 impl Binder<'_> {
-    /// Returns whether triggers of a statement may become calls of the routine that is being bound. What it
-    /// returns to a client, and ROW_COUNT, must count the rows of the statement only.
+    /// Returns whether triggers of a statement may become calls of the current routine. If it uses ROW_COUNT,
+    /// they may not, because the rows that the triggers write would count.
     fn may_lower_triggers(&self, node: &SyntaxNode) -> bool {
         self.body.is_some() && self.lifted.is_some() && !mentions(node, "row_count")
     }
 
-    /// Lowers an INSERT of one row, whose values follow from registers.
+    /// Lowers an INSERT of one row whose values are expressions over registers. Returns `None` if its
+    /// triggers cannot become calls.
     pub(crate) fn lower_triggered_insert(
         &mut self,
         insert: &Insert,
@@ -133,10 +136,10 @@ impl Binder<'_> {
         let Insert { table, registers, rules, triggers, .. } = insert;
         let triggers = triggers.as_deref().filter(|_| self.may_lower_triggers(node))?;
         let window = self.row_registers(table);
-        if let OperationKind::Insert { values, registers: own, checks, .. } = &mut write {
+        if let OperationKind::Insert { values, registers: target, checks, .. } = &mut write {
             *values = (0..table.columns.len()).map(|c| Expression::Register(at(*registers, c))).collect();
-            *own = window;
-            checks.iter_mut().for_each(|own| moved(&mut own.condition, table, *registers, window));
+            *target = window;
+            checks.iter_mut().for_each(|check| move_row(&mut check.condition, table, *registers, window));
         }
         let assign = |(column, value)| Statement::Assign { target: at(*registers, column), value };
         let set = values.into_iter().enumerate().map(assign).collect();
@@ -144,7 +147,7 @@ impl Binder<'_> {
         Some(Triggered { set, generate, ..Triggered::of(triggers, write)? })
     }
 
-    /// Lowers an UPDATE of one row by its key.
+    /// Lowers an UPDATE of one row by its key; `None` for any other UPDATE.
     pub(crate) fn lower_triggered_update(&mut self, update: &Update, node: &SyntaxNode) -> Option<Triggered> {
         let Update { input, table, registers, triggers, rules, assignments, .. } = update;
         let triggers = triggers.as_deref().filter(|_| self.may_lower_triggers(node))?;
@@ -154,14 +157,17 @@ impl Binder<'_> {
         changed.extend(changed_by(&before, table));
         let window = self.row_registers(table);
         changed.extend(rules.generated.iter().map(|(column, _)| *column));
-        let mut own = RowRules { generated: Vec::new(), ..rules.clone() };
-        own.conditions.iter_mut().for_each(|own| moved(&mut own.condition, table, *registers, window));
+        let mut plain_rules = RowRules { generated: Vec::new(), ..rules.clone() };
+        plain_rules
+            .conditions
+            .iter_mut()
+            .for_each(|check| move_row(&mut check.condition, table, *registers, window));
         let new = |column: usize| (column, Expression::Register(at(*registers, column)));
         let plain = Update {
             input: Box::new(scan_of(access.clone())),
             assignments: changed.into_iter().map(new).collect(),
             registers: window,
-            rules: own,
+            rules: plain_rules,
             triggers: None,
             ..update.clone()
         };
@@ -169,9 +175,9 @@ impl Binder<'_> {
         let mut find = access.clone();
         let first = find.registers;
         let outputs = (0..table.columns.len()).flat_map(|column| {
-            let old = Expression::Register(at(first, place_of(&mut find, column)));
-            let assigned = assignments.iter().find(|(own, _)| *own == column);
-            let is_generated = rules.generated.iter().any(|(own, _)| *own == column);
+            let old = Expression::Register(at(first, position_of(&mut find, column)));
+            let assigned = assignments.iter().find(|(assigned, _)| *assigned == column);
+            let is_generated = rules.generated.iter().any(|(generated, _)| *generated == column);
             let new = match assigned {
                 _ if is_generated => Expression::NULL,
                 Some((_, value)) => value.clone(),
@@ -185,7 +191,7 @@ impl Binder<'_> {
         Some(Triggered { find, generate, ..Triggered::of(triggers, write)? })
     }
 
-    /// Lowers a DELETE of one row by its key.
+    /// Lowers a DELETE of one row by its key; `None` for any other DELETE.
     pub(crate) fn lower_triggered_delete(&mut self, delete: &Delete, node: &SyntaxNode) -> Option<Triggered> {
         let Delete { input, table, triggers, .. } = delete;
         let triggers = triggers.as_deref().filter(|_| self.may_lower_triggers(node))?;
@@ -195,8 +201,8 @@ impl Binder<'_> {
         let mut find = access.clone();
         let first = find.registers;
         let old = |column| {
-            let place = place_of(&mut find, column);
-            (at(triggers.old, column), Expression::Register(at(first, place)))
+            let position = position_of(&mut find, column);
+            (at(triggers.old, column), Expression::Register(at(first, position)))
         };
         let outputs: Vec<_> = (0..table.columns.len()).map(old).collect();
         let find = Some(OperationKind::Select(select_of(find, outputs)));
@@ -213,7 +219,7 @@ fn generating(rules: &RowRules, first: Register) -> Vec<Statement> {
     rules.generated.iter().map(set).collect()
 }
 
-/// Returns the access of a scan that finds at most one row, by its key.
+/// Returns the access of a scan of one row by its key; `None` for any other plan.
 fn by_key(input: &Plan) -> Option<&Access> {
     match input {
         Plan::Scan { access, .. } if matches!(access.path, Path::Point { .. }) => Some(access),
@@ -221,15 +227,15 @@ fn by_key(input: &Plan) -> Option<&Access> {
     }
 }
 
-/// Returns a scan that finds a row again, which its filter has let through.
+/// Returns a scan without its filter, to find a row again that has satisfied the filter.
 fn scan_of(mut access: Access) -> Plan {
     access.filter = None;
     Plan::Scan { access, handle: None }
 }
 
-/// Returns the place of a column among those that an access reads, which reads it from now on.
-fn place_of(access: &mut Access, column: usize) -> usize {
-    access.columns.iter().position(|own| *own == column).unwrap_or_else(|| {
+/// Returns the position of a column among those that an access reads. Adds the column if it is missing.
+fn position_of(access: &mut Access, column: usize) -> usize {
+    access.columns.iter().position(|known| *known == column).unwrap_or_else(|| {
         access.columns.push(column);
         access.slots.push(access.table.layout.slots()[column]);
         access.columns.len() - 1
@@ -241,8 +247,8 @@ fn select_of(access: Access, outputs: Vec<(Register, Expression)>) -> Select {
     Select { access, aggregates, outputs, distinct: false, order, offset: None, limit: None, strict: false }
 }
 
-/// Moves an expression over a row to other registers.
-fn moved(expression: &mut Expression, table: &Table, from: Register, to: Register) {
+/// Replaces the registers of a row in an expression by those of another row.
+fn move_row(expression: &mut Expression, table: &Table, from: Register, to: Register) {
     expression.visit_registers(&mut |_, register| {
         let column = register.0.wrapping_sub(from.0);
         if (column as usize) < table.columns.len() {

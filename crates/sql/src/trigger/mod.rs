@@ -1,7 +1,7 @@
-//! CREATE, ALTER and DROP TRIGGER, and ALTER TABLE … ENABLE and DISABLE TRIGGER.
+//! The statements CREATE, ALTER and DROP TRIGGER, and ALTER TABLE … ENABLE and DISABLE TRIGGER.
 //!
-//! A trigger is a part of its table's definition (`catalog`). The schema keeps a compiled form of its
-//! function for each of its events (`function`), which the statements that fire it call (`fired`).
+//! A table's definition has its triggers (`catalog`). The schema keeps a compiled function for each event of
+//! a trigger (`function`). Statements that fire the trigger call the function of their event (`fired`).
 
 mod fired;
 mod function;
@@ -38,7 +38,7 @@ fn table_of<'s>(
     node: &SyntaxNode,
 ) -> Result<&'s Arc<Table>, StatementError> {
     let binder = Binder::new(schema, source);
-    let path = relation.and_then(|own| own.relation_name_ref()).and_then(|own| own.path_ref());
+    let path = relation.and_then(|name| name.relation_name_ref()).and_then(|name| name.path_ref());
     let path = binder.part(path, node)?;
     let name = object_name(&path);
     if schema.view(&name).is_some() {
@@ -52,7 +52,7 @@ fn table_of<'s>(
     Ok(table)
 }
 
-/// Returns the events of a trigger, and the columns of UPDATE OF.
+/// Returns the events of a trigger and the columns of UPDATE OF.
 fn events_of(
     create: &ast::CreateTrigger,
     table: &Table,
@@ -60,9 +60,9 @@ fn events_of(
 ) -> Result<(Vec<TriggerEvent>, Vec<String>), StatementError> {
     let (mut events, mut columns) = (Vec::new(), Vec::new());
     let list = binder.part(create.trigger_event_list(), create.syntax())?;
-    for own in list.trigger_events() {
+    for written in list.trigger_events() {
         let node = list.syntax();
-        let event = match own {
+        let event = match written {
             ast::TriggerEvent::TriggerEventInsert(_) => TriggerEvent::Insert,
             ast::TriggerEvent::TriggerEventDelete(_) => TriggerEvent::Delete,
             ast::TriggerEvent::TriggerEventUpdate(update) => {
@@ -77,8 +77,8 @@ fn events_of(
                 }
                 TriggerEvent::Update
             }
-            ast::TriggerEvent::TriggerEventTruncate(own) => {
-                return Err(binder.unsupported(own.syntax(), "a trigger of TRUNCATE"));
+            ast::TriggerEvent::TriggerEventTruncate(truncate) => {
+                return Err(binder.unsupported(truncate.syntax(), "a trigger of TRUNCATE"));
             }
         };
         if events.contains(&event) {
@@ -90,7 +90,7 @@ fn events_of(
     Ok((events, columns))
 }
 
-/// Returns the function of a trigger, and its arguments.
+/// Returns the name of a trigger's function and the arguments.
 fn called(create: &ast::CreateTrigger, binder: &Binder<'_>) -> Result<(String, Vec<String>), StatementError> {
     let call = binder.part(create.call_expr(), create.syntax())?;
     let function = binder.part(called_name(&call), call.syntax())?;
@@ -132,7 +132,7 @@ fn refuse_forms(create: &ast::CreateTrigger, binder: &Binder<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Reads CREATE TRIGGER.
+/// Returns the trigger that CREATE TRIGGER defines.
 fn trigger_definition(
     create: &ast::CreateTrigger,
     table: &Table,
@@ -144,22 +144,22 @@ fn trigger_definition(
     let timing = match binder.part(create.timing(), node)? {
         ast::Timing::TimingBefore(_) => TriggerTiming::Before,
         ast::Timing::TimingAfter(_) => TriggerTiming::After,
-        ast::Timing::TimingInsteadOf(own) => return Err(binder.unsupported(own.syntax(), "INSTEAD OF")),
+        ast::Timing::TimingInsteadOf(timing) => return Err(binder.unsupported(timing.syntax(), "INSTEAD OF")),
     };
     if timing == TriggerTiming::Before {
-        // Constraints of domains are checked after such triggers.
+        // PostgreSQL checks the constraints of domains after BEFORE triggers, which is not supported.
         binder.refuse_domains(table, "a BEFORE trigger", node)?;
     }
     let (events, columns) = events_of(create, table, binder)?;
     let for_each_row = matches!(create.trigger_level(), Some(ast::TriggerLevel::ForEachRow(_)));
-    let condition = create.when_condition().and_then(|own| own.expr());
+    let condition = create.when_condition().and_then(|when| when.expr());
     if let Some(condition) = &condition {
         if condition.syntax().descendants().any(|node| ast::SelectVariant::can_cast(node.kind())) {
             let message = "cannot use subquery in trigger WHEN condition";
             return Err(binder.error(condition.syntax(), SqlError::new("0A000", message)));
         }
         let text = kept_text::columns_in(binder.source.text_of(condition.syntax()));
-        let names = |record: &str| text.iter().any(|own| own == record);
+        let names = |record: &str| text.iter().any(|name| name == record);
         let fault = match (names("old"), names("new")) {
             (true, _) | (_, true) if !for_each_row => {
                 Some("statement trigger's WHEN condition cannot reference column values".to_owned())
@@ -183,7 +183,7 @@ fn trigger_definition(
         events,
         columns,
         for_each_row,
-        condition: condition.map(|own| binder.source.text_of(own.syntax()).to_owned()),
+        condition: condition.map(|expression| binder.source.text_of(expression.syntax()).to_owned()),
         function,
         arguments,
         enabled: true,
@@ -199,24 +199,25 @@ impl Schema {
         let node = create.syntax();
         let table = Arc::clone(table_of(self, create.on_relation(), source, node)?);
         let trigger = trigger_definition(create, &table, &Binder::new(self, source))?;
-        let known = table.triggers.iter().position(|own| own.name == trigger.name);
+        let known = table.triggers.iter().position(|known| known.name == trigger.name);
         if known.is_some() && create.or_replace().is_none() {
             let (name, table) = (&trigger.name, table.short_name());
             let message = format!("trigger \"{name}\" for relation \"{table}\" already exists");
             return Err(error_at(source, node, "42710", message));
         }
         self.refuse_key_actions(&table, &trigger, source, node)?;
-        // Compiled before it belongs to the table, so that it is known what its function writes.
+        // `with_triggers` compiles all routines again, in an order that depends on the writes of this
+        // function.
         let compiled = self.compile_trigger(&table, &trigger, source, node)?;
         self.triggers.insert((table.name.clone(), trigger.name.clone()), compiled);
         self.with_triggers(&table, source, node, |triggers| {
-            triggers.retain(|own| own.name != trigger.name);
+            triggers.retain(|known| known.name != trigger.name);
             triggers.push(trigger);
-            triggers.sort_by(|one, other| one.name.cmp(&other.name));
+            triggers.sort_by(|a, b| a.name.cmp(&b.name));
         })
     }
 
-    /// Compiles the triggers of a function again that was replaced, so that it is known what it writes.
+    /// Compiles the triggers of a replaced function again. The order of compilation depends on their writes.
     pub(crate) fn compile_triggers_of(
         &mut self,
         function: &str,
@@ -225,7 +226,7 @@ impl Schema {
     ) -> Result<(), StatementError> {
         let tables: Vec<Arc<Table>> = self.catalog().tables().map(Arc::clone).collect();
         for table in tables {
-            for trigger in table.triggers.iter().filter(|own| own.function == function) {
+            for trigger in table.triggers.iter().filter(|trigger| trigger.function == function) {
                 let compiled = self.compile_trigger(&table, trigger, source, node)?;
                 self.triggers.insert((table.name.clone(), trigger.name.clone()), compiled);
             }
@@ -233,7 +234,7 @@ impl Schema {
         Ok(())
     }
 
-    /// Keeps the compiled triggers of a table that has a new name.
+    /// Moves the compiled triggers of a table to its new name.
     pub(crate) fn rename_table_of_triggers(&mut self, old: &str, new: &Table) {
         for trigger in &new.triggers {
             if let Some(compiled) = self.triggers.remove(&(old.to_owned(), trigger.name.clone())) {
@@ -271,15 +272,15 @@ impl Schema {
         };
         let name = Binder::new(self, source).part(drop.trigger_ref(), node)?;
         let name = ast::normalize_name_node(name.syntax());
-        if !table.triggers.iter().any(|own| own.name == name) {
+        if !table.triggers.iter().any(|trigger| trigger.name == name) {
             let message = format!("trigger \"{name}\" for table \"{}\" does not exist", table.short_name());
             let missing = error_at(source, node, "42704", message);
             return if if_exists { Ok(Effect::None) } else { Err(missing) };
         }
-        self.with_triggers(&table, source, node, |triggers| triggers.retain(|own| own.name != name))
+        self.with_triggers(&table, source, node, |triggers| triggers.retain(|trigger| trigger.name != name))
     }
 
-    /// ALTER TRIGGER … RENAME TO.
+    /// Executes ALTER TRIGGER … RENAME TO.
     pub(crate) fn alter_trigger(
         &mut self,
         alter: &ast::AlterTrigger,
@@ -293,7 +294,7 @@ impl Schema {
         let binder = Binder::new(self, source);
         let old = ast::normalize_name_node(binder.part(alter.trigger_ref(), node)?.syntax());
         let new = ast::normalize_name_node(binder.part(rename.trigger(), node)?.syntax());
-        let has = |name: &String| table.triggers.iter().any(|own| own.name == *name);
+        let has = |name: &String| table.triggers.iter().any(|trigger| trigger.name == *name);
         if !has(&old) {
             let message = format!("trigger \"{old}\" for table \"{}\" does not exist", table.short_name());
             return Err(error_at(source, node, "42704", message));
@@ -308,12 +309,15 @@ impl Schema {
         let subject = |name: &String| Subject::Trigger(table.name.clone(), name.clone());
         self.rename_subject(&subject(&old), subject(&new));
         self.with_triggers(&table, source, node, |triggers| {
-            triggers.iter_mut().filter(|own| own.name == old).for_each(|own| own.name.clone_from(&new));
-            triggers.sort_by(|one, other| one.name.cmp(&other.name));
+            triggers
+                .iter_mut()
+                .filter(|trigger| trigger.name == old)
+                .for_each(|trigger| trigger.name.clone_from(&new));
+            triggers.sort_by(|a, b| a.name.cmp(&b.name));
         })
     }
 
-    /// Refuses a trigger that the action of a foreign key would have to fire.
+    /// Refuses a trigger that the action of a foreign key fires, which is not supported.
     fn refuse_key_actions(
         &self,
         table: &Table,
@@ -330,23 +334,23 @@ impl Schema {
         }
     }
 
-    /// Refuses foreign keys of a table whose actions would have to fire triggers.
+    /// Refuses the foreign keys of a table if their actions fire its triggers.
     pub(crate) fn refuse_fired_triggers(
         &self,
         table: &Table,
         source: &Source,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        table.triggers.iter().try_for_each(|own| self.refuse_key_actions(table, own, source, node))
+        table.triggers.iter().try_for_each(|trigger| self.refuse_key_actions(table, trigger, source, node))
     }
 }
 
 impl TableBuilder<'_> {
-    /// Executes ENABLE or DISABLE TRIGGER. Without a name it concerns all triggers.
+    /// Executes ENABLE or DISABLE TRIGGER of one trigger, or of all triggers.
     ///
     /// # Errors
-    /// `42704`: the table has no trigger of this name. `0A000`: DISABLE TRIGGER ALL would stop foreign keys,
-    /// which are triggers in PostgreSQL.
+    /// `42704`: the table has no trigger of this name. `0A000`: DISABLE TRIGGER ALL of a table with foreign
+    /// keys. In PostgreSQL, where foreign keys are triggers, it stops their checks.
     pub(crate) fn enable(
         &mut self,
         target: Option<ast::TriggerTarget>,
@@ -354,7 +358,7 @@ impl TableBuilder<'_> {
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let name = match &target {
-            Some(ast::TriggerTarget::TriggerRef(own)) => Some(ast::normalize_name_node(own.syntax())),
+            Some(ast::TriggerTarget::TriggerRef(trigger)) => Some(ast::normalize_name_node(trigger.syntax())),
             _ => None,
         };
         let catalog = self.binder.schema.catalog();
@@ -365,7 +369,7 @@ impl TableBuilder<'_> {
             let hint = "Foreign keys stay in force. Use DISABLE TRIGGER USER for the other triggers.";
             return Err(self.binder.error(node, SqlError::new("0A000", message).with_hint(hint)));
         }
-        let is_meant = |own: &&mut Trigger| name.as_ref().is_none_or(|name| own.name == *name);
+        let is_meant = |trigger: &&mut Trigger| name.as_ref().is_none_or(|name| trigger.name == *name);
         let mut found = false;
         for trigger in self.table.triggers.iter_mut().filter(is_meant) {
             (trigger.enabled, found) = (enabled, true);

@@ -7,10 +7,11 @@
 use crate::server::Server;
 use catalog::{Arena, datum_from_value, output_text};
 use postgres::{Client as Postgres, SimpleQueryMessage};
-use reprise::{Column, Compile, Config, Database, Error, Session, Value, params};
+use reprise::{Column, Compile, Config, Database, Error, Session, SessionZone, Value, params};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner, default_column_validator, default_validator};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// An error as the files name it: SQLSTATE, then the message.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ fn message(error: &Error) -> &str {
 
 pub(crate) struct Reprise {
     session: Session,
-    _folder: tempfile::TempDir,
+    _folder: Option<tempfile::TempDir>,
 }
 
 impl Reprise {
@@ -59,7 +60,11 @@ impl Reprise {
         let mut config = Config::default();
         (config.memory_ahead_bytes, config.compile) = (0, Compile::AtOnce);
         let session = Database::open(folder.path(), config).unwrap().session().unwrap();
-        Self { session, _folder: folder }
+        Self { session, _folder: Some(folder) }
+    }
+
+    pub(crate) fn of(session: Session) -> Self {
+        Self { session, _folder: None }
     }
 }
 
@@ -85,6 +90,13 @@ impl DB for Reprise {
             self.session.act_as(id);
             return Ok(output(0, Vec::new(), 0));
         }
+        if let Some(zone) = sql.strip_prefix("SET TimeZone TO ") {
+            // A session without a server has no SET.
+            let zone = SessionZone::of_setting(zone.trim_matches('\''));
+            let zone = zone.map_err(|refused| Refused(format!("{refused:?}")))?;
+            self.session.set_zone(Some(zone).filter(|zone| !zone.is_utc()).map(Arc::new));
+            return Ok(DBOutput::StatementComplete(0));
+        }
         let statement = self.session.prepare(sql).map_err(refused)?;
         let answer = self.session.execute(&statement, params![]).map_err(refused)?;
         let columns = statement.columns();
@@ -93,6 +105,7 @@ impl DB for Reprise {
             value => {
                 let mut arena = Arena::default();
                 let value = datum_from_value(value, column.ty, &mut arena).unwrap();
+                arena.set_zone(self.session.zone().cloned());
                 text(Some(&output_text(value, column.ty, &arena)))
             }
         };

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod answers;
+mod bodies;
 mod constraints;
 mod document;
 mod every_recovery;

@@ -64,7 +64,7 @@ pub(super) static ARRAYS: &[BuiltIn] = &[
     series(&[Kind::NUMERIC, Kind::NUMERIC], Kind::NUMERIC, SeriesOf::Decimals),
     series(&[Kind::NUMERIC, Kind::NUMERIC, Kind::NUMERIC], Kind::NUMERIC, SeriesOf::Decimals),
     series(&[Kind::TIMESTAMP, Kind::TIMESTAMP, Kind::INTERVAL], Kind::TIMESTAMP, SeriesOf::Timestamps),
-    series(&[Kind::TIMESTAMPTZ, Kind::TIMESTAMPTZ, Kind::INTERVAL], Kind::TIMESTAMPTZ, SeriesOf::Timestamps)
+    series(&[Kind::TIMESTAMPTZ, Kind::TIMESTAMPTZ, Kind::INTERVAL], Kind::TIMESTAMPTZ, SeriesOf::Instants)
         .stable(),
     BuiltIn::of("num_nonnulls", &[Kind::Any], INT4, |call| Ok(count(&call, false))).taking_null().variadic(),
     BuiltIn::of("num_nulls", &[Kind::Any], INT4, |call| Ok(count(&call, true))).taking_null().variadic(),

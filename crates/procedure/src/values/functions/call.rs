@@ -1,7 +1,7 @@
 //! One call of a built-in function: its arguments, and how it returns a value.
 
 use crate::{Cast, Evaluated, Machine, SqlError};
-use catalog::{Datum, Decimal, ScalarType, Span};
+use catalog::{Datum, Decimal, ScalarType, SessionZone, Span};
 
 /// The arguments of a call. They have the types of the entry, so they are read without a check.
 pub struct Call<'a> {
@@ -14,6 +14,11 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Returns the time zone of the session; `None` is UTC.
+    pub(super) fn zone(&self) -> Option<&SessionZone> {
+        self.machine.frame.arena.zone()
+    }
+
     pub(super) fn count(&self) -> usize {
         self.values.len()
     }

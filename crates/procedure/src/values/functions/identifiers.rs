@@ -3,6 +3,7 @@
 
 use super::{BuiltIn, Call, Kind};
 use crate::{Evaluated, SqlError};
+use catalog::surrogate_pair;
 
 const TEXT: Kind = Kind::TEXT;
 
@@ -108,18 +109,19 @@ fn unescaped(call: Call) -> Evaluated {
             .filter(|hex_digits| hex_digits.bytes().all(|b| b.is_ascii_hexdigit()));
         let code = hex.and_then(|hex_digits| u32::from_str_radix(hex_digits, 16).ok()).ok_or_else(invalid)?;
         remaining = &escaped[skipped + digits..];
-        let code = match (first_half.take(), code) {
+        made.push(match (first_half.take(), code) {
             (None, 0xd800..=0xdbff) => {
                 first_half = Some(code);
                 continue;
             }
-            (Some(first), 0xdc00..=0xdfff) => 0x10000 + ((first - 0xd800) << 10) + (code - 0xdc00),
-            (None, code) if !(0xdc00..=0xdfff).contains(&code) => code,
-            _ => return Err(not_a_pair().into()),
-        };
-        let made_of = |code: u32| char::from_u32(code).filter(|code| *code != '\0');
-        let invalid_code = || SqlError::new("22023", format!("invalid Unicode code point: {code:04X}"));
-        made.push(made_of(code).ok_or_else(invalid_code)?);
+            (Some(first), second) => surrogate_pair(first, second).ok_or_else(not_a_pair)?,
+            (None, 0xdc00..=0xdfff) => return Err(not_a_pair().into()),
+            (None, code) => {
+                let invalid_code =
+                    || SqlError::new("22023", format!("invalid Unicode code point: {code:04X}"));
+                char::from_u32(code).filter(|code| *code != '\0').ok_or_else(invalid_code)?
+            }
+        });
     }
     if first_half.is_some() {
         return Err(not_a_pair().into());

@@ -7,7 +7,9 @@ use super::{BuiltIn, Call, Kind};
 use crate::values::times::TimeField;
 use crate::values::times::interval_template::interval_text;
 use crate::{Evaluated, SqlError};
-use catalog::{Datum, Decimal, Interval, MICROSECONDS_PER_DAY, ScalarType, ValueError, midnight_of};
+use catalog::{
+    Datum, Decimal, Interval, MICROSECONDS_PER_DAY, ScalarType, ValueError, later, local_of, midnight_of,
+};
 
 const TEXT: Kind = Kind::TEXT;
 const DATE: Kind = Kind::DATE;
@@ -22,7 +24,8 @@ pub(super) static INTERVALS: &[BuiltIn] = &[
         made(Interval::age(call.int(0), call.int(1)), call)
     }),
     BuiltIn::of("age", &[TIMESTAMPTZ, TIMESTAMPTZ], INTERVAL, |call| {
-        made(Interval::age(call.int(0), call.int(1)), call)
+        let local = |index: usize| local_of(call.zone(), call.int(index)).map_err(SqlError::from);
+        made(Interval::age(local(0)?, local(1)?), call)
     }),
     BuiltIn::of("date_mi_interval", &[DATE, INTERVAL], TIMESTAMP, |call| day_moved(&call, 0, true)),
     BuiltIn::of("date_part", &[TEXT, INTERVAL], FLOAT8, |call| {
@@ -49,7 +52,7 @@ pub(super) static INTERVALS: &[BuiltIn] = &[
     BuiltIn::of("interval_pl_date", &[INTERVAL, DATE], TIMESTAMP, |call| day_moved(&call, 1, false)),
     BuiltIn::of("interval_pl_timestamp", &[INTERVAL, TIMESTAMP], TIMESTAMP, |call| moved(&call, 1, false)),
     BuiltIn::of("interval_pl_timestamptz", &[INTERVAL, TIMESTAMPTZ], TIMESTAMPTZ, |call| {
-        moved(&call, 1, false)
+        moved_in_zone(&call, 1, false)
     })
     .stable(),
     BuiltIn::of("interval_um", &[INTERVAL], INTERVAL, |call| made(interval_at(&call, 0).negated(), call)),
@@ -79,11 +82,11 @@ pub(super) static INTERVALS: &[BuiltIn] = &[
         made(Interval::between(call.int(0), call.int(1)), call)
     }),
     BuiltIn::of("timestamptz_mi_interval", &[TIMESTAMPTZ, INTERVAL], TIMESTAMPTZ, |call| {
-        moved(&call, 0, true)
+        moved_in_zone(&call, 0, true)
     })
     .stable(),
     BuiltIn::of("timestamptz_pl_interval", &[TIMESTAMPTZ, INTERVAL], TIMESTAMPTZ, |call| {
-        moved(&call, 0, false)
+        moved_in_zone(&call, 0, false)
     })
     .stable(),
     BuiltIn::of("to_char", &[INTERVAL, TEXT], TEXT, |call| {
@@ -120,11 +123,21 @@ fn made(interval: Result<Interval, ValueError>, call: Call) -> Evaluated {
     Ok(call.machine.frame.arena.push_bytes(&interval.to_bytes()))
 }
 
+/// Returns the interval by which a moment moves, which is one of two arguments; the other is the interval.
+fn distance(call: &Call, index: usize, is_earlier: bool) -> Result<Interval, SqlError> {
+    let interval = interval_at(call, 1 - index);
+    Ok(if is_earlier { interval.negated()? } else { interval })
+}
+
 /// Returns a moment, which is one of two arguments, plus or minus the other one.
 fn shifted(call: &Call, index: usize, us: i64, is_earlier: bool) -> Evaluated {
-    let interval = interval_at(call, 1 - index);
-    let interval = if is_earlier { interval.negated().map_err(SqlError::from)? } else { interval };
-    Ok(Datum::Int(interval.after(us).map_err(SqlError::from)?))
+    Ok(Datum::Int(distance(call, index, is_earlier)?.after(us).map_err(SqlError::from)?))
+}
+
+/// The same of a timestamp with a zone, whose days and months are those of the session's zone.
+fn moved_in_zone(call: &Call, index: usize, is_earlier: bool) -> Evaluated {
+    let interval = distance(call, index, is_earlier)?;
+    Ok(Datum::Int(later(call.zone(), call.int(index), interval).map_err(SqlError::from)?))
 }
 
 fn moved(call: &Call, index: usize, is_earlier: bool) -> Evaluated {

@@ -52,16 +52,27 @@ fn json_of(value: Datum, ty: ScalarType, arena: &Arena) -> String {
         (Datum::Int(value), ScalarType::Boolean) => (value != 0).to_string(),
         (Datum::Double(value), _) if !value.is_finite() => format!("\"{}\"", text()),
         _ if ty.is_number() || ty.is_json() => text(),
-        _ if ty.is_timestamp() => {
-            // The form of ISO 8601, whose zone has minutes.
-            format!("\"{}\"", text().replacen(' ', "T", 1).replacen("+00", "+00:00", 1))
-        }
+        _ if ty.is_timestamp() => format!("\"{}\"", iso_text(text(), ty)),
         _ => {
             let mut out = String::new();
             push_json_string(&text(), &mut out);
             out
         }
     }
+}
+
+/// Returns the text of a timestamp in the form of ISO 8601, whose zone has minutes.
+fn iso_text(text: String, ty: ScalarType) -> String {
+    let mut text = text.replacen(' ', "T", 1);
+    let end = text.find(" BC").unwrap_or(text.len());
+    let clock = text.find('T').unwrap_or(end);
+    if ty.is_zoned()
+        && let Some(sign) = text[clock..end].find(['+', '-'])
+        && !text[clock + sign..end].contains(':')
+    {
+        text.insert_str(end, ":00");
+    }
+    text
 }
 
 fn json_of_array(elements: &[Datum], ty: ScalarType, arena: &Arena) -> String {

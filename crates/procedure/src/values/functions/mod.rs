@@ -42,6 +42,7 @@ pub use kind::Kind;
 
 use crate::query::{TableFunction, WindowFunction};
 use crate::{AggregateFunction, Draw, Evaluated, LiveFunction};
+use catalog::ScalarType;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::LazyLock;
@@ -171,6 +172,16 @@ impl BuiltIn {
             Form::Now | Form::Session | Form::Live(_) => Volatility::Stable,
             Form::Draw(_) | Form::Sequence(_) | Form::Unrepeatable => Volatility::Volatile,
         }
+    }
+
+    /// Returns whether the value depends on the zone of the session. `element` is the type for which the
+    /// polymorphic types stand.
+    pub(crate) fn depends_on_zone(&self, element: ScalarType) -> bool {
+        let is_zoned =
+            |kind: &Kind| *kind == Kind::TIMESTAMPTZ || kind.is_polymorphic() && element.is_zoned();
+        // As in PostgreSQL, the catalog takes `age` for immutable.
+        (self.is_stable || self.name == "age")
+            && (is_zoned(&self.result) || self.arguments.iter().any(is_zoned))
     }
 
     /// Returns whether the function returns rows.

@@ -23,12 +23,18 @@ pub(super) static SPANS: &[BuiltIn] = &[
     overlapping(&[TIMESTAMP, TIMESTAMP, TIMESTAMP, INTERVAL], |call| overlap_of(call, &[3], after)),
     overlapping(&[TIMESTAMP, INTERVAL, TIMESTAMP, TIMESTAMP], |call| overlap_of(call, &[1], after)),
     overlapping(&[TIMESTAMPTZ, TIMESTAMPTZ, TIMESTAMPTZ, TIMESTAMPTZ], overlap),
-    overlapping(&[TIMESTAMPTZ, INTERVAL, TIMESTAMPTZ, INTERVAL], |call| overlap_of(call, &[1, 3], after))
-        .stable(),
-    overlapping(&[TIMESTAMPTZ, TIMESTAMPTZ, TIMESTAMPTZ, INTERVAL], |call| overlap_of(call, &[3], after))
-        .stable(),
-    overlapping(&[TIMESTAMPTZ, INTERVAL, TIMESTAMPTZ, TIMESTAMPTZ], |call| overlap_of(call, &[1], after))
-        .stable(),
+    overlapping(&[TIMESTAMPTZ, INTERVAL, TIMESTAMPTZ, INTERVAL], |call| {
+        overlap_of(call, &[1, 3], after_in_zone)
+    })
+    .stable(),
+    overlapping(&[TIMESTAMPTZ, TIMESTAMPTZ, TIMESTAMPTZ, INTERVAL], |call| {
+        overlap_of(call, &[3], after_in_zone)
+    })
+    .stable(),
+    overlapping(&[TIMESTAMPTZ, INTERVAL, TIMESTAMPTZ, TIMESTAMPTZ], |call| {
+        overlap_of(call, &[1], after_in_zone)
+    })
+    .stable(),
     overlapping(&[TIME, TIME, TIME, TIME], overlap),
     overlapping(&[TIME, INTERVAL, TIME, INTERVAL], |call| overlap_of(call, &[1, 3], later)),
     overlapping(&[TIME, TIME, TIME, INTERVAL], |call| overlap_of(call, &[3], later)),
@@ -59,12 +65,17 @@ fn binned(call: Call) -> Evaluated {
 }
 
 /// Returns a timestamp plus an interval.
-fn after(moment: i64, interval: Interval) -> Result<i64, Box<SqlError>> {
+fn after(_: &Call, moment: i64, interval: Interval) -> Result<i64, Box<SqlError>> {
     Ok(interval.after(moment).map_err(SqlError::from)?)
 }
 
+/// Returns a timestamp plus an interval in the session's zone.
+fn after_in_zone(call: &Call, moment: i64, interval: Interval) -> Result<i64, Box<SqlError>> {
+    Ok(catalog::later(call.zone(), moment, interval).map_err(SqlError::from)?)
+}
+
 /// Returns a time of day plus an interval.
-fn later(time: i64, interval: Interval) -> Result<i64, Box<SqlError>> {
+fn later(_: &Call, time: i64, interval: Interval) -> Result<i64, Box<SqlError>> {
     Ok((time + interval.us).rem_euclid(MICROSECONDS_PER_DAY))
 }
 
@@ -72,13 +83,13 @@ fn later(time: i64, interval: Interval) -> Result<i64, Box<SqlError>> {
 fn overlap_of(
     call: Call,
     intervals: &[usize],
-    moved: fn(i64, Interval) -> Result<i64, Box<SqlError>>,
+    moved: fn(&Call, i64, Interval) -> Result<i64, Box<SqlError>>,
 ) -> Evaluated {
     let mut values = call.values.to_vec();
     for index in intervals {
         values[*index] = match (call.values[index - 1], call.values[*index]) {
             (Datum::Int(begin), length) if !length.is_null() => {
-                Datum::Int(moved(begin, Interval::from_bytes(call.bytes(*index)))?)
+                Datum::Int(moved(&call, begin, Interval::from_bytes(call.bytes(*index)))?)
             }
             _ => Datum::Null,
         };

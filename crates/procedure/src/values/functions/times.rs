@@ -2,10 +2,15 @@
 //! Source: PostgreSQL 15's documentation, "Date/Time Functions and Operators" and "Data Type Formatting
 //! Functions".
 
+use super::zones::truncated_in;
 use super::{BuiltIn, Call, Form, Kind};
+use crate::values::times::template::ShownZone;
 use crate::values::times::{TimeField, extract, from_epoch, part_of_infinity, template, truncate};
 use crate::{Evaluated, SqlError};
-use catalog::{Datum, Day, Decimal, Moment, ScalarType, is_finite_date, is_finite_timestamp, midnight_of};
+use catalog::{
+    Datum, Day, Decimal, Moment, ScalarType, east_at, is_finite_date, is_finite_timestamp, local_of,
+    midnight_of, utc_of,
+};
 
 const TEXT: Kind = Kind::TEXT;
 const INT4: Kind = Kind::INT4;
@@ -23,8 +28,11 @@ pub(super) static TIMES: &[BuiltIn] = &[
         .stable(),
     BuiltIn::of("date_part", &[TEXT, DATE], FLOAT8, |call| part(call, ScalarType::Date)),
     BuiltIn::of("date_trunc", &[TEXT, TIMESTAMP], TIMESTAMP, |call| truncated(&call, ScalarType::Timestamp)),
-    BuiltIn::of("date_trunc", &[TEXT, TIMESTAMPTZ], TIMESTAMPTZ, |call| {
-        truncated(&call, ScalarType::Timestamptz)
+    BuiltIn::of("date_trunc", &[TEXT, TIMESTAMPTZ], TIMESTAMPTZ, |call| match call.zone() {
+        Some(session) if is_finite_timestamp(call.int(1)) => {
+            truncated_in(session.zone(), field(&call, ScalarType::Timestamptz)?, call.int(1))
+        }
+        _ => truncated(&call, ScalarType::Timestamptz),
     })
     .stable(),
     BuiltIn::of("extract", &[TEXT, TIMESTAMP], NUMERIC, |call| extracted(call, ScalarType::Timestamp)),
@@ -42,21 +50,22 @@ pub(super) static TIMES: &[BuiltIn] = &[
         Ok(Datum::Int(made_moment(&call)?))
     }),
     BuiltIn::of("make_timestamptz", &[INT4, INT4, INT4, INT4, INT4, FLOAT8], TIMESTAMPTZ, |call| {
-        Ok(Datum::Int(made_moment(&call)?))
+        Ok(Datum::Int(utc_of(call.zone(), made_moment(&call)?)?))
     })
     .stable(),
     BuiltIn::new("now", &[], TIMESTAMPTZ, Form::Now),
     BuiltIn::new("statement_timestamp", &[], TIMESTAMPTZ, Form::Now),
     BuiltIn::new("timeofday", &[], TEXT, Form::Unrepeatable),
-    BuiltIn::of("to_char", &[TIMESTAMP, TEXT], TEXT, to_text),
-    BuiltIn::of("to_char", &[TIMESTAMPTZ, TEXT], TEXT, to_text).stable(),
+    BuiltIn::of("to_char", &[TIMESTAMP, TEXT], TEXT, |call| to_text(call, false)),
+    BuiltIn::of("to_char", &[TIMESTAMPTZ, TEXT], TEXT, |call| to_text(call, true)).stable(),
     BuiltIn::of("to_date", &[TEXT, TEXT], DATE, |call| {
         let moment = template::from_text(call.text(0), call.text(1))?;
         Ok(Datum::Int(moment.day.date()?.into()))
     }),
     BuiltIn::of("to_timestamp", &[FLOAT8], TIMESTAMPTZ, |call| Ok(Datum::Int(from_epoch(call.double(0))?))),
     BuiltIn::of("to_timestamp", &[TEXT, TEXT], TIMESTAMPTZ, |call| {
-        Ok(Datum::Int(template::from_text(call.text(0), call.text(1))?.timestamp()?))
+        let local = template::from_text(call.text(0), call.text(1))?.timestamp()?;
+        Ok(Datum::Int(utc_of(call.zone(), local)?))
     })
     .stable(),
     BuiltIn::new("transaction_timestamp", &[], TIMESTAMPTZ, Form::Now),
@@ -83,11 +92,25 @@ pub(super) fn not_supported(call: &Call, ty: ScalarType) -> Box<SqlError> {
     SqlError::new("0A000", message).into()
 }
 
+/// Returns a part of the offset from UTC in seconds: all of it, its hours, or its minutes.
+fn part_of_offset(name: &str, east: i64) -> i64 {
+    match name {
+        "timezone" => east,
+        "timezone_h" | "timezone_hour" => east / 3600,
+        _ => east / 60 % 60,
+    }
+}
+
 /// Evaluates EXTRACT. A date is its midnight, without fields below the day.
 fn extracted(call: Call, ty: ScalarType) -> Evaluated {
-    if ty == ScalarType::Timestamptz && is_zone_field(&call.text(0).to_lowercase()) {
-        return match is_finite_timestamp(call.int(1)) {
-            true => call.made_decimal(Decimal::from_int(0)),
+    let name = call.text(0).to_lowercase();
+    if ty == ScalarType::Timestamptz && is_zone_field(&name) {
+        let us = call.int(1);
+        return match is_finite_timestamp(us) {
+            true => {
+                let part = part_of_offset(&name, east_at(call.zone(), us));
+                call.made_decimal(Decimal::from_int(part))
+            }
             false => Ok(Datum::Null),
         };
     }
@@ -100,7 +123,11 @@ fn extracted(call: Call, ty: ScalarType) -> Evaluated {
     if !is_finite {
         return part_of_infinity(field);
     }
-    let us = if is_date { midnight_of(value)? } else { value };
+    let us = match ty {
+        ScalarType::Date => midnight_of(value)?,
+        ScalarType::Timestamptz if field != TimeField::Epoch => local_of(call.zone(), value)?,
+        _ => value,
+    };
     let part = extract(field, us)?;
     call.made_decimal(part)
 }
@@ -133,12 +160,20 @@ fn is_finite(call: Call) -> Evaluated {
     Ok(Datum::boolean(is_finite_timestamp(call.int(0))))
 }
 
-fn to_text(call: Call) -> Evaluated {
+/// Evaluates `to_char` of a timestamp, which may have a zone.
+fn to_text(call: Call, is_zoned: bool) -> Evaluated {
     let us = call.int(0);
     if !is_finite_timestamp(us) || call.text(1).is_empty() {
         return Ok(Datum::Null);
     }
-    let text = template::to_text(us, call.text(1))?;
+    let text = match call.zone().filter(|_| is_zoned) {
+        None => template::to_text(us, call.text(1), &ShownZone { east: 0, name: "UTC" })?,
+        Some(session) => {
+            let name = session.abbreviation_at(us);
+            let shown = ShownZone { east: east_at(Some(session), us), name: &name };
+            template::to_text(local_of(Some(session), us)?, call.text(1), &shown)?
+        }
+    };
     call.made(text)
 }
 

@@ -3,7 +3,7 @@
 
 use super::times::{field, made_moment};
 use super::{BuiltIn, Call, Kind};
-use crate::values::times::truncate;
+use crate::values::times::{TimeField, truncate};
 use crate::{Evaluated, SqlError};
 use catalog::{Datum, Interval, ScalarType, TemporalError, Zone, is_finite_timestamp};
 
@@ -70,7 +70,11 @@ fn truncated(call: Call) -> Evaluated {
         return Ok(Datum::Int(us));
     }
     let zone = named(call.text(2))?.of_abbreviation();
-    let field = field(&call, ScalarType::Timestamptz)?;
+    truncated_in(&zone, field(&call, ScalarType::Timestamptz)?, us)
+}
+
+/// Truncates a finite timestamp in a zone.
+pub(super) fn truncated_in(zone: &Zone, field: TimeField, us: i64) -> Evaluated {
     let local = truncate(field, zone.local_of(us)?)?;
     match field.is_below_day() {
         // A whole hour may occur twice, so the offset stays.

@@ -123,8 +123,33 @@ pub(super) fn filled(
     Ok(out)
 }
 
+/// The zone that `to_char` shows.
+pub(crate) struct ShownZone<'a> {
+    /// Seconds east of UTC.
+    pub(crate) east: i64,
+    /// The abbreviation.
+    pub(crate) name: &'a str,
+}
+
+impl ShownZone<'_> {
+    /// Writes the offset: its hours with a sign, and its minutes if there are any.
+    fn write_offset(&self, out: &mut String) {
+        self.write_hours(out);
+        let minute = self.east.abs() / 60 % 60;
+        if minute != 0 {
+            // Writing to a string does not fail.
+            let _ = write!(out, ":{minute:02}");
+        }
+    }
+
+    fn write_hours(&self, out: &mut String) {
+        let sign = if self.east < 0 { '-' } else { '+' };
+        let _ = write!(out, "{sign}{:02}", self.east.abs() / 3600);
+    }
+}
+
 /// Evaluates `to_char` of a timestamp.
-pub(crate) fn to_text(us: i64, template: &str) -> Result<String, SqlError> {
+pub(crate) fn to_text(us: i64, template: &str, zone: &ShownZone<'_>) -> Result<String, SqlError> {
     let Moment { day, hour, minute, second, microsecond: fraction } = moment_of(us);
     let (year, is_before_christ) = day.written_year();
     let (iso_year, iso_week) = day.iso_week();
@@ -180,9 +205,13 @@ pub(crate) fn to_text(us: i64, template: &str) -> Result<String, SqlError> {
                 let is_lower = written.starts_with(char::is_lowercase);
                 out.push_str(&if is_lower { era.to_lowercase() } else { era.to_owned() });
             }
-            "TZ" => out.push_str(if written.starts_with(char::is_lowercase) { "utc" } else { "UTC" }),
-            "OF" | "TZH" => out.push_str("+00"),
-            "TZM" => out.push_str("00"),
+            "TZ" if written.starts_with(char::is_lowercase) => out.push_str(&zone.name.to_lowercase()),
+            "TZ" => out.push_str(zone.name),
+            "OF" => zone.write_offset(out),
+            "TZH" => zone.write_hours(out),
+            "TZM" => {
+                let _ = write!(out, "{:02}", zone.east.abs() / 60 % 60);
+            }
             other => return Err(unsupported(&format!("pattern \"{other}\" of to_char"))),
         }
         Ok(())
