@@ -402,7 +402,8 @@ fn views_change_between_calls() {
                  INSERT INTO v (id, a) VALUES (p, -1) RETURNING twice INTO n;
              END;
              BEGIN
-                 INSERT INTO v (id, a) VALUES (p - 3, n) ON CONFLICT (id) DO UPDATE SET a = excluded.a + v.twice;
+                 INSERT INTO v (id, a) VALUES (p - 3, n)
+                     ON CONFLICT (id) DO UPDATE SET a = excluded.a + v.twice;
                  UPDATE w SET value = value + 1, word = word || p WHERE number = p - 1;
              EXCEPTION WHEN with_check_option_violation THEN
                  UPDATE v SET a = 3 WHERE id = p - 3;
