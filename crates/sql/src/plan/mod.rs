@@ -49,6 +49,7 @@ pub(crate) use sets::returns_set;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Maximum number of relations of a FROM.
@@ -87,7 +88,7 @@ pub(crate) enum Rows {
     /// One row that registers hold already.
     Row { registers: Register },
     /// Those of a view that a statement writes, computed of another relation of the level.
-    View { below: usize, view: Arc<SimpleView> },
+    View { below: usize, view: Rc<SimpleView> },
 }
 
 /// A relation of FROM.
@@ -366,7 +367,7 @@ impl Binder<'_> {
             self.need_column(need, column);
         }
         if let Rows::View { below, view } = &self.queries.levels[level].relations[relation].rows {
-            let (below, view) = (target::Below { level, relation: *below }, Arc::clone(view));
+            let (below, view) = (target::Below { level, relation: *below }, Rc::clone(view));
             return self.column_of_view(below, &view, column, node);
         }
         let level = &mut self.queries.levels[level];

@@ -18,6 +18,7 @@ use procedure::query::RowRules;
 use procedure::{CastContext, Check, CheckOwner, Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Maximum number of views over each other.
@@ -34,7 +35,7 @@ pub(super) struct Below {
 pub(super) struct Target {
     pub(super) table: Arc<Table>,
     /// The views between the table and the statement, that over the table first.
-    views: Vec<Arc<SimpleView>>,
+    views: Vec<Rc<SimpleView>>,
     kind: WriteKind,
 }
 
@@ -91,7 +92,7 @@ impl Target {
             let is_plain = number + 1 == self.views.len();
             let columns = view.columns.iter().map(|own| (own.name.clone(), own.ty)).collect();
             let alias = if is_plain { alias.to_owned() } else { String::new() };
-            let rows = Rows::View { below: first + number, view: Arc::clone(view) };
+            let rows = Rows::View { below: first + number, view: Rc::clone(view) };
             Relation { alias, columns, rows, is_plain, hidden: 0 }
         })
     }
@@ -172,7 +173,7 @@ impl Binder<'_> {
                 return Err(self.error(node, SqlError::new("54001", message)));
             }
             name.clone_from(&simple.base);
-            views.push(Arc::new(simple));
+            views.push(Rc::new(simple));
         }
         views.reverse();
         let table = self.table(&name, path.syntax())?;
@@ -302,7 +303,7 @@ impl Binder<'_> {
     pub(super) fn column_of_view(
         &mut self,
         below: Below,
-        view: &Arc<SimpleView>,
+        view: &Rc<SimpleView>,
         column: usize,
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
