@@ -102,7 +102,14 @@ impl Schema {
     /// such a view.
     pub(crate) fn simple_view(&self, view: &View) -> Result<SimpleView, &'static str> {
         let source = Source::parse(&view.query).map_err(|_| NOT_SINGLE)?;
-        let select = match source.file.syntax().descendants().find_map(ast::SelectVariant::cast) {
+        let mut query = source.file.syntax().descendants().find_map(ast::SelectVariant::cast);
+        while let Some(ast::SelectVariant::ParenSelect(paren)) = &query
+            && paren.with_clause().is_none()
+            && paren.tail_clauses().next().is_none()
+        {
+            query = paren.select();
+        }
+        let select = match query {
             Some(ast::SelectVariant::Select(select)) => select,
             Some(ast::SelectVariant::CompoundSelect(_)) => {
                 return Err("Views containing UNION, INTERSECT, or EXCEPT are not automatically updatable.");

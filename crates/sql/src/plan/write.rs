@@ -346,7 +346,8 @@ impl Binder<'_> {
                     return Err(self.error(target_node, SqlError::new("42601", message)));
                 }
                 let definition = &table.columns[position];
-                if let (Some(_), Some(error)) = (&value, not_updated(definition)) {
+                let is_given = value.is_some() || target_relation.view().is_some();
+                if let Some(error) = not_updated(definition).filter(|_| is_given) {
                     return Err(self.error(target_node, error));
                 }
                 let value = match value {
