@@ -14,7 +14,7 @@ enum RowValue {
     /// Fields that expressions have.
     Fields(RowFields),
     /// The first row of a query.
-    Row(Query, RowFields),
+    Row(Box<Query>, RowFields),
     /// A row as a text, in a register.
     Text(Register),
 }
@@ -79,7 +79,7 @@ impl Binder<'_> {
             return Ok(RowValue::Fields(fields));
         }
         if let Some((query, fields)) = self.first_row_of_call(value)? {
-            return Ok(RowValue::Row(query, fields));
+            return Ok(RowValue::Row(Box::new(query), fields));
         }
         let Typed::Known(row, Type::Scalar(ScalarType::Record)) = self.bind(value)? else {
             return Err(self.unsupported(value.syntax(), "this value of a record"));
@@ -99,7 +99,7 @@ impl Binder<'_> {
     ) -> Result<(), StatementError> {
         let (query, fields) = match row {
             RowValue::Fields(fields) => (None, fields),
-            RowValue::Row(query, fields) => (Some(query), fields),
+            RowValue::Row(query, fields) => (Some(*query), fields),
             RowValue::Text(register) => {
                 let mut fields = Vec::new();
                 for (position, (_, ty)) in targets.iter().enumerate() {
