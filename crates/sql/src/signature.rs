@@ -49,7 +49,7 @@ impl Routine {
                 }
             }
         }
-        // Registers of parameters come before all others.
+        // The registers of parameters come first.
         for (position, parameter) in parameters.iter().enumerate() {
             if parameter.takes_row() {
                 let number = format!("${}", position + 1);

@@ -206,7 +206,7 @@ fn images_hold_what_is_defined_in_any_order() {
     assert!(defined > 600, "{defined}");
 }
 
-/// A circle has no order in which its procedures could be compiled again.
+/// The first procedure of a circle calls the second one by its name.
 #[test]
 fn procedures_may_call_each_other_in_a_circle() {
     let folder = tempfile::tempdir().unwrap();

@@ -246,9 +246,7 @@ impl Binder<'_> {
             return Ok(populated);
         }
         let arguments = self.without_results(&name, arguments);
-        let bind = |binder: &mut Self| {
-            arguments.iter().map(|argument| binder.bind(argument)).collect::<Result<Vec<_>, _>>()
-        };
+        let bind = |binder: &mut Self| binder.bind_row(&arguments);
         let ((bound, applied), references) = self.referring(|binder| binder.applying(bind))?;
         if let Some(mut procedure) = routine {
             procedure = self.function_of_rows(procedure, &bound, item)?;
