@@ -30,7 +30,7 @@ use storage::{Epochs, Slot};
 
 /// Shortest and longest sleep of an idle logger between two looks, each twice as long as the previous one: a
 /// server without work does nearly nothing. A thread that waits for a commit wakes the loggers; so a commit
-/// that nobody waits for becomes durable later than it would by `IDLE[1]` at most.
+/// without a waiting thread becomes durable later than it would by `IDLE[1]` at most.
 const IDLE: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(10)];
 /// Spins between two looks at the workers' positions: about a microsecond.
 const LOOK_EVERY: u32 = 50;

@@ -31,7 +31,7 @@ pub enum Movement {
     To(Expression),
     /// After the last row.
     BehindAll,
-    /// To the next row, as a loop moves: after the last row, variables keep their values, and ROW_COUNT is not set.
+    /// To the next row, as a loop moves: after the last row, variables keep their values; ROW_COUNT stays.
     Next,
 }
 

@@ -260,20 +260,7 @@ impl Binder<'_> {
             let call = RecordCall { name: &name, arguments: bound, applied, references };
             return self.add_records(call, item, &list);
         }
-        let SetFunction { function, arguments, columns } = match name.as_str() {
-            name if returns_record(name) => {
-                let message = "a column definition list is required for functions returning \"record\"";
-                return Err(self.error(node, SqlError::new("42601", message)));
-            }
-            name if returns_set(name) => self.set_function(name, bound, node)?,
-            name => {
-                let Some((arrays, columns)) = catalog_rows(name) else {
-                    return Err(self.unsupported(node, &format!("function {name} in FROM")));
-                };
-                let arguments = arrays.into_iter().map(|(value, _)| value).collect();
-                SetFunction { function: TableFunction::Unnest, arguments, columns }
-            }
-        };
+        let SetFunction { function, arguments, columns } = self.built_in_rows(&name, bound, node)?;
         let (alias, names) = self.alias_of(item.alias())?;
         let only =
             if columns.len() == 1 { alias.clone().unwrap_or_else(|| name.clone()) } else { name.clone() };
@@ -297,6 +284,27 @@ impl Binder<'_> {
             outer: references.outer,
         };
         self.add_function(Relation { alias, columns, rows, is_plain: true, hidden: 0 }, node)
+    }
+
+    /// Binds a built-in function in FROM that needs no column definition list.
+    fn built_in_rows(
+        &mut self,
+        name: &str,
+        arguments: Vec<Typed>,
+        node: &SyntaxNode,
+    ) -> Result<SetFunction, StatementError> {
+        if returns_record(name) {
+            let message = "a column definition list is required for functions returning \"record\"";
+            return Err(self.error(node, SqlError::new("42601", message)));
+        }
+        if returns_set(name) {
+            return self.set_function(name, arguments, node);
+        }
+        let Some((arrays, columns)) = catalog_rows(name) else {
+            return Err(self.unsupported(node, &format!("function {name} in FROM")));
+        };
+        let arguments = arrays.into_iter().map(|(value, _)| value).collect();
+        Ok(SetFunction { function: TableFunction::Unnest, arguments, columns })
     }
 
     /// Adds the rows of a function. If it has one column, its alias also names that column.

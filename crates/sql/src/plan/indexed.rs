@@ -216,11 +216,8 @@ impl Binder<'_> {
             });
         }
         let known = indexed.as_ref().map(|indexed| indexed.known(&conditions, whole)).unwrap_or_default();
-        let partial_columns = indexed
-            .iter()
-            .flat_map(|indexed| &indexed.partial_columns)
-            .filter(|partial| partial.holds(&known));
-        let partial_columns: Vec<&PartialColumn> = partial_columns.collect();
+        let partial_columns = indexed.iter().flat_map(|indexed| &indexed.partial_columns);
+        let partial_columns: Vec<_> = partial_columns.filter(|partial| partial.holds(&known)).collect();
         let is_meant = |index: &catalog::Index| {
             let partial_column_of =
                 |column: &usize| partial_columns.iter().find(|partial| partial.hidden == *column);

@@ -2,10 +2,11 @@
 //! SQLSTATE, and has the same rows in the tables after each call; and both ways to replay a command log come
 //! back to them.
 //!
-//! Reprise may refuse a routine with 0A000, and a few calls may fail on one side only: PostgreSQL evaluates the
-//! constants of a statement that then finds no row. `REPRISE_HISTORIES` says how many routines are compared,
-//! `REPRISE_SEED` makes one again. Skipped, with a message, where no PostgreSQL is installed.
+//! Reprise may refuse a routine with 0A000, and a few calls may fail on one side only: PostgreSQL evaluates
+//! the constants of a statement that then finds no row. `REPRISE_HISTORIES` says how many routines are
+//! compared, `REPRISE_SEED` makes one again. Skipped, with a message, where no PostgreSQL is installed.
 
+mod values;
 mod writer;
 
 use crate::answers::{PostgreSql, Reprise};
@@ -203,9 +204,8 @@ fn random_bodies_do_what_postgresqls_do() {
     }
     let Counts { answered, failed, failed_on_one_side, refused, differences } = counts;
     let of_refused: u64 = refused.values().sum();
-    eprintln!(
-        "{answered} calls answered, {failed} failed, {failed_on_one_side} on one side, {of_refused} routines or calls refused"
-    );
+    eprintln!("{answered} calls answered, {failed} failed, {failed_on_one_side} on one side only");
+    eprintln!("{of_refused} routines or calls refused");
     if std::env::var("REPRISE_SHOW_REFUSED").is_ok() {
         refused.iter().for_each(|(error, count)| eprintln!("{count} {error}"));
     }

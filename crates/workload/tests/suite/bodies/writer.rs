@@ -1,11 +1,14 @@
 //! Random routines in PL/pgSQL over the tables of `SCHEMA`.
 
+use super::values::{TYPES, Type};
+use Type::{Bool, Int, Ints, Numeric, Text};
 use rand::Rng;
 use rand::rngs::SmallRng;
 use std::fmt::Write as _;
 
 pub(super) const SCHEMA: &[&str] = &[
-    "CREATE TABLE a (id INT PRIMARY KEY, g INT NOT NULL, n NUMERIC(10,2), s TEXT, d DATE, f BOOLEAN, xs INT[])",
+    "CREATE TABLE a (id INT PRIMARY KEY, g INT NOT NULL, n NUMERIC(10,2), s TEXT, d DATE, f BOOLEAN,
+     xs INT[])",
     "CREATE INDEX a_g ON a (g)",
     "CREATE TABLE b (id INT PRIMARY KEY, a_id INT REFERENCES a, k INT CHECK (k < 1000),
      note TEXT NOT NULL DEFAULT 'none', UNIQUE (a_id, k))",
@@ -17,44 +20,6 @@ pub(super) const SCHEMA: &[&str] = &[
 
 /// The queries whose rows are compared after each call.
 pub(super) const STATE: &[&str] = &["SELECT * FROM a ORDER BY id", "SELECT * FROM b ORDER BY id"];
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Type {
-    Int,
-    Numeric,
-    Text,
-    Date,
-    Bool,
-    Ints,
-}
-
-use Type::{Bool, Date, Int, Ints, Numeric, Text};
-
-const TYPES: &[Type] = &[Int, Numeric, Text, Date, Bool, Ints];
-
-impl Type {
-    fn name(self) -> &'static str {
-        match self {
-            Int => "INT",
-            Numeric => "NUMERIC",
-            Text => "TEXT",
-            Date => "DATE",
-            Bool => "BOOLEAN",
-            Ints => "INT[]",
-        }
-    }
-
-    fn column(self) -> &'static str {
-        match self {
-            Int => "g",
-            Numeric => "n",
-            Text => "s",
-            Date => "d",
-            Bool => "f",
-            Ints => "xs",
-        }
-    }
-}
 
 /// Returns statements that give the tables new rows.
 pub(super) fn filling(random: &mut SmallRng) -> Vec<String> {
@@ -77,9 +42,9 @@ pub(super) fn filling(random: &mut SmallRng) -> Vec<String> {
 
 /// A variable or parameter that an expression may name.
 #[derive(Clone)]
-struct Variable {
-    name: String,
-    ty: Type,
+pub(super) struct Variable {
+    pub(super) name: String,
+    pub(super) ty: Type,
     is_written: bool,
 }
 
@@ -105,7 +70,7 @@ pub(super) struct Routine {
 /// Writes random routines.
 pub(super) struct Writer<'r> {
     random: &'r mut SmallRng,
-    variables: Vec<Variable>,
+    pub(super) variables: Vec<Variable>,
     /// Names are numbered, so that none hides another by chance.
     names: usize,
     /// Labels of the loops around the statement.
@@ -120,15 +85,15 @@ impl<'r> Writer<'r> {
         Self { random, variables, names: 0, loops, returns: Returns::Nothing, text: String::new() }
     }
 
-    fn number(&mut self, below: usize) -> usize {
+    pub(super) fn number(&mut self, below: usize) -> usize {
         self.random.random_range(0..below)
     }
 
-    fn one_in(&mut self, several: usize) -> bool {
+    pub(super) fn one_in(&mut self, several: usize) -> bool {
         self.number(several) == 0
     }
 
-    fn of<T: Copy>(&mut self, from: &[T]) -> T {
+    pub(super) fn of<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.number(from.len())]
     }
 
@@ -137,95 +102,8 @@ impl<'r> Writer<'r> {
         format!("{letter}{}", self.names)
     }
 
-    fn ty(&mut self) -> Type {
+    pub(super) fn ty(&mut self) -> Type {
         self.of(TYPES)
-    }
-
-    fn literal(&mut self, ty: Type) -> String {
-        if self.one_in(9) {
-            return format!("NULL::{}", ty.name());
-        }
-        let values: &[&str] = match ty {
-            Int => &["0", "1", "2", "3", "1", "4", "5", "6", "7", "-4", "100", "2147483647"],
-            Numeric => &["0", "1.5", "2.25", "-0.5", "100", "12345.678"],
-            Text => &["'x'", "''", "'abc'", "'12'", "'a,b'", "'a b'"],
-            Date => &["DATE '2024-01-31'", "DATE '2024-02-29'", "'1999-12-31'::date"],
-            Bool => &["true", "false"],
-            Ints => &["'{}'::int[]", "ARRAY[1, 2, 3]", "'{5,NULL}'::int[]", "ARRAY[3]"],
-        };
-        self.of(values).into()
-    }
-
-    /// Returns an expression over the variables.
-    fn value(&mut self, ty: Type, depth: u32) -> String {
-        let fitting: Vec<String> =
-            self.variables.iter().filter(|own| own.ty == ty).map(|own| own.name.clone()).collect();
-        if depth == 0 || self.one_in(4) {
-            return match fitting.is_empty() || self.one_in(3) {
-                true => self.literal(ty),
-                false => fitting[self.number(fitting.len())].clone(),
-            };
-        }
-        let deeper = depth - 1;
-        match self.number(10) {
-            0 => {
-                let condition = self.value(Bool, deeper);
-                let (yes, no) = (self.value(ty, deeper), self.value(ty, deeper));
-                return format!("CASE WHEN {condition} THEN {yes} ELSE {no} END");
-            }
-            1 => return format!("coalesce({}, {})", self.value(ty, deeper), self.value(ty, deeper)),
-            2 => {
-                let key = self.value(Int, deeper);
-                return format!("(SELECT {} FROM a WHERE id = {key})", ty.column());
-            }
-            _ => {}
-        }
-        let (int, other) = (self.value(Int, deeper), self.value(ty, deeper));
-        let same = self.value(ty, deeper);
-        match ty {
-            Int => match self.number(9) {
-                0..3 => format!("({int} {} {other})", self.of(&["+", "-", "*"])),
-                3 => format!("({int} {} {other})", self.of(&["/", "%"])),
-                4 => format!("length({})", self.value(Text, deeper)),
-                5 => format!("array_length({}, 1)", self.value(Ints, deeper)),
-                6 => format!("({})[{int}]", self.value(Ints, deeper)),
-                7 => format!("doubled({int})"),
-                _ => format!("({})::int", self.value(Numeric, deeper)),
-            },
-            Numeric => match self.number(5) {
-                0..2 => format!("({same} {} {other})", self.of(&["+", "-", "*", "/"])),
-                2 => format!("round({same}, 1)"),
-                3 => format!("({int})::numeric"),
-                _ => format!("(SELECT {}(n) FROM a WHERE g = {int})", self.of(&["sum", "avg", "max"])),
-            },
-            Text => match self.number(7) {
-                0..2 => format!("({same} || {other})"),
-                2 => format!("({int})::text"),
-                3 => format!("upper({same})"),
-                4 => format!("substr({same}, {int}, 2)"),
-                5 => format!("format('%s-%s', {same}, {int})"),
-                _ => format!("name_of({int})"),
-            },
-            Date => format!("({same} + {})", self.number(40)),
-            Bool => match self.number(6) {
-                0 => format!("({same} AND {other})"),
-                1 => format!("({same} OR {other})"),
-                2 => format!("(NOT {same})"),
-                3 => format!("({} IS NULL)", self.value(Text, deeper)),
-                4 => {
-                    let ty = self.ty();
-                    let (left, right) = (self.value(ty, deeper), self.value(ty, deeper));
-                    format!("({left} {} {right})", self.of(&["=", "<", "<>", ">="]))
-                }
-                _ => format!("EXISTS (SELECT 1 FROM b WHERE a_id = {int})"),
-            },
-            Ints => match self.number(4) {
-                0 => format!("({same} || {other})"),
-                1 => format!("array_append({same}, {int})"),
-                2 => format!("ARRAY[{int}, 2]"),
-                _ => format!("(SELECT array_agg(k ORDER BY id) FROM b WHERE a_id = {int})"),
-            },
-        }
     }
 
     fn line(&mut self, text: &str) {
@@ -395,7 +273,8 @@ impl<'r> Writer<'r> {
                             format!("RETURN QUERY SELECT a.{x}, a.{y} FROM a WHERE a.g = {key} ORDER BY id;")
                         }
                         _ => format!(
-                            "RETURN QUERY EXECUTE 'SELECT {x}, {y} FROM a WHERE g < $1 ORDER BY id' USING {key};"
+                            "RETURN QUERY EXECUTE 'SELECT {x}, {y} FROM a WHERE g < $1
+                             ORDER BY id' USING {key};"
                         ),
                     }
                 }
@@ -480,8 +359,21 @@ impl<'r> Writer<'r> {
         let name = self.fresh('r');
         self.line(&format!("DECLARE {name} RECORD; BEGIN"));
         self.line(&format!("<<{label}>>"));
+        let counter = self.loop_head(&name);
+        if let Some(counter) = counter {
+            self.line(counter);
+        }
+        self.loops.push(label.clone());
+        self.statements(depth);
+        self.loops.pop();
+        self.variables.truncate(before);
+        self.line(&format!("END LOOP {label}; END;"));
+    }
+
+    /// Writes the head of a loop, whose record may be `name`. Returns the statement that counts its rounds,
+    /// if nothing else ends it.
+    fn loop_head(&mut self, name: &str) -> Option<&'static str> {
         let read = |name: &str, ty| Variable { name: name.into(), ty, is_written: false };
-        let mut counter = None;
         match self.number(5) {
             0 => {
                 let name = self.fresh('i');
@@ -516,7 +408,7 @@ impl<'r> Writer<'r> {
                 let of = |ty| self.variables.iter().rfind(|own| own.is_written && own.ty == ty);
                 let scalars = of(Int).zip(of(Text)).map(|(int, text)| format!("{}, {}", int.name, text.name));
                 let is_record = scalars.is_none() || self.one_in(2);
-                let target = scalars.filter(|_| !is_record).unwrap_or_else(|| name.clone());
+                let target = scalars.filter(|_| !is_record).unwrap_or_else(|| name.to_owned());
                 self.line(&format!(
                     "FOR {target} IN EXECUTE 'SELECT id, note FROM b WHERE a_id > $1 ORDER BY id LIMIT 3'
                      USING {key} LOOP"
@@ -534,17 +426,10 @@ impl<'r> Writer<'r> {
                     false => "LOOP EXIT WHEN steps > 3;".into(),
                 };
                 self.line(&text);
-                counter = Some("steps := steps + 1;");
+                return Some("steps := steps + 1;");
             }
         }
-        if let Some(counter) = counter {
-            self.line(counter);
-        }
-        self.loops.push(label.clone());
-        self.statements(depth);
-        self.loops.pop();
-        self.variables.truncate(before);
-        self.line(&format!("END LOOP {label}; END;"));
+        None
     }
 
     fn block(&mut self, depth: u32) {
