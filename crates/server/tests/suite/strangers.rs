@@ -108,7 +108,7 @@ fn descriptors_limit_clients_where_nothing_else_does() {
 fn a_client_has_little_time_to_show_who_it_is() {
     let options = Options {
         users: Some(users()),
-        startup_timeout: Some(Duration::from_millis(100)),
+        startup_timeout: Some(Duration::from_millis(700)),
         ..Options::default()
     };
     let served = serve(options);
@@ -118,7 +118,7 @@ fn a_client_has_little_time_to_show_who_it_is() {
         read_to_end(&mut socket);
     }
     let mut client = served.connect().unwrap();
-    std::thread::sleep(Duration::from_millis(200));
+    std::thread::sleep(Duration::from_millis(900));
     client.simple_query("SELECT 1").unwrap();
 }
 

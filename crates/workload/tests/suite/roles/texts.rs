@@ -46,7 +46,7 @@ pub(super) const BEGINNING: &str = "
     INSERT INTO q.t2 VALUES (1, 9);";
 
 /// Statements that read and write.
-pub(super) const STATEMENTS: [&str; 91] = [
+pub(super) const STATEMENTS: [&str; 90] = [
     "SELECT * FROM t3",
     "SELECT id, d FROM t3 WHERE e = 'a'",
     "INSERT INTO t3 VALUES (7, 'b', 3)",
@@ -134,7 +134,6 @@ pub(super) const STATEMENTS: [&str; 91] = [
     "LOCK TABLE q.t2 IN ROW EXCLUSIVE MODE",
     "REINDEX TABLE t0",
     "REINDEX INDEX t1_pkey",
-    "REINDEX SCHEMA q",
     "SELECT current_user",
     "SELECT rolpassword FROM pg_authid",
     "SELECT usename FROM pg_user WHERE usesuper",
