@@ -378,8 +378,10 @@ impl Binder<'_> {
                 }
                 continue;
             }
-            let is_outermost = self.queries.levels.len() == 1;
-            let bound = if is_outermost { self.bind_shown(&expression)? } else { self.bind(&expression)? };
+            // The parts of a set operation may have numbers of objects beside this value.
+            let is_part = target.syntax().ancestors().any(|node| ast::CompoundSelect::can_cast(node.kind()));
+            let is_shown = self.queries.levels.len() == 1 && !is_part;
+            let bound = if is_shown { self.bind_shown(&expression)? } else { self.bind(&expression)? };
             items.push((name, bound, expression.syntax().clone()));
         }
         self.check_targets(items.len(), node)?;
