@@ -36,6 +36,8 @@ pub(crate) enum Name {
     Variable(Variable),
     /// A RECORD with the fields of the last query that was read into it; `None` before the first.
     Record(Option<Vec<(String, Variable)>>),
+    /// A RECORD that the branches of a statement have left with different columns.
+    UnclearRecord,
     /// A variable with the columns of a table.
     Row(Vec<(String, Variable)>),
     /// A cursor.

@@ -169,7 +169,8 @@ impl Binder<'_> {
         let variables: Vec<_> = repeat.vars().collect();
         let first = variables.first().and_then(|variable| variable.name());
         let first = first.map(|name| ast::normalize_name_node(name.syntax())).unwrap_or_default();
-        let is_record = variables.len() == 1 && matches!(self.name(&first), Some(Name::Record(_)));
+        let is_record =
+            variables.len() == 1 && matches!(self.name(&first), Some(Name::Record(_) | Name::UnclearRecord));
         let row = self.fields(&first).filter(|_| variables.len() == 1 && !is_record);
         let targets: Vec<(Register, Type)> = if is_record {
             self.record_targets(&first, &bound.items)?

@@ -53,6 +53,7 @@ impl Binder<'_> {
             (None, Some(Name::Constant(value, ty))) => Ok(Typed::Known(value.clone(), *ty)),
             (None, Some(Name::Cursor(_))) => Err(self.unsupported(node, "a cursor as a value")),
             (None, Some(Name::Record(None))) => Err(self.unassigned(&text, node)),
+            (None, Some(Name::UnclearRecord)) => Err(self.unclear_record(node)),
             (None, Some(Name::Record(_) | Name::Row(_))) => self.bind_row_value(&expression(name)),
             (None, None) if text == "found" && matches!(self.body, Some(Body::Plpgsql(_))) => {
                 let register = self.found();
@@ -113,6 +114,11 @@ impl Binder<'_> {
         self.error(node, SqlError::new("55000", format!("record \"{record}\" is not assigned yet")))
     }
 
+    /// Returns the error for a record whose columns depend on the branch that has been executed.
+    pub(crate) fn unclear_record(&self, node: &SyntaxNode) -> StatementError {
+        self.unsupported(node, "a record to which branches before have assigned different columns")
+    }
+
     /// Binds a column of a relation, or a field of a record or row.
     fn field_of(&mut self, base: &str, name: &str, node: &SyntaxNode) -> Result<Typed, StatementError> {
         if self.names_relation(base) {
@@ -126,6 +132,7 @@ impl Binder<'_> {
                 fields.iter().find(|(field, _)| *field == name).map(|(_, variable)| *variable)
             }
             Some(Name::Record(None)) => return Err(self.unassigned(base, node)),
+            Some(Name::UnclearRecord) => return Err(self.unclear_record(node)),
             _ => self.labelled_variable(base, name),
         };
         let is_scope = self.scopes.iter().any(|(label, _)| label.as_deref() == Some(base));

@@ -232,8 +232,10 @@ impl Binder<'_> {
             };
             match (self.name(name).cloned(), columns) {
                 (Some(Name::Row(fields)), _) => return Ok(of(&fields)),
-                (Some(Name::Record(_)), Some(columns)) => return Ok(self.record_with(name, columns)),
-                (Some(Name::Record(_)), None) => {
+                (Some(Name::Record(_) | Name::UnclearRecord), Some(columns)) => {
+                    return Ok(self.record_with(name, columns));
+                }
+                (Some(Name::Record(_) | Name::UnclearRecord), None) => {
                     let what = "a record whose columns are known only when it is read";
                     return Err(self.unsupported(node, &format!("{what} (use variables or %ROWTYPE)")));
                 }

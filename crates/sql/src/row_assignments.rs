@@ -37,7 +37,7 @@ impl Binder<'_> {
     ) -> Result<(), StatementError> {
         let node = value.syntax();
         let row = self.row_value(value, out)?;
-        let is_record = matches!(self.name(name), Some(Name::Record(_)));
+        let is_record = matches!(self.name(name), Some(Name::Record(_) | Name::UnclearRecord));
         let targets = match &row {
             RowValue::Fields(RowFields::Present(fields)) | RowValue::Row(_, RowFields::Present(fields))
                 if is_record =>

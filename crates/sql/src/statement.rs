@@ -17,6 +17,16 @@ use std::collections::HashMap;
 /// INTO's targets, and whether it is STRICT.
 type BoundInto = (Vec<(Register, Type)>, bool);
 
+/// Returns whether a record had other columns than it has now.
+fn differs(before: &Name, fields: &[(String, Variable)]) -> bool {
+    match before {
+        Name::Record(Some(before)) => {
+            !before.iter().map(|(_, field)| field.register).eq(fields.iter().map(|(_, field)| field.register))
+        }
+        before => matches!(before, Name::UnclearRecord),
+    }
+}
+
 impl Binder<'_> {
     pub(crate) fn bind_body(
         &mut self,
@@ -36,15 +46,27 @@ impl Binder<'_> {
         Ok(statements)
     }
 
-    /// Binds the statements inside a statement. The lifted calls of the outer statement are kept separate.
+    /// Binds the statements inside a statement, which may not be executed, or not to their end. The lifted
+    /// calls of the outer statement are kept separate. A record to which they give other columns than it had
+    /// is unclear afterwards.
     pub(crate) fn bind_inner(
         &mut self,
         body: Option<ast::PlpgsqlBody>,
         node: &SyntaxNode,
     ) -> Result<Vec<Statement>, StatementError> {
         let outer = self.lifted.take();
+        let before = self.scopes.clone();
         let bound = self.bind_body(body, node);
         self.lifted = outer;
+        for ((_, names), (_, before)) in self.scopes.iter_mut().zip(&before) {
+            for (name, what) in names {
+                if let Name::Record(Some(fields)) = what
+                    && before.get(name).is_some_and(|before| differs(before, fields))
+                {
+                    *what = Name::UnclearRecord;
+                }
+            }
+        }
         bound
     }
 
@@ -318,7 +340,9 @@ impl Binder<'_> {
             return Err(self.unsupported(second.syntax(), "this target of an assignment"));
         }
         match accessor {
-            None if field.is_none() && matches!(self.name(&name), Some(Name::Record(_) | Name::Row(_))) => {
+            None if field.is_none()
+                && matches!(self.name(&name), Some(Name::Record(_) | Name::UnclearRecord | Name::Row(_))) =>
+            {
                 return self.assign_record(&name, &value, out);
             }
             None => {
@@ -507,7 +531,7 @@ impl Binder<'_> {
     ) -> Result<Option<BoundInto>, StatementError> {
         let Some(into) = self.source.targets_at(self.offset(statement)).cloned() else { return Ok(None) };
         if let ([(name, None, _)], Some(items)) = (into.targets.as_slice(), items)
-            && matches!(self.name(name), Some(Name::Record(_)))
+            && matches!(self.name(name), Some(Name::Record(_) | Name::UnclearRecord))
         {
             return Ok(Some((self.record_targets(name, items)?, into.strict)));
         }

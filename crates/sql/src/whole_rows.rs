@@ -58,6 +58,9 @@ impl Binder<'_> {
         if matches!(self.name(&name), Some(Name::Record(None))) && !self.names_relation(&name) {
             return Ok(Some(RowFields::Absent));
         }
+        if matches!(self.name(&name), Some(Name::UnclearRecord)) && !self.names_relation(&name) {
+            return Err(self.unclear_record(expression.syntax()));
+        }
         if let Some(record) = self.record_of(expression) {
             let value =
                 |variable: Variable| Typed::Known(Expression::Register(variable.register), variable.ty);

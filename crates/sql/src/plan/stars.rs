@@ -2,7 +2,7 @@
 
 use super::Binder;
 use super::select::Item;
-use crate::binder::{ExpandedStar, Typed, Variable};
+use crate::binder::{ExpandedStar, Name, Typed, Variable};
 use crate::error::StatementError;
 use crate::quoted::quoted;
 use procedure::{Expression, SqlError};
@@ -80,6 +80,9 @@ impl Binder<'_> {
         }
         if columns.is_empty() {
             return Err(match qualifier {
+                Some(name) if matches!(self.name(name), Some(Name::UnclearRecord)) => {
+                    self.unclear_record(node)
+                }
                 Some(name) => {
                     let message = format!("missing FROM-clause entry for table \"{name}\"");
                     self.error(node, SqlError::new("42P01", message))
