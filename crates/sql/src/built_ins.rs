@@ -4,6 +4,7 @@ use crate::advisory_functions::is_advisory;
 use crate::binder::{Binder, Typed};
 use crate::conversions::fold;
 use crate::error::StatementError;
+use crate::quoted::written_path;
 use crate::resolution::{Resolved, element_of, resolve};
 use crate::roles::acl;
 use crate::system::{is_absent, type_named};
@@ -360,9 +361,11 @@ impl Binder<'_> {
         let Typed::Literal(name) = name else {
             return Err(self.unsupported(node, "a sequence name that is not a literal"));
         };
-        let plain = name.strip_prefix("public.").unwrap_or(&name).replace('"', "");
-        let table = self.schema.catalog().table(&plain);
-        match table {
+        let path = written_path(&name).unwrap_or_else(|| name.clone());
+        let catalog = self.schema.catalog();
+        let found = catalog.table(path.strip_prefix("public.").unwrap_or(&path));
+        // Defaults of older versions name their sequence without quotes.
+        match found.or_else(|_| catalog.table(&name)) {
             Ok(table) if table.sequence.is_some() => Ok(table.id),
             Ok(_) => Err(self.error(node, SqlError::new("42809", format!("\"{name}\" is not a sequence")))),
             Err(_) => {

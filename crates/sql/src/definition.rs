@@ -3,6 +3,7 @@
 use crate::binder::Binder;
 use crate::error::StatementError;
 use crate::kept_text;
+use crate::quoted::quoted_path;
 use crate::schema::Schema;
 use crate::sequence::{sequence_name, sequence_of, sequence_options, sequence_table};
 use crate::source::Source;
@@ -175,7 +176,7 @@ impl<'a> TableBuilder<'a> {
         let name = name.unwrap_or_else(|| first_free(base, |name| self.binder.schema.relation_exists(name)));
         let owner = Some((String::new(), column.name.clone()));
         let column = &mut self.table.columns[position];
-        column.default = Some(format!("nextval('{}')", name.replace('\'', "''")));
+        column.default = Some(format!("nextval('{}')", quoted_path(&name).replace('\'', "''")));
         column.nullable = false;
         self.sequences.push(sequence_table(name, Sequence { owner, ..sequence }));
     }

@@ -5,7 +5,7 @@ use crate::binder::Binder;
 use crate::circles::has_text;
 use crate::schema::{Schema, refused, unsupported};
 use crate::source::{At, Source};
-use crate::types::{last_name, object_name};
+use crate::types::{last_name, object_name, short};
 use catalog::{NewTable, Table, TableId};
 use procedure::{Effect, Procedure, SqlError, sequences_in};
 use squawk_syntax::SyntaxNode;
@@ -63,6 +63,37 @@ fn listed(statement: &ast::Stmt) -> Vec<(String, SyntaxNode)> {
 }
 
 impl Schema {
+    /// Returns the kind of the object that has a name: of a schema if a schema is wanted, of a relation
+    /// otherwise.
+    fn kind_of(&self, name: &str, wanted: Kind) -> Option<Kind> {
+        if wanted == Kind::Namespace {
+            return self.namespaces.contains(name).then_some(Kind::Namespace);
+        }
+        match self.catalog.table(name) {
+            Ok(table) if table.sequence.is_some() => Some(Kind::Sequence),
+            Ok(_) => Some(Kind::Table),
+            Err(_) if self.views.contains_key(name) => Some(Kind::View),
+            Err(_) => self.catalog.index(name).is_ok().then_some(Kind::Index),
+        }
+    }
+
+    /// Returns the error for a DROP whose name is that of no object, or of one of another kind.
+    fn missing(&self, name: &str, wanted: Kind) -> SqlError {
+        if let Some(kind) = self.kind_of(name, wanted) {
+            let (word, short) = (kind.word(), short(name));
+            let article = |word: &str| if word == "index" { "an" } else { "a" };
+            let message = format!("\"{short}\" is not {} {}", article(wanted.word()), wanted.word());
+            let hint = format!("Use DROP {} to remove {} {word}.", word.to_uppercase(), article(word));
+            return SqlError::new("42809", message).with_hint(hint);
+        }
+        let code = match wanted {
+            Kind::Index => "42704",
+            Kind::Namespace => "3F000",
+            _ => "42P01",
+        };
+        SqlError::new(code, format!("{} \"{name}\" does not exist", wanted.word()))
+    }
+
     pub(crate) fn drop_relations(
         &mut self,
         statement: &ast::Stmt,
@@ -77,24 +108,11 @@ impl Schema {
         // The routines and types of dropped schemas.
         let mut dropped: (Vec<Arc<Procedure>>, Vec<String>) = Default::default();
         for (name, at) in listed(statement) {
-            let exists = match kind {
-                Kind::Table => self.catalog.table(&name).is_ok_and(|table| table.sequence.is_none()),
-                Kind::Sequence => self.catalog.table(&name).is_ok_and(|table| table.sequence.is_some()),
-                Kind::Index => self.catalog.index(&name).is_ok(),
-                Kind::View => self.views.contains_key(&name),
-                Kind::Namespace => self.namespaces.contains(&name),
-            };
-            if !exists {
-                if if_exists {
-                    continue;
+            if self.kind_of(&name, kind) != Some(kind) {
+                match self.missing(&name, kind) {
+                    error if error.sqlstate != "42809" && if_exists => continue,
+                    error => return Err(source.error_at(at.text_range().start().into(), error)),
                 }
-                let code = match kind {
-                    Kind::Index => "42704",
-                    Kind::Namespace => "3F000",
-                    _ => "42P01",
-                };
-                let message = format!("{} \"{name}\" does not exist", kind.word());
-                return Err(source.error_at(at.text_range().start().into(), SqlError::new(code, message)));
             }
             match kind {
                 Kind::Table | Kind::Sequence => {

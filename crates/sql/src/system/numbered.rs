@@ -5,6 +5,7 @@ use super::types::type_oids;
 use super::{SCALARS, TYPES};
 use crate::binder::Binder;
 use crate::oids::{index_oid, routine_oid, table_oid};
+use crate::quoted::written_path;
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::without_limits;
@@ -169,10 +170,12 @@ impl Schema {
     pub(crate) fn object_named(&self, ty: &str, name: &str) -> Option<i64> {
         let plain = name.strip_prefix("pg_catalog.").unwrap_or(name);
         match ty {
-            "regclass" => self.relation_oid(name).or_else(|| {
+            "regclass" => {
+                let path = written_path(name)?;
                 // Views of the system have no OIDs. The OID of `pg_class` stands for each of them.
-                self.system_relation(name).map(|_| super::PG_CLASS)
-            }),
+                let of_system = || self.system_relation(&path).map(|_| super::PG_CLASS);
+                self.relation_oid(&path).or_else(of_system)
+            }
             "regtype" => {
                 let known =
                     TYPES.iter().find(|known| known.1 == plain || known.2 == plain).map(|known| known.0);
@@ -194,7 +197,9 @@ impl Schema {
                 .find(|object| object.1.plain == signature)
                 .map(|object| object.0),
             _ => {
-                let bare = plain.strip_prefix("public.").unwrap_or(plain);
+                let path = written_path(plain);
+                let path = path.as_deref().unwrap_or(plain);
+                let bare = path.strip_prefix("public.").unwrap_or(path);
                 let mut all = self.object_names(ty)?.into_iter();
                 all.find(|object| object.1.plain == bare || object.1.plain.replace('"', "") == bare)
                     .map(|object| object.0)
