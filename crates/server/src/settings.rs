@@ -45,16 +45,16 @@ pub(crate) struct Settings {
 struct TransactionChanges {
     /// The values before the first change.
     before: Values,
-    /// The names in SET LOCAL.
-    local: Vec<String>,
+    /// The values after a commit: without those of SET LOCAL.
+    lasting: Values,
 }
 
 /// The settings at a savepoint.
 #[derive(Clone, Debug)]
 pub(crate) struct Mark {
     values: Values,
-    /// The number of names in SET LOCAL before the savepoint.
-    local: usize,
+    /// The values after a commit.
+    lasting: Values,
 }
 
 /// The limits of a statement. `None` is no limit, unless a field says otherwise.
@@ -258,44 +258,31 @@ impl Settings {
     /// Takes the access mode that SET gave to the open transaction; `None` if it gave none.
     pub(crate) fn take_transaction_access(&mut self) -> Option<Access> {
         let access = self.access_of(TRANSACTION_READ_ONLY);
+        if let Some(changes) = &mut self.transaction {
+            changes.lasting.remove(TRANSACTION_READ_ONLY);
+        }
         self.values.remove(TRANSACTION_READ_ONLY).map(|_| access)
     }
 
     /// Returns the settings for a savepoint that is set now.
     pub(crate) fn mark(&self) -> Mark {
-        let local = self.transaction.as_ref().map_or(0, |changes| changes.local.len());
-        Mark { values: self.values.clone(), local }
+        let lasting = self.transaction.as_ref().map_or(&self.values, |changes| &changes.lasting);
+        Mark { values: self.values.clone(), lasting: lasting.clone() }
     }
 
     /// Restores the settings of a savepoint.
     pub(crate) fn go_back_to(&mut self, mark: &Mark) {
         self.values = mark.values.clone();
         if let Some(changes) = &mut self.transaction {
-            changes.local.truncate(mark.local);
+            changes.lasting = mark.lasting.clone();
         }
         self.read_limits();
     }
 
     /// Ends the open transaction. Restores the settings of SET LOCAL, and all settings after a rollback.
     pub(crate) fn transaction_ended(&mut self, committed: bool) {
-        let Some(TransactionChanges { before, local }) = self.transaction.take() else { return };
-        if !committed {
-            self.values = before;
-            self.read_limits();
-            return;
-        }
-        for name in local {
-            if matches!(name.as_str(), "role" | "session_authorization") {
-                self.values.identity = before.identity;
-                for shown in ["role", "session_authorization", "is_superuser"] {
-                    self.values.insert(shown.into(), before.get(shown).cloned().unwrap_or_default());
-                }
-            }
-            match before.get(&name) {
-                Some(value) => self.values.insert(name, value.clone()),
-                None => drop(self.values.remove(&name)),
-            };
-        }
+        let Some(TransactionChanges { before, lasting }) = self.transaction.take() else { return };
+        self.values = if committed { lasting } else { before };
         self.read_limits();
     }
 
@@ -315,7 +302,8 @@ impl Settings {
     /// Keeps the values before the first change in a transaction.
     fn begin_change(&mut self, in_transaction: bool) {
         if in_transaction && self.transaction.is_none() {
-            self.transaction = Some(TransactionChanges { before: self.values.clone(), local: Vec::new() });
+            let (before, lasting) = (self.values.clone(), self.values.clone());
+            self.transaction = Some(TransactionChanges { before, lasting });
         }
     }
 
@@ -327,6 +315,33 @@ impl Settings {
     pub(crate) fn change(&mut self, statement: &str, in_transaction: bool) -> Result<bool, SqlError> {
         self.begin_change(in_transaction);
         let text = statement.trim().trim_end_matches(';').trim();
+        let is_local = text.split_whitespace().nth(1).is_some_and(|word| word.eq_ignore_ascii_case("local"));
+        match is_local && text.get(..3).is_some_and(|verb| verb.eq_ignore_ascii_case("set")) {
+            true if self.transaction.is_none() => Ok(false),
+            true => self.apply(text).map(|()| true),
+            false => self.apply_lasting(|settings| settings.apply(text)).map(|()| true),
+        }
+    }
+
+    /// Makes a change that stays after a commit: of the present values, and of those after a commit.
+    fn apply_lasting(&mut self, change: impl Fn(&mut Self) -> Result<(), SqlError>) -> Result<(), SqlError> {
+        if self.transaction.is_some() {
+            self.swap_lasting();
+            let changed = change(self);
+            self.swap_lasting();
+            changed?;
+        }
+        change(self)
+    }
+
+    fn swap_lasting(&mut self) {
+        if let Some(changes) = &mut self.transaction {
+            std::mem::swap(&mut changes.lasting, &mut self.values);
+        }
+    }
+
+    /// Executes the text of a SET, RESET or DISCARD on the present values.
+    fn apply(&mut self, text: &str) -> Result<(), SqlError> {
         let mut words = text.split_whitespace();
         let verb = words.next().unwrap_or_default().to_lowercase();
         let body = text[verb.len()..].trim();
@@ -340,34 +355,27 @@ impl Settings {
                 }
             }
             self.read_limits();
-            return Ok(true);
+            return Ok(());
         }
         if verb == "reset" {
             let name = match body.to_lowercase().as_str() {
                 "time zone" => "timezone".to_owned(),
                 name => name.to_owned(),
             };
-            return self.set(&name, "default").map(|()| true);
+            return self.set(&name, "default");
         }
         let lower = body.to_lowercase();
-        let is_local = lower.starts_with("local ");
         let body = ["session ", "local "]
             .iter()
             .find(|word| lower.starts_with(**word))
             .map_or(body, |word| body[word.len()..].trim());
         if let Some(value) = time_zone_in(body) {
-            if is_local && !self.note_local(TIME_ZONE) {
-                return Ok(false);
-            }
-            return self.set(TIME_ZONE, &written_zone(value)?).map(|()| true);
+            return self.set(TIME_ZONE, &written_zone(value)?);
         }
         let words: Vec<&str> = lower.split_whitespace().collect();
         if let ["session", "authorization", ..] | ["authorization", ..] = words.as_slice() {
             let user = body.get(end_of_word(body, "authorization")..).unwrap_or_default().trim();
-            if is_local && let Some(changes) = &mut self.transaction {
-                changes.local.push("session_authorization".into());
-            }
-            return self.set("session authorization", user).map(|()| true);
+            return self.set("session authorization", user);
         }
         let split = body.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(body.len());
         let (name, value) = body.split_at(split);
@@ -377,20 +385,12 @@ impl Settings {
             _ => value,
         };
         let name = name.to_lowercase();
-        if is_local && !self.note_local(&name) {
-            return Ok(false);
-        }
         if name == "role" {
-            return self.set(&name, value).map(|()| true);
+            return self.set(&name, value);
         }
         // As in PostgreSQL, a list of one empty name is shown with its quotes.
         let value = if name == "search_path" && value == "''" { "\"\"".into() } else { unquoted(value) };
-        self.set(&name, &value).map(|()| true)
-    }
-
-    /// Notes a name in SET LOCAL. Returns false outside of a transaction.
-    fn note_local(&mut self, name: &str) -> bool {
-        self.transaction.as_mut().map(|changes| changes.local.push(name.into())).is_some()
+        self.set(&name, &value)
     }
 
     /// Changes one setting; `default` restores it.
@@ -473,6 +473,11 @@ impl Settings {
             "datestyle" if !value.to_lowercase().contains("iso") => {
                 refused("The only style of dates is ISO.")
             }
+            "datestyle"
+                if ["dmy", "ymd", "euro"].iter().any(|order| value.to_lowercase().contains(order)) =>
+            {
+                refused("The only order of the parts of a date is MDY.")
+            }
             "search_path" if !is_public(value) => {
                 refused("Names without a schema are those of public. Write the schema before the name.")
             }
@@ -480,7 +485,8 @@ impl Settings {
         }
     }
 
-    /// Executes `set_config`. Returns the new value.
+    /// Executes `set_config` in a transaction, which is that of a single statement outside of a longer one.
+    /// Returns the new value.
     ///
     /// # Errors
     /// As `set`.
@@ -489,13 +495,13 @@ impl Settings {
         name: &str,
         value: Option<&str>,
         is_local: bool,
-        in_transaction: bool,
     ) -> Result<String, SqlError> {
         let name = name.to_lowercase();
-        self.begin_change(in_transaction);
-        self.set(&name, value.unwrap_or("default"))?;
-        if let Some(changes) = self.transaction.as_mut().filter(|_| is_local) {
-            changes.local.push(name.clone());
+        self.begin_change(true);
+        let value = value.unwrap_or("default");
+        match is_local {
+            true => self.set(&name, value)?,
+            false => self.apply_lasting(|settings| settings.set(&name, value))?,
         }
         Ok(self.values.get(&name).cloned().unwrap_or_default())
     }

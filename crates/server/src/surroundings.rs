@@ -68,6 +68,9 @@ impl SessionView {
         }
         self.has_changed.store(false, Ordering::Relaxed);
         let mut lent = hold(&self.lent);
+        if !lent.in_transaction {
+            lent.settings.transaction_ended(true);
+        }
         Some(std::mem::take(&mut lent.outlives).then(|| lent.settings.clone()))
     }
 
@@ -86,10 +89,10 @@ impl SessionView {
         };
         let value = if let LiveValue::Text(value) = value { Some(value.as_str()) } else { None };
         let mut lent = hold(&self.lent);
-        let (is_local, in_transaction) = (*is_local == LiveValue::Int(1), lent.in_transaction);
-        let value = lent.settings.set_config(name, value, is_local, in_transaction)?;
+        let is_local = *is_local == LiveValue::Int(1);
+        let value = lent.settings.set_config(name, value, is_local)?;
         // Outside of a transaction, a local change ends with the statement.
-        lent.outlives |= in_transaction || !is_local;
+        lent.outlives |= lent.in_transaction || !is_local;
         self.has_changed.store(true, Ordering::Relaxed);
         Ok(value.into())
     }

@@ -200,13 +200,13 @@ impl Binder<'_> {
         for ((_, parameter), argument) in procedure.inputs().zip(arguments) {
             let argument = match (argument, &parameter.default) {
                 (Some(argument), _) => argument,
-                (None, Some(catalog::Value::Null)) => Typed::Null,
-                (None, Some(default)) => Typed::Literal(default.to_string()),
-                (None, None) if parameter.computed.is_some() => {
+                (None, _) if parameter.computed.is_some() => {
                     let text = parameter.computed.as_deref();
                     bound.push(self.bind_default_text(text, parameter.ty, node)?);
                     continue;
                 }
+                (None, Some(catalog::Value::Null)) => Typed::Null,
+                (None, Some(default)) => Typed::Literal(default.to_string()),
                 (None, None) => {
                     let message =
                         format!("{} needs a value for parameter \"{}\"", procedure.name, parameter.name);

@@ -57,7 +57,9 @@ impl Binder<'_> {
                 let mut machine = Machine::default();
                 let datum = value.evaluate(&mut machine).unwrap_or(Datum::Null);
                 bound.default = Some(value_from_datum(datum, ty, &machine.frame.arena));
-            } else {
+            }
+            // The text of a constant with a time zone has no offset, so a session in a zone would misread it.
+            if !value.is_constant() || ty.element().base() == ScalarType::Timestamptz {
                 bound.computed = Some(expression.syntax().text().to_string());
             }
         }

@@ -37,7 +37,7 @@ fn settings_of_a_statement_are_those_of_the_session() {
     assert_eq!(outcome(&mut client, failed), "22012");
     assert_eq!(text(&mut client, own), "c");
     // It has the effect of SET: the statement after it is cancelled.
-    assert_eq!(text(&mut client, "set_config('statement_timeout', '10', false)"), "10ms");
+    assert_eq!(text(&mut client, "set_config('statement_timeout', '200', false)"), "200ms");
     assert_eq!(outcome(&mut client, "SELECT count(*) FROM generate_series(1, 100000000)"), "57014");
     assert_eq!(text(&mut client, "set_config('statement_timeout', NULL, false)"), "0");
     assert_eq!(outcome(&mut client, "SELECT set_config('nothing', 'a', false)"), "42704");
@@ -48,6 +48,45 @@ fn settings_of_a_statement_are_those_of_the_session() {
     assert_eq!(outcome(&mut client, "SET work_mem = '3MB'"), "ok");
     assert_eq!(text(&mut client, changed), "3072");
     assert_eq!(text(&mut client, "SELECT count(*) FROM pg_settings WHERE setting IS NULL"), "0");
+}
+
+/// SET beside SET LOCAL of the same setting: COMMIT ends SET LOCAL only, whatever the order.
+#[test]
+fn a_commit_keeps_what_set_has_changed() {
+    let server = Server::start();
+    let mut client = connect(&server);
+    for role in ["CREATE ROLE one", "CREATE ROLE two"] {
+        assert_eq!(outcome(&mut client, role), "ok");
+    }
+    let set = ["SET app.own = 'lasting'", "SET LOCAL app.own = 'local'"];
+    let roles = ["SET ROLE one", "SET LOCAL ROLE two"];
+    for order in [[0, 1], [1, 0]] {
+        assert_eq!(outcome(&mut client, "RESET ROLE"), "ok");
+        assert_eq!(outcome(&mut client, "SET app.own = 'before'"), "ok");
+        assert_eq!(outcome(&mut client, "BEGIN"), "ok");
+        for statement in order.map(|index| set[index]).into_iter().chain(order.map(|index| roles[index])) {
+            assert_eq!(outcome(&mut client, statement), "ok", "{statement}");
+        }
+        let (own, role) = if order == [0, 1] { ("local", "two") } else { ("lasting", "one") };
+        assert_eq!(text(&mut client, "current_setting('app.own')"), own);
+        assert_eq!(text(&mut client, "current_user"), role);
+        assert_eq!(outcome(&mut client, "COMMIT"), "ok");
+        assert_eq!(text(&mut client, "current_setting('app.own')"), "lasting");
+        assert_eq!(text(&mut client, "current_user"), "one");
+    }
+    assert_eq!(outcome(&mut client, "RESET ROLE"), "ok");
+    // A savepoint takes both back.
+    for statement in ["BEGIN", set[0], "SAVEPOINT s", "SET app.own = 'later'", set[1], "ROLLBACK TO s"] {
+        assert_eq!(outcome(&mut client, statement), "ok", "{statement}");
+    }
+    assert_eq!(text(&mut client, "current_setting('app.own')"), "lasting");
+    assert_eq!(outcome(&mut client, "COMMIT"), "ok");
+    assert_eq!(text(&mut client, "current_setting('app.own')"), "lasting");
+    // One statement with both.
+    let both = "set_config('app.own', 'kept', false) || set_config('app.own', 'gone', true)";
+    assert_eq!(text(&mut client, both), "keptgone");
+    assert_eq!(text(&mut client, "current_setting('app.own')"), "kept");
+    assert_eq!(outcome(&mut client, "SET DateStyle = 'ISO, DMY'"), "0A000");
 }
 
 /// A procedure that asks for a setting is logged by value, so every client gets its own answer.

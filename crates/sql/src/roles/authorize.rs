@@ -195,7 +195,8 @@ impl Schema {
                 let path = node.descendants().find_map(ast::Path::cast);
                 let name = path.map(|path| written_name(&path)).unwrap_or_default();
                 let replaced = self.view(&name).map(|_| Demand::Owner(Subject::Relation(name.clone())));
-                vec![replaced.unwrap_or_else(|| Demand::Create(namespace_in(&name).to_owned()))]
+                let create = Demand::Create(namespace_in(&name).to_owned());
+                std::iter::once(create).chain(replaced).collect()
             }
             ast::Stmt::CreateType(_) | ast::Stmt::CreateDomain(_) => {
                 let path = node.descendants().find_map(ast::Path::cast);
