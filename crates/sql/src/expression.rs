@@ -1,5 +1,6 @@
 //! Binds expressions: names become registers, operators and literals become typed IR.
 
+use crate::actual::is_polymorphic;
 use crate::between::{between_in, stronger};
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
@@ -420,6 +421,13 @@ impl Binder<'_> {
             if let Some(bound) = self.bind_object_cast(object, operand, node)? {
                 return Ok(bound);
             }
+        }
+        if is_polymorphic(object) {
+            let operand = cast.expr().map(|operand| self.bind(&operand)).transpose()?;
+            let from = operand.and_then(|operand| operand.known_type());
+            let from = from.map_or("unknown".to_owned(), |from| from.to_string());
+            let error = SqlError::new("42846", format!("cannot cast type {from} to {object}"));
+            return Err(self.error(node, error));
         }
         let ty = self.bind_type(&target)?;
         if let Some(fields) = cast.interval_qualifier() {
