@@ -399,6 +399,15 @@ impl Binder<'_> {
         self.operator(symbol, vec![text, pattern], node)
     }
 
+    /// Returns the error for a cast to a type that has no values.
+    fn no_cast_to(&mut self, ty: &str, cast: &ast::CastExpr) -> Result<StatementError, StatementError> {
+        let operand = cast.expr().map(|operand| self.bind(&operand)).transpose()?;
+        let from = operand.and_then(|operand| operand.known_type());
+        let from = from.map_or("unknown".to_owned(), |from| from.to_string());
+        let error = SqlError::new("42846", format!("cannot cast type {from} to {ty}"));
+        Ok(self.error(cast.syntax(), error))
+    }
+
     fn bind_cast(&mut self, cast: &ast::CastExpr) -> Result<Typed, StatementError> {
         let node = cast.syntax();
         let Some(target) = cast.ty() else { return Err(self.unsupported(node, "this cast")) };
@@ -423,11 +432,7 @@ impl Binder<'_> {
             }
         }
         if is_polymorphic(object) {
-            let operand = cast.expr().map(|operand| self.bind(&operand)).transpose()?;
-            let from = operand.and_then(|operand| operand.known_type());
-            let from = from.map_or("unknown".to_owned(), |from| from.to_string());
-            let error = SqlError::new("42846", format!("cannot cast type {from} to {object}"));
-            return Err(self.error(node, error));
+            return Err(self.no_cast_to(object, cast)?);
         }
         let ty = self.bind_type(&target)?;
         if let Some(fields) = cast.interval_qualifier() {
