@@ -10,23 +10,19 @@ mod values;
 mod writer;
 
 use crate::answers::{PostgreSql, Reprise};
+use crate::constraints::{FOLDER, digests};
 use crate::server::Server;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use recovery::{RecoveryConfig, recover};
 use reprise::disk::{CrashingDisk, Disk};
-use reprise::{Compile, Config, Database, Digest, Method, Progress};
+use reprise::{Compile, Config, Database};
 use sqllogictest::{DB, DBOutput};
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use writer::{SCHEMA, STATE, Writer, filling};
 
 /// Routines of one database, which is recovered after them.
 const PER_DATABASE: u64 = 20;
-
-/// Where the database is, on a disk in memory.
-const FOLDER: &str = "/db";
 
 /// Rows in their order, or the SQLSTATE and message of an error.
 type Outcome = Result<Vec<String>, String>;
@@ -70,15 +66,6 @@ struct Counts {
     failed_on_one_side: u64,
     refused: BTreeMap<String, u64>,
     differences: Vec<String>,
-}
-
-fn digests(disk: &Arc<dyn Disk>) -> Vec<Digest> {
-    let of = |method| {
-        let settings =
-            RecoveryConfig { method, threads: 2, memory_ahead_bytes: 0, ..RecoveryConfig::default() };
-        recover(disk, Path::new(FOLDER), &settings, &Progress::default()).unwrap().tables.digest().unwrap()
-    };
-    [Method::Clr, Method::ClrP].map(of).into()
 }
 
 /// The two databases, and what is counted.

@@ -371,9 +371,10 @@ impl History {
 
 /// Where the database is, on a disk in memory: a wait for a real one at each of the commits would take most
 /// of the time.
-const FOLDER: &str = "/db";
+pub(crate) const FOLDER: &str = "/db";
 
-fn digests(disk: &Arc<dyn Disk>) -> Vec<Digest> {
+/// Returns the digest of what each way to replay a command log comes back to.
+pub(crate) fn digests(disk: &Arc<dyn Disk>) -> Vec<Digest> {
     let of = |method| {
         let settings =
             RecoveryConfig { method, threads: 2, memory_ahead_bytes: 0, ..RecoveryConfig::default() };
