@@ -57,7 +57,8 @@ pub use values::cast::{Cast, ZonedCast};
 pub use values::cast_context::{CASTS, CastContext};
 pub use values::draw::Draw;
 pub use values::functions::{
-    BuiltIn, Form, Kind, SequenceFunction, Volatility, built_ins, built_ins_named, quoted_name,
+    BuiltIn, Form, Kind, SequenceFunction, Volatility, built_ins, built_ins_named, identifier_parts,
+    quoted_name,
 };
 pub use values::live::{LiveColumn, LiveFunction, LiveRelation, LiveValue, Surroundings};
 pub use values::operators::{Operator, OperatorForm, operators, operators_named};

@@ -13,37 +13,7 @@ pub(crate) fn quoted_path(name: &str) -> String {
 /// Returns the name that a text has as an identifier of SQL, with its schema: the opposite of `quoted_path`.
 /// `None`: the text is no identifier.
 pub(crate) fn written_path(text: &str) -> Option<String> {
-    let (mut parts, mut remaining) = (Vec::new(), text.trim());
-    loop {
-        let mut part = String::new();
-        if let Some(quoted) = remaining.strip_prefix('"') {
-            remaining = quoted;
-            loop {
-                let (before, after) = remaining.split_once('"')?;
-                part.push_str(before);
-                remaining = after;
-                match after.strip_prefix('"') {
-                    Some(next) => remaining = next,
-                    None => break,
-                }
-                part.push('"');
-            }
-        } else {
-            let end = remaining.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '$');
-            let (name, after) = remaining.split_at(end.unwrap_or(remaining.len()));
-            if name.starts_with(|c: char| c.is_ascii_digit() || c == '$') {
-                return None;
-            }
-            part.push_str(&name.to_lowercase());
-            remaining = after;
-        }
-        parts.push(Some(part).filter(|part| !part.is_empty())?);
-        match remaining.trim_start().strip_prefix('.') {
-            Some(next) => remaining = next.trim_start(),
-            None if remaining.trim().is_empty() => return Some(parts.join(".")),
-            None => return None,
-        }
-    }
+    procedure::identifier_parts(text, true).ok().map(|parts| parts.join("."))
 }
 
 #[cfg(test)]

@@ -8,17 +8,24 @@ use catalog::surrogate_pair;
 const TEXT: Kind = Kind::TEXT;
 
 pub(super) static IDENTIFIERS: &[BuiltIn] = &[
-    BuiltIn::of("parse_ident", &[TEXT], Kind::TEXTS, |call| parts(call, true)),
+    BuiltIn::of("parse_ident", &[TEXT], Kind::TEXTS, |call| parse_ident(call, true)),
     BuiltIn::of("parse_ident", &[TEXT, Kind::BOOL], Kind::TEXTS, |call| {
         let is_strict = call.values[1].is_true();
-        parts(call, is_strict)
+        parse_ident(call, is_strict)
     }),
     BuiltIn::of("unistr", &[TEXT], TEXT, unescaped),
 ];
 
-/// Returns the parts of a qualified name. A strict call refuses text after the name.
-fn parts(call: Call, is_strict: bool) -> Evaluated {
-    let whole = call.text(0);
+fn parse_ident(call: Call, is_strict: bool) -> Evaluated {
+    let found: Vec<_> = identifier_parts(call.text(0), is_strict)?.into_iter().map(Some).collect();
+    call.made_texts(&found)
+}
+
+/// Returns the parts of a qualified name as SQL has it: what has no quotes is in lower case.
+///
+/// # Errors
+/// `22023`: the text has no name; if `is_strict`, also if text follows the name.
+pub fn identifier_parts(whole: &str, is_strict: bool) -> Result<Vec<String>, Box<SqlError>> {
     let invalid = |detail: Option<String>| {
         let error = SqlError::new("22023", format!("string is not a valid identifier: \"{whole}\""));
         Box::new(match detail {
@@ -50,11 +57,11 @@ fn parts(call: Call, is_strict: bool) -> Evaluated {
             if name.is_empty() {
                 return Err(invalid(Some("Quoted identifier must not be empty.".into())));
             }
-            found.push(Some(name));
+            found.push(name);
             remaining = from;
         } else if remaining.starts_with(begins) {
             let end = remaining.find(|c| !continues(c)).unwrap_or(remaining.len());
-            found.push(Some(remaining[..end].to_ascii_lowercase()));
+            found.push(remaining[..end].to_ascii_lowercase());
             remaining = &remaining[end..];
         } else if is_behind_dot {
             return Err(invalid(Some("No valid identifier after \".\".".into())));
@@ -69,7 +76,7 @@ fn parts(call: Call, is_strict: bool) -> Evaluated {
             None => return Err(invalid(None)),
         }
     }
-    call.made_texts(&found)
+    Ok(found)
 }
 
 /// Returns a text with its escapes of code points: `\XXXX`, `\+XXXXXX`, `\uXXXX`, `\UXXXXXXXX`.

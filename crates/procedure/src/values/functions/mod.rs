@@ -36,6 +36,7 @@ mod zones;
 
 pub use call::Call;
 pub use format::quoted_name;
+pub use identifiers::identifier_parts;
 pub(crate) use json::wrong_kind;
 pub(crate) use json_made::json_key;
 pub use kind::Kind;
