@@ -14,7 +14,7 @@ mod script;
 mod statement;
 mod transaction;
 
-use self::script::{begins_or_ends_transaction, stands_alone};
+use self::script::begins_or_ends_transaction;
 use self::statement::failed_transaction;
 use crate::advisory::ConnectionLocks;
 use crate::attendance::RunningStatement;
@@ -454,8 +454,7 @@ impl Client {
     }
 
     /// QUERY: runs the statements of a text, each with its answer, up to the first error. Several statements
-    /// are one transaction, except where one of them ends it; with definitions among them, each is one
-    /// transaction.
+    /// are one transaction, except where one of them ends it.
     pub(crate) async fn query(&mut self, text: &str) -> io::Result<()> {
         self.portals.remove("");
         self.begin_message();
@@ -499,9 +498,8 @@ impl Client {
             return Ok(());
         }
         let only = statements.len() == 1;
-        let together = !only && !statements.iter().any(|(text, ..)| stands_alone(text));
         for (statement, line, column) in statements {
-            if together && !begins_or_ends_transaction(&statement) {
+            if !only && !begins_or_ends_transaction(&statement) {
                 self.begin_implicit().map_err(whole)?;
             }
             let ran = self.simple_statement(statement, only).await;

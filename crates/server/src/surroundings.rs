@@ -5,7 +5,7 @@
 //! Held by: `crates/server/tests/suite/moment.rs`.
 
 use crate::login::role_of_user;
-use crate::settings::{Identity, Settings};
+use crate::settings::{Identity, Mark, Settings};
 use crate::startup::ConnectionInfo;
 use crate::{Server, hold};
 use procedure::{LiveFunction, LiveRelation, LiveValue, Surroundings};
@@ -29,6 +29,8 @@ struct StatementSettings {
     transaction: Option<i64>,
     /// Whether a change outlives the statement.
     outlives: bool,
+    /// The settings that the statement has kept, oldest first.
+    kept: Vec<Mark>,
 }
 
 /// The client's session, as its statements see it.
@@ -58,6 +60,7 @@ impl SessionView {
             lent.transaction = None;
         }
         lent.in_transaction = in_transaction;
+        lent.kept.clear();
     }
 
     /// Returns the settings that a statement has changed; `Some(None)` if the changes end with the statement.
@@ -236,5 +239,20 @@ impl Surroundings for SessionView {
             LiveFunction::ServerPort => asking.server.map(|address| i64::from(address.port())).into(),
             _ => return None,
         }))
+    }
+
+    fn keep_settings(&self) {
+        let mut lent = hold(&self.lent);
+        let mark = lent.settings.mark();
+        lent.kept.push(mark);
+    }
+
+    fn undo_settings(&self, count: usize) {
+        let mut lent = hold(&self.lent);
+        let StatementSettings { settings, kept, .. } = &mut *lent;
+        if let Some(mark) = kept.get(count) {
+            settings.go_back_to(mark);
+        }
+        kept.truncate(count);
     }
 }

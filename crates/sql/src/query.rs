@@ -109,7 +109,7 @@ impl Binder<'_> {
             ast::Stmt::Notify(notify) => self.bind_notify(notify),
             _ => match ast::SelectVariant::cast(statement.syntax().clone()) {
                 Some(query) => self.bind_variant(&query),
-                None => Err(self.unsupported(statement.syntax(), "this statement inside a procedure")),
+                None => Err(self.unsupported(statement.syntax(), "this statement")),
             },
         }
     }

@@ -157,9 +157,14 @@ fn it_serves_while_it_recovers() {
         let data = folder.path().join(log);
         let server = Serving::start_with(&data, &["--log", log]);
         let mut client = server.connect();
-        let filled = "CREATE TABLE t (id INT PRIMARY KEY, n INT NOT NULL);
-            INSERT INTO t SELECT n, 0 FROM generate_series(1, 50000) AS n; CHECKPOINT";
-        client.batch_execute(filled).unwrap();
+        // A physical log takes definitions and rows in separate transactions only.
+        for statement in [
+            "CREATE TABLE t (id INT PRIMARY KEY, n INT NOT NULL)",
+            "INSERT INTO t SELECT n, 0 FROM generate_series(1, 50000) AS n",
+            "CHECKPOINT",
+        ] {
+            client.batch_execute(statement).unwrap();
+        }
         for id in 1..200 {
             client.execute("UPDATE t SET n = n + 1 WHERE id % 200 = $1", &[&id]).unwrap();
         }

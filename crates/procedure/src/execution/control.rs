@@ -52,13 +52,15 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
     }
 
     /// Runs a block with an EXCEPTION clause. When the block fails, its writes are undone and the first
-    /// handler for the error runs; variables keep their values.
+    /// handler for the error runs; its changes of settings are undone, too. Variables keep their values.
     fn run_guarded(&mut self, guarded: &Guarded, machine: &mut Machine) -> Result<Ended, Failure> {
         let mark = machine.frame.mark();
         self.data.begin_part();
+        machine.services.begin_block();
         let notifications = machine.services.notifications.len();
         let error = match self.run(&guarded.body, machine) {
             Ok(ended) => {
+                machine.services.end_block();
                 self.data.end_part();
                 return Ok(ended);
             }
@@ -67,6 +69,7 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
         };
         let Some(handler) = guarded.handlers.iter().find(|handler| handler.fits(&error.sqlstate)) else {
             // The outer block that handles the error undoes this part together with its own part.
+            machine.services.end_block();
             self.data.end_part();
             return Err(Failure::Error(error));
         };
@@ -79,6 +82,9 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
         self.data.undo_part()?;
         self.data.end_part();
         machine.services.notifications.truncate(notifications);
+        if let Some(zone) = machine.services.undo_block() {
+            machine.frame.arena.set_zone(zone);
+        }
         let object = error.object.clone().unwrap_or_default();
         let texts: [&str; 9] = [
             &error.sqlstate,

@@ -9,7 +9,7 @@ use crate::ir::opaque::Compiler;
 use crate::query::Measured;
 use crate::values::live::{LiveFunction, LiveRelation, LiveValue, Surroundings};
 use crate::{ExpressionCompiler, Interrupts, Notice, SqlError};
-use catalog::{Arena, CommitOrder, Datum, SequencePlace, TableId};
+use catalog::{Arena, CommitOrder, Datum, SequencePlace, SessionZone, TableId};
 use memory::Grant;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -37,6 +37,8 @@ pub struct Services {
     /// The sources of values of the moment: the client's session, then the database. `None` where there is
     /// none.
     pub(super) surroundings: [Option<Handle<dyn Surroundings>>; 2],
+    /// The changes of settings that a handler may undo.
+    settings: KeptSettings,
     /// Whether the transaction is READ ONLY.
     pub(super) is_read_only: bool,
     /// Compiles the texts of EXECUTE; `None` where EXECUTE is not available.
@@ -47,6 +49,15 @@ pub struct Services {
     pub constraint_modes: ConstraintModes,
     /// The last numbers that the client was given, for `currval` and `lastval`.
     pub current_numbers: CurrentNumbers,
+}
+
+/// What the blocks with handlers that run keep of the session's settings.
+#[derive(Default, Debug)]
+struct KeptSettings {
+    /// For each of these blocks, how many settings were kept before it.
+    blocks: Vec<usize>,
+    /// The time zone that belongs to each settings that the session keeps; `None` is UTC.
+    zones: Vec<Option<Arc<SessionZone>>>,
 }
 
 /// The last number of each sequence that a client was given.
@@ -148,6 +159,11 @@ impl Services {
     pub(super) fn reset(&mut self) {
         self.notices.clear();
         self.notifications.clear();
+        self.settings.blocks.clear();
+        if !self.settings.zones.is_empty() {
+            // An earlier attempt of the statement may have changed settings.
+            self.restore_settings(0);
+        }
         if let Some(output) = &mut self.output {
             output.sink.begin();
         }
@@ -250,6 +266,37 @@ impl Services {
             .find_map(|surroundings| surroundings.0.value(function, arguments))
             .unwrap_or(Ok(LiveValue::Null))?;
         if function == LiveFunction::Notify { self.notify(arguments) } else { Ok(value) }
+    }
+
+    /// Begins a block whose handler may undo changes of settings.
+    pub(crate) fn begin_block(&mut self) {
+        self.settings.blocks.push(self.settings.zones.len());
+    }
+
+    /// Ends the innermost block. Its changes of settings stay.
+    pub(crate) fn end_block(&mut self) {
+        self.settings.blocks.pop();
+    }
+
+    /// Ends the innermost block, and undoes its changes of settings. `Some` is the time zone that it began
+    /// with, if it has changed settings.
+    pub(crate) fn undo_block(&mut self) -> Option<Option<Arc<SessionZone>>> {
+        let first = self.settings.blocks.pop()?;
+        (first < self.settings.zones.len()).then(|| self.restore_settings(first))
+    }
+
+    /// Keeps the settings before their first change in a block.
+    pub(crate) fn keep_settings(&mut self, zone: Option<&Arc<SessionZone>>) {
+        if self.settings.blocks.last() == Some(&self.settings.zones.len()) {
+            self.settings.zones.push(zone.cloned());
+            self.surroundings.iter().flatten().for_each(|source| source.0.keep_settings());
+        }
+    }
+
+    /// Restores settings that were kept. Returns their time zone.
+    fn restore_settings(&mut self, place: usize) -> Option<Arc<SessionZone>> {
+        self.surroundings.iter().flatten().for_each(|source| source.0.undo_settings(place));
+        self.settings.zones.drain(place..).next().flatten()
     }
 
     pub(crate) fn set_number(

@@ -153,6 +153,9 @@ fn part_of_row(row: Datum, position: u16, count: u16, machine: &mut Machine) -> 
 fn of_the_moment(function: LiveFunction, values: &[Datum], machine: &mut Machine) -> Evaluated {
     let arena = &mut machine.frame.arena;
     let values: Vec<_> = values.iter().map(|value| LiveValue::of(*value, arena)).collect();
+    if function == LiveFunction::SetConfig {
+        machine.services.keep_settings(arena.shared_zone());
+    }
     let value = machine.services.live_value(function, &values)?;
     if function == LiveFunction::SetConfig {
         take_zone(&values, &value, arena);

@@ -269,4 +269,12 @@ pub trait Surroundings: Send + Sync {
         function: LiveFunction,
         arguments: &[LiveValue],
     ) -> Option<Result<LiveValue, crate::SqlError>>;
+
+    /// Keeps the settings of the session, so that `undo_settings` can restore them.
+    fn keep_settings(&self) {}
+
+    /// Restores the settings that the running statement has kept after the first `count`, oldest first.
+    fn undo_settings(&self, count: usize) {
+        let _ = count;
+    }
 }

@@ -1,36 +1,24 @@
-//! Decides from the texts of a query of several statements which transactions it has.
+//! Decides from texts which statements begin, end or refuse transactions.
 
 fn first_word(text: &str) -> String {
     let word: String = text.trim_start().chars().take_while(char::is_ascii_alphabetic).collect();
     word.to_lowercase()
 }
 
-/// Returns whether each statement of a query with this statement is a transaction: this statement is a
-/// definition, or a command that cannot run in a transaction.
-pub(super) fn stands_alone(text: &str) -> bool {
-    let word = first_word(text);
-    if word.is_empty() {
-        // Any statement may follow a comment.
-        return !text.trim_start().starts_with('(');
+/// Returns the name of a statement that PostgreSQL refuses in a transaction of several statements; `None` for
+/// any other statement. `tag` is its tag.
+pub(super) fn runs_alone(tag: &'static str, text: &str) -> Option<&'static str> {
+    let says = |word: &str| text.split_ascii_whitespace().take(5).any(|part| part.eq_ignore_ascii_case(word));
+    match tag {
+        "VACUUM" | "DISCARD ALL" => Some(tag),
+        "CREATE INDEX" if says("concurrently") => Some("CREATE INDEX CONCURRENTLY"),
+        "DROP INDEX" if says("concurrently") => Some("DROP INDEX CONCURRENTLY"),
+        "REINDEX" if says("concurrently") => Some("REINDEX CONCURRENTLY"),
+        "REINDEX" if says("schema") => Some("REINDEX SCHEMA"),
+        "REINDEX" if says("database") => Some("REINDEX DATABASE"),
+        "REINDEX" if says("system") => Some("REINDEX SYSTEM"),
+        _ => None,
     }
-    matches!(
-        word.as_str(),
-        "alter"
-            | "analyze"
-            | "checkpoint"
-            | "comment"
-            | "copy"
-            | "create"
-            | "drop"
-            | "grant"
-            | "import"
-            | "reindex"
-            | "reassign"
-            | "refresh"
-            | "revoke"
-            | "truncate"
-            | "vacuum"
-    )
 }
 
 pub(super) fn begins_or_ends_transaction(text: &str) -> bool {

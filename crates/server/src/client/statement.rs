@@ -1,6 +1,7 @@
 //! The execution of one statement, of a simple or an extended query.
 
 use super::rows::{Rows, RowsTo, is_vector, row_description, whole_rows};
+use super::script::runs_alone;
 use super::{Client, NamedStatement, OpenTransaction, Outcome, Portal, Protocol, SHORT};
 use crate::hold;
 use crate::link::Output;
@@ -117,6 +118,12 @@ impl Client {
         }
         if tag == "LOCK TABLE" {
             self.require_block(tag)?;
+        }
+        if state != TransactionState::None
+            && let Some(command) = runs_alone(tag, prepared.text())
+        {
+            let message = format!("{command} cannot run inside a transaction block");
+            return Err(SqlError::new("25001", message).into());
         }
         let complete = |tag: &str| Ok(Outcome::Complete(tag.into()));
         match &plan.kind {

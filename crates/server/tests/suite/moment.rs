@@ -225,3 +225,45 @@ fn tables_are_measured() {
     assert_eq!(text(&mut one, "pg_table_size('u')"), "0");
     assert_eq!(text(&mut one, "pg_database_size('postgres') >= pg_relation_size('t')"), "true");
 }
+
+/// A handler of PL/pgSQL undoes the settings of its block: those that its own statements and inner blocks have
+/// changed, inside and outside of a transaction.
+#[test]
+fn handlers_undo_the_settings_of_their_block() {
+    let server = Server::start();
+    let mut client = connect(&server);
+    let body = "DECLARE seen TEXT := ''; BEGIN
+        PERFORM set_config('app.own', 'a', local);
+        BEGIN
+            PERFORM set_config('app.own', 'b', local), set_config('TimeZone', 'Asia/Tokyo', local);
+            BEGIN
+                PERFORM set_config('app.own', 'c', local);
+                PERFORM 1 / 0;
+            EXCEPTION WHEN division_by_zero THEN
+                seen := seen || current_setting('app.own');
+            END;
+            BEGIN
+                PERFORM set_config('app.own', 'd', local);
+            EXCEPTION WHEN OTHERS THEN
+                NULL;
+            END;
+            seen := seen || current_setting('app.own') || current_setting('TimeZone');
+            RAISE EXCEPTION 'undone';
+        EXCEPTION WHEN raise_exception THEN
+            seen := seen || current_setting('app.own') || timestamptz '2024-01-01 00:00Z'::text;
+        END;
+        RETURN seen; END";
+    let function =
+        format!("CREATE FUNCTION undoes(local BOOLEAN) RETURNS TEXT LANGUAGE plpgsql AS $$ {body} $$");
+    client.batch_execute(&function).unwrap();
+    let seen = "bdAsia/Tokyoa2024-01-01 00:00:00+00";
+    for local in ["true", "false"] {
+        for (begin, end) in [("", ""), ("BEGIN", "COMMIT")] {
+            client.batch_execute(begin).unwrap();
+            assert_eq!(text(&mut client, &format!("undoes({local})")), seen);
+            client.batch_execute(end).unwrap();
+            assert_eq!(text(&mut client, "current_setting('TimeZone')"), "UTC");
+        }
+    }
+    assert_eq!(text(&mut client, "current_setting('app.own')"), "a");
+}

@@ -180,6 +180,12 @@ const CASES: &[Case] = &[
         &[Simple("BEGIN; INSERT INTO t VALUES (3, 30)"), Simple("INSERT INTO t VALUES (4, 40); COMMIT")],
         &[3, 4],
     ),
+    // Definitions among the statements of a query are part of its transaction.
+    simply(&[Simple("CREATE TABLE u (a INT); CREATE INDEX ON t (v); INSERT INTO t VALUES (3, 30)")], &[3]),
+    simply(&[Simple("INSERT INTO t VALUES (3, 30); ALTER TABLE t ADD c INT; SELECT 1 / 0")], &[]),
+    simply(&[Simple("TRUNCATE t; INSERT INTO nowhere VALUES (1)")], &[]),
+    simply(&[Simple("INSERT INTO t VALUES (3, 30); COMMIT; DROP TABLE t; DROP TABLE nowhere")], &[3]),
+    simply(&[Simple("INSERT INTO t VALUES (3, 30); VACUUM")], &[]),
 ];
 
 #[test]

@@ -153,7 +153,7 @@ impl Session {
         if has_writes && inner.logs.iter().any(|log| log.format.content == Content::Physical) {
             let message =
                 "a physical log does not support changes of definitions and rows in one transaction";
-            return Err(SqlError::new("0A000", message).with_hint("Commit the transaction first.").into());
+            return Err(SqlError::new("0A000", message).with_hint("Commit the definitions first.").into());
         }
         let text: String = staged.steps.iter().map(|step| ended(&step.text)).collect();
         let definitions = StatementRecord { timestamp_us, seed, text: &text, written: None };
