@@ -12,7 +12,7 @@ use crate::Error;
 use catalog::{Deferral, SessionZone};
 use logging::content::StatementRecord;
 use native::Compiler;
-use procedure::{Effect, ForeignKeys, Interrupts, Procedure, SqlError};
+use procedure::{Effect, ForeignKeys, Interrupts, Notice, Procedure, SqlError};
 use sql::Schema;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -426,8 +426,8 @@ impl Definitions {
     /// transactions if it changes roles and privileges alone and `runs_beside`. A new routine
     /// whose body names what does not exist is refused if `checks_bodies`. `prepare` runs before the data
     /// change; `commit` runs last and logs the statement. A statement that changes nothing
-    /// makes no version and no record: applications send such statements at each start. After an error the
-    /// transaction may still be running.
+    /// makes no version and no record: applications send such statements at each start. Returns the notices. After
+    /// an error the transaction may still be running.
     ///
     /// # Errors
     /// As `exclusively`; 55000: loaded rows are in no checkpoint; the errors of the definition, of `prepare`
@@ -440,7 +440,8 @@ impl Definitions {
         patience: &Patience,
         prepare: impl FnOnce(&Effect, &Tables) -> Result<(), Error>,
         commit: impl FnOnce(&mut Workspace) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<Notice>, Error> {
+        let mut notices = Vec::new();
         let (slot, epochs) = (workspace.worker().slot(), self.current().tables.epochs.clone());
         let awaits = |current: &Version| match runs_beside && changes_rights(&current.schema, statement.text)
         {
@@ -449,7 +450,8 @@ impl Definitions {
         };
         self.exclusively(slot, &epochs, patience, awaits, |current| {
             self.check_saved()?;
-            let (schema, effect) = apply(&current.schema, statement.text, checks_bodies)?;
+            let (mut schema, effect) = apply(&current.schema, statement.text, checks_bodies)?;
+            notices = schema.take_notices();
             if effect.is_nothing() && schema.defines_the_same_as(&current.schema) {
                 return Ok(None);
             }
@@ -461,7 +463,8 @@ impl Definitions {
             tables.apply(&effect, applying, workspace.worker().guard())?;
             commit(workspace)?;
             Ok(Some((schema, tables)))
-        })
+        })?;
+        Ok(notices)
     }
 }
 

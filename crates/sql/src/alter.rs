@@ -12,7 +12,7 @@ use crate::schema::{Schema, refused, unsupported};
 use crate::source::{At, Source};
 use crate::types::{in_schema_of, is_assignable, made_name, object_name, short};
 use catalog::{NewTable, Table};
-use procedure::{CastContext, Effect, Expression, Rebuild, Register, SqlError};
+use procedure::{CastContext, Effect, Expression, Notice, Rebuild, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
@@ -78,6 +78,7 @@ struct Alteration<'a> {
     origins: Vec<Origin>,
     /// Whether rows must be checked or converted.
     rebuilds: bool,
+    notices: Vec<Notice>,
 }
 
 impl Schema {
@@ -94,7 +95,10 @@ impl Schema {
         let name = object_name(&path);
         let is_owner = |action| matches!(action, ast::AlterTableAction::OwnerTo(_));
         let old = match self.catalog.table(&name) {
-            Err(_) if alter.if_exists().is_some() => return Ok(Effect::None),
+            Err(_) if alter.if_exists().is_some() => {
+                self.skip_missing(&format!("relation \"{name}\""));
+                return Ok(Effect::None);
+            }
             Err(_) if self.view(&name).is_some() && alter.actions().all(is_owner) => {
                 return Ok(Effect::None);
             }
@@ -103,7 +107,8 @@ impl Schema {
         let before = self.clone();
         let builder = TableBuilder::new(Binder::new(&before, source), NewTable::from(&*old));
         let origins = (0..old.columns.len()).map(Origin::Old).collect();
-        let mut alteration = Alteration { old: Arc::clone(&old), builder, origins, rebuilds: false };
+        let notices = Vec::new();
+        let mut alteration = Alteration { old: Arc::clone(&old), builder, origins, rebuilds: false, notices };
         let mut drops_references = Vec::new();
         let mut actions: Vec<_> = alter.actions().collect();
         if !actions.iter().cloned().all(is_owner) {
@@ -114,7 +119,8 @@ impl Schema {
         for action in actions {
             alteration.act(&action, &mut drops_references)?;
         }
-        let Alteration { builder, origins, mut rebuilds, .. } = alteration;
+        let Alteration { builder, origins, mut rebuilds, notices, .. } = alteration;
+        self.notices.extend(notices);
         let new_keys = builder.new_foreign_keys();
         let (mut new, sequences) = builder.finish()?;
         rebuilds |= new.hidden_key != old.hidden_key || new.indexes.len() > old.indexes.len();
@@ -359,6 +365,11 @@ impl Alteration<'_> {
             Action::AddColumn(add) => self.add_column(add),
             Action::DropColumn(drop) => {
                 if drop.if_exists().is_some() && self.column(drop.column_name_ref(), node).is_err() {
+                    let column = drop
+                        .column_name_ref()
+                        .map(|name| ast::normalize_name_node(name.syntax()))
+                        .unwrap_or_default();
+                    self.skip_missing(&format!("column \"{column}\""));
                     return Ok(());
                 }
                 let position = self.column(drop.column_name_ref(), node)?;
@@ -508,7 +519,9 @@ impl Alteration<'_> {
             table.indexes.iter().position(|index| index.is_constraint && short(&index.name) == name)
         {
             return self.drop_index_of_constraint(position, cascades, drops_references, node);
-        } else if !if_exists {
+        } else if if_exists {
+            self.skip_missing(&format!("constraint \"{name}\""));
+        } else {
             let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
             return self.error(node, "42704", message);
         }

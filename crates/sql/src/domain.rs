@@ -297,10 +297,12 @@ impl Schema {
                 let name = path.as_ref().map(object_name).unwrap_or_default();
                 let before = domain.checks.len();
                 domain.checks.retain(|(own, _)| *own != name);
-                if domain.checks.len() == before && drop.if_exists().is_none() {
-                    let message =
-                        format!("constraint \"{name}\" of domain \"{}\" does not exist", short(&old));
-                    return Err(at(SqlError::new("42704", message)));
+                if domain.checks.len() == before {
+                    let object = format!("constraint \"{name}\" of domain \"{}\"", short(&old));
+                    if drop.if_exists().is_none() {
+                        return Err(at(SqlError::new("42704", format!("{object} does not exist"))));
+                    }
+                    self.skip_missing(&object);
                 }
             }
             Some(Action::DomainRenameTo(rename)) => {
@@ -326,7 +328,10 @@ impl Schema {
         let node = drop.syntax();
         for name in drop.domain_refs() {
             let domain = match self.named_domain(Some(name), source, node) {
-                Err(error) if error.error.sqlstate == "42704" && drop.if_exists().is_some() => continue,
+                Err(error) if error.error.sqlstate == "42704" && drop.if_exists().is_some() => {
+                    self.skip_missing_of(&error.error);
+                    continue;
+                }
                 domain => domain?,
             };
             if self.column_of_domain(&domain.name).is_some()

@@ -124,6 +124,7 @@ impl Schema {
             Some(ast::AlterTypeAction::AddValue(add)) => {
                 let label = text_of(add.literal(), source, node)?;
                 if add.if_not_exists().is_some() && changed.has(&label) {
+                    self.skip_existing("42710", &format!("enum label \"{label}\""));
                     return Ok(Effect::None);
                 }
                 let position = match add.value_position() {
@@ -203,7 +204,10 @@ impl Schema {
         let node = drop.syntax();
         for name in drop.type_name_refs() {
             let enumeration = match self.named_enumeration(Some(name), source, node) {
-                Err(error) if error.error.sqlstate == "42704" && drop.if_exists().is_some() => continue,
+                Err(error) if error.error.sqlstate == "42704" && drop.if_exists().is_some() => {
+                    self.skip_missing_of(&error.error);
+                    continue;
+                }
                 enumeration => enumeration?,
             };
             self.remove_type(&enumeration.definition().name, source, node)?;

@@ -1,9 +1,10 @@
 //! CREATE and DROP EXTENSION of built-in extensions, and the refusal of statements that define databases.
 
 use crate::StatementError;
+use crate::notices::skipping;
 use crate::schema::Schema;
 use crate::source::Source;
-use procedure::SqlError;
+use procedure::{Notice, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -35,8 +36,8 @@ pub(crate) fn is_built_in(name: &str) -> bool {
 }
 
 impl Schema {
-    /// Checks CREATE EXTENSION and DROP EXTENSION, which then do nothing. Returns the command tag; `None` for
-    /// any other statement.
+    /// Checks CREATE EXTENSION and DROP EXTENSION, which then do nothing. Returns the command tag, and
+    /// the notice about what it skips; `None` for any other statement.
     ///
     /// # Errors
     /// `0A000`: CREATE of an unknown extension, or DROP of a built-in one. `42704`: DROP of an unknown one.
@@ -46,7 +47,7 @@ impl Schema {
         &self,
         statement: &ast::Stmt,
         source: &Source,
-    ) -> Result<Option<&'static str>, StatementError> {
+    ) -> Result<Option<(&'static str, Option<Notice>)>, StatementError> {
         let refused =
             |node: &SyntaxNode, error| Err(source.error_at(node.text_range().start().into(), error));
         match statement {
@@ -68,11 +69,14 @@ impl Schema {
                     let hint = "Must have CREATE privilege on current database to create this extension.";
                     return refused(node, SqlError::new("42501", message).with_hint(hint));
                 }
-                Ok(Some("CREATE EXTENSION"))
+                let skipped =
+                    (name == "plpgsql").then(|| skipping("42710", "extension \"plpgsql\" already exists"));
+                Ok(Some(("CREATE EXTENSION", skipped)))
             }
             ast::Stmt::DropExtension(drop) => {
                 let names =
                     drop.extension_refs().map(|name_node| ast::normalize_name_node(name_node.syntax()));
+                let mut skipped = None;
                 for name in names {
                     let error = match is_built_in(&name) {
                         true if !self.is_superuser(self.acting) => must_own(&name),
@@ -80,12 +84,16 @@ impl Schema {
                             "0A000",
                             format!("extension \"{name}\" is built in and cannot be dropped"),
                         ),
-                        false if drop.if_exists().is_some() => continue,
+                        false if drop.if_exists().is_some() => {
+                            let fact = format!("extension \"{name}\" does not exist");
+                            skipped = Some(skipping("00000", &fact));
+                            continue;
+                        }
                         false => SqlError::new("42704", format!("extension \"{name}\" does not exist")),
                     };
                     return refused(drop.syntax(), error);
                 }
-                Ok(Some("DROP EXTENSION"))
+                Ok(Some(("DROP EXTENSION", skipped)))
             }
             _ => Ok(None),
         }

@@ -3,12 +3,13 @@
 use crate::binder::Binder;
 use crate::error::StatementError;
 use crate::nameless::compile_for_client;
+use crate::notices::skipping;
 use crate::quoted::{quoted, quoted_path};
 use crate::schema::Schema;
 use crate::source::Source;
-use crate::types::made_name;
+use crate::types::{made_name, short};
 use catalog::ScalarType;
-use procedure::SqlError;
+use procedure::{Notice, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -40,12 +41,12 @@ impl Schema {
     }
 
     /// Returns the statements of a CREATE TABLE AS or SELECT INTO, with the command tag; `None` for any other
-    /// statement. CREATE TABLE IF NOT EXISTS of an existing table has no statements.
+    /// statement. CREATE TABLE IF NOT EXISTS of an existing table has a notice instead.
     pub(crate) fn filled(
         &self,
         statement: &ast::Stmt,
         source: &Source,
-    ) -> Result<Option<(Option<Filled>, &'static str)>, StatementError> {
+    ) -> Result<Option<(Result<Filled, Notice>, &'static str)>, StatementError> {
         let node = statement.syntax();
         let binder = Binder::new(self, source);
         let (made, with_data, tag) = match statement {
@@ -53,9 +54,11 @@ impl Schema {
                 let path = create.table_name().and_then(|name| name.path());
                 if create.if_not_exists().is_some()
                     && let Some(path) = &path
-                    && self.relation_exists(&made_name(&binder, path)?)
+                    && let name = made_name(&binder, path)?
+                    && self.relation_exists(&name)
                 {
-                    return Ok(Some((None, "CREATE TABLE AS")));
+                    let fact = format!("relation \"{}\" already exists", short(&name));
+                    return Ok(Some((Err(skipping("42P07", &fact)), "CREATE TABLE AS")));
                 }
                 if let Some(method) = create.on_commit() {
                     return Err(binder.unsupported(method.syntax(), "ON COMMIT"));
@@ -101,7 +104,7 @@ impl Schema {
         };
         let filled = self.statements_of(&binder, &made, node)?;
         let filled = Filled { insert: filled.insert.filter(|_| with_data), ..filled };
-        Ok(Some((Some(filled), tag)))
+        Ok(Some((Ok(filled), tag)))
     }
 
     fn statements_of(

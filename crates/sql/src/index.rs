@@ -277,7 +277,10 @@ impl Schema {
         let path = alter.index_ref().and_then(|name| name.path_ref());
         let name = path.map(|path| object_name(&path)).unwrap_or_default();
         let (table, position) = match self.catalog.index(&name) {
-            Err(_) if alter.if_exists().is_some() => return Ok(Effect::None),
+            Err(_) if alter.if_exists().is_some() => {
+                self.skip_missing(&format!("relation \"{name}\""));
+                return Ok(Effect::None);
+            }
             found => found.map_err(|error| refused(source, node, &error))?,
         };
         let new = rename.index().and_then(|name| name.path());

@@ -59,6 +59,7 @@ mod nameless;
 mod names;
 mod nesting;
 mod never_null;
+mod notices;
 mod object_values;
 mod oids;
 mod opaque;

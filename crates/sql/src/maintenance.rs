@@ -3,11 +3,12 @@
 
 use crate::binder::Binder;
 use crate::error::StatementError;
+use crate::notices::notice;
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::subject::Subject;
 use crate::types::{object_name, short};
-use procedure::SqlError;
+use procedure::{Notice, Severity};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -21,7 +22,7 @@ impl Schema {
         statement: &SyntaxNode,
         verb: &str,
         source: &Source,
-    ) -> Result<Vec<SqlError>, StatementError> {
+    ) -> Result<Vec<Notice>, StatementError> {
         let binder = Binder::new(self, source);
         let mut warnings = Vec::new();
         for target in statement.descendants().filter_map(ast::TableRelationName::cast) {
@@ -36,7 +37,7 @@ impl Schema {
             if !self.owns(self.acting, &Subject::Relation(name.clone())) {
                 let message =
                     format!("skipping \"{}\" --- only table or database owner can {verb} it", short(&name));
-                warnings.push(SqlError::new("01000", message));
+                warnings.push(notice(Severity::Warning, "01000", message));
             }
         }
         Ok(warnings)

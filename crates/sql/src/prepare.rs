@@ -18,7 +18,7 @@ use crate::types::short;
 use crate::types::without_limits;
 use catalog::Type;
 use procedure::query::ExplainOptions;
-use procedure::{CastContext, Expression, Machine, Procedure, SqlError};
+use procedure::{CastContext, Expression, Machine, Notice, Procedure, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -162,7 +162,7 @@ pub enum Kind {
     },
     /// VACUUM, ANALYZE, REINDEX and statements of built-in extensions, which have no effect, with their
     /// warnings.
-    Nothing(Vec<SqlError>),
+    Nothing(Vec<Notice>),
 }
 
 /// The built-in procedure that makes a backup.
@@ -254,11 +254,12 @@ impl Schema {
     ) -> Result<Prepared, StatementError> {
         let node = statement.syntax();
         crate::extensions::only_database(statement, source)?;
-        if let Some(tag) = self.extension(statement, source)? {
-            return Ok(Prepared::plain(Kind::Nothing(Vec::new()), tag));
+        if let Some((tag, skipped)) = self.extension(statement, source)? {
+            return Ok(Prepared::plain(Kind::Nothing(Vec::from_iter(skipped)), tag));
         }
         if let Some((filled, tag)) = self.filled(statement, source)? {
-            return Ok(Prepared::plain(filled.map_or(Kind::Nothing(Vec::new()), Kind::Filled), tag));
+            let kind = filled.map_or_else(|skipped| Kind::Nothing(vec![skipped]), Kind::Filled);
+            return Ok(Prepared::plain(kind, tag));
         }
         if let Some(tag) = definition_tag(statement) {
             return Ok(Prepared::plain(Kind::Definition, tag));

@@ -110,7 +110,13 @@ impl Schema {
         for (name, at) in listed(statement) {
             if self.kind_of(&name, kind) != Some(kind) {
                 match self.missing(&name, kind) {
-                    error if error.sqlstate != "42809" && if_exists => continue,
+                    error if error.sqlstate != "42809" && if_exists => {
+                        match name.split_once('.').filter(|(own, _)| !self.has_namespace(own)) {
+                            Some((own, _)) => self.skip_missing(&format!("schema \"{own}\"")),
+                            None => self.skip_missing(&format!("{} \"{}\"", kind.word(), short(&name))),
+                        }
+                        continue;
+                    }
                     error => return Err(source.error_at(at.text_range().start().into(), error)),
                 }
             }

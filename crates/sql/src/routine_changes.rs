@@ -107,6 +107,15 @@ fn with_options(text: &str, options: &[(&'static str, String)]) -> Result<String
     Ok(changed)
 }
 
+/// Returns the kind of routine that an ALTER or DROP names.
+fn word_of(statement: &ast::Stmt) -> &'static str {
+    match statement {
+        ast::Stmt::DropProcedure(_) | ast::Stmt::AlterProcedure(_) => "procedure",
+        ast::Stmt::DropFunction(_) | ast::Stmt::AlterFunction(_) => "function",
+        _ => "routine",
+    }
+}
+
 impl Schema {
     /// Finds the routine of an ALTER or DROP.
     ///
@@ -121,10 +130,11 @@ impl Schema {
         let name = object_name(&signature.path);
         let at = signature.path.syntax();
         let refused = |error| source.error_at(at.text_range().start().into(), error);
-        let (word, wanted) = match statement {
-            ast::Stmt::DropProcedure(_) | ast::Stmt::AlterProcedure(_) => ("procedure", Some(false)),
-            ast::Stmt::DropFunction(_) | ast::Stmt::AlterFunction(_) => ("function", Some(true)),
-            _ => ("routine", None),
+        let word = word_of(statement);
+        let wanted = match word {
+            "procedure" => Some(false),
+            "function" => Some(true),
+            _ => None,
         };
         let missing = |shown: &str| {
             let shown = if signature.parameters.is_none() {
@@ -166,7 +176,13 @@ impl Schema {
         let mut dropped = Vec::new();
         for signature in signatures(node) {
             match self.routine_meant(&signature, statement, source) {
-                Err(error) if error.error.sqlstate == "42883" && if_exists => {}
+                Err(error) if error.error.sqlstate == "42883" && if_exists => {
+                    let name = object_name(&signature.path);
+                    match signature.parameters {
+                        Some(_) => self.skip_missing_of(&error.error),
+                        None => self.skip_missing(&format!("{} {name}()", word_of(statement))),
+                    }
+                }
                 found => dropped.push(found?),
             }
         }

@@ -21,9 +21,11 @@ use crate::simple_view::CheckOption;
 use crate::source::{At, Source};
 use crate::subject::Subject;
 use crate::text_zone::TextZone;
-use crate::types::made_name;
+use crate::types::{made_name, short};
 use catalog::{Catalog, CatalogError, NewTable, ProcedureId, ReferenceAction, Table, Trigger, TriggerEvent};
-use procedure::{CastContext, Effect, Expression, ForeignKeys, KeyChange, Procedure, Reference, SqlError};
+use procedure::{
+    CastContext, Effect, Expression, ForeignKeys, KeyChange, Notice, Procedure, Reference, SqlError,
+};
 use serde::{Deserialize, Serialize};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -67,6 +69,8 @@ pub struct Schema {
     pub(crate) acting: RoleId,
     /// The zone of the texts of timestamps in statements.
     pub(crate) text_zone: TextZone,
+    /// The notices of the statement that has made this version.
+    pub(crate) notices: Vec<Notice>,
     /// The routines whose bodies name missing objects, and their errors.
     pub(crate) unbound: BTreeMap<String, StatementError>,
     /// Numbers and last versions of all procedures, including dropped ones, so that neither is used twice.
@@ -104,6 +108,7 @@ impl Default for Schema {
             maker: BOOTSTRAP,
             acting: BOOTSTRAP,
             text_zone: TextZone::default(),
+            notices: Vec::new(),
             unbound: BTreeMap::new(),
             history: BTreeMap::new(),
         }
@@ -205,7 +210,7 @@ impl Schema {
         let mut statements =
             source.file.stmts().filter(|statement| !matches!(statement, ast::Stmt::EmptyStmt(_)));
         let Some(mut first) = statements.next() else { return Ok((self.clone(), Effect::None)) };
-        let mut changed = self.clone();
+        let mut changed = Self { notices: Vec::new(), ..self.clone() };
         if changed.set_acting(&first, &source)? {
             match statements.next() {
                 Some(next) => first = next,
@@ -250,7 +255,9 @@ impl Schema {
             ast::Stmt::CreateIndex(create) => {
                 let before = self.clone();
                 let definition = index_definition(create, &before, source)?;
-                if create.if_not_exists().is_some() && self.catalog.index(&definition.index.name).is_ok() {
+                let name = &definition.index.name;
+                if create.if_not_exists().is_some() && self.catalog.index(name).is_ok() {
+                    self.skip_existing("42P07", &format!("relation \"{}\"", short(name)));
                     return Ok(Effect::None);
                 }
                 self.add_index(definition, At { source, node })
@@ -310,8 +317,10 @@ impl Schema {
         let path = create.table_name().and_then(|name| name.path());
         if create.if_not_exists().is_some()
             && let Some(path) = path
-            && self.relation_exists(&made_name(&Binder::new(self, source), &path)?)
+            && let name = made_name(&Binder::new(self, source), &path)?
+            && self.relation_exists(&name)
         {
+            self.skip_existing("42P07", &format!("relation \"{}\"", short(&name)));
             return Ok(Effect::None);
         }
         let (table, sequences) = table_definition(create, self, source)?;

@@ -7,7 +7,7 @@ use crate::roles::rights::namespace_in;
 use crate::schema::{Schema, refused};
 use crate::source::Source;
 use crate::subject::Subject;
-use crate::types::{last_name, made_name, object_name};
+use crate::types::{last_name, made_name, object_name, short};
 use catalog::{Column, NewIndex, NewTable, ScalarType, Sequence, Table, Type};
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -269,7 +269,12 @@ impl Schema {
     ) -> Result<Effect, StatementError> {
         let node = alter.syntax();
         let binder = Binder::new(self, source);
-        let Some(known) = self.altered_sequence(alter, source)? else { return Ok(Effect::None) };
+        let Some(known) = self.altered_sequence(alter, source)? else {
+            let path = alter.sequence_ref().and_then(|name| name.path_ref());
+            let name = path.map(|path| object_name(&path)).unwrap_or_default();
+            self.skip_missing(&format!("relation \"{name}\""));
+            return Ok(Effect::None);
+        };
         let (name, mut changed) = (known.name.clone(), Table::clone(known));
         let mut restart = None;
         for action in alter.actions() {
@@ -326,6 +331,7 @@ impl Schema {
             }
         }
         if create.if_not_exists().is_some() && self.relation_exists(&name) {
+            self.skip_existing("42P07", &format!("relation \"{}\"", short(&name)));
             return Ok(Effect::None);
         }
         self.refuse_taken(&name, source, node)?;

@@ -174,11 +174,12 @@ impl Session {
                 });
             // A change that is cancelled while it waits for open transactions has read no row, and its answer
             // need not wait for a batch to become durable.
-            changed.inspect_err(|_| {
+            let notices = changed.inspect_err(|_| {
                 if has_begun {
                     self.definitions_failed()
                 }
             })?;
+            self.worker.machine.services.notices = notices;
         }
         self.worker.refresh();
         self.worker.machine.frame.affected = 0;

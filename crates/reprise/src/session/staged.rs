@@ -171,7 +171,8 @@ impl Session {
     /// transactions stay open; `0A000`: a log names rows by slot.
     pub(super) fn stage(&mut self, text: &str) -> Result<(), Error> {
         let staging = self.block.staged.is_none().then(|| self.begin_staging());
-        let (schema, effect) = apply(&self.worker.version.schema, text, self.checks_bodies)?;
+        let (mut schema, effect) = apply(&self.worker.version.schema, text, self.checks_bodies)?;
+        self.worker.machine.services.notices = schema.take_notices();
         if effect.is_nothing() && schema.defines_the_same_as(&self.worker.version.schema) {
             return Ok(());
         }

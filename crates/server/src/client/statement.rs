@@ -200,9 +200,9 @@ impl Client {
                 self.notify(channel, payload)?;
                 complete(tag)
             }
-            Kind::Nothing(warnings) => {
+            Kind::Nothing(notices) => {
                 check_refused(&plan)?;
-                warnings.iter().for_each(|warning| self.warn(&warning.sqlstate, &warning.message));
+                self.notices(notices);
                 complete(tag)
             }
             Kind::Prepare { name, types, text } => {

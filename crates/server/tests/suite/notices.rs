@@ -84,3 +84,54 @@ fn a_repeated_statement_tells_a_notice_once() {
         assert_eq!(holder.query_one("SELECT n FROM t", &[]).unwrap().get::<_, i32>(0), 11);
     }
 }
+
+/// A definition tells what it has skipped, as one transaction and as part of one.
+#[test]
+fn a_definition_tells_what_it_skips() {
+    let server = Server::start();
+    let mut client = Wire::connect(server.port);
+    client.run("CREATE TABLE t (id INT PRIMARY KEY, g INT GENERATED ALWAYS AS (id) STORED)");
+    client.run("CREATE TYPE e AS ENUM ('a'); CREATE SCHEMA own; CREATE ROLE r; GRANT r TO postgres");
+    for (statement, sqlstate, message) in [
+        ("CREATE TABLE IF NOT EXISTS t (id INT)", "42P07", "relation \"t\" already exists, skipping"),
+        ("CREATE TABLE IF NOT EXISTS t AS SELECT 1", "42P07", "relation \"t\" already exists, skipping"),
+        ("CREATE SCHEMA IF NOT EXISTS own", "42P06", "schema \"own\" already exists, skipping"),
+        ("ALTER TYPE e ADD VALUE IF NOT EXISTS 'a'", "42710", "enum label \"a\" already exists, skipping"),
+        (
+            "ALTER TABLE t ADD COLUMN IF NOT EXISTS id INT",
+            "42701",
+            "column \"id\" of relation \"t\" already exists, skipping",
+        ),
+        (
+            "ALTER TABLE t DROP COLUMN IF EXISTS x",
+            "00000",
+            "column \"x\" of relation \"t\" does not exist, skipping",
+        ),
+        (
+            "ALTER TABLE t ALTER id DROP EXPRESSION IF EXISTS",
+            "00000",
+            "column \"id\" of relation \"t\" is not a stored generated column, skipping",
+        ),
+        ("DROP TABLE IF EXISTS own.x", "00000", "table \"x\" does not exist, skipping"),
+        ("DROP TABLE IF EXISTS other.x", "00000", "schema \"other\" does not exist, skipping"),
+        ("DROP FUNCTION IF EXISTS f", "00000", "function f() does not exist, skipping"),
+        (
+            "DROP TRIGGER IF EXISTS x ON t",
+            "00000",
+            "trigger \"x\" for relation \"t\" does not exist, skipping",
+        ),
+        ("GRANT r TO postgres", "00000", "role \"postgres\" is already a member of role \"r\""),
+        ("REVOKE pg_monitor FROM r", "01000", "role \"r\" is not a member of role \"pg_monitor\""),
+    ] {
+        for before in ["SELECT 1", "BEGIN"] {
+            client.run(before);
+            let answer = client.run(statement);
+            let told = format!("C{sqlstate} M{message}");
+            assert_eq!(answer.matches(&told).count(), 1, "{before}, {statement}: {answer}");
+            assert!(!answer.contains("E:"), "{before}, {statement}: {answer}");
+        }
+        client.run("ROLLBACK");
+    }
+    let refused = client.run("ALTER TABLE t ALTER id DROP IDENTITY");
+    assert!(refused.contains("C55000"), "{refused}");
+}

@@ -5,6 +5,7 @@ use crate::binder::Binder;
 use crate::error::StatementError;
 use crate::index::remove_unused;
 use crate::kept_text;
+use crate::notices::skipping;
 use crate::quoted::quoted;
 use crate::types::is_assignable;
 use catalog::{Column, NewIndex, ScalarType, Type};
@@ -13,12 +14,41 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
 impl Alteration<'_> {
+    /// Tells that a column is not of a kind.
+    ///
+    /// # Errors
+    /// `55000`: without IF EXISTS.
+    fn is_no(
+        &mut self,
+        position: usize,
+        kind: &str,
+        if_exists: bool,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let (table, column) = (self.builder.short_name(), &self.builder.table.columns[position].name);
+        let fact = format!("column \"{column}\" of relation \"{table}\" is not {kind}");
+        if !if_exists {
+            return self.error(node, "55000", fact);
+        }
+        self.notices.push(skipping("00000", &fact));
+        Ok(())
+    }
+
+    /// Tells that IF EXISTS has found no column or constraint.
+    pub(super) fn skip_missing(&mut self, object: &str) {
+        let fact = format!("{object} of relation \"{}\" does not exist", self.builder.short_name());
+        self.notices.push(skipping("00000", &fact));
+    }
+
     pub(super) fn add_column(&mut self, add: &ast::AddColumn) -> Result<(), StatementError> {
         let node = add.syntax();
         let name = self.builder.binder.part(add.column_name(), node)?.text();
         if add.if_not_exists().is_some()
             && self.builder.table.columns.iter().any(|column| column.name == name)
         {
+            let table = self.builder.short_name();
+            let fact = format!("column \"{name}\" of relation \"{table}\" already exists");
+            self.notices.push(skipping("42701", &fact));
             return Ok(());
         }
         let position = self.builder.add_column(name, add.ty(), node)?;
@@ -129,8 +159,11 @@ impl Alteration<'_> {
             }
             Option_::DropExpression(drop) => self.drop_expression(position, &drop),
             Option_::AddGenerated(add) => self.add_identity(position, &add),
-            Option_::DropIdentity(_) => {
+            Option_::DropIdentity(drop) => {
                 let column = &mut self.builder.table.columns[position];
+                if column.identity.is_none() {
+                    return self.is_no(position, "an identity column", drop.if_exists().is_some(), node);
+                }
                 (column.default, column.identity) = (None, None);
                 Ok(())
             }
@@ -248,18 +281,11 @@ impl Alteration<'_> {
 
     fn drop_expression(&mut self, position: usize, drop: &ast::DropExpression) -> Result<(), StatementError> {
         let node = drop.syntax();
-        let (table, column) = (self.builder.short_name(), &self.builder.table.columns[position]);
-        if !column.generated && drop.if_exists().is_none() {
-            let message = format!(
-                "column \"{}\" of relation \"{table}\" is not a stored generated column",
-                column.name
-            );
-            return self.error(node, "55000", message);
-        }
         let column = &mut self.builder.table.columns[position];
-        if std::mem::take(&mut column.generated) {
-            column.default = None;
+        if !std::mem::take(&mut column.generated) {
+            return self.is_no(position, "a stored generated column", drop.if_exists().is_some(), node);
         }
+        column.default = None;
         Ok(())
     }
 

@@ -7,8 +7,9 @@ use super::password::refuse_hash;
 use super::rights::DefaultAcl;
 use super::role::{BOOTSTRAP, DATABASE_OWNER, Membership, Role};
 use crate::error::StatementError;
+use crate::notices::notice;
 use crate::schema::Schema;
-use procedure::SqlError;
+use procedure::{Severity, SqlError};
 
 /// The options of CREATE ROLE and ALTER ROLE; `None` if the statement has no such option.
 #[derive(Default)]
@@ -362,6 +363,7 @@ impl Schema {
             let name = Self::plain_name(clause, name)?;
             let Some(id) = self.roles().named(&name) else {
                 if if_exists {
+                    self.skip_missing(&format!("role \"{name}\""));
                     continue;
                 }
                 let message = format!("role \"{name}\" does not exist");
@@ -470,7 +472,11 @@ impl Schema {
             }
             let all = &mut self.rights_mut().roles.memberships;
             match all.iter_mut().find(|known| known.role == role && known.member == *member) {
-                Some(known) if known.admin || !admin => {}
+                Some(known) if known.admin || !admin => {
+                    let (role, member) = (self.role_name(role), self.role_name(*member));
+                    let message = format!("role \"{member}\" is already a member of role \"{role}\"");
+                    self.notices.push(notice(Severity::Notice, "00000", message));
+                }
                 Some(known) => (known.admin, known.grantor) = (true, grantor),
                 None => all.push(Membership { role, member: *member, grantor, admin }),
             }
@@ -486,6 +492,14 @@ impl Schema {
         only_admin: bool,
     ) -> Result<(), StatementError> {
         self.check_membership(clause, role)?;
+        for member in members {
+            let mut all = self.roles().memberships.iter();
+            if !all.any(|known| known.role == role && known.member == *member) {
+                let (role, member) = (self.role_name(role), self.role_name(*member));
+                let message = format!("role \"{member}\" is not a member of role \"{role}\"");
+                self.notices.push(notice(Severity::Warning, "01000", message));
+            }
+        }
         let all = &mut self.rights_mut().roles.memberships;
         if only_admin {
             let concerned = all

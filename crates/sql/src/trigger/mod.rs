@@ -267,15 +267,21 @@ impl Schema {
         let node = drop.syntax();
         let if_exists = drop.if_exists().is_some();
         let table = match table_of(self, drop.on_relation(), source, node) {
-            Err(error) if if_exists && error.error.sqlstate == "42P01" => return Ok(Effect::None),
+            Err(error) if if_exists && error.error.sqlstate == "42P01" => {
+                self.skip_missing_of(&error.error);
+                return Ok(Effect::None);
+            }
             found => Arc::clone(found?),
         };
         let name = Binder::new(self, source).part(drop.trigger_ref(), node)?;
         let name = ast::normalize_name_node(name.syntax());
         if !table.triggers.iter().any(|trigger| trigger.name == name) {
             let message = format!("trigger \"{name}\" for table \"{}\" does not exist", table.short_name());
-            let missing = error_at(source, node, "42704", message);
-            return if if_exists { Ok(Effect::None) } else { Err(missing) };
+            if if_exists {
+                self.skip_missing(&format!("trigger \"{name}\" for relation \"{}\"", table.short_name()));
+                return Ok(Effect::None);
+            }
+            return Err(error_at(source, node, "42704", message));
         }
         self.with_triggers(&table, source, node, |triggers| triggers.retain(|trigger| trigger.name != name))
     }
