@@ -426,8 +426,8 @@ impl Definitions {
     /// transactions if it changes roles and privileges alone and `runs_beside`. A new routine
     /// whose body names what does not exist is refused if `checks_bodies`. `prepare` runs before the data
     /// change; `commit` runs last and logs the statement. A statement that changes nothing
-    /// makes no version and no record: applications send such statements at each start. Returns the notices. After
-    /// an error the transaction may still be running.
+    /// makes no version and no record: applications send such statements at each start. Returns the notices.
+    /// After an error the transaction may still be running.
     ///
     /// # Errors
     /// As `exclusively`; 55000: loaded rows are in no checkpoint; the errors of the definition, of `prepare`

@@ -226,8 +226,8 @@ fn tables_are_measured() {
     assert_eq!(text(&mut one, "pg_database_size('postgres') >= pg_relation_size('t')"), "true");
 }
 
-/// A handler of PL/pgSQL undoes the settings of its block: those that its own statements and inner blocks have
-/// changed, inside and outside of a transaction.
+/// A handler of PL/pgSQL undoes the settings of its block: those that its own statements and inner blocks
+/// have changed, inside and outside of a transaction.
 #[test]
 fn handlers_undo_the_settings_of_their_block() {
     let server = Server::start();
