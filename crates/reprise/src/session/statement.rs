@@ -238,6 +238,12 @@ impl Parameters {
         Self { types: Arc::clone(&statement.fixed.parameters), count: 0, bytes: Vec::new() }
     }
 
+    /// Removes all values.
+    pub fn clear(&mut self) {
+        self.count = 0;
+        self.bytes.clear();
+    }
+
     /// Returns the parameters of a statement with values.
     ///
     /// ```

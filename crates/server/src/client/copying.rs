@@ -5,7 +5,7 @@
 use super::rows::RowsTo;
 use super::statement::check_refused;
 use super::{Client, NamedStatement, Outcome, Protocol};
-use crate::copy::{CopyIn, CopyOut, Row};
+use crate::copy::{CopyIn, CopyOut};
 use crate::error_response;
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
@@ -68,28 +68,24 @@ impl Client {
     /// Inserts the complete rows of the input. `is_end`: no more input follows.
     async fn insert_rows(&mut self, copy: &mut CopyIn, is_end: bool) -> Result<(), Error> {
         let _running = self.run_attended();
-        // The values of a row that waits for another transaction.
-        let mut waits = None;
+        // Whether the row that was read last waits for another transaction.
+        let mut waits = false;
         loop {
             self.check_interrupts()?;
             let mut insert = |session: &mut Session| {
                 let mut notifications = Vec::new();
                 loop {
-                    let values = match waits.take() {
-                        Some(values) => values,
-                        None => match copy.next_row(is_end)? {
-                            Row::Values(values) => values,
-                            _ => return Ok((None, notifications)),
-                        },
-                    };
-                    let attempt = session.attempt(&copy.insert, &values, Box::new(Nowhere));
+                    if !std::mem::take(&mut waits) && !copy.next_row(is_end)? {
+                        return Ok((None, notifications));
+                    }
+                    let attempt = session.attempt(&copy.insert, &copy.values, Box::new(Nowhere));
                     match attempt? {
                         Attempt::Done(_) => {
                             copy.inserted += 1;
                             notifications.append(&mut session.take_notifications(false));
                         }
                         Attempt::Busy(busy) => {
-                            waits = Some(values);
+                            waits = true;
                             return Ok((Some(busy), notifications));
                         }
                     }

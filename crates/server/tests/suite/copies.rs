@@ -1,4 +1,4 @@
-//! COPY FROM in the binary format: where its data may end, and what an error says.
+//! COPY FROM: where the data of the binary format may end, what an error says, and messages of any length.
 
 use crate::clients::Server;
 use postgres::Client;
@@ -61,4 +61,40 @@ fn an_error_has_its_row() {
     copy.write_all(b"1\t1\n2\tx\n").unwrap();
     let error = copy.finish().unwrap_err();
     assert_eq!(error.as_db_error().unwrap().where_(), Some("COPY, line 2"));
+}
+
+/// The messages may end anywhere, also within a row, an escape, a quoted field and a line end.
+#[test]
+fn messages_of_any_length_make_the_same_rows() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.batch_execute("CREATE TABLE u (a TEXT, b TEXT)").unwrap();
+    let binary = [HEADER, &2i16.to_be_bytes(), &[0, 0, 0, 2], b"ab", &[0xff; 4], TRAILER].concat();
+    let text = b"a\\tb\t\\N\r\n\\\n\\\\\t\\x41\\101\n\t\n\\.\n".to_vec();
+    let csv = b"x,y\r\n\"a,\"\"b\n\",\"\"\n,\\.\nlast,one".to_vec();
+    for (options, data, rows) in [
+        ("FORMAT binary", binary, vec![(Some("ab"), None)]),
+        ("FORMAT text", text, vec![(Some("a\tb"), None), (Some("\n\\"), Some("AA")), (Some(""), Some(""))]),
+        (
+            "FORMAT csv, HEADER",
+            csv,
+            vec![(Some("a,\"b\n"), Some("")), (None, Some("\\.")), (Some("last"), Some("one"))],
+        ),
+    ] {
+        for length in 1..=data.len() {
+            client.batch_execute("TRUNCATE u").unwrap();
+            let mut copy = client.copy_in(&format!("COPY u FROM STDIN WITH ({options})")).unwrap();
+            for part in data.chunks(length) {
+                copy.write_all(part).unwrap();
+                copy.flush().unwrap();
+            }
+            assert_eq!(copy.finish().unwrap(), rows.len() as u64, "{options}, {length}");
+            let read = client.query("SELECT a, b FROM u", &[]).unwrap();
+            let read: Vec<(Option<&str>, Option<&str>)> =
+                read.iter().map(|row| (row.get(0), row.get(1))).collect();
+            let expected: std::collections::BTreeSet<_> = rows.iter().copied().collect();
+            let read: std::collections::BTreeSet<_> = read.into_iter().collect();
+            assert_eq!(read, expected, "{options}, {length}");
+        }
+    }
 }

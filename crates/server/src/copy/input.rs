@@ -1,0 +1,394 @@
+//! The rows that COPY FROM reads.
+//!
+//! Bytes arrive in messages of any length. Each row is cut into its fields, and these are read as the values of
+//! one execution of the INSERT. The buffers are kept from row to row.
+
+use super::SIGNATURE;
+use crate::wire::{Format, datum_of};
+use catalog::utf8_of;
+use reprise::{Arena, Datum, Error, Parameters, SqlError, Statement};
+use sql::{Copy, CopyFormat, CopyOptions};
+use std::ops::Range;
+
+/// The input of COPY FROM, which is cut into rows.
+pub(crate) struct CopyIn {
+    options: CopyOptions,
+    /// The statement that inserts a row.
+    pub(crate) insert: Statement,
+    /// The values of the row that was read last.
+    pub(crate) values: Parameters,
+    input: Vec<u8>,
+    /// Number of bytes of the input that were read.
+    read: usize,
+    /// Number of unread bytes in which no row ends.
+    searched: usize,
+    /// Whether the header was read.
+    is_begun: bool,
+    /// Whether the end-of-data mark was read.
+    is_over: bool,
+    /// Number of rows that were read, including the header.
+    rows: u64,
+    /// Number of rows that were inserted.
+    pub(crate) inserted: u64,
+    fields: Fields,
+    arena: Arena,
+}
+
+/// The fields of a row.
+#[derive(Default)]
+struct Fields {
+    /// The bytes of all fields, in order.
+    bytes: Vec<u8>,
+    /// Where each field ends; `None` is NULL.
+    ends: Vec<Option<usize>>,
+}
+
+impl Fields {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// Ends a field, whose bytes were appended from `start` on.
+    fn end(&mut self, start: usize, is_null: bool) {
+        if is_null {
+            self.bytes.truncate(start);
+        }
+        self.ends.push((!is_null).then_some(self.bytes.len()));
+    }
+}
+
+fn malformed(message: impl Into<String>) -> Error {
+    SqlError::new("22P04", message.into()).into()
+}
+
+impl CopyIn {
+    pub(crate) fn new(copy: &Copy, insert: Statement) -> Self {
+        let mut arena = Arena::default();
+        arena.set_zone(insert.zone().cloned());
+        Self {
+            options: copy.options.clone(),
+            values: Parameters::new(&insert),
+            insert,
+            input: Vec::new(),
+            read: 0,
+            searched: 0,
+            is_begun: false,
+            is_over: false,
+            rows: 0,
+            inserted: 0,
+            fields: Fields::default(),
+            arena,
+        }
+    }
+
+    pub(crate) fn push(&mut self, data: &[u8]) {
+        self.input.drain(..std::mem::take(&mut self.read));
+        self.input.extend_from_slice(data);
+    }
+
+    /// Returns the number of bytes of the input that are no complete row yet.
+    pub(crate) fn buffered(&self) -> usize {
+        self.input.len() - self.read
+    }
+
+    /// Returns the CONTEXT of an error: the number of the current row, if there is one.
+    pub(crate) fn context(&self) -> Option<String> {
+        (self.rows > 0).then(|| format!("COPY, line {}", self.rows))
+    }
+
+    /// Reads the next row into `values`. Returns whether the input holds a further row. `is_end`: no more input
+    /// follows, so the last row needs no line end.
+    ///
+    /// # Errors
+    /// `22P04`: the row is malformed. The errors of the types: a field is no value of its column's type.
+    pub(crate) fn next_row(&mut self, is_end: bool) -> Result<bool, Error> {
+        self.values.clear();
+        self.arena.clear();
+        if self.is_over {
+            return self.skip_to_end();
+        }
+        let quotes = (self.options.quote, self.options.escape);
+        let quotes = match self.options.format {
+            CopyFormat::Binary => return self.read_binary_row(is_end),
+            CopyFormat::Text => None,
+            CopyFormat::Csv => Some(quotes),
+        };
+        let Some(line) = self.take_data_line(is_end, quotes) else { return Ok(false) };
+        utf8_of(&self.input[line.clone()]).map_err(SqlError::from)?;
+        self.fields.clear();
+        match quotes {
+            None => self.cut_text(line)?,
+            Some(quotes) => self.cut_csv(line, quotes)?,
+        }
+        self.read_fields()?;
+        Ok(true)
+    }
+
+    /// Reads the fields of a text or CSV row as values.
+    fn read_fields(&mut self) -> Result<(), Error> {
+        let types = self.insert.parameters();
+        if self.fields.ends.len() > types.len() {
+            return Err(malformed("extra data after last expected column"));
+        }
+        if self.fields.ends.len() < types.len() {
+            return Err(malformed("missing data for a column"));
+        }
+        let mut start = 0;
+        for (end, ty) in self.fields.ends.iter().zip(types) {
+            let value = match end {
+                None => Datum::Null,
+                Some(end) => {
+                    let bytes = &self.fields.bytes[std::mem::replace(&mut start, *end)..*end];
+                    datum_of(bytes, *ty, Format::Text, &mut self.arena)?
+                }
+            };
+            self.values.push(value, &self.arena);
+        }
+        Ok(())
+    }
+
+    /// Takes a line from the input. Returns its place there, without its end. `quotes` holds the quote and
+    /// escape characters of CSV, in which a quoted newline is data.
+    fn take_line(&mut self, is_end: bool, quotes: Option<(u8, u8)>) -> Option<Range<usize>> {
+        let unread = &self.input[self.read..];
+        let mut quoted = false;
+        let mut offset = if quotes.is_some() { 0 } else { self.searched };
+        while let Some(byte) = unread.get(offset).copied() {
+            match quotes {
+                Some((quote, escape)) if quoted && byte == escape && escape != quote => offset += 1,
+                Some((quote, _)) if byte == quote => quoted = !quoted,
+                // In text, a newline behind a backslash is data.
+                None if byte == b'\\' => offset += 1,
+                _ if byte == b'\n' && !quoted => {
+                    let end = offset - usize::from(unread[..offset].ends_with(b"\r"));
+                    return Some(self.take(end, offset + 1));
+                }
+                _ => {}
+            }
+            offset += 1;
+        }
+        // A backslash at the end of the input may escape a newline that arrives later.
+        let (count, is_escaped) = (unread.len(), quotes.is_none() && offset > unread.len());
+        self.searched = count - usize::from(is_escaped);
+        (is_end && count > 0).then(|| self.take(count, count))
+    }
+
+    /// Counts `count` further bytes as read. Returns the place of the first `length` of them.
+    fn take(&mut self, length: usize, count: usize) -> Range<usize> {
+        let start = self.read;
+        self.read += count;
+        self.searched = 0;
+        start..start + length
+    }
+
+    /// Takes a line of data: skips the header, and stops at the end-of-data mark.
+    fn take_data_line(&mut self, is_end: bool, quotes: Option<(u8, u8)>) -> Option<Range<usize>> {
+        loop {
+            let line = self.take_line(is_end, quotes)?;
+            self.rows += 1;
+            if self.input[line.clone()] == *b"\\." {
+                self.is_over = true;
+                return None;
+            }
+            if self.options.header && !std::mem::replace(&mut self.is_begun, true) {
+                continue;
+            }
+            return Some(line);
+        }
+    }
+
+    /// Cuts a line of the text format into fields.
+    fn cut_text(&mut self, line: Range<usize>) -> Result<(), Error> {
+        let (delimiter, null) = (self.options.delimiter, self.options.null.as_bytes());
+        let mut line = &self.input[line];
+        let (mut start, mut offset, mut is_escaped) = (0, 0, false);
+        loop {
+            match line.get(offset).copied() {
+                // The end-of-data mark, which may follow a row on its line.
+                Some(b'\\') if line.get(offset + 1) == Some(&b'.') => {
+                    if offset + 2 < line.len() {
+                        return Err(malformed("end-of-copy marker corrupt"));
+                    }
+                    self.is_over = true;
+                    line = &line[..offset];
+                }
+                Some(b'\\') => {
+                    is_escaped = true;
+                    offset += 2;
+                }
+                Some(byte) if byte != delimiter => offset += 1,
+                end => {
+                    let (raw, place) = (&line[start..offset.min(line.len())], self.fields.bytes.len());
+                    match is_escaped {
+                        true => put_unescaped(raw, &mut self.fields.bytes),
+                        false => self.fields.bytes.extend_from_slice(raw),
+                    }
+                    self.fields.end(place, raw == null);
+                    if end.is_none() {
+                        return Ok(());
+                    }
+                    offset += 1;
+                    (start, is_escaped) = (offset, false);
+                }
+            }
+        }
+    }
+
+    /// Cuts a line of CSV into fields.
+    fn cut_csv(&mut self, line: Range<usize>, (quote, escape): (u8, u8)) -> Result<(), Error> {
+        let (delimiter, null) = (self.options.delimiter, self.options.null.as_bytes());
+        let (line, fields) = (&self.input[line], &mut self.fields);
+        let (mut start, mut was_quoted, mut quoted) = (0, false, false);
+        let mut offset = 0;
+        loop {
+            let byte = line.get(offset).copied();
+            match byte {
+                Some(byte)
+                    if quoted
+                        && byte == escape
+                        && line.get(offset + 1).is_some_and(|next| *next == quote || *next == escape) =>
+                {
+                    fields.bytes.push(line[offset + 1]);
+                    offset += 1;
+                }
+                Some(byte) if byte == quote => {
+                    quoted = !quoted;
+                    was_quoted = true;
+                }
+                Some(byte) if quoted || byte != delimiter => fields.bytes.push(byte),
+                None if quoted => return Err(malformed("unterminated CSV quoted field")),
+                end => {
+                    let is_null = !was_quoted && fields.bytes[start..] == *null;
+                    fields.end(start, is_null);
+                    start = fields.bytes.len();
+                    was_quoted = false;
+                    if end.is_none() {
+                        return Ok(());
+                    }
+                }
+            }
+            offset += 1;
+        }
+    }
+
+    /// Skips the data behind the end-of-data mark. In the binary format there must be none.
+    fn skip_to_end(&mut self) -> Result<bool, Error> {
+        let is_skipped = self.buffered() > 0;
+        self.read = self.input.len();
+        match self.options.format {
+            CopyFormat::Binary if is_skipped => Err(malformed("received copy data after EOF marker")),
+            _ => Ok(false),
+        }
+    }
+
+    /// Reads the header of the binary format. Returns whether it is complete.
+    fn read_header(&mut self, is_end: bool) -> Result<bool, Error> {
+        let unread = &self.input[self.read..];
+        let length = SIGNATURE.len() + 8;
+        let not_yet = |message| if is_end { Err(malformed(message)) } else { Ok(false) };
+        let Some(header) = unread.get(..length) else {
+            return not_yet("COPY file signature not recognized");
+        };
+        if !header.starts_with(SIGNATURE) {
+            return Err(malformed("COPY file signature not recognized"));
+        }
+        let Ok(extension) = usize::try_from(number(&header[length - 4..])) else {
+            return Err(malformed("invalid COPY file header"));
+        };
+        if unread.len() < length + extension {
+            return not_yet("invalid COPY file header");
+        }
+        self.read += length + extension;
+        self.is_begun = true;
+        Ok(true)
+    }
+
+    fn read_binary_row(&mut self, is_end: bool) -> Result<bool, Error> {
+        if !self.is_begun && !self.read_header(is_end)? {
+            return Ok(false);
+        }
+        let (unread, types) = (&self.input[self.read..], self.insert.parameters());
+        let short = || if is_end { Err(malformed("unexpected EOF in COPY data")) } else { Ok(false) };
+        // As in PostgreSQL, the data may end between two rows without the trailer.
+        let Some(count) = unread.get(..2) else { return Ok(false) };
+        let count = i16::from_be_bytes([count[0], count[1]]);
+        if count == -1 {
+            self.is_over = true;
+            self.read += 2;
+            return self.skip_to_end();
+        }
+        if usize::try_from(count) != Ok(types.len()) {
+            let message = format!("row field count is {count}, expected {}", types.len());
+            return Err(malformed(message));
+        }
+        let mut offset = 2;
+        for ty in types {
+            let Some(length) = unread.get(offset..offset + 4) else { return short() };
+            let length = number(length);
+            offset += 4;
+            if length == -1 {
+                self.values.push(Datum::Null, &self.arena);
+                continue;
+            }
+            let Ok(length) = usize::try_from(length) else { return Err(malformed("invalid field size")) };
+            let Some(bytes) = unread.get(offset..offset + length) else { return short() };
+            let value = datum_of(bytes, *ty, Format::Binary, &mut self.arena)?;
+            self.values.push(value, &self.arena);
+            offset += length;
+        }
+        self.read += offset;
+        self.rows += 1;
+        Ok(true)
+    }
+}
+
+fn number(bytes: &[u8]) -> i32 {
+    i32::from_be_bytes(bytes.try_into().expect("four bytes"))
+}
+
+/// Returns the number that the first digits form, and the count of these digits, which is at most `most`.
+fn digits(bytes: &[u8], radix: u32, most: usize) -> (u8, usize) {
+    let digits = bytes.iter().take(most).map_while(|byte| (*byte as char).to_digit(radix));
+    digits.fold((0, 0), |(value, count), digit| {
+        (value.wrapping_mul(radix as u8).wrapping_add(digit as u8), count + 1)
+    })
+}
+
+/// Appends a field of the text format without its backslashes.
+fn put_unescaped(raw: &[u8], out: &mut Vec<u8>) {
+    let mut left = raw;
+    while let Some((byte, behind)) = left.split_first() {
+        left = behind;
+        if *byte != b'\\' {
+            out.push(*byte);
+            continue;
+        }
+        let Some((next, behind)) = left.split_first() else {
+            out.push(b'\\');
+            break;
+        };
+        left = behind;
+        out.push(match next {
+            b'0'..=b'7' => {
+                let (value, count) = digits(&raw[raw.len() - left.len() - 1..], 8, 3);
+                left = &left[count - 1..];
+                value
+            }
+            b'x' => match digits(left, 16, 2) {
+                (_, 0) => b'x',
+                (value, count) => {
+                    left = &left[count..];
+                    value
+                }
+            },
+            b'b' => 8,
+            b'f' => 12,
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            b'v' => 11,
+            other => *other,
+        });
+    }
+}
