@@ -13,7 +13,7 @@ use crate::types::{last_name, object_name, short};
 use catalog::Table;
 use procedure::{Effect, SqlError};
 use squawk_syntax::ast::{self, AstNode};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the error of a subject that does not exist.
 fn missing(subject: &Subject) -> SqlError {
@@ -157,6 +157,21 @@ impl Schema {
         }
         if let Some(text) = self.comments.remove(old) {
             self.comments.insert(new, text);
+        }
+    }
+
+    /// Moves the comments, owners and privileges of a view and its columns to its new name.
+    pub(crate) fn rename_subjects_of_view(&mut self, old: &str, new: &str) {
+        let known = self.comments.keys().chain(self.rights.subjects());
+        let renamed = known.filter_map(|subject| match subject {
+            Subject::Relation(view) if view == old => Some((subject.clone(), Subject::Relation(new.into()))),
+            Subject::Column(view, column) if view == old => {
+                Some((subject.clone(), Subject::Column(new.into(), column.clone())))
+            }
+            _ => None,
+        });
+        for (subject, moved) in BTreeMap::from_iter(renamed) {
+            self.rename_subject(&subject, moved);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::binder::Binder;
 use crate::quoted::{quoted, quoted_path};
 use crate::schema::{Schema, View};
 use crate::source::Source;
-use crate::types::{last_name, object_name};
+use crate::types::{last_name, object_name, short};
 use catalog::Table;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -100,7 +100,40 @@ impl View {
     }
 }
 
+impl View {
+    /// Returns the view with another name for a view in its query; `None` if it does not use that view.
+    fn following_view(&self, old: &str, new: &str) -> Option<Self> {
+        let source = Source::parse(&self.query).ok()?;
+        let uses = uses_of(old, &source);
+        let mut query = self.query.clone();
+        for Use { range, alias, names } in uses.iter().rev() {
+            let mut text = quoted_path(new);
+            let names: Vec<_> = names.iter().map(|name| quoted(name)).collect();
+            if alias != short(new) || !names.is_empty() {
+                text += &format!(" AS {}", quoted(alias));
+            }
+            if !names.is_empty() {
+                text += &format!(" ({})", names.join(", "));
+            }
+            query.replace_range(range.clone(), &text);
+        }
+        (!uses.is_empty()).then(|| Self { query, ..self.clone() })
+    }
+}
+
 impl Schema {
+    /// Gives a view another name, which other views follow.
+    pub(crate) fn rename_view(&mut self, old: &str, new: &str) {
+        let Some(view) = self.views.remove(old) else { return };
+        self.views.insert(new.into(), Arc::new(View { name: new.into(), ..View::clone(&view) }));
+        for view in self.views.values_mut() {
+            if let Some(followed) = view.following_view(old, new) {
+                *view = Arc::new(followed);
+            }
+        }
+        self.rename_subjects_of_view(old, new);
+    }
+
     /// Makes views follow a table that has got another name or other columns. `column` returns the new name
     /// of a column; `None` if it is dropped.
     pub(crate) fn follow_in_views(

@@ -268,7 +268,9 @@ impl Schema {
             ast::Stmt::AlterFunction(_) | ast::Stmt::AlterProcedure(_) | ast::Stmt::AlterRoutine(_) => {
                 self.alter_routine(statement, source)
             }
-            ast::Stmt::AlterSchema(_) | ast::Stmt::AlterView(_) => self.alter_view_or_schema(node, source),
+            ast::Stmt::AlterSchema(_) | ast::Stmt::AlterView(_) => {
+                self.alter_view_or_schema(statement, source)
+            }
             ast::Stmt::CreateType(create) => self.create_type(create, source),
             ast::Stmt::CreateDomain(create) => self.create_domain(create, source),
             ast::Stmt::AlterDomain(alter) => self.alter_domain(alter, source),

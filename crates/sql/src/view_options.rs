@@ -1,15 +1,14 @@
-//! The options of views: `security_invoker`, under which a view reads with the rights of the role that names
-//! it, and not with those of its owner.
+//! ALTER VIEW, and the option `security_invoker`, under which a view reads with the rights of the role that
+//! names it, and not with those of its owner.
 //! Held by: `crates/workload/tests/sql/invokers.slt`.
 
 use crate::StatementError;
 use crate::roles::acl::RoleId;
 use crate::schema::{Schema, View, unsupported};
-use crate::source::Source;
+use crate::source::{At, Source};
 use crate::subject::Subject;
-use crate::types::{object_name, short};
+use crate::types::{in_schema_of, object_name, short};
 use procedure::{Effect, SqlError};
-use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
@@ -85,45 +84,79 @@ impl Schema {
         }
     }
 
-    /// Executes ALTER VIEW … SET and RESET of options. The owner of a view or schema is changed by
-    /// `alter_owner`.
+    /// Executes ALTER VIEW. The owner of a view or schema is changed by `alter_owner`.
     ///
     /// # Errors
     /// `0A000`: another form of ALTER VIEW or ALTER SCHEMA. Those of `read_options`. `42P01`, `42809`: there
-    /// is no such view.
+    /// is no such view. `42P07`: the new name is taken. `3F000`: the new schema does not exist.
     pub(crate) fn alter_view_or_schema(
         &mut self,
-        statement: &SyntaxNode,
+        statement: &ast::Stmt,
         source: &Source,
     ) -> Result<Effect, StatementError> {
-        if statement.children().any(|child| ast::OwnerTo::can_cast(child.kind())) {
+        use ast::AlterViewAction as Action;
+        let node = statement.syntax();
+        if node.children().any(|child| ast::OwnerTo::can_cast(child.kind())) {
             return Ok(Effect::None);
         }
-        let set = statement.children().find_map(ast::SetOptions::cast);
-        let reset = statement.children().find_map(ast::ResetOptions::cast);
-        let list = match (&set, &reset) {
-            (Some(set), _) => set.attribute_list(),
-            (_, Some(reset)) => reset.attribute_list(),
-            (None, None) => return Err(unsupported(source, statement, "this form of ALTER")),
+        let ast::Stmt::AlterView(alter) = statement else {
+            return Err(unsupported(source, node, "this form of ALTER SCHEMA"));
         };
-        let value = read_options(list, source)?;
-        let path = statement.descendants().find_map(ast::PathRef::cast);
+        let path = alter.view_ref().and_then(|name| name.path_ref());
         let name = path.as_ref().map(object_name).unwrap_or_default();
         let Some(view) = self.view(&name).cloned() else {
-            if statement.children().any(|child| ast::IfExists::can_cast(child.kind())) {
-                return Ok(Effect::None);
-            }
             let error = match self.relation_exists(&name) {
                 true => SqlError::new("42809", format!("\"{}\" is not a view", short(&name))),
+                false if alter.if_exists().is_some() => {
+                    self.skip_missing(&format!("relation \"{}\"", short(&name)));
+                    return Ok(Effect::None);
+                }
                 false => SqlError::new("42P01", format!("relation \"{}\" does not exist", short(&name))),
             };
-            return Err(source.error_at(statement.text_range().start().into(), error));
+            return Err(source.error_at(node.text_range().start().into(), error));
         };
-        if value.is_some() {
-            let invoker = value.filter(|_| set.is_some());
-            self.views.insert(name, Arc::new(View { invoker, ..View::clone(&view) }));
-            self.recompile(source, statement)?;
+        match alter.action() {
+            Some(Action::SetOptions(set)) => {
+                if let Some(invoker) = read_options(set.attribute_list(), source)? {
+                    let invoker = Some(invoker);
+                    self.views.insert(name, Arc::new(View { invoker, ..View::clone(&view) }));
+                }
+            }
+            Some(Action::ResetOptions(reset)) => {
+                if read_options(reset.attribute_list(), source)?.is_some() {
+                    self.views.insert(name, Arc::new(View { invoker: None, ..View::clone(&view) }));
+                }
+            }
+            Some(Action::ViewRenameTo(rename)) => {
+                let new = rename.view().and_then(|view| view.path()).and_then(|path| path.segment());
+                let new = new.map(|name| name.text()).unwrap_or_default();
+                self.move_view(&name, &in_schema_of(&name, new), At { source, node })?;
+            }
+            Some(Action::SetSchema(set)) => {
+                let schema = set.schema_ref().map(|name| ast::normalize_name_node(name.syntax()));
+                let schema = schema.unwrap_or_default();
+                if !self.has_namespace(&schema) {
+                    let message = format!("schema \"{schema}\" does not exist");
+                    return Err(
+                        source.error_at(node.text_range().start().into(), SqlError::new("3F000", message))
+                    );
+                }
+                let own = short(&name);
+                let new = if schema == "public" { own.into() } else { format!("{schema}.{own}") };
+                self.move_view(&name, &new, At { source, node })?;
+            }
+            _ => return Err(unsupported(source, node, "this form of ALTER VIEW")),
         }
+        self.recompile(source, node)?;
         Ok(Effect::None)
+    }
+
+    /// Gives a view another name or schema.
+    fn move_view(&mut self, old: &str, new: &str, At { source, node }: At<'_>) -> Result<(), StatementError> {
+        if old != new {
+            self.refuse_taken(new, source, node)?;
+            self.rename_view(old, new);
+        }
+        Ok(())
     }
 }
