@@ -104,6 +104,7 @@ impl Schema {
             }
             found => Arc::clone(found.map_err(|error| refused(source, path.syntax(), &error))?),
         };
+        self.drop_views_of_columns(alter, &old);
         let before = self.clone();
         let builder = TableBuilder::new(Binder::new(&before, source), NewTable::from(&*old));
         let origins = (0..old.columns.len()).map(Origin::Old).collect();
@@ -120,7 +121,7 @@ impl Schema {
             alteration.act(&action, &mut drops_references)?;
         }
         let Alteration { builder, origins, mut rebuilds, notices, .. } = alteration;
-        self.notices.extend(notices);
+        notices.into_iter().for_each(|notice| self.tell(notice));
         let new_keys = builder.new_foreign_keys();
         let (mut new, sequences) = builder.finish()?;
         rebuilds |= new.hidden_key != old.hidden_key || new.indexes.len() > old.indexes.len();
@@ -134,6 +135,7 @@ impl Schema {
         }
         let mut effects = Vec::new();
         for (user, key) in drops_references {
+            self.drops_also(format!("constraint {key} on table {user}"));
             effects.push(self.drop_reference(&user, &key, source, node)?);
         }
         for sequence in sequences {

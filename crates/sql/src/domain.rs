@@ -5,11 +5,12 @@
 //! Source: PostgreSQL 15, `typecmds.c`.
 
 use crate::binder::Binder;
+use crate::cascade::cascades;
 use crate::error::StatementError;
 use crate::oids::table_oid;
 use crate::plan::ColumnOrigin;
 use crate::schema::{Schema, unsupported};
-use crate::source::Source;
+use crate::source::{At, Source};
 use crate::subject::Subject;
 use crate::types::{first_free, in_schema_of, made_name, object_name, short};
 use catalog::{Column, Domain, Table, TableId, Trigger, TriggerTiming, Type};
@@ -326,6 +327,7 @@ impl Schema {
         source: &Source,
     ) -> Result<Effect, StatementError> {
         let node = drop.syntax();
+        let mut effects = Vec::new();
         for name in drop.domain_refs() {
             let domain = match self.named_domain(Some(name), source, node) {
                 Err(error) if error.error.sqlstate == "42704" && drop.if_exists().is_some() => {
@@ -334,15 +336,14 @@ impl Schema {
                 }
                 domain => domain?,
             };
-            if self.column_of_domain(&domain.name).is_some()
-                && let Some(cascade @ ast::DropBehavior::Cascade(_)) = drop.drop_behavior()
-            {
-                return Err(unsupported(source, cascade.syntax(), "CASCADE to columns of a domain"));
+            if cascades(node) {
+                let is_of = |column: &Column| column.domain.as_ref() == Some(&domain.name);
+                effects.push(self.drop_columns_of_type(is_of, At { source, node })?);
             }
             self.remove_domain(&domain.name, source, node)?;
             self.recompile(source, node)?;
         }
-        Ok(Effect::None)
+        Ok(Effect::All(effects))
     }
 
     /// Removes a domain that no column uses.

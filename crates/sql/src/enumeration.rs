@@ -5,9 +5,10 @@
 //! Source: PostgreSQL 15, `pg_enum.c` and `typecmds.c`.
 
 use crate::binder::Binder;
+use crate::cascade::cascades;
 use crate::error::StatementError;
 use crate::schema::{Schema, unsupported};
-use crate::source::Source;
+use crate::source::{At, Source};
 use crate::subject::Subject;
 use crate::system::{Named, path_text};
 use crate::types::{in_schema_of, made_name, object_name};
@@ -202,6 +203,7 @@ impl Schema {
         source: &Source,
     ) -> Result<Effect, StatementError> {
         let node = drop.syntax();
+        let mut effects = Vec::new();
         for name in drop.type_name_refs() {
             let enumeration = match self.named_enumeration(Some(name), source, node) {
                 Err(error) if error.error.sqlstate == "42704" && drop.if_exists().is_some() => {
@@ -210,10 +212,15 @@ impl Schema {
                 }
                 enumeration => enumeration?,
             };
+            if cascades(node) {
+                let ty = ScalarType::Enum(enumeration);
+                let at = At { source, node };
+                effects.push(self.drop_columns_of_type(|column| column.ty.element() == ty, at)?);
+            }
             self.remove_type(&enumeration.definition().name, source, node)?;
             self.recompile(source, node)?;
         }
-        Ok(Effect::None)
+        Ok(Effect::All(effects))
     }
 
     /// Removes an enumeration that no column has.

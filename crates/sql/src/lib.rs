@@ -19,6 +19,7 @@ mod built_ins;
 mod called_names;
 mod callee;
 mod calls;
+mod cascade;
 mod circles;
 mod column_names;
 mod comments;

@@ -3,11 +3,13 @@
 use crate::StatementError;
 use crate::binder::Binder;
 use crate::circles::has_text;
+use crate::notices::notice;
+use crate::routine_changes::shown_routine;
 use crate::schema::{Schema, refused, unsupported};
 use crate::source::{At, Source};
 use crate::types::{last_name, object_name, short};
 use catalog::{NewTable, Table, TableId};
-use procedure::{Effect, Procedure, SqlError, sequences_in};
+use procedure::{Effect, Procedure, Severity, SqlError, sequences_in};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
@@ -157,10 +159,22 @@ impl Schema {
                             error.with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
                         return Err(source.error_at(at.text_range().start().into(), error));
                     }
+                    for table in &dependents {
+                        let sequence = self.catalog.table(table).ok().and_then(|own| own.sequence.as_ref());
+                        // The sequence of a column goes with its table.
+                        match sequence.map(|own| own.owner.is_some()) {
+                            None => self.drops_also(format!("table {table}")),
+                            Some(false) => self.drops_also(format!("sequence {table}")),
+                            Some(true) => {}
+                        }
+                    }
                     tables.extend(dependents.drain(..));
-                    views.iter().for_each(|view| {
+                    for view in &views {
                         self.views.remove(view);
-                    });
+                        self.drops_also(format!("view {view}"));
+                    }
+                    routines.iter().for_each(|own| self.drops_also(shown_routine(own)));
+                    of_schema.iter().for_each(|own| self.drops_also(format!("type {own}")));
                     self.namespaces.remove(&name);
                     for own in &routines {
                         self.procedures.remove(&own.name);
@@ -176,9 +190,8 @@ impl Schema {
         for name in dropped.1 {
             self.remove_type(&name, source, node)?;
         }
-        while cascades && let Some((view, _)) = self.broken_view() {
-            let name = view.name.clone();
-            self.views.remove(&name);
+        if cascades {
+            self.drop_broken_views();
         }
         self.recompile(source, node)?;
         Ok(Effect::All(effects))
@@ -212,6 +225,7 @@ impl Schema {
                         .with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
                     return Err(at(error));
                 }
+                self.drops_also(format!("constraint {key} on table {other}"));
                 let mut changed =
                     Table::clone(self.catalog.table(&other).map_err(|e| refused(source, node, &e))?);
                 changed.foreign_keys.retain(|foreign_key| foreign_key.name != key);
@@ -220,10 +234,14 @@ impl Schema {
                 effects.push(Effect::Redefine(changed));
             }
             let dropped = self.catalog.table(name).map_err(|error| refused(source, node, &error))?;
+            let dropped = Arc::clone(dropped);
+            if cascades && dropped.sequence.is_some() {
+                effects.push(self.drop_defaults_from(&dropped, &names, At { source, node })?);
+            }
             let user = self.catalog.tables().find(|table| {
                 dropped.sequence.is_some()
                     && !names.contains(&table.name)
-                    && self.draws_from(table, dropped.id, source)
+                    && self.column_drawing_from(table, dropped.id, source).is_some()
             });
             if let Some(user) = user {
                 let message =
@@ -243,10 +261,16 @@ impl Schema {
         Ok(())
     }
 
-    /// Returns whether the default of a column takes or sets numbers of a sequence.
-    fn draws_from(&self, table: &Table, sequence: TableId, source: &Source) -> bool {
-        let columns = (0..table.columns.len()).filter(|column| table.columns[*column].default.is_some());
-        columns.into_iter().any(|column| {
+    /// Returns a column whose default takes or sets numbers of a sequence.
+    pub(crate) fn column_drawing_from(
+        &self,
+        table: &Table,
+        sequence: TableId,
+        source: &Source,
+    ) -> Option<usize> {
+        let mut columns = (0..table.columns.len()).filter(|column| table.columns[*column].default.is_some());
+        columns.find(|column| {
+            let column = *column;
             let default = Binder::new(self, source).bind_default(table, column, source.file.syntax());
             default.is_ok_and(|expression| sequences_in(&expression).contains(&sequence))
         })
@@ -314,7 +338,12 @@ impl Schema {
             names.insert(name);
         }
         if cascades {
-            names = self.with_referencing(names);
+            let all = self.with_referencing(names.clone());
+            for name in all.difference(&names) {
+                let message = format!("truncate cascades to table \"{}\"", short(name));
+                self.tell(notice(Severity::Notice, "00000", message));
+            }
+            names = all;
         }
         let referencing = names.iter().flat_map(|name| {
             let users = self.catalog.references_to(name);

@@ -7,12 +7,13 @@
 
 use crate::StatementError;
 use crate::binder::Binder;
+use crate::cascade::{TablePart, cascades};
 use crate::circles::has_text;
 use crate::kept_text;
 use crate::quoted::quoted_path;
 use crate::routine::Routine;
-use crate::schema::{Schema, unsupported, uses};
-use crate::source::Source;
+use crate::schema::{Schema, unsupported};
+use crate::source::{At, Source};
 use crate::subject::Subject;
 use crate::types::{in_schema_of, object_name, short};
 use catalog::Table;
@@ -49,6 +50,12 @@ pub(crate) fn routines_dropped(node: &SyntaxNode) -> impl Iterator<Item = ast::P
 }
 
 /// Returns the routine's name with the types of its arguments, as error messages have it.
+/// Returns a routine as messages name it: its kind, its name and the types of its parameters.
+pub(crate) fn shown_routine(own: &Procedure) -> String {
+    let word = if own.is_function || own.is_trigger { "function" } else { "procedure" };
+    format!("{word} {}", signature_text(&own.name, own.inputs().map(|(_, own)| own.type_name())))
+}
+
 fn signature_text(name: &str, types: impl Iterator<Item = String>) -> String {
     format!("{name}({})", types.collect::<Vec<_>>().join(", "))
 }
@@ -170,7 +177,7 @@ impl Schema {
         &mut self,
         statement: &ast::Stmt,
         source: &Source,
-    ) -> Result<(), StatementError> {
+    ) -> Result<Effect, StatementError> {
         let node = statement.syntax();
         let if_exists = node.children().any(|child| ast::IfExists::can_cast(child.kind()));
         let mut dropped = Vec::new();
@@ -186,8 +193,18 @@ impl Schema {
                 found => dropped.push(found?),
             }
         }
+        let mut effects = Vec::new();
+        if cascades(node) {
+            for own in &dropped {
+                effects.push(self.drop_callers(&own.name, At { source, node })?);
+            }
+        }
         self.remove_routines(&dropped, source, node)?;
-        self.recompile(source, node)
+        if cascades(node) {
+            self.drop_broken_views();
+        }
+        self.recompile(source, node)?;
+        Ok(Effect::All(effects))
     }
 
     /// Removes routines that no table and no other routine uses.
@@ -204,14 +221,14 @@ impl Schema {
         let refused = |error| Err(source.error_at(node.text_range().start().into(), error));
         for own in dropped {
             let name = &own.name;
-            let shown =
-                format!("function {}", signature_text(name, own.inputs().map(|(_, own)| own.type_name())));
-            if let Some((table, what)) =
-                self.catalog.tables().find_map(|table| Some((table, uses(table, name)?)))
+            let shown = shown_routine(own);
+            if let Some((table, part)) =
+                self.catalog.tables().find_map(|table| Some((table, TablePart::that_calls(table, name)?)))
             {
                 let message = format!("cannot drop {shown} because other objects depend on it");
-                let detail = format!("{what} of table {} depends on {shown}", table.name);
-                return refused(SqlError::new("2BP01", message).with_detail(detail));
+                let detail = format!("{} depends on {shown}", part.of_table(table));
+                let error = SqlError::new("2BP01", message).with_detail(detail);
+                return refused(error.with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
             }
             if let Some(user) =
                 self.procedures.values().find(|user| user.callees.contains(name) && !has_text(&user.source))
@@ -287,7 +304,7 @@ impl Schema {
         let names = |user: &Procedure| user.source.to_lowercase().contains(&short(&old).to_lowercase());
         let mut users = self.procedures.values().filter(|user| user.callees.contains(&old) && names(user));
         let is_called = users.any(|user| !has_text(&user.source))
-            || self.catalog.tables().any(|table| crate::schema::calls_in_texts(table, &old).is_some())
+            || self.catalog.tables().any(|table| TablePart::whose_text_calls(table, &old).is_some())
             || self.views.values().any(|view| calls(&format!("({})", view.query.trim_end_matches(';'))));
         if is_called {
             return Err(unsupported(source, node, "a new name of a routine that other objects call"));

@@ -7,10 +7,11 @@
 
 use crate::StatementError;
 use crate::binder::{Binder, Typed};
+use crate::cascade::{cascades, unsupported_cascade};
 use crate::definition::table_definition;
 use crate::index::index_definition;
-use crate::kept_text;
 use crate::nesting::with_stack;
+use crate::notices::Notices;
 use crate::replacement;
 use crate::roles::acl::RoleId;
 use crate::roles::rights::Rights;
@@ -23,9 +24,7 @@ use crate::subject::Subject;
 use crate::text_zone::TextZone;
 use crate::types::{made_name, short};
 use catalog::{Catalog, CatalogError, NewTable, ProcedureId, ReferenceAction, Table, Trigger, TriggerEvent};
-use procedure::{
-    CastContext, Effect, Expression, ForeignKeys, KeyChange, Notice, Procedure, Reference, SqlError,
-};
+use procedure::{CastContext, Effect, Expression, ForeignKeys, KeyChange, Procedure, Reference, SqlError};
 use serde::{Deserialize, Serialize};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -70,7 +69,7 @@ pub struct Schema {
     /// The zone of the texts of timestamps in statements.
     pub(crate) text_zone: TextZone,
     /// The notices of the statement that has made this version.
-    pub(crate) notices: Vec<Notice>,
+    pub(crate) notices: Notices,
     /// The routines whose bodies name missing objects, and their errors.
     pub(crate) unbound: BTreeMap<String, StatementError>,
     /// Numbers and last versions of all procedures, including dropped ones, so that neither is used twice.
@@ -108,7 +107,7 @@ impl Default for Schema {
             maker: BOOTSTRAP,
             acting: BOOTSTRAP,
             text_zone: TextZone::default(),
-            notices: Vec::new(),
+            notices: Notices::default(),
             unbound: BTreeMap::new(),
             history: BTreeMap::new(),
         }
@@ -210,7 +209,7 @@ impl Schema {
         let mut statements =
             source.file.stmts().filter(|statement| !matches!(statement, ast::Stmt::EmptyStmt(_)));
         let Some(mut first) = statements.next() else { return Ok((self.clone(), Effect::None)) };
-        let mut changed = Self { notices: Vec::new(), ..self.clone() };
+        let mut changed = Self { notices: Notices::default(), ..self.clone() };
         if changed.set_acting(&first, &source)? {
             match statements.next() {
                 Some(next) => first = next,
@@ -221,7 +220,10 @@ impl Schema {
             let offset = second.syntax().text_range().start().into();
             return Err(source.error_at(offset, SqlError::new("42601", "one statement at a time")));
         }
-        let effect = changed.change(&first, &source)?;
+        let effect = changed.change(&first, &source).map_err(|error| match &*error.error.sqlstate {
+            "2BP01" if cascades(first.syntax()) => unsupported_cascade(error),
+            _ => error,
+        })?;
         changed.forget_foreign_keys();
         // A statement that only runs changes no definition.
         if !matches!(effect, Effect::Run(_)) {
@@ -244,7 +246,11 @@ impl Schema {
         Ok(effect)
     }
 
-    fn change_objects(&mut self, statement: &ast::Stmt, source: &Source) -> Result<Effect, StatementError> {
+    pub(crate) fn change_objects(
+        &mut self,
+        statement: &ast::Stmt,
+        source: &Source,
+    ) -> Result<Effect, StatementError> {
         let node = statement.syntax();
         if let Some(routine) = Routine::of(statement) {
             self.create_routine(&routine, source)?;
@@ -294,8 +300,7 @@ impl Schema {
             | ast::Stmt::DropSequence(_)
             | ast::Stmt::DropSchema(_) => self.drop_relations(statement, source),
             ast::Stmt::DropProcedure(_) | ast::Stmt::DropFunction(_) | ast::Stmt::DropRoutine(_) => {
-                self.drop_routine(statement, source)?;
-                Ok(Effect::None)
+                self.drop_routine(statement, source)
             }
             ast::Stmt::Insert(_)
             | ast::Stmt::Update(_)
@@ -557,27 +562,6 @@ impl Schema {
         let mut texts = texts.chain(self.views.values().map(|view| view.query.as_str()));
         texts.any(|text| text.to_lowercase().contains(&short))
     }
-}
-
-/// Returns the part of a table's definition that calls a function; `None` if no part does.
-pub(crate) fn uses(table: &Table, function: &str) -> Option<String> {
-    let fires = |trigger: &&Trigger| trigger.function == function;
-    let trigger = table.triggers.iter().find(fires).map(|trigger| format!("trigger {}", trigger.name));
-    trigger.or_else(|| calls_in_texts(table, function))
-}
-
-/// Returns the expression of a table's definition that calls a function; `None` if no expression does.
-pub(crate) fn calls_in_texts(table: &Table, function: &str) -> Option<String> {
-    let calls = |text: &str| kept_text::calls(text, function);
-    if let Some((name, _)) = table.checks.iter().find(|(_, text)| calls(text)) {
-        return Some(format!("constraint {name}"));
-    }
-    let fires = |trigger: &&Trigger| trigger.condition.as_deref().is_some_and(calls);
-    if let Some(trigger) = table.triggers.iter().find(fires) {
-        return Some(format!("trigger {}", trigger.name));
-    }
-    let column = table.columns.iter().find(|column| column.default.as_deref().is_some_and(calls))?;
-    Some(format!("default value of column {}", column.name))
 }
 
 pub(crate) fn refused(source: &Source, node: &SyntaxNode, error: &CatalogError) -> StatementError {

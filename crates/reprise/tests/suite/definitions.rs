@@ -6,7 +6,7 @@ use crate::common::{open, recovered_digest, small};
 use checkpoint::{Definitions, Manifest};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use reprise::{Config, Database, Error, Nowhere, Session, Value, params};
+use reprise::{Config, Content, Database, Error, Nowhere, Session, Value, params};
 use sql::Schema;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -429,5 +429,45 @@ fn routines_of_schemas_come_back() {
         let live = db.digest().unwrap();
         drop((session, db));
         assert_eq!(recovered_digest(folder.path()), live);
+    }
+}
+
+/// CASCADE drops columns, defaults, triggers and views by the rules of their own statements, and a recovery
+/// finds the same tables, from the log and from a checkpoint.
+#[test]
+fn what_cascades_drop_stays_dropped() {
+    let script = "CREATE TYPE mood AS ENUM ('a', 'b');
+        CREATE DOMAIN few AS INT CHECK (VALUE < 9);
+        CREATE SEQUENCE numbers;
+        CREATE TABLE t (id INT PRIMARY KEY, m mood, n INT DEFAULT nextval('numbers'), f few, o mood);
+        CREATE VIEW v AS SELECT m FROM t;
+        CREATE FUNCTION f() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN NEW.n := 70; RETURN NEW; END $$;
+        INSERT INTO t VALUES (1, 'a', DEFAULT, 3, 'b');
+        CREATE TRIGGER g BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION f();
+        UPDATE t SET id = 2;";
+    let drops = ["DROP FUNCTION f CASCADE", "DROP TYPE mood CASCADE", "DROP SEQUENCE numbers CASCADE"];
+    for content in [Content::Command, Content::Logical, Content::Physical, Content::Physiological] {
+        for checkpointed in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let config = || Config { content, ..small() };
+            let db = Database::open(folder.path(), config()).unwrap();
+            let mut session = db.session().unwrap();
+            session.execute_script(script).unwrap_or_else(|error| panic!("{content:?}: {error}"));
+            for drop in drops {
+                session.execute_script(drop).unwrap_or_else(|error| panic!("{content:?}, {drop}: {error}"));
+                session.execute("UPDATE t SET id = id + 1", params![]).unwrap();
+            }
+            if checkpointed {
+                db.checkpoint().unwrap();
+            }
+            let digest = db.digest().unwrap();
+            drop((session, db));
+            let db = Database::open(folder.path(), config()).unwrap();
+            assert_eq!(db.digest().unwrap(), digest, "{content:?}, {checkpointed}");
+            let mut session = db.session().unwrap();
+            let rows = session.execute("SELECT id, n, f FROM t", params![]).unwrap().rows;
+            assert_eq!(rows, [params![5, 70, 3].to_vec()], "{content:?}, {checkpointed}");
+            assert!(session.execute("SELECT * FROM v", params![]).is_err());
+        }
     }
 }

@@ -475,7 +475,7 @@ impl Schema {
                 Some(known) if known.admin || !admin => {
                     let (role, member) = (self.role_name(role), self.role_name(*member));
                     let message = format!("role \"{member}\" is already a member of role \"{role}\"");
-                    self.notices.push(notice(Severity::Notice, "00000", message));
+                    self.tell(notice(Severity::Notice, "00000", message));
                 }
                 Some(known) => (known.admin, known.grantor) = (true, grantor),
                 None => all.push(Membership { role, member: *member, grantor, admin }),
@@ -497,7 +497,7 @@ impl Schema {
             if !all.any(|known| known.role == role && known.member == *member) {
                 let (role, member) = (self.role_name(role), self.role_name(*member));
                 let message = format!("role \"{member}\" is not a member of role \"{role}\"");
-                self.notices.push(notice(Severity::Warning, "01000", message));
+                self.tell(notice(Severity::Warning, "01000", message));
             }
         }
         let all = &mut self.rights_mut().roles.memberships;
