@@ -10,6 +10,7 @@ use crate::definition::TableBuilder;
 use crate::index::{IndexDefinition, remove_unused};
 use crate::schema::{Schema, refused, unsupported};
 use crate::source::{At, Source};
+use crate::temporary::{is_session_schema, is_temporary_name};
 use crate::types::{in_schema_of, is_assignable, made_name, object_name, short};
 use catalog::{NewTable, Table};
 use procedure::{CastContext, Effect, Expression, Rebuild, Register, SqlError};
@@ -425,6 +426,11 @@ impl Alteration<'_> {
                 let schema = ast::normalize_name_node(schema.syntax());
                 if !self.builder.binder.schema.has_namespace(&schema) {
                     return self.error(node, "3F000", format!("schema \"{schema}\" does not exist"));
+                }
+                let old = &self.builder.table.name;
+                if is_session_schema(&schema) || schema == "pg_temp" || is_temporary_name(old) {
+                    let message = "cannot move objects into or out of temporary schemas";
+                    return self.error(node, "0A000", message.into());
                 }
                 let name = self.builder.short_name().to_owned();
                 self.builder.table.name = if schema == "public" { name } else { format!("{schema}.{name}") };

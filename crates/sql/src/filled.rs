@@ -7,7 +7,7 @@ use crate::quoted::{quoted, quoted_path};
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::made_name;
-use catalog::ScalarType;
+use catalog::{OnCommit, ScalarType};
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -24,6 +24,7 @@ pub struct Filled {
 /// A table that a statement creates for a query.
 struct QueryTable {
     persistence: Option<ast::Persistence>,
+    on_commit: Option<ast::OnCommit>,
     path: Option<ast::Path>,
     names: Vec<String>,
     /// The query, and its text.
@@ -57,9 +58,6 @@ impl Schema {
                 {
                     return Ok(Some((None, "CREATE TABLE AS")));
                 }
-                if let Some(method) = create.on_commit() {
-                    return Err(binder.unsupported(method.syntax(), "ON COMMIT"));
-                }
                 let query = match binder.part(create.query(), node)? {
                     ast::CreateTableAsQuery::SelectVariant(query) => query,
                     ast::CreateTableAsQuery::Execute(execute) => {
@@ -73,6 +71,7 @@ impl Schema {
                 });
                 let made = QueryTable {
                     persistence: create.persistence(),
+                    on_commit: create.on_commit(),
                     path,
                     names: names.collect(),
                     text: source.text_of(query.syntax()).to_owned(),
@@ -90,6 +89,7 @@ impl Schema {
                 let text = format!("{}{}{}", &text[..start], " ".repeat(end - start), &text[end..]);
                 let made = QueryTable {
                     persistence: into.persistence(),
+                    on_commit: None,
                     path: into.table_name().and_then(|name| name.path()),
                     names: Vec::new(),
                     query: ast::Stmt::SelectInto(select.clone()),
@@ -110,14 +110,16 @@ impl Schema {
         made: &QueryTable,
         node: &SyntaxNode,
     ) -> Result<Filled, StatementError> {
-        let QueryTable { persistence, path, names, query, text } = made;
-        if let Some(clause) = persistence
-            && !matches!(clause, ast::Persistence::Unlogged(_))
-        {
-            return Err(binder.unsupported(clause.syntax(), "a temporary table"));
-        }
+        let QueryTable { persistence, on_commit, path, names, query, text } = made;
         let path = binder.part(path.clone(), node)?;
-        let name = quoted_path(&made_name(binder, &path)?);
+        let name = made_name(binder, &path)?;
+        binder.refuse_outside_of_session(persistence.clone(), &name)?;
+        let end = match binder.on_commit(on_commit.clone(), &name)? {
+            OnCommit::Preserve => "",
+            OnCommit::Delete => " ON COMMIT DELETE ROWS",
+            OnCommit::Drop => " ON COMMIT DROP",
+        };
+        let name = quoted_path(&name);
         let compiled = match query {
             ast::Stmt::SelectInto(_) => {
                 let source = Source::parse(text)?;
@@ -145,7 +147,7 @@ impl Schema {
             format!("{} {ty}", quoted(given.unwrap_or(&column.name)))
         });
         let columns: Vec<String> = columns.collect();
-        let create = format!("CREATE TABLE {name} ({})", columns.join(", "));
+        let create = format!("CREATE TABLE {name} ({}){end}", columns.join(", "));
         Ok(Filled { create, insert: Some(format!("INSERT INTO {name} {text}")) })
     }
 }

@@ -230,7 +230,13 @@ impl Schema {
     /// # Errors
     /// The statement is malformed, or not supported; with line and column.
     pub fn prepare(&self, text: &str, types: &[Option<Type>]) -> Result<Option<Prepared>, StatementError> {
-        with_stack(text, || self.prepare_parsed(text, types))
+        let resolved = match &self.temporary {
+            Some(namespace) => self.resolved(text, namespace)?,
+            None => None,
+        };
+        let Some(resolved) = resolved else { return with_stack(text, || self.prepare_parsed(text, types)) };
+        let prepared = with_stack(&resolved.text, || self.prepare_parsed(&resolved.text, types));
+        prepared.map_err(|error| resolved.placed(error))
     }
 
     fn prepare_parsed(&self, text: &str, types: &[Option<Type>]) -> Result<Option<Prepared>, StatementError> {

@@ -20,6 +20,7 @@ use crate::routine::Routine;
 use crate::simple_view::CheckOption;
 use crate::source::{At, Source};
 use crate::subject::Subject;
+use crate::temporary::is_temporary_name;
 use crate::text_zone::TextZone;
 use crate::types::made_name;
 use catalog::{Catalog, CatalogError, NewTable, ProcedureId, ReferenceAction, Table, Trigger, TriggerEvent};
@@ -67,6 +68,8 @@ pub struct Schema {
     pub(crate) acting: RoleId,
     /// The zone of the texts of timestamps in statements.
     pub(crate) text_zone: TextZone,
+    /// The temporary schema of the session for which statements are bound.
+    pub(crate) temporary: Option<Arc<str>>,
     /// The routines whose bodies name missing objects, and their errors.
     pub(crate) unbound: BTreeMap<String, StatementError>,
     /// Numbers and last versions of all procedures, including dropped ones, so that neither is used twice.
@@ -104,6 +107,7 @@ impl Default for Schema {
             maker: BOOTSTRAP,
             acting: BOOTSTRAP,
             text_zone: TextZone::default(),
+            temporary: None,
             unbound: BTreeMap::new(),
             history: BTreeMap::new(),
         }
@@ -317,7 +321,8 @@ impl Schema {
         let (table, sequences) = table_definition(create, self, source)?;
         self.refuse_taken(&table.name, source, node)?;
         // Procedures that write the referenced tables must check the new foreign keys.
-        let concerns_procedures = !table.foreign_keys.is_empty() || self.is_mentioned(&table.name);
+        let concerns_procedures = !table.foreign_keys.is_empty()
+            || !is_temporary_name(&table.name) && self.is_mentioned(&table.name);
         let mut effects = Vec::new();
         for sequence in sequences {
             effects.push(self.add_table(sequence, source, node)?);
@@ -336,6 +341,7 @@ impl Schema {
         source: &Source,
         node: &SyntaxNode,
     ) -> Result<Effect, StatementError> {
+        self.open_temporary_schema(&new.name);
         let table = self.catalog.create_table(new).map_err(|error| refused(source, node, &error))?;
         Ok(Effect::CreateTable(table))
     }
@@ -529,7 +535,7 @@ impl Schema {
                 Some(error) => routine.compile_unbound(id, version, self, &source, &error.error)?,
                 None => routine.compile(id, version, self, &source)?,
             };
-            self.procedures.insert(routine.name, Arc::new(logged_for(self.acting, compiled)));
+            self.procedures.insert(routine.name, Arc::new(logged_for(self, compiled)));
             Ok(())
         })
     }
