@@ -91,8 +91,10 @@ pub enum Kind {
     Release(String),
     /// SET CONSTRAINTS.
     SetConstraints(SetConstraints),
-    /// SET, RESET, DISCARD, as text.
+    /// SET, RESET, as text.
     Set,
+    /// DISCARD, by its tag.
+    Discard,
     /// SHOW.
     Show(String),
     /// EXPLAIN: the lines that it shows.
@@ -298,7 +300,12 @@ impl Schema {
             ast::Stmt::Reset(_) | ast::Stmt::ResetRole(_) | ast::Stmt::ResetSessionAuth(_) => {
                 (Kind::Set, "RESET")
             }
-            ast::Stmt::Discard(_) => (Kind::Set, "DISCARD ALL"),
+            ast::Stmt::Discard(discard) => match discard.discard_target() {
+                Some(ast::DiscardTarget::DiscardPlans(_)) => (Kind::Discard, "DISCARD PLANS"),
+                Some(ast::DiscardTarget::DiscardSequences(_)) => (Kind::Discard, "DISCARD SEQUENCES"),
+                Some(ast::DiscardTarget::DiscardTemp(_)) => (Kind::Discard, "DISCARD TEMP"),
+                _ => (Kind::Discard, "DISCARD ALL"),
+            },
             ast::Stmt::Checkpoint(_) => (Kind::Checkpoint, "CHECKPOINT"),
             ast::Stmt::Call(call) if self.is_backup(call) => {
                 let columns = vec![text_column("backup")];

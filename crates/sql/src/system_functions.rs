@@ -364,9 +364,7 @@ impl Binder<'_> {
             "pg_encoding_max_length" => integer(4, ScalarType::Integer),
             "pg_char_to_encoding" => integer(6, ScalarType::Integer),
             "getdatabaseencoding" => text("UTF8"),
-            "row_security_active" => {
-                Typed::Known(Expression::boolean(false), ScalarType::Boolean.into())
-            }
+            "row_security_active" => Typed::Known(Expression::boolean(false), ScalarType::Boolean.into()),
             "pg_get_serial_sequence" => self.serial_sequence(arguments, node)?,
             _ => return Err(self.no_function(name, arguments, node)),
         })

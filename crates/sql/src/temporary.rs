@@ -249,8 +249,7 @@ impl Schema {
 
     /// Returns the numbers of the temporary schemas of other sessions.
     pub(crate) fn other_temporary_schemas(&self) -> Vec<i64> {
-        let is_other =
-            |name: &str| is_session_schema(name) && self.temporary.as_deref() != Some(name);
+        let is_other = |name: &str| is_session_schema(name) && self.temporary.as_deref() != Some(name);
         let all = self.namespace_names().into_iter();
         all.filter(|(_, name)| is_other(name)).map(|(oid, _)| oid).collect()
     }

@@ -6,7 +6,7 @@
 use super::block::TransactionState;
 use super::statement::{Binding, Parameters, Statement, ToStatement};
 use super::{Attempt, Session};
-use crate::definitions::unknown_procedure;
+use crate::definitions::{Viewpoint, unknown_procedure};
 use crate::rows::Collector;
 use crate::worker::{KnownProcedure, Recorded, Request, room_for};
 use crate::{Commit, Error, Executed, Row};
@@ -62,6 +62,7 @@ impl Session {
     pub fn prepare_typed(&mut self, text: &str, types: &[Option<Type>]) -> Result<Option<Statement>, Error> {
         self.begin_answer();
         self.catch_up();
+        self.open_temporary_for(text);
         let zone = self.zone().cloned();
         let bound = self.plan_in(text, types, zone.as_ref())?;
         Ok(bound.map(|bound| Statement::new(text, types, zone, self.binding(), bound)))
@@ -69,7 +70,8 @@ impl Session {
 
     /// Returns what the plans of the session's statements depend on.
     pub(super) fn binding(&self) -> Binding {
-        Binding { version: self.worker.version.number, role: self.role }
+        let temporary = self.temporary_number();
+        Binding { version: self.worker.version.number, role: self.role, temporary }
     }
 
     /// Binds a statement against the session's definitions, for its role and zone.
@@ -87,7 +89,9 @@ impl Session {
     ) -> Result<Option<sql::Prepared>, Error> {
         let _room = room_for(text, &self.worker.inner.account)?;
         let interrupts = self.worker.machine.interrupts().clone();
-        self.worker.version.with_schema_of(self.role, zone, |schema| {
+        let temporary = self.temporary_name();
+        let viewpoint = Viewpoint { role: self.role, zone, temporary: temporary.as_ref() };
+        self.worker.version.with_schema_of(viewpoint, |schema| {
             interruptible(interrupts, || schema.prepare(text, types).map_err(Error::from))
         })
     }
@@ -229,6 +233,7 @@ impl Session {
         self.refuse_in_block()?;
         self.begin_answer();
         self.refuse_other_role()?;
+        self.refuse_temporary()?;
         loop {
             let Some(index) = self.worker.known.indexes.get(procedure).copied() else {
                 self.worker.refresh();

@@ -323,7 +323,7 @@ impl Session {
     }
 
     /// Returns whether the transaction sees rows in one of its private tables, or has seen some.
-    fn has_rows(&mut self, table: TableId) -> bool {
+    pub(super) fn has_rows(&mut self, table: TableId) -> bool {
         let tables = self.worker.workspace.tables().clone();
         let guard = self.worker.workspace.worker().guard();
         tables.by_id(table).is_some_and(|store| store.for_each_record(guard, |_| Err(())).is_err())
