@@ -424,13 +424,13 @@ impl Alteration<'_> {
             Action::SetSchema(set) => {
                 let schema = self.builder.binder.part(set.schema_ref(), node)?;
                 let schema = ast::normalize_name_node(schema.syntax());
-                if !self.builder.binder.schema.has_namespace(&schema) {
-                    return self.error(node, "3F000", format!("schema \"{schema}\" does not exist"));
-                }
                 let old = &self.builder.table.name;
                 if is_session_schema(&schema) || schema == "pg_temp" || is_temporary_name(old) {
                     let message = "cannot move objects into or out of temporary schemas";
                     return self.error(node, "0A000", message.into());
+                }
+                if !self.builder.binder.schema.has_namespace(&schema) {
+                    return self.error(node, "3F000", format!("schema \"{schema}\" does not exist"));
                 }
                 let name = self.builder.short_name().to_owned();
                 self.builder.table.name = if schema == "public" { name } else { format!("{schema}.{name}") };

@@ -140,16 +140,7 @@ impl Session {
             return Ok(());
         }
         let Some(name) = self.temporary_name() else { return Ok(()) };
-        let ending = self.worker.version.schema.ending_with_transactions(&name);
-        let must_end = |session: &mut Self, table, on_commit| match on_commit {
-            OnCommit::Drop => true,
-            _ => session.has_rows(table),
-        };
-        let mut ends = false;
-        for (table, _, on_commit) in ending {
-            ends |= must_end(self, table.id, on_commit);
-        }
-        if !ends {
+        if self.worker.version.schema.ending_with_transactions(&name).is_empty() {
             return Ok(());
         }
         let shown = self.must_be_durable();

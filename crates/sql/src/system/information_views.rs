@@ -410,8 +410,7 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          user_defined_type_catalog, NULL::text AS user_defined_type_schema, NULL::text AS \
          user_defined_type_name, CASE \
          pg_relation_is_updatable(c.oid, false) & 8 WHEN 8 THEN 'YES' ELSE 'NO' END AS \
-         is_insertable_into, 'NO' AS is_typed, CASE WHEN n.oid = pg_my_temp_schema() THEN 'PRESERVE' \
-         END AS commit_action FROM pg_catalog.pg_class c \
+         is_insertable_into, 'NO' AS is_typed, NULL::text AS commit_action FROM pg_catalog.pg_class c \
          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'v') AND \
          NOT pg_is_other_temp_schema(n.oid) AND \
          (pg_has_role(c.relowner, 'USAGE') OR has_table_privilege(c.oid, 'SELECT, INSERT, UPDATE, \
