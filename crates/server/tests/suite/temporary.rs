@@ -80,7 +80,11 @@ fn rows_are_copied_into_and_out_of_temporary_tables() {
     copy.write_all(b"1\tx\n2\ty\n").unwrap();
     assert_eq!(copy.finish().unwrap(), 2);
     let mut text = String::new();
-    client.copy_out("COPY pg_temp.t (a, b) TO STDOUT").unwrap().read_to_string(&mut text).unwrap();
+    client
+        .copy_out("COPY (SELECT a, b FROM pg_temp.t ORDER BY a) TO STDOUT")
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
     assert_eq!(text, "1\tx\n2\ty\n");
     let count: i64 = client.query_one("SELECT count(*) FROM public.t", &[]).unwrap().get(0);
     assert_eq!(count, 0);
