@@ -3,7 +3,7 @@
 use crate::definitions::{Definitions, Patience, hold};
 use crate::recovering::Recovering;
 use crate::sequences::Numbers;
-use crate::temporary::SessionNumbers;
+use crate::session_numbers::SessionNumbers;
 use crate::{Config, Error};
 use catalog::{CommitOrder, Epoch};
 use checkpoint::CheckpointSummary;

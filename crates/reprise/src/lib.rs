@@ -45,6 +45,7 @@ mod recovering;
 mod rows;
 mod sequences;
 mod session;
+mod session_numbers;
 mod temporary;
 mod worker;
 

@@ -7,34 +7,9 @@
 //! Held by: `crates/reprise/tests/suite/temporary.rs`.
 
 use crate::Session;
-use crate::definitions::hold;
 use crate::inner::Inner;
 use sql::Schema;
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, OnceLock};
-
-/// The numbers of the sessions that have, or may have, temporary relations.
-#[derive(Debug, Default)]
-pub(crate) struct SessionNumbers(Mutex<BTreeSet<u32>>);
-
-impl SessionNumbers {
-    /// Returns the first number that no session has, and whose schema does not exist.
-    fn take(&self, schema: &Schema) -> u32 {
-        let mut taken = hold(&self.0);
-        let left: BTreeSet<u32> = schema.temporary_schemas().collect();
-        let mut numbers = (1..).filter(|number| !taken.contains(number) && !left.contains(number));
-        let number = numbers.next().unwrap_or(u32::MAX);
-        taken.insert(number);
-        number
-    }
-
-    /// Returns the temporary schemas that no session has.
-    pub(crate) fn left_behind(&self, schema: &Schema) -> Vec<String> {
-        let taken = hold(&self.0);
-        let left = schema.temporary_schemas().filter(|number| !taken.contains(number));
-        left.map(Schema::temporary_schema).collect()
-    }
-}
+use std::sync::{Arc, OnceLock};
 
 /// The temporary schema of a client. It gets a number when the client first needs one.
 ///
@@ -79,7 +54,7 @@ impl TemporarySchema {
 impl Drop for TemporarySchema {
     fn drop(&mut self) {
         if let Some((number, _)) = self.opened.get() {
-            hold(&self.inner.session_numbers.0).remove(number);
+            self.inner.session_numbers.give_back(*number);
         }
     }
 }

@@ -87,6 +87,7 @@ mod row_values;
 mod schema;
 mod search_path;
 mod sequence;
+mod session_schema;
 mod signature;
 mod simple_view;
 mod source;

@@ -13,6 +13,7 @@ use crate::nesting::with_stack;
 use crate::plan::ResultColumn;
 use crate::schema::Schema;
 use crate::source::Source;
+use crate::temporary::discard_tag;
 use crate::transaction::{TransactionModes, chains};
 use crate::types::short;
 use crate::types::without_limits;
@@ -300,12 +301,7 @@ impl Schema {
             ast::Stmt::Reset(_) | ast::Stmt::ResetRole(_) | ast::Stmt::ResetSessionAuth(_) => {
                 (Kind::Set, "RESET")
             }
-            ast::Stmt::Discard(discard) => match discard.discard_target() {
-                Some(ast::DiscardTarget::DiscardPlans(_)) => (Kind::Discard, "DISCARD PLANS"),
-                Some(ast::DiscardTarget::DiscardSequences(_)) => (Kind::Discard, "DISCARD SEQUENCES"),
-                Some(ast::DiscardTarget::DiscardTemp(_)) => (Kind::Discard, "DISCARD TEMP"),
-                _ => (Kind::Discard, "DISCARD ALL"),
-            },
+            ast::Stmt::Discard(discard) => (Kind::Discard, discard_tag(discard)),
             ast::Stmt::Checkpoint(_) => (Kind::Checkpoint, "CHECKPOINT"),
             ast::Stmt::Call(call) if self.is_backup(call) => {
                 let columns = vec![text_column("backup")];

@@ -235,7 +235,7 @@ impl Schema {
                 let error = SqlError::new("3F000", format!("schema \"{schema}\" does not exist"));
                 return Err(source.error_at(node.text_range().start().into(), error));
             }
-            if crate::temporary::is_session_schema(&schema) {
+            if crate::session_schema::is_session_schema(&schema) {
                 let message = "cannot move objects into or out of temporary schemas";
                 let error = SqlError::new("0A000", message);
                 return Err(source.error_at(node.text_range().start().into(), error));

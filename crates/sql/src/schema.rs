@@ -17,10 +17,10 @@ use crate::roles::rights::Rights;
 use crate::roles::role::BOOTSTRAP;
 use crate::roles::variant::logged_for;
 use crate::routine::Routine;
+use crate::session_schema::is_temporary_name;
 use crate::simple_view::CheckOption;
 use crate::source::{At, Source};
 use crate::subject::Subject;
-use crate::temporary::is_temporary_name;
 use crate::text_zone::TextZone;
 use crate::types::made_name;
 use catalog::{Catalog, CatalogError, NewTable, ProcedureId, ReferenceAction, Table, Trigger, TriggerEvent};
@@ -535,7 +535,7 @@ impl Schema {
                 Some(error) => routine.compile_unbound(id, version, self, &source, &error.error)?,
                 None => routine.compile(id, version, self, &source)?,
             };
-            self.procedures.insert(routine.name, Arc::new(logged_for(self, compiled)));
+            self.procedures.insert(routine.name, Arc::new(logged_for(self.compiles_variants(), compiled)));
             Ok(())
         })
     }

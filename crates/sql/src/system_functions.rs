@@ -355,9 +355,9 @@ impl Binder<'_> {
                 integer(oid, ScalarType::Oid)
             }
             "pg_is_other_temp_schema" => {
-                let others = self.schema.other_temporary_schemas().into_iter();
-                let others = others.map(|oid| (oid, String::new())).collect();
-                let found = looked_up(number(self)?, others, Expression::NULL);
+                let foreign = self.schema.other_temporary_schemas().into_iter();
+                let foreign = foreign.map(|oid| (oid, String::new())).collect();
+                let found = looked_up(number(self)?, foreign, Expression::NULL);
                 let is_found = Expression::Not(Box::new(Expression::IsNull(Box::new(found))));
                 Typed::Known(is_found, ScalarType::Boolean.into())
             }

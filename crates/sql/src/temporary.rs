@@ -1,10 +1,10 @@
 //! Temporary relations: the schemas that have them, and the definitions as a session with some sees them.
 //!
-//! A temporary relation is an ordinary relation of the schema `pg_temp_N`, which belongs to one session and is
-//! dropped at its end. Statements name it with its schema (`temporary_names`). A routine finds the temporary
-//! relations of the session that calls it, as in PostgreSQL: where its body names one, the session has a
-//! variant of the routine, whose calls are logged by value, because the record of a call names the routine
-//! alone. Replay uses the routine as it was created, which knows no temporary relation.
+//! A temporary relation is an ordinary relation of the schema `pg_temp_N`, which belongs to one session and
+//! is dropped at its end. Statements name it with its schema (`temporary_names`). A routine finds the
+//! temporary relations of the session that calls it, as in PostgreSQL: where its body names one, the session
+//! has a variant of the routine. Calls of a variant are logged by value, because the record of a call names
+//! the routine alone. Replay uses the routine as it was created, which knows no temporary relation.
 //! Invariant: nothing permanent depends on a temporary relation, so the schema can be dropped at any time.
 //! Held by: `crates/reprise/tests/suite/temporary.rs`.
 
@@ -12,6 +12,7 @@ use crate::StatementError;
 use crate::binder::Binder;
 use crate::circles::KeptRoutine;
 use crate::schema::{Member, Schema};
+use crate::session_schema::{PREFIX, is_session_schema, is_temporary_name};
 use crate::source::Source;
 use catalog::{OnCommit, Table};
 use procedure::{Procedure, SqlError};
@@ -20,18 +21,14 @@ use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The beginning of the name of each temporary schema.
-pub(crate) const PREFIX: &str = "pg_temp_";
-
-/// Returns whether a schema is that of the temporary relations of a session.
-pub(crate) fn is_session_schema(schema: &str) -> bool {
-    let number = schema.strip_prefix(PREFIX);
-    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-/// Returns whether a relation is temporary, by its full name.
-pub(crate) fn is_temporary_name(name: &str) -> bool {
-    name.split_once('.').is_some_and(|(schema, _)| is_session_schema(schema))
+/// Returns PostgreSQL's tag of a DISCARD.
+pub(crate) fn discard_tag(discard: &ast::Discard) -> &'static str {
+    match discard.discard_target() {
+        Some(ast::DiscardTarget::DiscardPlans(_)) => "DISCARD PLANS",
+        Some(ast::DiscardTarget::DiscardSequences(_)) => "DISCARD SEQUENCES",
+        Some(ast::DiscardTarget::DiscardTemp(_)) => "DISCARD TEMP",
+        _ => "DISCARD ALL",
+    }
 }
 
 impl Binder<'_> {

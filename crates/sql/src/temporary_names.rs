@@ -1,6 +1,6 @@
 //! The names of temporary relations in the statements of a session.
-//! Source: PostgreSQL 15's documentation, "The Schema Search Path": the session's temporary schema is searched
-//! first for relations and types, and never for functions.
+//! Source: PostgreSQL 15's documentation, "The Schema Search Path": the session's temporary schema is
+//! searched first for relations and types, and never for functions.
 //!
 //! A session has one schema for its temporary relations, `pg_temp_N`. Before a statement is bound or logged,
 //! each name that denotes one of them gets the schema in the text. So the binder and the log know no
@@ -15,8 +15,8 @@ use crate::nesting::with_stack;
 use crate::quoted::written_path;
 use crate::routine::Routine;
 use crate::schema::Schema;
+use crate::session_schema::{PREFIX, is_session_schema};
 use crate::source::Source;
-use crate::temporary::{PREFIX, is_session_schema};
 use crate::types::last_name;
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
@@ -143,7 +143,11 @@ struct Finder<'a> {
     schema: &'a Schema,
     /// The session's schema.
     namespace: &'a str,
+    /// The schemas that are searched before that.
+    before: &'a [String],
     source: &'a Source,
+    /// The temporary table that the statement creates: a foreign key may reference it.
+    created: Option<String>,
     /// Returns the range of a node in the text as it is written.
     range: &'a dyn Fn(&SyntaxNode) -> Range<usize>,
     edits: RefCell<Vec<(Range<usize>, String)>>,
@@ -151,8 +155,14 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
+    /// Returns whether a name without a schema is that of a temporary relation.
     fn has(&self, name: &str) -> bool {
-        self.schema.relation_exists(&format!("{}.{name}", self.namespace))
+        let is_hidden = self.before.iter().any(|schema| match schema.as_str() {
+            "public" => self.schema.relation_exists(name),
+            other => self.schema.relation_exists(&format!("{other}.{name}")),
+        });
+        let is_there = self.schema.relation_exists(&format!("{}.{name}", self.namespace));
+        !is_hidden && is_there
     }
 
     fn refused(&self, node: &SyntaxNode, code: &str, message: &str) -> StatementError {
@@ -174,8 +184,14 @@ impl Finder<'_> {
         let (node, name) = (path.syntax(), last_name(path));
         let Some(qualifier) = path.qualifier() else {
             let is_it = match is_type {
-                true => self.schema.catalog.table(&format!("{}.{name}", self.namespace)).is_ok(),
-                false => self.has(&name) && !is_named_query(node, &name),
+                true => {
+                    let full = format!("{}.{name}", self.namespace);
+                    self.has(&name) && self.schema.catalog.table(&full).is_ok()
+                }
+                false => {
+                    self.has(&name) && !is_named_query(node, &name)
+                        || self.created.as_ref() == Some(&name) && is_reference(node)
+                }
             };
             if is_it {
                 self.insert(node);
@@ -314,6 +330,20 @@ impl Finder<'_> {
     }
 }
 
+/// Returns whether a name in CREATE TABLE follows REFERENCES; that of LIKE does not.
+fn is_reference(node: &SyntaxNode) -> bool {
+    node.parent().is_some_and(|parent| ast::TableNameRef::can_cast(parent.kind()))
+}
+
+/// Returns the name of the temporary table that a text of one statement creates.
+fn created_in(source: &Source) -> Option<String> {
+    let ast::Stmt::CreateTable(create) = source.file.stmts().next()? else { return None };
+    let path = create.table_name()?.path()?;
+    let in_temporary = path.qualifier().is_some_and(|schema| last_name(&schema).starts_with("pg_temp"));
+    let is_made = in_temporary || is_temporary(create.persistence());
+    path.segment().map(|name| name.text()).filter(|_| is_made)
+}
+
 fn is_path(node: &SyntaxNode) -> bool {
     ast::PathRef::can_cast(node.kind())
 }
@@ -406,6 +436,8 @@ impl Schema {
         let finder = Finder {
             schema: self,
             namespace,
+            before: &[],
+            created: created_in(&source),
             source: &source,
             range: &range,
             edits: RefCell::default(),
@@ -452,9 +484,12 @@ impl Schema {
             let range = routine.range_in_body(node);
             source.written(range.start)..source.written(range.end)
         };
+        let before = routine.searched_before_temporary();
         let finder = Finder {
             schema: self,
             namespace,
+            before: &before,
+            created: None,
             source: &source,
             range: &within,
             edits: RefCell::default(),
@@ -468,8 +503,17 @@ impl Schema {
 
 /// Returns a finder for another tree of the same text.
 fn finder_of<'a>(finder: &Finder<'a>) -> Finder<'a> {
-    let Finder { schema, namespace, source, range, .. } = *finder;
-    Finder { schema, namespace, source, range, edits: RefCell::default(), notice: RefCell::default() }
+    let Finder { schema, namespace, before, source, range, .. } = *finder;
+    Finder {
+        schema,
+        namespace,
+        before,
+        created: None,
+        source,
+        range,
+        edits: RefCell::default(),
+        notice: RefCell::default(),
+    }
 }
 
 /// Refuses a routine that is temporary, or that names the schema of a session: each call finds the schema of

@@ -2,7 +2,7 @@
 
 use crate::binder::Binder;
 use crate::error::StatementError;
-use crate::temporary::is_session_schema;
+use crate::session_schema::is_session_schema;
 use catalog::{ScalarType, Type};
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;

@@ -233,7 +233,7 @@ impl Session {
         self.refuse_in_block()?;
         self.begin_answer();
         self.refuse_other_role()?;
-        self.refuse_temporary()?;
+        self.refuse_temporary("")?;
         loop {
             let Some(index) = self.worker.known.indexes.get(procedure).copied() else {
                 self.worker.refresh();

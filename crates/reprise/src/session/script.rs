@@ -41,7 +41,7 @@ impl Session {
     /// statements are committed and durable, later ones did not run. 25001: a transaction is open, and no
     /// statement ran.
     pub fn execute_script(&mut self, script: &str) -> Result<(), Error> {
-        self.refuse_temporary()?;
+        self.refuse_temporary(script)?;
         let inner = Arc::clone(&self.worker.inner);
         let room = room_for(script, &inner.account)?;
         let statements = Schema::split(script)?;

@@ -1,8 +1,8 @@
 //! The temporary relations of a session: the names in its statements, ON COMMIT, and their end.
 //!
-//! ON COMMIT belongs to the transaction: a table is dropped, or its rows are deleted, before the commit of the
-//! transaction. Where a statement is the transaction, that follows its commit: no other session sees the table,
-//! and no recovery keeps it.
+//! ON COMMIT belongs to the transaction: a table is dropped, or its rows are deleted, before the commit of
+//! the transaction. Where a statement is the transaction, that follows its commit: no other session sees the
+//! table, and no recovery keeps it.
 //! Held by: `crates/reprise/tests/suite/temporary.rs`.
 
 use super::{Access, Session, TransactionState};
@@ -50,13 +50,13 @@ impl Session {
         self.temporary_name().is_some_and(|name| self.worker.version.schema.has_namespace(&name))
     }
 
-    /// Refuses a function of programs that names relations without a session.
+    /// Refuses a script or a call by name, whose texts are not resolved.
     ///
     /// # Errors
-    /// `0A000`: the session has temporary relations.
-    pub(super) fn refuse_temporary(&mut self) -> Result<(), Error> {
+    /// `0A000`: the session has temporary relations, or the script names the schema of some.
+    pub(super) fn refuse_temporary(&mut self, script: &str) -> Result<(), Error> {
         self.catch_up();
-        if !self.has_temporary() {
+        if !self.has_temporary() && !script.to_ascii_lowercase().contains("pg_temp") {
             return Ok(());
         }
         let message = "scripts and calls by name are not available to a session with temporary tables";

@@ -75,7 +75,10 @@ impl Compiler for Texts {
         }
         let _room = room_for(text, self.version.tables.memory.account())?;
         let known: Vec<_> = types.iter().map(|ty| Some(*ty)).collect();
-        let viewpoint = Viewpoint { role, zone, temporary: self.temporary.as_ref() };
+        // A text that names the schema of another session is refused as one that has no temporary relation.
+        let none = Schema::may_be_temporary(text).then(|| Schema::temporary_schema(0).into());
+        let temporary = self.temporary.as_ref().or(none.as_ref());
+        let viewpoint = Viewpoint { role, zone, temporary };
         let prepared = self.version.with_schema_of(viewpoint, |schema| schema.prepare(text, &known));
         let prepared = prepared.map_err(|error| {
             let position = format!("In EXECUTE, line {}, column {}.", error.line, error.column);

@@ -214,8 +214,8 @@ fn sessions_have_tables_of_one_name() {
     assert_eq!(second.execute(&read, params![]).unwrap().rows.len(), 1);
     let schemas = shown(&mut first, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'pg_temp%'");
     assert_eq!(schemas.len(), 2);
-    let others = shown(&mut first, "SELECT count(*) FROM pg_namespace WHERE pg_is_other_temp_schema(oid)");
-    assert_eq!(others, ["1"]);
+    let foreign = shown(&mut first, "SELECT count(*) FROM pg_namespace WHERE pg_is_other_temp_schema(oid)");
+    assert_eq!(foreign, ["1"]);
     // No session names the schema of another one.
     for schema in &schemas {
         let texts = [format!("SELECT * FROM {schema}.tmp"), format!("CREATE TABLE {schema}.more (a INT)")];

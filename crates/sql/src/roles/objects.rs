@@ -5,8 +5,8 @@ use super::acl::{CREATE, DELETE, INSERT, SELECT, TEMPORARY, UPDATE};
 use super::rights::{DefaultAcl, Rights, namespace_in};
 use super::role::{BOOTSTRAP, DATABASE_OWNER, Role, Roles};
 use crate::schema::Schema;
+use crate::session_schema::is_session_schema;
 use crate::subject::Subject;
-use crate::temporary::is_session_schema;
 use catalog::Table;
 use std::sync::Arc;
 
