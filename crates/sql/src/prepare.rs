@@ -227,19 +227,16 @@ impl Prepared {
 }
 
 impl Schema {
-    /// Prepares a statement; `None` if the text has no statement. `types` are the types of its parameters, as
-    /// far as the client has given them.
+    /// As `prepare`, for a statement whose names of temporary relations have their schema.
     ///
     /// # Errors
-    /// The statement is malformed, or not supported; with line and column.
-    pub fn prepare(&self, text: &str, types: &[Option<Type>]) -> Result<Option<Prepared>, StatementError> {
-        let resolved = match &self.temporary {
-            Some(namespace) => self.resolved(text, namespace)?,
-            None => None,
-        };
-        let Some(resolved) = resolved else { return with_stack(text, || self.prepare_parsed(text, types)) };
-        let prepared = with_stack(&resolved.text, || self.prepare_parsed(&resolved.text, types));
-        prepared.map_err(|error| resolved.placed(error))
+    /// As `prepare`.
+    pub fn prepare_resolved(
+        &self,
+        text: &str,
+        types: &[Option<Type>],
+    ) -> Result<Option<Prepared>, StatementError> {
+        with_stack(text, || self.prepare_parsed(text, types))
     }
 
     fn prepare_parsed(&self, text: &str, types: &[Option<Type>]) -> Result<Option<Prepared>, StatementError> {

@@ -12,12 +12,14 @@
 
 use crate::StatementError;
 use crate::nesting::with_stack;
+use crate::prepare::Prepared;
 use crate::quoted::written_path;
 use crate::routine::Routine;
 use crate::schema::Schema;
 use crate::session_schema::{PREFIX, is_session_schema};
 use crate::source::Source;
 use crate::types::last_name;
+use catalog::Type;
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -220,10 +222,17 @@ impl Finder<'_> {
         let Some(path) = path else { return Ok(()) };
         let node = path.syntax();
         let message = match path.qualifier() {
-            None if is_temporary => return Ok(self.insert(node)),
-            None => return Ok(()),
+            None => {
+                if is_temporary {
+                    self.insert(node);
+                }
+                return Ok(());
+            }
             Some(qualifier) => match last_name(&qualifier).as_str() {
-                "pg_temp" => return Ok(self.replace(qualifier.syntax())),
+                "pg_temp" => {
+                    self.replace(qualifier.syntax());
+                    return Ok(());
+                }
                 own if own == self.namespace => return Ok(()),
                 other if is_session_schema(other) => {
                     "cannot create relations in temporary schemas of other sessions"
@@ -409,6 +418,21 @@ fn ordered(edits: RefCell<Vec<(Range<usize>, String)>>) -> Vec<(Range<usize>, St
 }
 
 impl Schema {
+    /// Prepares a statement; `None` if the text has no statement. `types` are the types of its parameters, as
+    /// far as the client has given them.
+    ///
+    /// # Errors
+    /// The statement is malformed, or not supported; with line and column.
+    pub fn prepare(&self, text: &str, types: &[Option<Type>]) -> Result<Option<Prepared>, StatementError> {
+        let resolved = match &self.temporary {
+            Some(namespace) => self.resolved(text, namespace)?,
+            None => None,
+        };
+        let Some(resolved) = resolved else { return self.prepare_resolved(text, types) };
+        let prepared = self.prepare_resolved(&resolved.text, types);
+        prepared.map_err(|error| resolved.placed(error))
+    }
+
     /// Returns whether a statement may name the temporary schema, or make a temporary relation.
     pub fn may_be_temporary(text: &str) -> bool {
         if !text.as_bytes().windows(4).any(|part| part.eq_ignore_ascii_case(b"temp")) {

@@ -80,7 +80,8 @@ impl Session {
     fn fill_in_block(&mut self, filled: &Filled) -> Result<u64, Error> {
         self.run_definition(&filled.create, true)?;
         let Some(insert) = &filled.insert else { return Ok(0) };
-        match self.plan(insert)?.map(|plan| plan.kind) {
+        let plan = self.bind_text(insert, self.zone(), |schema, text| schema.prepare_resolved(text, &[]));
+        match plan?.map(|plan| plan.kind) {
             Some(Kind::Run(procedure)) => {
                 self.run_in_block(&procedure, &[])?;
                 Ok(self.worker.machine.frame.affected)

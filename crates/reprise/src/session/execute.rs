@@ -13,7 +13,7 @@ use crate::{Commit, Error, Executed, Row};
 use catalog::{SessionZone, Type, Value, datum_from_value, encode_value, now_us, value_from_datum};
 use logging::Commit as CommitPoint;
 use procedure::{Call, Procedure, RowSink, SqlError};
-use sql::{Schema, interruptible};
+use sql::{Schema, StatementError, interruptible};
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
@@ -87,12 +87,22 @@ impl Session {
         types: &[Option<Type>],
         zone: Option<&Arc<SessionZone>>,
     ) -> Result<Option<sql::Prepared>, Error> {
+        self.bind_text(text, zone, |schema, text| schema.prepare(text, types))
+    }
+
+    /// Binds a statement by a function, with the definitions as the session uses them in a zone.
+    pub(super) fn bind_text(
+        &self,
+        text: &str,
+        zone: Option<&Arc<SessionZone>>,
+        bind: impl FnOnce(&Schema, &str) -> Result<Option<sql::Prepared>, StatementError>,
+    ) -> Result<Option<sql::Prepared>, Error> {
         let _room = room_for(text, &self.worker.inner.account)?;
         let interrupts = self.worker.machine.interrupts().clone();
         let temporary = self.temporary_name();
         let viewpoint = Viewpoint { role: self.role, zone, temporary: temporary.as_ref() };
         self.worker.version.with_schema_of(viewpoint, |schema| {
-            interruptible(interrupts, || schema.prepare(text, types).map_err(Error::from))
+            interruptible(interrupts, || bind(schema, text).map_err(Error::from))
         })
     }
 

@@ -80,7 +80,7 @@ const STEPS: [&str; 24] = [
     "INSERT INTO public.t SELECT id + 50, a FROM tmp WHERE id > 99 ON CONFLICT DO NOTHING",
     "DELETE FROM public.t USING tmp WHERE t.id = tmp.id + 50",
     "DELETE FROM tmp WHERE id = 100",
-    "CREATE TEMP TABLE t AS SELECT id, a + 1 AS a FROM public.t",
+    "CREATE TEMP TABLE t AS SELECT id, a + 1 AS a FROM t",
     "CREATE TEMP TABLE t (id INT PRIMARY KEY, a INT) ON COMMIT DELETE ROWS",
     "INSERT INTO t VALUES (500, 1) ON CONFLICT DO NOTHING",
     "UPDATE t SET a = a * 2",
@@ -132,7 +132,7 @@ fn play(session: &mut Session, rng: &mut SmallRng, steps: usize) {
 #[test]
 fn a_crash_keeps_permanent_rows_and_no_temporary_relation() {
     let mut seen = 0;
-    for seed in seeds(3) {
+    for seed in seeds(2) {
         for (content, scheme) in CONTENTS.into_iter().flat_map(|own| schemes_of(seed).map(move |s| (own, s)))
         {
             let mut rng = SmallRng::seed_from_u64(seed);
@@ -140,6 +140,7 @@ fn a_crash_keeps_permanent_rows_and_no_temporary_relation() {
             let mut config = small();
             (config.content, config.concurrency) = (content, scheme);
             config.disk = Arc::new(disk.clone());
+            config.on_demand = rng.random();
             let db = Database::open("data", config.clone()).unwrap();
             let mut session = prepared(&db);
             for _ in 0..rng.random_range(1..3) {
