@@ -17,6 +17,7 @@ mod input;
 mod json;
 mod key;
 mod named_types;
+mod on_commit;
 mod row;
 mod schema;
 mod sequence;
@@ -43,6 +44,7 @@ pub use json::{
     push_json_string,
 };
 pub use key::{encode_datum, successor};
+pub use on_commit::OnCommit;
 pub use row::{ChangedWord, ColumnKind, ColumnSlot, RowLayout, VARIABLE_ALIGNMENT, words_of};
 pub use schema::{
     Catalog, CatalogError, Column, ForeignKey, Identity, Index, IndexDetails, NewIndex, NewTable,

@@ -6,7 +6,7 @@
 
 use crate::deferral::Deferral;
 use crate::{Arena, Datum};
-use crate::{Domain, EnumType};
+use crate::{Domain, EnumType, OnCommit};
 use crate::{
     IndexId, RowLayout, ScalarType, Sequence, TableId, Trigger, Type, encode_datum, write_canonical,
 };
@@ -180,6 +180,9 @@ pub struct Table {
     /// Its triggers, in the order of their names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub triggers: Vec<Trigger>,
+    /// ON COMMIT of a temporary table.
+    #[serde(skip_serializing_if = "OnCommit::is_preserve")]
+    pub on_commit: OnCommit,
     /// The layout of its rows.
     #[serde(skip)]
     pub layout: RowLayout,
@@ -199,14 +202,28 @@ struct TableImage {
     sequence: Option<Sequence>,
     #[serde(default)]
     triggers: Vec<Trigger>,
+    #[serde(default)]
+    on_commit: OnCommit,
 }
 
 impl From<TableImage> for Table {
     fn from(image: TableImage) -> Self {
         let TableImage { id, name, columns, indexes, checks, .. } = image;
-        let TableImage { foreign_keys, hidden_key, sequence, triggers, .. } = image;
+        let TableImage { foreign_keys, hidden_key, sequence, triggers, on_commit, .. } = image;
         let layout = Self::layout_of(&columns);
-        Self { id, name, columns, indexes, checks, foreign_keys, hidden_key, sequence, triggers, layout }
+        Self {
+            id,
+            name,
+            columns,
+            indexes,
+            checks,
+            foreign_keys,
+            hidden_key,
+            sequence,
+            triggers,
+            on_commit,
+            layout,
+        }
     }
 }
 
@@ -229,6 +246,8 @@ pub struct NewTable {
     pub sequence: Option<Sequence>,
     /// Its triggers, in the order of their names.
     pub triggers: Vec<Trigger>,
+    /// ON COMMIT of a temporary table.
+    pub on_commit: OnCommit,
 }
 
 /// The definition of an index to create.
@@ -264,6 +283,7 @@ impl From<&Table> for NewTable {
             hidden_key: table.hidden_key,
             sequence: table.sequence.clone(),
             triggers: table.triggers.clone(),
+            on_commit: table.on_commit,
         }
     }
 }
@@ -449,6 +469,7 @@ impl Catalog {
             hidden_key: new.hidden_key,
             sequence: new.sequence,
             triggers: new.triggers,
+            on_commit: new.on_commit,
         };
         for index in new.indexes {
             let index = self.new_index(&table, index)?;

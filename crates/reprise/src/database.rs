@@ -10,6 +10,8 @@ use crate::maintenance::Checkpointer;
 use crate::opening;
 use crate::recovering::Recovering;
 use crate::sequences::Numbers;
+use crate::session_numbers::SessionNumbers;
+use crate::temporary::{TemporarySchema, drop_left_behind};
 use crate::{Config, Error, Loader, Session};
 use catalog::CommitOrder;
 use logging::Commit as CommitPoint;
@@ -130,6 +132,7 @@ impl Database {
             loaders: AtomicUsize::new(0),
             sessions: AtomicUsize::new(0),
             numbers: Numbers::default(),
+            session_numbers: SessionNumbers::default(),
             recovering: Arc::new(recovering),
             last_checkpoint: Mutex::default(),
             committed: AtomicU64::new(0),
@@ -151,6 +154,7 @@ impl Database {
         let batches = Batches::start(&inner)?;
         inner.recovering.opened();
         let drain = rows.map(|rows| Drain::start(&inner, &rows)).transpose()?.map(Arc::new);
+        drop_left_behind(&inner);
         let report = Arc::new(recovered.report);
         Ok(Self { inner, report, batches, _drain: drain, _checkpointer: checkpointer })
     }
@@ -211,6 +215,11 @@ impl Database {
     /// `Error::TooManySessions`: all workers are in use.
     pub fn session(&self) -> Result<Session, Error> {
         Session::new(Arc::clone(&self.inner), self.batches.clone())
+    }
+
+    /// Returns the temporary schema of a new client, whose statements run in sessions of several clients.
+    pub fn temporary_schema(&self) -> Arc<TemporarySchema> {
+        Arc::new(TemporarySchema::new(&self.inner))
     }
 
     /// Begins a bulk load, before sessions use the tables. Loaded rows are durable after the next

@@ -57,6 +57,21 @@ impl Default for Patience {
 
 /// Most definitions of a version for roles in other zones than UTC that are kept.
 const MOST_ZONES: usize = 64;
+/// Most definitions of a version for sessions with temporary schemas that are kept.
+const MOST_SESSIONS: usize = 64;
+
+/// The role, the zone and the temporary schema of a session.
+type SessionKey = (u32, Option<String>, Arc<str>);
+
+/// What the definitions that a session uses depend on.
+#[derive(Clone, Copy)]
+pub(crate) struct Viewpoint<'a> {
+    pub(crate) role: u32,
+    /// The zone of literals; `None` is UTC.
+    pub(crate) zone: Option<&'a Arc<SessionZone>>,
+    /// The temporary schema; `None` if the session has none.
+    pub(crate) temporary: Option<&'a Arc<str>>,
+}
 
 /// One version of all definitions.
 #[derive(Debug)]
@@ -72,6 +87,8 @@ pub(crate) struct Version {
     by_role: Mutex<HashMap<u32, Arc<Schema>>>,
     /// The definitions as roles use them in other zones than UTC, as far as they were asked for.
     by_zone: Mutex<HashMap<(u32, String), Arc<Schema>>>,
+    /// The definitions as sessions with temporary schemas use them, as far as they were asked for.
+    by_session: Mutex<HashMap<SessionKey, Arc<Schema>>>,
     /// All foreign keys, if some can be checked at the end of a transaction.
     pub(crate) deferrable: Option<Arc<ForeignKeys>>,
 }
@@ -85,12 +102,31 @@ impl Version {
             .tables()
             .any(|table| table.foreign_keys.iter().any(|key| key.deferral != Deferral::Never));
         let deferrable = schema.foreign_keys().filter(|_| can_be_deferred).cloned();
-        let (by_role, by_zone) = Default::default();
-        Self { number, objects: number, schema, tables, procedures, by_role, by_zone, deferrable }
+        let (by_role, by_zone, by_session) = Default::default();
+        let objects = number;
+        Self { number, objects, schema, tables, procedures, by_role, by_zone, by_session, deferrable }
     }
 
-    /// Calls a function with the definitions as a role uses them, for literals of a zone; `None` is UTC.
-    pub(crate) fn with_schema_of<T>(
+    /// Calls a function with the definitions as a session uses them.
+    pub(crate) fn with_schema_of<T>(&self, viewpoint: Viewpoint<'_>, act: impl FnOnce(&Schema) -> T) -> T {
+        let Viewpoint { role, zone, temporary } = viewpoint;
+        let Some(temporary) = temporary else { return self.with_schema_in_zone(role, zone, act) };
+        let key = (role, zone.map(|zone| zone.name().to_owned()), Arc::clone(temporary));
+        let known = hold(&self.by_session).get(&key).cloned();
+        let schema = known.unwrap_or_else(|| {
+            let made = self.with_schema_in_zone(role, zone, |schema| schema.for_session(temporary));
+            let (made, mut by_session) = (Arc::new(made), hold(&self.by_session));
+            if by_session.len() >= MOST_SESSIONS {
+                by_session.clear();
+            }
+            by_session.insert(key, Arc::clone(&made));
+            made
+        });
+        act(&schema)
+    }
+
+    /// As `with_schema_of`, for a session without a temporary schema.
+    fn with_schema_in_zone<T>(
         &self,
         role: u32,
         zone: Option<&Arc<SessionZone>>,

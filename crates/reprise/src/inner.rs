@@ -3,6 +3,7 @@
 use crate::definitions::{Definitions, Patience, hold};
 use crate::recovering::Recovering;
 use crate::sequences::Numbers;
+use crate::session_numbers::SessionNumbers;
 use crate::{Config, Error};
 use catalog::{CommitOrder, Epoch};
 use checkpoint::CheckpointSummary;
@@ -40,6 +41,8 @@ pub(crate) struct Inner {
     pub(crate) database: DatabaseId,
     pub(crate) incarnation: u64,
     pub(crate) numbers: Numbers,
+    /// The sessions that may have temporary relations.
+    pub(crate) session_numbers: SessionNumbers,
     /// Held while a checkpoint or backup is written, definitions change, a digest is computed, or a loader
     /// begins.
     pub(crate) maintenance: Mutex<()>,

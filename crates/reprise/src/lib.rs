@@ -45,6 +45,8 @@ mod recovering;
 mod rows;
 mod sequences;
 mod session;
+mod session_numbers;
+mod temporary;
 mod worker;
 
 pub use backup::{Backup, copy_database};
@@ -77,6 +79,7 @@ pub use session::{
 };
 pub use sql::{ColumnOrigin, Prepared};
 pub use storage::{Digest, TableDigest};
+pub use temporary::TemporarySchema;
 pub use transaction::{AbortReason, Aborts, BlocksBy, Refusal, Scheme};
 pub use worker::Busy;
 

@@ -12,10 +12,12 @@ mod notifications;
 mod rows;
 mod script;
 mod statement;
+mod temporary;
 mod transaction;
 
 use self::script::begins_or_ends_transaction;
 use self::statement::failed_transaction;
+pub(crate) use self::temporary::drop_temporary;
 use crate::advisory::ConnectionLocks;
 use crate::attendance::RunningStatement;
 use crate::copy::CopyIn;
@@ -36,7 +38,7 @@ use pgwire::messages::startup::ParameterStatus;
 use procedure::Interrupts;
 use reprise::{
     Arena, CommitOrder, CommitPoint, CurrentNumbers, Error, Notice, Parameters, Session, Severity, SqlError,
-    Statement, TransactionState,
+    Statement, TemporarySchema, TransactionState,
 };
 use sql::{Kind, Schema};
 use std::collections::HashMap;
@@ -180,6 +182,8 @@ pub(crate) struct Client {
     channels: ClientChannels,
     /// The point of the log that must be durable before the last answer of the session is sent.
     answered: CommitPoint,
+    /// The schema of its temporary relations.
+    temporary: Arc<TemporarySchema>,
 }
 
 impl Client {
@@ -205,6 +209,7 @@ impl Client {
         let last_report = settings.changes();
         let advisory = ConnectionLocks::new(Arc::clone(server.advisory()), registered.pid());
         let channels = ClientChannels::new(&server.channels);
+        let temporary = server.pool().database().temporary_schema();
         let mut client = Self {
             server,
             registered,
@@ -230,6 +235,7 @@ impl Client {
             advisory,
             channels,
             answered: CommitPoint::of_all(CommitOrder(0)),
+            temporary,
         };
         client.notices(&refused);
         client.show_application_name();
@@ -331,6 +337,7 @@ impl Client {
         session.check_bodies(self.settings.checks_bodies());
         session.act_as(self.settings.identity().role());
         session.set_zone(self.settings.zone().cloned());
+        session.use_temporary(Some(&self.temporary));
         let was_open = session.transaction_state() != TransactionState::None;
         self.lend();
         self.view.begins(was_open);

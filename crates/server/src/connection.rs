@@ -3,7 +3,7 @@
 //! Not here: the effects of messages (`client`).
 
 use crate::Server;
-use crate::client::Client;
+use crate::client::{Client, drop_temporary};
 use crate::link::{Link, LinkEvent};
 use crate::startup::ClientConnection;
 use pgwire::messages::PgWireFrontendMessage as Message;
@@ -27,6 +27,11 @@ pub(crate) async fn run(established: ClientConnection, server: Arc<Server>) -> i
         let message = "terminating connection due to administrator command";
         // `send_last_error` waits until the answers before it are durable.
         link.output.send_last_error(&SqlError::new("57P01", message)).await;
+    }
+    let temporary = client.temporary();
+    drop(client);
+    if temporary.number().is_some() {
+        tokio::spawn(drop_temporary(server, temporary));
     }
     result
 }

@@ -41,6 +41,10 @@ impl Plans {
         let Some(Lifted { text: lifted, types, values }) = lift(text) else {
             return Ok((session.prepare_typed(text, &[])?, Parameters::default()));
         };
+        // What a session with temporary relations prepares is of no use to other sessions.
+        if session.temporary_number().is_some() || sql::Schema::may_be_temporary(text) {
+            return Ok((session.prepare_typed(text, &[])?, Parameters::default()));
+        }
         let key = match (session.role(), session.zone()) {
             (role, None) if role == sql::Schema::first_superuser() => lifted.clone(),
             (role, None) => format!("{role}\0{lifted}"),

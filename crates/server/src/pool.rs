@@ -128,6 +128,7 @@ impl Pool {
     /// sessions take these over, so that no session keeps a dropped table in memory.
     pub(crate) fn give_back(&self, mut session: Box<Session>) {
         session.act_as(sql::Schema::first_superuser());
+        session.use_temporary(None);
         let newest = session.definitions();
         // Definitions rarely change, so most calls only read the number.
         let known = match self.newest.load(Ordering::Relaxed) {

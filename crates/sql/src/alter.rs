@@ -9,6 +9,7 @@ use crate::binder::{Binder, Typed};
 use crate::definition::TableBuilder;
 use crate::index::{IndexDefinition, remove_unused};
 use crate::schema::{Schema, refused, unsupported};
+use crate::session_schema::{is_session_schema, is_temporary_name};
 use crate::source::{At, Source};
 use crate::types::{in_schema_of, is_assignable, made_name, object_name, short};
 use catalog::{NewTable, Table};
@@ -436,6 +437,11 @@ impl Alteration<'_> {
             Action::SetSchema(set) => {
                 let schema = self.builder.binder.part(set.schema_ref(), node)?;
                 let schema = ast::normalize_name_node(schema.syntax());
+                let old = &self.builder.table.name;
+                if is_session_schema(&schema) || schema == "pg_temp" || is_temporary_name(old) {
+                    let message = "cannot move objects into or out of temporary schemas";
+                    return self.error(node, "0A000", message.into());
+                }
                 if !self.builder.binder.schema.has_namespace(&schema) {
                     return self.error(node, "3F000", format!("schema \"{schema}\" does not exist"));
                 }

@@ -70,17 +70,14 @@ pub(crate) fn table_definition(
             return Err(binder.unsupported(node, what));
         }
     }
-    if let Some(persistence) = create.persistence()
-        && !matches!(persistence, ast::Persistence::Unlogged(_))
-    {
-        return Err(binder.unsupported(persistence.syntax(), "a temporary table"));
-    }
     let path = binder.part(create.table_name().and_then(|name| name.path()), node)?;
     let name = made_name(&binder, &path)?;
+    let on_commit = binder.on_commit(create.on_commit(), &name)?;
+    binder.refuse_outside_of_session(create.persistence(), &name)?;
     let arguments: Vec<_> = create.table_arg_list().into_iter().flat_map(|list| list.args()).collect();
     let is_column = |argument: &&ast::TableArg| matches!(argument, ast::TableArg::Column(_));
     check_width(&binder, arguments.iter().filter(is_column).count(), node)?;
-    let mut builder = TableBuilder::new(binder, NewTable { name, ..NewTable::default() });
+    let mut builder = TableBuilder::new(binder, NewTable { name, on_commit, ..NewTable::default() });
     for argument in &arguments {
         match argument {
             ast::TableArg::Column(column) => builder.column(column)?,
@@ -385,6 +382,7 @@ impl<'a> TableBuilder<'a> {
         let base = format!("{}_{}_fkey", self.short_name(), names.join("_"));
         let name = self.constraint_name(name, &base, node)?;
         let (parent, parent_columns) = (object_name(&path), Vec::new());
+        self.binder.check_key_between(&self.table.name, &parent, node)?;
         let deferral = Deferral::Never;
         Ok(ForeignKey { name, columns, parent, parent_columns, on_delete, on_update, deferral })
     }
@@ -495,6 +493,7 @@ impl<'a> TableBuilder<'a> {
         self.table.indexes.append(&mut self.copied);
         let table = self.as_table();
         self.check_expressions(&table)?;
+        self.binder.refuse_temporary_sequences(&table)?;
         self.check_generated(&table)?;
         self.look_up_references(&table)?;
         for sequence in &mut self.sequences {
@@ -526,6 +525,7 @@ impl<'a> TableBuilder<'a> {
             hidden_key: self.table.hidden_key,
             sequence: None,
             triggers: Vec::new(),
+            on_commit: self.table.on_commit,
         })
     }
 

@@ -13,7 +13,7 @@ use crate::schema::{Schema, unsupported};
 use crate::source::{At, Source};
 use crate::subject::Subject;
 use crate::types::{first_free, in_schema_of, made_name, object_name, short};
-use catalog::{Column, Domain, Table, TableId, Trigger, TriggerTiming, Type};
+use catalog::{Column, Domain, OnCommit, Table, TableId, Trigger, TriggerTiming, Type};
 use procedure::{Check, CheckOwner, Effect, Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -43,6 +43,7 @@ fn value_table(ty: Type) -> Table {
         hidden_key: false,
         sequence: None,
         triggers: Vec::new(),
+        on_commit: OnCommit::Preserve,
     }
 }
 

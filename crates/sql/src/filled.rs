@@ -8,7 +8,7 @@ use crate::quoted::{quoted, quoted_path};
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::{made_name, short};
-use catalog::ScalarType;
+use catalog::{OnCommit, ScalarType};
 use procedure::{Notice, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -25,6 +25,7 @@ pub struct Filled {
 /// A table that a statement creates for a query.
 struct QueryTable {
     persistence: Option<ast::Persistence>,
+    on_commit: Option<ast::OnCommit>,
     path: Option<ast::Path>,
     names: Vec<String>,
     /// The query, and its text.
@@ -60,9 +61,6 @@ impl Schema {
                     let fact = format!("relation \"{}\" already exists", short(&name));
                     return Ok(Some((Err(skipping("42P07", &fact)), "CREATE TABLE AS")));
                 }
-                if let Some(method) = create.on_commit() {
-                    return Err(binder.unsupported(method.syntax(), "ON COMMIT"));
-                }
                 let query = match binder.part(create.query(), node)? {
                     ast::CreateTableAsQuery::SelectVariant(query) => query,
                     ast::CreateTableAsQuery::Execute(execute) => {
@@ -76,6 +74,7 @@ impl Schema {
                 });
                 let made = QueryTable {
                     persistence: create.persistence(),
+                    on_commit: create.on_commit(),
                     path,
                     names: names.collect(),
                     text: source.text_of(query.syntax()).to_owned(),
@@ -93,6 +92,7 @@ impl Schema {
                 let text = format!("{}{}{}", &text[..start], " ".repeat(end - start), &text[end..]);
                 let made = QueryTable {
                     persistence: into.persistence(),
+                    on_commit: None,
                     path: into.table_name().and_then(|name| name.path()),
                     names: Vec::new(),
                     query: ast::Stmt::SelectInto(select.clone()),
@@ -113,14 +113,16 @@ impl Schema {
         made: &QueryTable,
         node: &SyntaxNode,
     ) -> Result<Filled, StatementError> {
-        let QueryTable { persistence, path, names, query, text } = made;
-        if let Some(clause) = persistence
-            && !matches!(clause, ast::Persistence::Unlogged(_))
-        {
-            return Err(binder.unsupported(clause.syntax(), "a temporary table"));
-        }
+        let QueryTable { persistence, on_commit, path, names, query, text } = made;
         let path = binder.part(path.clone(), node)?;
-        let name = quoted_path(&made_name(binder, &path)?);
+        let name = made_name(binder, &path)?;
+        binder.refuse_outside_of_session(persistence.clone(), &name)?;
+        let end = match binder.on_commit(on_commit.clone(), &name)? {
+            OnCommit::Preserve => "",
+            OnCommit::Delete => " ON COMMIT DELETE ROWS",
+            OnCommit::Drop => " ON COMMIT DROP",
+        };
+        let name = quoted_path(&name);
         let compiled = match query {
             ast::Stmt::SelectInto(_) => {
                 let source = Source::parse(text)?;
@@ -148,7 +150,7 @@ impl Schema {
             format!("{} {ty}", quoted(given.unwrap_or(&column.name)))
         });
         let columns: Vec<String> = columns.collect();
-        let create = format!("CREATE TABLE {name} ({})", columns.join(", "));
+        let create = format!("CREATE TABLE {name} ({}){end}", columns.join(", "));
         Ok(Filled { create, insert: Some(format!("INSERT INTO {name} {text}")) })
     }
 }

@@ -13,6 +13,7 @@ use crate::nesting::with_stack;
 use crate::plan::ResultColumn;
 use crate::schema::Schema;
 use crate::source::Source;
+use crate::temporary::discard_tag;
 use crate::transaction::{TransactionModes, chains};
 use crate::types::short;
 use crate::types::without_limits;
@@ -91,8 +92,10 @@ pub enum Kind {
     Release(String),
     /// SET CONSTRAINTS.
     SetConstraints(SetConstraints),
-    /// SET, RESET, DISCARD, as text.
+    /// SET, RESET, as text.
     Set,
+    /// DISCARD, by its tag.
+    Discard,
     /// SHOW.
     Show(String),
     /// EXPLAIN: the lines that it shows.
@@ -224,12 +227,15 @@ impl Prepared {
 }
 
 impl Schema {
-    /// Prepares a statement; `None` if the text has no statement. `types` are the types of its parameters, as
-    /// far as the client has given them.
+    /// As `prepare`, for a statement whose names of temporary relations have their schema.
     ///
     /// # Errors
-    /// The statement is malformed, or not supported; with line and column.
-    pub fn prepare(&self, text: &str, types: &[Option<Type>]) -> Result<Option<Prepared>, StatementError> {
+    /// As `prepare`.
+    pub fn prepare_resolved(
+        &self,
+        text: &str,
+        types: &[Option<Type>],
+    ) -> Result<Option<Prepared>, StatementError> {
         with_stack(text, || self.prepare_parsed(text, types))
     }
 
@@ -293,7 +299,7 @@ impl Schema {
             ast::Stmt::Reset(_) | ast::Stmt::ResetRole(_) | ast::Stmt::ResetSessionAuth(_) => {
                 (Kind::Set, "RESET")
             }
-            ast::Stmt::Discard(_) => (Kind::Set, "DISCARD ALL"),
+            ast::Stmt::Discard(discard) => (Kind::Discard, discard_tag(discard)),
             ast::Stmt::Checkpoint(_) => (Kind::Checkpoint, "CHECKPOINT"),
             ast::Stmt::Call(call) if self.is_backup(call) => {
                 let columns = vec![text_column("backup")];

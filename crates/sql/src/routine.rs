@@ -21,6 +21,7 @@ use squawk_syntax::ast::{self, AstNode};
 use squawk_syntax::plpgsql::Plpgsql;
 use squawk_syntax::sql_body::SqlBody;
 use squawk_syntax::syntax_error::SyntaxError;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A CREATE PROCEDURE or CREATE FUNCTION statement.
@@ -79,6 +80,25 @@ impl Routine {
 
     pub(crate) fn is_plpgsql(&self) -> bool {
         matches!(self.body, Some(RoutineBody::Plpgsql(_)))
+    }
+
+    /// Returns the tree of a body that is a text; `None` for any other body.
+    pub(crate) fn body_tree(&self) -> Option<SyntaxNode> {
+        match self.body.as_ref()? {
+            RoutineBody::Plpgsql(body) => Some(body.tree().syntax().clone()),
+            RoutineBody::Sql(body) => Some(body.tree().syntax().clone()),
+            RoutineBody::Plain(_) => None,
+        }
+    }
+
+    /// Returns the range of a node of `body_tree` in the parsed text.
+    pub(crate) fn range_in_body(&self, node: &SyntaxNode) -> Range<usize> {
+        let range = match &self.body {
+            Some(RoutineBody::Plpgsql(body)) => body.source_range(node.text_range()),
+            Some(RoutineBody::Sql(body)) => body.source_range(node.text_range()),
+            Some(RoutineBody::Plain(_)) | None => node.text_range(),
+        };
+        range.start().into()..range.end().into()
     }
 
     /// Returns whether the body is a text. Only other bodies keep what they name from being dropped.

@@ -268,6 +268,11 @@ impl Schema {
                 let error = SqlError::new("3F000", format!("schema \"{schema}\" does not exist"));
                 return Err(source.error_at(node.text_range().start().into(), error));
             }
+            if crate::session_schema::is_session_schema(&schema) {
+                let message = "cannot move objects into or out of temporary schemas";
+                let error = SqlError::new("0A000", message);
+                return Err(source.error_at(node.text_range().start().into(), error));
+            }
             let name = short(&own.name).to_owned();
             let new = if schema == "public" { name } else { format!("{schema}.{name}") };
             return self.rename_routine(&own, new, source, node);

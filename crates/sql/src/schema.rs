@@ -18,6 +18,7 @@ use crate::roles::rights::Rights;
 use crate::roles::role::BOOTSTRAP;
 use crate::roles::variant::logged_for;
 use crate::routine::Routine;
+use crate::session_schema::is_temporary_name;
 use crate::simple_view::CheckOption;
 use crate::source::{At, Source};
 use crate::subject::Subject;
@@ -70,6 +71,8 @@ pub struct Schema {
     pub(crate) text_zone: TextZone,
     /// The notices of the statement that has made this version.
     pub(crate) notices: Notices,
+    /// The temporary schema of the session for which statements are bound.
+    pub(crate) temporary: Option<Arc<str>>,
     /// The routines whose bodies name missing objects, and their errors.
     pub(crate) unbound: BTreeMap<String, StatementError>,
     /// Numbers and last versions of all procedures, including dropped ones, so that neither is used twice.
@@ -108,6 +111,7 @@ impl Default for Schema {
             acting: BOOTSTRAP,
             text_zone: TextZone::default(),
             notices: Notices::default(),
+            temporary: None,
             unbound: BTreeMap::new(),
             history: BTreeMap::new(),
         }
@@ -333,7 +337,8 @@ impl Schema {
         let (table, sequences) = table_definition(create, self, source)?;
         self.refuse_taken(&table.name, source, node)?;
         // Procedures that write the referenced tables must check the new foreign keys.
-        let concerns_procedures = !table.foreign_keys.is_empty() || self.is_mentioned(&table.name);
+        let concerns_procedures = !table.foreign_keys.is_empty()
+            || !is_temporary_name(&table.name) && self.is_mentioned(&table.name);
         let mut effects = Vec::new();
         for sequence in sequences {
             effects.push(self.add_table(sequence, source, node)?);
@@ -352,6 +357,7 @@ impl Schema {
         source: &Source,
         node: &SyntaxNode,
     ) -> Result<Effect, StatementError> {
+        self.open_temporary_schema(&new.name);
         let table = self.catalog.create_table(new).map_err(|error| refused(source, node, &error))?;
         Ok(Effect::CreateTable(table))
     }
@@ -545,7 +551,7 @@ impl Schema {
                 Some(error) => routine.compile_unbound(id, version, self, &source, &error.error)?,
                 None => routine.compile(id, version, self, &source)?,
             };
-            self.procedures.insert(routine.name, Arc::new(logged_for(self.acting, compiled)));
+            self.procedures.insert(routine.name, Arc::new(logged_for(self.compiles_variants(), compiled)));
             Ok(())
         })
     }

@@ -51,6 +51,14 @@ impl Routine {
         })
     }
 
+    /// Returns the schemas that the body searches before the temporary one: it names that one in its path
+    /// where it is not to come first.
+    pub(crate) fn searched_before_temporary(&self) -> Vec<String> {
+        let path = self.search_path().and_then(|(_, clause)| schemas_in(&clause)).unwrap_or_default();
+        let position = path.iter().position(|own| own == "pg_temp").unwrap_or(0);
+        path.into_iter().take(position).collect()
+    }
+
     /// Returns the definitions as the body sees them; `None` if it sees them as any other statement does.
     ///
     /// # Errors

@@ -319,11 +319,9 @@ impl Schema {
     ) -> Result<Effect, StatementError> {
         let node = create.syntax();
         let binder = Binder::new(self, source);
-        if let Some(ast::Persistence::Temp(temporary)) = create.persistence() {
-            return Err(binder.unsupported(temporary.syntax(), "a temporary sequence"));
-        }
         let path = binder.part(create.sequence().and_then(|name| name.path()), node)?;
         let name = made_name(&binder, &path)?;
+        binder.refuse_outside_of_session(create.persistence(), &name)?;
         let mut sequence = sequence_options(&binder, create.sequence_options(), ScalarType::BigInt, node)?;
         for option in create.sequence_options() {
             if matches!(option, ast::SequenceOption::OptionOwnedBy(_)) {

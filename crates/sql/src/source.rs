@@ -113,7 +113,12 @@ impl Source {
 
     /// Returns line and column of a byte offset of the file, from 1.
     pub(crate) fn position(&self, offset: usize) -> (u32, u32) {
-        let before = &self.text[..self.written(offset).min(self.text.len())];
+        self.line_and_column(self.written(offset))
+    }
+
+    /// Returns line and column of a byte offset of the text as it is written, from 1.
+    pub(crate) fn line_and_column(&self, written: usize) -> (u32, u32) {
+        let before = &self.text[..written.min(self.text.len())];
         let line = before.matches('\n').count() + 1;
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         (line as u32, before[line_start..].chars().count() as u32 + 1)

@@ -219,12 +219,15 @@ impl Binder<'_> {
         Ok(match name {
             "version" => text(VERSION),
             "current_schemas" => {
+                let own = self.schema.own_temporary_schema().map(str::to_owned);
                 let all = |names: &[&str]| {
                     Expression::Array(names.iter().map(|name| Expression::text(name)).collect())
                 };
                 let mut form =
                     |system: &[&str]| self.by_path(all(&[system, &["public"]].concat()), all(system));
-                let (without, with) = (form(&[]), form(&["pg_catalog"]));
+                let own = own.as_deref().into_iter();
+                let implicit: Vec<&str> = own.chain(["pg_catalog"]).collect();
+                let (without, with) = (form(&[]), form(&implicit));
                 let first = arguments.first().cloned().unwrap_or(Typed::Null);
                 let implicit = self.coerce(first, ScalarType::Boolean.into(), CastContext::Implicit, node)?;
                 let value =
@@ -346,13 +349,22 @@ impl Binder<'_> {
             "to_regclass" | "to_regtype" | "to_regproc" | "to_regprocedure" | "to_regnamespace"
             | "to_regrole" => self.looked_up_object(&name[3..], arguments, node)?,
             "acldefault" => self.acl_default(arguments, node)?,
-            "pg_my_temp_schema" => integer(0, ScalarType::Oid),
+            "pg_my_temp_schema" => {
+                let own = self.schema.own_temporary_schema();
+                let oid = own.map_or(0, |own| self.schema.namespace_oid(&format!("{own}.")));
+                integer(oid, ScalarType::Oid)
+            }
+            "pg_is_other_temp_schema" => {
+                let foreign = self.schema.other_temporary_schemas().into_iter();
+                let foreign = foreign.map(|oid| (oid, String::new())).collect();
+                let found = looked_up(number(self)?, foreign, Expression::NULL);
+                let is_found = Expression::Not(Box::new(Expression::IsNull(Box::new(found))));
+                Typed::Known(is_found, ScalarType::Boolean.into())
+            }
             "pg_encoding_max_length" => integer(4, ScalarType::Integer),
             "pg_char_to_encoding" => integer(6, ScalarType::Integer),
             "getdatabaseencoding" => text("UTF8"),
-            "row_security_active" | "pg_is_other_temp_schema" => {
-                Typed::Known(Expression::boolean(false), ScalarType::Boolean.into())
-            }
+            "row_security_active" => Typed::Known(Expression::boolean(false), ScalarType::Boolean.into()),
             "pg_get_serial_sequence" => self.serial_sequence(arguments, node)?,
             _ => return Err(self.no_function(name, arguments, node)),
         })

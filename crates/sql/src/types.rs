@@ -2,6 +2,7 @@
 
 use crate::binder::Binder;
 use crate::error::StatementError;
+use crate::session_schema::is_session_schema;
 use catalog::{ScalarType, Type};
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
@@ -281,7 +282,9 @@ pub(crate) fn made_name(binder: &Binder<'_>, path: &ast::Path) -> Result<String,
     }
     match schema {
         None => Ok(name),
-        Some(schema) if binder.schema.has_namespace(&schema) => Ok(format!("{schema}.{name}")),
+        Some(schema) if binder.schema.has_namespace(&schema) || is_session_schema(&schema) => {
+            Ok(format!("{schema}.{name}"))
+        }
         Some(schema) => {
             let message = format!("schema \"{schema}\" does not exist");
             Err(binder.error(path.syntax(), SqlError::new("3F000", message)))

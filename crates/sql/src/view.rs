@@ -9,6 +9,7 @@ use crate::quoted::{quoted, quoted_path};
 use crate::roles::acl::RoleId;
 use crate::roles::clause::Clause;
 use crate::schema::{Schema, View, unsupported};
+use crate::session_schema::is_temporary_name;
 use crate::simple_view::{CheckOption, WriteKind};
 use crate::source::Source;
 use crate::subject::Subject;
@@ -104,17 +105,13 @@ impl Schema {
         source: &Source,
     ) -> Result<Effect, StatementError> {
         let node = create.syntax();
-        for (present, what) in [
-            (create.persistence().is_some(), "a temporary view"),
-            (create.recursive_token().is_some(), "a recursive view"),
-        ] {
-            if present {
-                return Err(unsupported(source, node, what));
-            }
+        if create.recursive_token().is_some() {
+            return Err(unsupported(source, node, "a recursive view"));
         }
         let mut binder = Binder::new(self, source);
         let path = binder.part(create.view().and_then(|name| name.path()), node)?;
         let name = made_name(&binder, &path)?;
+        binder.refuse_outside_of_session(create.persistence(), &name)?;
         let query = binder.part(create.query(), node)?;
         binder.stars = Some(Vec::new());
         let columns = binder.bind_query(|binder| binder.bind_variant(&query))?.columns;
@@ -153,7 +150,8 @@ impl Schema {
         if check.is_some() {
             self.check_option(&view, source, node)?;
         }
-        let is_mentioned = self.is_mentioned(&name);
+        let is_mentioned = !is_temporary_name(&name) && self.is_mentioned(&name);
+        self.open_temporary_schema(&name);
         if self.views.insert(name, view).is_some() || is_mentioned {
             self.recompile(source, node)?;
         }

@@ -145,7 +145,8 @@ impl Session {
 
     pub(super) fn commit_open(&mut self) -> Result<CommitPoint, Error> {
         if self.block.begun && self.block.snapshot.is_none() {
-            let checked = self.check_deferred().inspect_err(|_| self.rollback());
+            let checked = self.end_temporary_tables().and_then(|()| self.check_deferred());
+            let checked = checked.inspect_err(|_| self.rollback());
             checked.map_err(|error| self.without_hidden_values(error))?;
         }
         self.forget_constraint_modes();

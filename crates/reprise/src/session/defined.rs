@@ -40,13 +40,23 @@ impl Session {
         {
             return Err(error.into());
         }
-        let text = self.made(text)?;
+        self.worker.machine.services.notices.clear();
+        let resolved = self.resolved(text)?;
+        let text = self.made(resolved.as_ref().map_or(text, |resolved| &resolved.text))?;
         let made = match in_block {
             // The definition has read rows without adding them to the read set.
             true => self.stage(&text).inspect_err(|_| self.shows_everything()),
             false => self.run_made(&text).map(|_| ()),
         };
-        made.map_err(|error| self.of_client(error))
+        let made = made.map_err(|error| self.of_client(error));
+        let Some(resolved) = resolved else { return made };
+        made.map_err(|error| match error {
+            Error::Statement(error) => Error::Statement(resolved.placed(error)),
+            Error::Sql(error) => Error::Sql(resolved.as_written(error)),
+            other => other,
+        })?;
+        resolved.notice.into_iter().for_each(|notice| self.notice(notice));
+        Ok(())
     }
 
     /// Makes a table of a query, in the open transaction or as one transaction. Returns the number of rows.
@@ -71,7 +81,8 @@ impl Session {
     fn fill_in_block(&mut self, filled: &Filled) -> Result<u64, Error> {
         self.run_definition(&filled.create, true)?;
         let Some(insert) = &filled.insert else { return Ok(0) };
-        match self.plan(insert)?.map(|plan| plan.kind) {
+        let plan = self.bind_text(insert, self.zone(), |schema, text| schema.prepare_resolved(text, &[]));
+        match plan?.map(|plan| plan.kind) {
             Some(Kind::Run(procedure)) => {
                 self.run_in_block(&procedure, &[])?;
                 Ok(self.worker.machine.frame.affected)

@@ -6,14 +6,14 @@
 use super::block::TransactionState;
 use super::statement::{Binding, Parameters, Statement, ToStatement};
 use super::{Attempt, Session};
-use crate::definitions::unknown_procedure;
+use crate::definitions::{Viewpoint, unknown_procedure};
 use crate::rows::Collector;
 use crate::worker::{KnownProcedure, Recorded, Request, room_for};
 use crate::{Commit, Error, Executed, Row};
 use catalog::{SessionZone, Type, Value, datum_from_value, encode_value, now_us, value_from_datum};
 use logging::Commit as CommitPoint;
 use procedure::{Call, Procedure, RowSink, SqlError};
-use sql::{Schema, interruptible};
+use sql::{Schema, StatementError, interruptible};
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
@@ -62,6 +62,7 @@ impl Session {
     pub fn prepare_typed(&mut self, text: &str, types: &[Option<Type>]) -> Result<Option<Statement>, Error> {
         self.begin_answer();
         self.catch_up();
+        self.open_temporary_for(text);
         let zone = self.zone().cloned();
         let bound = self.plan_in(text, types, zone.as_ref())?;
         Ok(bound.map(|bound| Statement::new(text, types, zone, self.binding(), bound)))
@@ -69,7 +70,8 @@ impl Session {
 
     /// Returns what the plans of the session's statements depend on.
     pub(super) fn binding(&self) -> Binding {
-        Binding { version: self.worker.version.number, role: self.role }
+        let temporary = self.temporary_number();
+        Binding { version: self.worker.version.number, role: self.role, temporary }
     }
 
     /// Binds a statement against the session's definitions, for its role and zone.
@@ -85,10 +87,22 @@ impl Session {
         types: &[Option<Type>],
         zone: Option<&Arc<SessionZone>>,
     ) -> Result<Option<sql::Prepared>, Error> {
+        self.bind_text(text, zone, |schema, text| schema.prepare(text, types))
+    }
+
+    /// Binds a statement by a function, with the definitions as the session uses them in a zone.
+    pub(super) fn bind_text(
+        &self,
+        text: &str,
+        zone: Option<&Arc<SessionZone>>,
+        bind: impl FnOnce(&Schema, &str) -> Result<Option<sql::Prepared>, StatementError>,
+    ) -> Result<Option<sql::Prepared>, Error> {
         let _room = room_for(text, &self.worker.inner.account)?;
         let interrupts = self.worker.machine.interrupts().clone();
-        self.worker.version.with_schema_of(self.role, zone, |schema| {
-            interruptible(interrupts, || schema.prepare(text, types).map_err(Error::from))
+        let temporary = self.temporary_name();
+        let viewpoint = Viewpoint { role: self.role, zone, temporary: temporary.as_ref() };
+        self.worker.version.with_schema_of(viewpoint, |schema| {
+            interruptible(interrupts, || bind(schema, text).map_err(Error::from))
         })
     }
 
@@ -229,6 +243,7 @@ impl Session {
         self.refuse_in_block()?;
         self.begin_answer();
         self.refuse_other_role()?;
+        self.refuse_temporary("")?;
         loop {
             let Some(index) = self.worker.known.indexes.get(procedure).copied() else {
                 self.worker.refresh();

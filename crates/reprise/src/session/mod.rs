@@ -12,6 +12,7 @@ mod script;
 mod serving;
 mod staged;
 mod statement;
+mod temporary;
 mod waiting;
 
 pub use batched::StartedCall;
@@ -24,6 +25,7 @@ use crate::Error;
 use crate::batches::Batches;
 use crate::commit::SessionDatabase;
 use crate::inner::Inner;
+use crate::temporary::TemporarySchema;
 use crate::worker::{Refused, Request, Settings, Worker};
 use catalog::{CommitOrder, SessionZone};
 use logging::Commit as CommitPoint;
@@ -62,6 +64,8 @@ pub struct Session {
     checks_bodies: bool,
     /// The number of the role that acts.
     role: u32,
+    /// The temporary schema of the session or of its client; `None` until it is needed.
+    temporary: Option<Arc<TemporarySchema>>,
     /// Whether the client wants its transactions logged by value.
     logs_by_value: bool,
     /// The number of the next seed.
@@ -117,6 +121,7 @@ impl Session {
             access: Access::default(),
             checks_bodies: true,
             role: Schema::first_superuser(),
+            temporary: None,
             logs_by_value: false,
             seeds: RandomState::new().hash_one(slot.0),
             arguments: Vec::new(),

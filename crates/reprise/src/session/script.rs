@@ -41,6 +41,7 @@ impl Session {
     /// statements are committed and durable, later ones did not run. 25001: a transaction is open, and no
     /// statement ran.
     pub fn execute_script(&mut self, script: &str) -> Result<(), Error> {
+        self.refuse_temporary(script)?;
         let inner = Arc::clone(&self.worker.inner);
         let room = room_for(script, &inner.account)?;
         let statements = Schema::split(script)?;
@@ -104,6 +105,7 @@ impl Session {
     /// Runs a statement as one transaction.
     pub(super) fn run_statement(&mut self, statement: &str) -> Result<CommitPoint, Error> {
         self.refuse_other_role()?;
+        self.worker.machine.services.notices.clear();
         match sql::needs_verifier(statement) {
             true => self.run_made(&sql::with_verifier(statement, crate::verifier)?),
             false => self.run_made(statement),
@@ -179,7 +181,7 @@ impl Session {
                     self.definitions_failed()
                 }
             })?;
-            self.worker.machine.services.notices = notices;
+            self.worker.machine.services.notices.extend(notices);
         }
         self.worker.refresh();
         self.worker.machine.frame.affected = 0;

@@ -6,6 +6,7 @@ use super::block::{TransactionState, failed_block};
 use super::statement::{Parameters, Statement};
 use super::waiting::Submitted;
 use crate::Error;
+use crate::definitions::Viewpoint;
 use crate::worker::{Busy, Recorded};
 use catalog::{Arena, Datum, Reader, decode_value, encode_value, now_us};
 use logging::Commit as CommitPoint;
@@ -105,6 +106,7 @@ impl Session {
             Ok(()) => self.run_bound(statement, parameters, submitted, sink),
             Err(error) => Err(error),
         };
+        let ran = ran.and_then(|affected| self.end_temporary_tables_of_statement().map(|()| affected));
         self.worker.machine.measure(false);
         self.worker.machine.send_rows_to(None);
         let busy = self.worker.races.busy.take();
@@ -166,7 +168,9 @@ impl Session {
         loop {
             let types = statement.parameters();
             let interrupts = self.worker.machine.interrupts().clone();
-            let procedure = self.worker.version.with_schema_of(self.role, self.zone(), |schema| {
+            let temporary = self.temporary_name();
+            let viewpoint = Viewpoint { role: self.role, zone: self.zone(), temporary: temporary.as_ref() };
+            let procedure = self.worker.version.with_schema_of(viewpoint, |schema| {
                 let compile = || schema.execute_arguments(execute, types).map_err(Error::from);
                 interruptible(interrupts, compile)
             })?;

@@ -172,7 +172,7 @@ impl Session {
     pub(super) fn stage(&mut self, text: &str) -> Result<(), Error> {
         let staging = self.block.staged.is_none().then(|| self.begin_staging());
         let (mut schema, effect) = apply(&self.worker.version.schema, text, self.checks_bodies)?;
-        self.worker.machine.services.notices = schema.take_notices();
+        self.worker.machine.services.notices.extend(schema.take_notices());
         if effect.is_nothing() && schema.defines_the_same_as(&self.worker.version.schema) {
             return Ok(());
         }
@@ -324,7 +324,7 @@ impl Session {
     }
 
     /// Returns whether the transaction sees rows in one of its private tables, or has seen some.
-    fn has_rows(&mut self, table: TableId) -> bool {
+    pub(super) fn has_rows(&mut self, table: TableId) -> bool {
         let tables = self.worker.workspace.tables().clone();
         let guard = self.worker.workspace.worker().guard();
         tables.by_id(table).is_some_and(|store| store.for_each_record(guard, |_| Err(())).is_err())

@@ -44,11 +44,14 @@ struct Fixed {
     tag: &'static str,
 }
 
-/// What a plan depends on: a version of the definitions, and the role that runs the statement.
+/// What a plan depends on: a version of the definitions, the role that runs the statement, and the session's
+/// temporary schema.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Binding {
     pub(super) version: u64,
     pub(super) role: u32,
+    /// The number of the temporary schema; `None` if the session has needed none.
+    pub(super) temporary: Option<u32>,
 }
 
 /// A statement bound against one version of the definitions, for one role.

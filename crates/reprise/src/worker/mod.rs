@@ -82,6 +82,8 @@ pub(crate) struct Worker {
     pub(crate) inner: Arc<Inner>,
     /// The definitions of its transactions.
     pub(crate) version: Arc<Version>,
+    /// The temporary schema of the session.
+    temporary: Option<Arc<str>>,
     pub(crate) known: Arc<Known>,
     pub(crate) workspace: Workspace,
     pub(crate) machine: Machine,
@@ -107,7 +109,7 @@ impl Worker {
         let mut machine = Machine::default();
         machine.database_is(Arc::clone(&inner) as _);
         machine.count_by(Arc::new(Source::new(Arc::clone(&inner), version.tables.clone())));
-        machine.compile_by(Some(Arc::new(texts::Texts::new(&version))));
+        machine.compile_by(Some(Arc::new(texts::Texts::new(&version, None))));
         machine.compile_expressions_by(Arc::new(inner.definitions.compiler().clone()));
         let account = Arc::clone(version.tables.memory.account());
         machine.limit_memory(Some(account), inner.config.statement_bytes());
@@ -115,6 +117,7 @@ impl Worker {
             known: Known::new(&version),
             inner,
             version,
+            temporary: None,
             workspace,
             machine,
             arguments: Vec::new(),
@@ -141,10 +144,23 @@ impl Worker {
 
     /// Takes over a version of the definitions.
     pub(crate) fn enter_version(&mut self, version: Arc<Version>) {
-        self.machine.compile_by(Some(Arc::new(texts::Texts::new(&version))));
         self.version = version;
+        self.compile_texts();
         self.known = Known::new(&self.version);
         self.workspace.set_tables(self.version.tables.clone());
+    }
+
+    fn compile_texts(&mut self) {
+        let texts = texts::Texts::new(&self.version, self.temporary.as_ref());
+        self.machine.compile_by(Some(Arc::new(texts)));
+    }
+
+    /// Sets the temporary schema in which later texts of EXECUTE find relations first.
+    pub(crate) fn set_temporary(&mut self, temporary: Option<Arc<str>>) {
+        if self.temporary != temporary {
+            self.temporary = temporary;
+            self.compile_texts();
+        }
     }
 
     /// Takes the notices that RAISE made in the last call.

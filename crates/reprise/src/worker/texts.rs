@@ -1,10 +1,10 @@
 //! The statements that EXECUTE compiles from text, and the memory for parsing texts.
 
-use crate::definitions::Version;
+use crate::definitions::{Version, Viewpoint};
 use catalog::{SessionZone, Type};
 use memory::{Account, Reserved};
 use procedure::{Compiler, Procedure, SqlError};
-use sql::Kind;
+use sql::{Kind, Schema};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -47,12 +47,15 @@ struct TextKey {
 /// Compiles statements under one version of the definitions, with a cache.
 pub(super) struct Texts {
     version: Arc<Version>,
+    /// The temporary schema of the session.
+    temporary: Option<Arc<str>>,
     compiled: Mutex<HashMap<TextKey, Arc<Procedure>>>,
 }
 
 impl Texts {
-    pub(super) fn new(version: &Arc<Version>) -> Self {
-        Self { version: Arc::clone(version), compiled: Mutex::default() }
+    pub(super) fn new(version: &Arc<Version>, temporary: Option<&Arc<str>>) -> Self {
+        let temporary = temporary.map(Arc::clone);
+        Self { version: Arc::clone(version), temporary, compiled: Mutex::default() }
     }
 }
 
@@ -72,7 +75,11 @@ impl Compiler for Texts {
         }
         let _room = room_for(text, self.version.tables.memory.account())?;
         let known: Vec<_> = types.iter().map(|ty| Some(*ty)).collect();
-        let prepared = self.version.with_schema_of(role, zone, |schema| schema.prepare(text, &known));
+        // A text that names the schema of another session is refused as one that has no temporary relation.
+        let none = Schema::may_be_temporary(text).then(|| Schema::temporary_schema(0).into());
+        let temporary = self.temporary.as_ref().or(none.as_ref());
+        let viewpoint = Viewpoint { role, zone, temporary };
+        let prepared = self.version.with_schema_of(viewpoint, |schema| schema.prepare(text, &known));
         let prepared = prepared.map_err(|error| {
             let position = format!("In EXECUTE, line {}, column {}.", error.line, error.column);
             SqlError { detail: error.error.detail.clone().or(Some(position)), ..error.error }
@@ -102,6 +109,8 @@ impl Compiler for Texts {
     }
 
     fn routine(&self, name: &str) -> Option<Arc<Procedure>> {
-        self.version.schema.procedure(name).cloned()
+        let (role, temporary) = (Schema::first_superuser(), self.temporary.as_ref());
+        let viewpoint = Viewpoint { role, zone: None, temporary };
+        self.version.with_schema_of(viewpoint, |schema| schema.procedure(name).cloned())
     }
 }

@@ -51,5 +51,6 @@ mod skipping;
 mod snapshots;
 mod steps;
 mod subqueries;
+mod temporary;
 mod waiting;
 mod zones;

@@ -142,13 +142,10 @@ impl Client {
                 if !self.settings.change(prepared.text(), state != TransactionState::None)? {
                     self.warn("25P01", "SET LOCAL can only be used in transaction blocks");
                 }
-                if tag == "DISCARD ALL" {
-                    self.advisory.release_all();
-                    self.change_channels(Change::Unlisten(None))?;
-                }
                 self.take_over_modes()?;
                 complete(tag)
             }
+            Kind::Discard => self.discard(prepared).and_then(|()| complete(tag)),
             Kind::Show(name) if name == "all" => {
                 self.put_lines(&self.settings.all());
                 complete(tag)

@@ -16,6 +16,7 @@ mod page;
 mod privileges;
 mod sockets;
 mod strangers;
+mod temporary;
 mod transactions;
 mod values;
 mod waiting;

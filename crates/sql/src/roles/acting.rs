@@ -34,6 +34,11 @@ impl Schema {
         BOOTSTRAP
     }
 
+    /// Returns whether routines are compiled as variants, and not as the bootstrap superuser calls them.
+    pub(crate) fn compiles_variants(&self) -> bool {
+        self.acting != BOOTSTRAP || self.temporary.is_some()
+    }
+
     /// Executes SET ROLE in the log: the role makes the next statement. Returns whether `statement` is SET
     /// ROLE.
     pub(crate) fn set_acting(

@@ -10,6 +10,7 @@ use crate::error::StatementError;
 use crate::nesting::with_stack;
 use crate::routine_changes::routines_dropped;
 use crate::schema::Schema;
+use crate::session_schema::is_session_schema;
 use crate::source::Source;
 use crate::subject::Subject;
 use crate::types::{last_name, object_name, short, written_name};
@@ -121,6 +122,15 @@ impl Schema {
         match demand {
             Demand::Owner(subject) if self.owns(role, subject) => Ok(()),
             Demand::Owner(subject) => Err(self.not_owner(subject)),
+            Demand::Create(namespace) if is_session_schema(namespace) => {
+                match self.may_create_in(role, namespace) {
+                    true => Ok(()),
+                    false => {
+                        let message = "permission denied to create temporary tables in database";
+                        Err(SqlError::new("42501", format!("{message} \"postgres\"")))
+                    }
+                }
+            }
             // The execution reports the error of a schema that does not exist.
             Demand::Create(namespace) if !self.has_namespace(namespace) => Ok(()),
             Demand::Create(namespace) if self.may_create_in(role, namespace) => Ok(()),

@@ -1,10 +1,11 @@
 //! The owners of objects, and the privileges on objects.
 
 use super::acl::{Acl, AclItem, AclKind, Inheritance, PUBLIC, Privileges, RoleId, USAGE};
-use super::acl::{CREATE, DELETE, INSERT, SELECT, UPDATE};
+use super::acl::{CREATE, DELETE, INSERT, SELECT, TEMPORARY, UPDATE};
 use super::rights::{DefaultAcl, Rights, namespace_in};
 use super::role::{BOOTSTRAP, DATABASE_OWNER, Role, Roles};
 use crate::schema::Schema;
+use crate::session_schema::is_session_schema;
 use crate::subject::Subject;
 use catalog::Table;
 use std::sync::Arc;
@@ -110,6 +111,11 @@ impl Schema {
             Subject::Relation(_) => {
                 all |= if roles.reads_all(role, false) { SELECT } else { 0 };
                 all |= if roles.reads_all(role, true) { INSERT | UPDATE | DELETE } else { 0 };
+            }
+            // The schema belongs to the session, whatever its role.
+            Subject::Namespace(name) if is_session_schema(name) => {
+                let creates = self.privileges_on(role, &Subject::Database) & TEMPORARY != 0;
+                all |= USAGE | if creates { CREATE } else { 0 };
             }
             Subject::Namespace(_) if roles.reads_all(role, false) || roles.reads_all(role, true) => {
                 all |= USAGE;

@@ -1,14 +1,12 @@
-//! The logging of calls of a routine's variant for a role.
+//! The logging of calls of a routine's variant for a role or a session.
 //!
 //! Not here: the choice of routines that have variants (`acting`).
 
-use super::acl::RoleId;
-use super::role::BOOTSTRAP;
 use procedure::{ByValueCause, Procedure};
 
-/// Returns a routine that was compiled for a role. Unless the role is the bootstrap superuser, calls of the
-/// routine are logged by value.
-pub(crate) fn logged_for(role: RoleId, compiled: Procedure) -> Procedure {
-    let cause = Some(ByValueCause::Moment).filter(|_| role != BOOTSTRAP);
+/// Returns a routine. Calls of a variant, which was compiled for a role or for a session with temporary
+/// relations, are logged by value.
+pub(crate) fn logged_for(is_variant: bool, compiled: Procedure) -> Procedure {
+    let cause = Some(ByValueCause::Moment).filter(|_| is_variant);
     Procedure { by_value: compiled.by_value.clone().or(cause), ..compiled }
 }

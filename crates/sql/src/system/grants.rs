@@ -4,6 +4,7 @@ use super::information_schema::DATABASE;
 use super::{Cell, SystemRelation, SystemRows, TEXT};
 use crate::roles::acl::{Acl, AclItem, AclKind, PUBLIC, Privileges, RoleId, USAGE, WORDS};
 use crate::schema::Schema;
+use crate::session_schema::is_temporary_name;
 use crate::subject::Subject;
 use crate::types::short;
 use catalog::Table;
@@ -173,6 +174,9 @@ impl Schema {
     /// Returns whether `information_schema` shows a relation to the acting role: it owns the relation, or has
     /// one of some privileges on it or on a column.
     pub(super) fn shows_relation(&self, relation: &str, privileges: Privileges) -> bool {
+        if is_temporary_name(relation) && !self.is_on_path(relation) {
+            return false;
+        }
         let subject = Subject::Relation(relation.into());
         self.owns(self.acting, &subject)
             || self.privileges_on(self.acting, &subject) & privileges != 0
@@ -181,6 +185,9 @@ impl Schema {
 
     /// Returns whether `information_schema` shows a column to the acting role.
     pub(super) fn shows_column(&self, relation: &str, column: &str) -> bool {
+        if is_temporary_name(relation) && !self.is_on_path(relation) {
+            return false;
+        }
         let subject = Subject::Relation(relation.into());
         self.owns(self.acting, &subject)
             || self.may_use_columns(self.acting, relation, AclKind::Column.all(), &[column.to_owned()])

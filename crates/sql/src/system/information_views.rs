@@ -397,19 +397,22 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          THEN 'YES' ELSE 'NO' END AS cycle_option FROM pg_catalog.pg_sequence s JOIN \
          pg_catalog.pg_class c ON c.oid = s.seqrelid JOIN pg_catalog.pg_namespace n ON n.oid = \
          c.relnamespace WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_depend d WHERE d.classid = 1259 \
-         AND d.objid = c.oid AND d.deptype = 'i') AND (pg_has_role(c.relowner, 'USAGE') OR \
+         AND d.objid = c.oid AND d.deptype = 'i') AND NOT pg_is_other_temp_schema(n.oid) AND \
+         (pg_has_role(c.relowner, 'USAGE') OR \
          has_sequence_privilege(c.oid, 'SELECT, UPDATE, USAGE'))",
     ),
     (
         "information_schema.tables",
         "SELECT 'postgres' AS table_catalog, n.nspname AS table_schema, c.relname AS table_name, CASE \
-         c.relkind WHEN 'v' THEN 'VIEW' ELSE 'BASE TABLE' END AS table_type, NULL::text AS \
+         WHEN n.oid = pg_my_temp_schema() THEN 'LOCAL TEMPORARY' WHEN c.relkind = 'v' THEN 'VIEW' \
+         ELSE 'BASE TABLE' END AS table_type, NULL::text AS \
          self_referencing_column_name, NULL::text AS reference_generation, NULL::text AS \
          user_defined_type_catalog, NULL::text AS user_defined_type_schema, NULL::text AS \
          user_defined_type_name, CASE \
          pg_relation_is_updatable(c.oid, false) & 8 WHEN 8 THEN 'YES' ELSE 'NO' END AS \
          is_insertable_into, 'NO' AS is_typed, NULL::text AS commit_action FROM pg_catalog.pg_class c \
          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'v') AND \
+         NOT pg_is_other_temp_schema(n.oid) AND \
          (pg_has_role(c.relowner, 'USAGE') OR has_table_privilege(c.oid, 'SELECT, INSERT, UPDATE, \
          DELETE, TRUNCATE, REFERENCES, TRIGGER') OR has_any_column_privilege(c.oid, 'SELECT, INSERT, \
          UPDATE, REFERENCES'))",

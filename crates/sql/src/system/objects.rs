@@ -117,7 +117,7 @@ pub(super) fn action_code(action: ReferenceAction) -> &'static str {
 }
 
 impl Schema {
-    pub(super) fn namespace_oid(&self, name: &str) -> i64 {
+    pub(crate) fn namespace_oid(&self, name: &str) -> i64 {
         let Some((schema, _)) = name.rsplit_once('.') else { return PUBLIC };
         let position = self.namespaces().position(|known| known == schema).unwrap_or(0);
         5_000_000 + position as i64
@@ -133,7 +133,14 @@ impl Schema {
 
     /// Returns the OIDs of relations, and their names as SQL text.
     pub(crate) fn relation_names(&self) -> Vec<(i64, Named)> {
-        let named = |oid: i64, name: &str| (oid, Named::of(|is_qualified| path_text(name, is_qualified)));
+        // As in PostgreSQL, a name that the session would not find has its schema.
+        let named = |oid: i64, name: &str| {
+            let form = |is_qualified: bool| match self.is_on_path(name) {
+                true if !is_qualified => quoted(short(name)),
+                is_on_path => path_text(name, is_qualified || !is_on_path),
+            };
+            (oid, Named::of(form))
+        };
         let tables = self.catalog().tables().map(|table| named(table_oid(table), &table.name));
         let indexes = self.catalog().tables().flat_map(|table| {
             let visible = table.indexes.iter().skip(usize::from(table.hidden_key));
@@ -283,7 +290,10 @@ impl Schema {
     pub(crate) fn relation_oid(&self, name: &str) -> Option<i64> {
         let plain = name.strip_prefix("public.").unwrap_or(name);
         let plain = plain.strip_prefix("pg_catalog.").unwrap_or(plain);
-        let is_it = |known: &Named| known.plain == plain || known.plain.replace('"', "") == plain;
+        let is_it = |known: &Named| {
+            let name = known.qualified.strip_prefix("public.").unwrap_or(&known.qualified);
+            name == plain || name.replace('"', "") == plain
+        };
         self.relation_names().into_iter().find(|(_, known)| is_it(known)).map(|(oid, _)| oid)
     }
 }

@@ -92,7 +92,7 @@ impl Schema {
                     kind.into(),
                     self.owner_cell(&Subject::Relation(name.into())),
                     am.into(),
-                    "p".into(),
+                    if crate::session_schema::is_temporary_name(name) { "t" } else { "p" }.into(),
                     has_index.into(),
                     (checks as i64).into(),
                     (columns as i64).into(),

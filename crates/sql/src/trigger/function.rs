@@ -156,7 +156,7 @@ impl Schema {
         let compile = |event: &TriggerEvent| {
             let compiled =
                 routine.compile_fired(table, trigger, *event, self, &function_source).map_err(at)?;
-            Ok((*event, Arc::new(logged_for(self.acting, compiled))))
+            Ok((*event, Arc::new(logged_for(self.compiles_variants(), compiled))))
         };
         trigger.events.iter().map(compile).collect()
     }

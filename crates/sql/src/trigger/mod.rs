@@ -20,7 +20,7 @@ use crate::schema::{Schema, refused, unsupported};
 use crate::source::Source;
 use crate::subject::Subject;
 use crate::types::object_name;
-use catalog::{Table, Trigger, TriggerEvent, TriggerTiming};
+use catalog::{OnCommit, Table, Trigger, TriggerEvent, TriggerTiming};
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -59,6 +59,9 @@ fn events_of(
     binder: &Binder<'_>,
 ) -> Result<(Vec<TriggerEvent>, Vec<String>), StatementError> {
     let (mut events, mut columns) = (Vec::new(), Vec::new());
+    if table.on_commit == OnCommit::Delete {
+        return Err(binder.unsupported(create.syntax(), "a trigger of a table with ON COMMIT DELETE ROWS"));
+    }
     let list = binder.part(create.trigger_event_list(), create.syntax())?;
     for written in list.trigger_events() {
         let node = list.syntax();

@@ -52,15 +52,23 @@ fn accepted(schema: &Schema, statement: &str) -> Result<(), StatementError> {
     }
 }
 
+/// Returns a statement as a session with temporary relations resolves its names.
+fn in_session(schema: &Schema, statement: &str) -> Result<String, StatementError> {
+    let resolved = schema.resolved(statement, &Schema::temporary_schema(1))?;
+    Ok(resolved.map_or_else(|| statement.to_owned(), |resolved| resolved.text))
+}
+
 /// Whether the last statement of an example is accepted; those before it must be.
 fn accepted_at_last(schema: &Schema, example: &str) -> Result<(), StatementError> {
     let mut statements = Schema::split(example)?;
     let Some((last, ..)) = statements.pop() else { return Ok(()) };
     let mut schema = schema.clone();
     for (statement, ..) in statements {
+        let statement =
+            in_session(&schema, &statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
         schema = schema.apply(&statement).unwrap_or_else(|error| panic!("{statement}: {error}")).0;
     }
-    accepted(&schema, &last)
+    accepted(&schema, &in_session(&schema, &last)?)
 }
 
 #[test]

@@ -66,6 +66,20 @@ impl Reprise {
     pub(crate) fn of(session: Session) -> Self {
         Self { session, _folder: None }
     }
+
+    /// Executes a statement that a session of the library has as a function; `None` for any other statement.
+    fn of_session(&mut self, sql: &str) -> Option<Result<(), Error>> {
+        Some(match sql.trim() {
+            "BEGIN" => self.session.begin(),
+            "COMMIT" => self.session.commit().map(|_| ()),
+            "ROLLBACK" => {
+                self.session.rollback();
+                Ok(())
+            }
+            "DISCARD TEMP" => self.session.discard_temporary(),
+            _ => return None,
+        })
+    }
 }
 
 /// Returns the role that SET ROLE names, and `None` for RESET ROLE. A session of the library has no SET.
@@ -89,6 +103,9 @@ impl DB for Reprise {
             });
             self.session.act_as(id);
             return Ok(output(0, Vec::new(), 0));
+        }
+        if let Some(done) = self.of_session(sql) {
+            return done.map(|()| output(0, Vec::new(), 0)).map_err(refused);
         }
         if let Some(zone) = sql.strip_prefix("SET TimeZone TO ") {
             // A session without a server has no SET.
