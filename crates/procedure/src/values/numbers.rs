@@ -2,7 +2,7 @@
 //! Source: PostgreSQL 15's documentation, "Data Type Formatting Functions", table 9.28.
 
 use crate::SqlError;
-use catalog::Decimal;
+use catalog::Numeric;
 
 /// A pattern of a template.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,16 +95,19 @@ fn parse(template: &str) -> Result<Template, SqlError> {
 }
 
 /// Evaluates `to_char` of a number.
-pub(crate) fn to_text(value: Decimal, template: &str) -> Result<String, SqlError> {
+pub(crate) fn to_text(value: &Numeric, template: &str) -> Result<String, SqlError> {
     let Template { patterns, fills, brackets } = parse(template)?;
     let point = patterns.iter().position(|pattern| *pattern == Pattern::Point).unwrap_or(patterns.len());
     let is_digit = |pattern: &&Pattern| matches!(pattern, Pattern::Nine | Pattern::Zero);
     let whole = patterns[..point].iter().filter(is_digit).count();
     let decimals = patterns[point..].iter().filter(is_digit).count();
-    let scale = u8::try_from(decimals).unwrap_or(u8::MAX);
-    let rounded = value.rescale(scale).map_err(|error| SqlError::new("22003", error.to_string()))?;
-    let is_negative = rounded.mantissa < 0;
-    let digits = format!("{:0>width$}", rounded.mantissa.unsigned_abs(), width = decimals + 1);
+    let Some(parts) = value.parts() else {
+        let message = "to_char of an infinite number or NaN is not supported";
+        return Err(SqlError::new("0A000", message));
+    };
+    let rounded = parts.mantissa_at(i32::try_from(decimals).unwrap_or(i32::MAX));
+    let is_negative = rounded.sign() == num_bigint::Sign::Minus;
+    let digits = format!("{:0>width$}", rounded.magnitude().to_string(), width = decimals + 1);
     let (before, after) = digits.split_at(digits.len() - decimals);
     let before = before.trim_start_matches('0');
     let overflows = before.len() > whole;
