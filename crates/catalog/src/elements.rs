@@ -1,7 +1,8 @@
 //! Arrays as bytes of a row. Each element begins with a tag, so a row is read without its types.
 //!
 //! Tags: NULL, an integer (a zigzag varint), a double (8 bytes), bytes (their number as a varint, and they),
-//! a decimal (its scale, and 16 bytes), a longer numeric (its number of bytes as a varint, and they). All numbers are little-endian.
+//! a decimal (its scale, and 16 bytes), a longer numeric (its number of bytes as a varint, and they). All
+//! numbers are little-endian.
 //!
 //! Invariants: 1. An array has one representation, so equal bytes are equal arrays. 2. A reader that races
 //! with a writer may see torn bytes; reading ends where they make no element, and the reader validates

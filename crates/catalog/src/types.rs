@@ -13,7 +13,7 @@ pub enum ScalarType {
     Integer,
     /// Eight-byte integer.
     BigInt,
-    /// Exact decimal with a fixed number of digits; `precision` ≤ 36.
+    /// Exact decimal with a fixed number of digits; `precision` ≤ 36, `scale` ≤ `precision`.
     Numeric {
         /// Total number of digits.
         precision: u8,
@@ -65,8 +65,8 @@ pub enum ScalarType {
     Oid,
     /// IEEE 754 single, held as the double of the same value.
     Real,
-    /// Exact decimal of a declared number of digits that `Numeric` has no place for: `precision` above 36, or a
-    /// scale below 0 or above 36.
+    /// Exact decimal of a declared number of digits that `Numeric` has no place for: `precision` above 36, or
+    /// a scale below 0 or above `precision`.
     LongNumeric {
         /// Total number of digits, 1 to 1000.
         precision: u16,
@@ -133,7 +133,7 @@ impl ScalarType {
     /// Returns NUMERIC of a precision, 1 to 1000, and a scale, -1000 to 1000.
     pub fn numeric(precision: u16, scale: i16) -> Self {
         match (u8::try_from(precision), u8::try_from(scale)) {
-            (Ok(precision @ ..=36), Ok(scale @ ..=36)) => Self::Numeric { precision, scale },
+            (Ok(precision @ ..=36), Ok(scale)) if scale <= precision => Self::Numeric { precision, scale },
             _ => Self::LongNumeric { precision, scale },
         }
     }

@@ -450,9 +450,6 @@ impl Binder<'_> {
                 let items = array.exprs().map(|item| self.cast_element(&item, element));
                 return Ok(Typed::Known(Expression::Array(items.collect::<Result<_, _>>()?), ty));
             }
-            (Some(ast::Expr::Literal(literal)), _) if ty.scalar().is_some_and(ScalarType::is_float) => {
-                self.double_literal(&literal)?
-            }
             (Some(operand), _)
                 if ty == ScalarType::Oid.into() || ty.scalar().is_some_and(ScalarType::is_integer) =>
             {
@@ -486,15 +483,6 @@ impl Binder<'_> {
         }
         let bound = self.bind(item)?;
         self.coerce(bound, element.into(), CastContext::Explicit, item.syntax())
-    }
-
-    /// Binds a literal that is cast to a double or REAL. Its number may have more digits than a decimal can
-    /// hold.
-    fn double_literal(&self, literal: &ast::Literal) -> Result<Typed, StatementError> {
-        match literal.kind() {
-            Some(ast::LitKind::NumericNumber(token)) => Ok(Typed::Literal(token.text().replace('_', ""))),
-            _ => self.bind_literal(literal),
-        }
     }
 
     /// Returns the single expression of a PL/pgSQL expression. One with FROM or a similar clause is a query,

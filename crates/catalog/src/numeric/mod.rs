@@ -223,7 +223,7 @@ impl Numeric {
             return Ok(Self::NaN);
         }
         let parts = self.parts().ok_or(DecimalError::Overflow)?;
-        // A number of so many digits fits no type, and its rounding would only take time.
+        // Rounding makes no number shorter, and would take time.
         if parts.digits_before_point() > i64::from(precision) - i64::from(scale) && !is_zero(&parts.mantissa)
         {
             return Err(DecimalError::Overflow);

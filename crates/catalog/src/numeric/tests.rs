@@ -1,3 +1,5 @@
+//! Values of NUMERIC: their order, limits, arithmetic and stored bytes.
+
 use super::*;
 
 fn numeric(text: &str) -> Numeric {

@@ -12,8 +12,8 @@ use std::cmp::Ordering;
 
 /// Minimum number of significant digits that a result shows.
 const SIGNIFICANT: i32 = 16;
-/// Greatest power of ten, and number of digits of a scale, that functions compute with.
-pub(crate) const MOST_RESULT_SCALE: i32 = 2000;
+/// Greatest power of ten of an estimated result of `exp`; three times as much is the greatest exponent.
+const MOST_RESULT_SCALE: i32 = 2000;
 /// Number of places that are computed beyond those that are shown.
 const GUARD: u32 = 24;
 /// The logarithm of e to base 10, with the digits that PostgreSQL has of it.

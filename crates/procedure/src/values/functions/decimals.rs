@@ -112,12 +112,15 @@ fn whole(call: Call, beyond: Ordering) -> Evaluated {
     call.made_numeric(whole)
 }
 
+/// The digits after the point to which numbers are rounded at most; those before it are less than zero.
+const MOST_ROUNDED: i64 = 16_383;
+const LEAST_ROUNDED: i64 = -131_073;
+
 /// `round` and `trunc`, to a number of digits that may be negative.
 fn rounded(call: Call, truncates: bool) -> Evaluated {
     let value = call.numeric(0);
     let digits = if call.count() > 1 { call.int(1) } else { 0 };
-    let most = i64::from(decimals::MOST_RESULT_SCALE);
-    let digits = digits.clamp(-most, most) as i32;
+    let digits = digits.clamp(LEAST_ROUNDED, MOST_ROUNDED) as i32;
     let result = if truncates { value.truncate(digits)? } else { value.rescale(digits)? };
     call.made_numeric(result)
 }
@@ -194,6 +197,7 @@ fn bucket(call: Call) -> Evaluated {
             .map_err(Into::into);
     }
     let (distance, width) = (value.minus(&low)?, high.minus(&low)?);
-    let bucket = distance.times(&Numeric::from(count))?.truncated_quotient(&width)?.to_int()?;
+    // As in PostgreSQL, a quotient that is rounded up to the count is behind the last bucket.
+    let bucket = distance.times(&Numeric::from(count))?.over(&width)?.truncate(0)?.to_int()?;
     Ok(Datum::Int(bucket + 1))
 }
