@@ -59,11 +59,6 @@ pub(super) static DECIMALS: &[BuiltIn] = &[
     }),
     BuiltIn::of("to_char", &[Kind::FLOAT8, TEXT], TEXT, |call| {
         let value = call.double(0);
-        if !value.is_finite() {
-            return Err(
-                SqlError::new("0A000", "to_char of an infinite number or NaN is not supported").into()
-            );
-        }
         let out_of_range = |_: catalog::DecimalError| {
             SqlError::new("22003", format!("double \"{value}\" is out of range for to_char"))
         };
