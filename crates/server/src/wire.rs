@@ -340,12 +340,13 @@ fn put_numeric(value: &Numeric, out: &mut BytesMut) {
 
 /// Appends NaN or an infinity as a NUMERIC without digits.
 fn put_special(value: &Numeric, out: &mut BytesMut) {
-    let sign = match value {
-        Numeric::Infinity => binary::INFINITY,
-        Numeric::NegativeInfinity => binary::NEGATIVE_INFINITY,
-        _ => binary::NAN,
+    // As in PostgreSQL, which takes bits of an infinity for a scale.
+    let (sign, scale) = match value {
+        Numeric::Infinity => (binary::INFINITY, 32),
+        Numeric::NegativeInfinity => (binary::NEGATIVE_INFINITY, 32),
+        _ => (binary::NAN, 0),
     };
-    [0, 0, sign, 0].into_iter().for_each(|field| out.put_u16(field));
+    [0, 0, sign, scale].into_iter().for_each(|field| out.put_u16(field));
 }
 
 /// Reads the value of a parameter, or of a field of COPY.

@@ -112,7 +112,10 @@ impl Numeric {
             return Ok(decimal.into());
         }
         let parts = Parts { mantissa, scale };
-        if scale > MOST_SCALE || parts.digits_before_point() > MOST_BEFORE_POINT {
+        // Counting takes time, and few numbers are near the limit.
+        let most_digits = (parts.mantissa.bits() as f64 * std::f64::consts::LOG10_2) as i64 + 1;
+        let may_exceed = most_digits - i64::from(scale) > MOST_BEFORE_POINT;
+        if scale > MOST_SCALE || may_exceed && parts.digits_before_point() > MOST_BEFORE_POINT {
             return Err(DecimalError::Format);
         }
         let scale = u16::try_from(scale).map_err(|_| DecimalError::Format)?;

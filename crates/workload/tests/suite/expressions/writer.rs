@@ -7,7 +7,7 @@ use sqllogictest::{DB, DBOutput};
 
 /// Tables with a column of each type; rows of `u` refer to those of `t`.
 pub(super) const SCHEMA: &[&str] = &[
-    "CREATE TABLE t (id INT PRIMARY KEY, g INT NOT NULL, i2 SMALLINT, i4 INT, i8 BIGINT, n NUMERIC(12,3),
+    "CREATE TABLE t (id INT PRIMARY KEY, g INT NOT NULL, i2 SMALLINT, i4 INT, i8 BIGINT, n NUMERIC,
      f4 REAL, f8 DOUBLE PRECISION, b BOOLEAN, s TEXT, v VARCHAR(20), c CHAR(4), by BYTEA, d DATE, tm TIME,
      ts TIMESTAMP, tz TIMESTAMPTZ, iv INTERVAL, u UUID, j JSON, jb JSONB, ai INT[], at TEXT[], ad DATE[])",
     "CREATE INDEX t_g ON t (g, i4)",
@@ -255,7 +255,9 @@ impl<'c> Writer<'c> {
 
     fn literal(&mut self, kind: &Kind) -> String {
         let value = self.of(kind.values);
-        let is_plain = matches!(kind.name, "integer" | "numeric" | "boolean") && !value.starts_with('-');
+        let is_plain = matches!(kind.name, "integer" | "numeric" | "boolean")
+            && !value.starts_with('-')
+            && !matches!(value, "NaN" | "Infinity");
         match self.number(8) {
             0 => format!("NULL::{}", kind.name),
             1..4 if is_plain => value.into(),
