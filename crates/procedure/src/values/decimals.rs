@@ -17,6 +17,7 @@ const MOST_RESULT_SCALE: i32 = 2000;
 /// Number of places that are computed beyond those that are shown.
 const GUARD: u32 = 24;
 /// The logarithm of e to base 10, with the digits that PostgreSQL has of it.
+#[expect(clippy::approx_constant, reason = "the scales of results follow from PostgreSQL's digits")]
 const LOG10_E: f64 = 0.434294481903252;
 
 type Result<T> = std::result::Result<T, Box<SqlError>>;
