@@ -46,7 +46,8 @@ impl ScalarType {
         Some(match self {
             Self::SmallInt | Self::Integer | Self::BigInt | Self::Oid => Family::Exact,
             Self::Numeric { .. } if self.is_machine_numeric() => Family::Exact,
-            Self::Numeric { .. } | Self::AnyNumeric | Self::Real | Self::Double => return None,
+            Self::Numeric { .. } | Self::LongNumeric { .. } | Self::AnyNumeric => return None,
+            Self::Real | Self::Double => return None,
             Self::Json | Self::Jsonb | Self::Record | Self::Enum(_) | Self::Interval => return None,
             Self::Boolean => Family::Boolean,
             Self::Char(_) | Self::Varchar(_) | Self::Text => Family::Text,

@@ -4,7 +4,7 @@
 //! released to an earlier mark.
 
 use crate::elements::elements_length;
-use crate::{Decimal, SessionZone};
+use crate::{Decimal, Numeric, SessionZone};
 use std::sync::Arc;
 
 /// A range of an arena.
@@ -33,7 +33,7 @@ pub enum Datum {
     Double(f64),
     /// Text, bytea, uuid.
     Bytes(Span),
-    /// A decimal that carries its scale; the number is its index in the arena.
+    /// A numeric that carries its scale; the number is its index in the arena.
     Wide(u32),
     /// An array's elements.
     Array(Span),
@@ -84,7 +84,9 @@ impl Datum {
 pub struct Arena {
     bytes: Vec<u8>,
     elements: Vec<Datum>,
-    decimals: Vec<Decimal>,
+    numerics: Vec<Numeric>,
+    /// Bytes of the numerics that are not held inline.
+    long_bytes: usize,
     /// The time zone in which texts of timestamps are read and written; `None` is UTC.
     zone: Option<Arc<SessionZone>>,
 }
@@ -94,7 +96,8 @@ pub struct Arena {
 pub struct Mark {
     bytes: usize,
     elements: usize,
-    decimals: usize,
+    numerics: usize,
+    long_bytes: usize,
 }
 
 fn position(length: usize) -> u32 {
@@ -110,7 +113,8 @@ impl Arena {
         }
         self.bytes.clear();
         self.elements.clear();
-        self.decimals.clear();
+        self.numerics.clear();
+        self.long_bytes = 0;
     }
 
     /// Drops all contents, and frees the memory.
@@ -137,7 +141,12 @@ impl Arena {
     /// Returns the current fill level.
     #[inline]
     pub fn mark(&self) -> Mark {
-        Mark { bytes: self.bytes.len(), elements: self.elements.len(), decimals: self.decimals.len() }
+        Mark {
+            bytes: self.bytes.len(),
+            elements: self.elements.len(),
+            numerics: self.numerics.len(),
+            long_bytes: self.long_bytes,
+        }
     }
 
     /// Drops the contents that were added since a mark. Datums made since then must not be read any more.
@@ -145,21 +154,24 @@ impl Arena {
     pub fn release(&mut self, mark: Mark) {
         self.bytes.truncate(mark.bytes);
         self.elements.truncate(mark.elements);
-        self.decimals.truncate(mark.decimals);
+        self.numerics.truncate(mark.numerics);
+        self.long_bytes = mark.long_bytes;
     }
 
     /// Returns the bytes that its contents take.
     pub fn bytes_used(&self) -> usize {
         self.bytes.len()
             + self.elements.len() * size_of::<Datum>()
-            + self.decimals.len() * size_of::<Decimal>()
+            + self.numerics.len() * size_of::<Numeric>()
+            + self.long_bytes
     }
 
     /// Returns the bytes that it has allocated.
     pub fn bytes_allocated(&self) -> usize {
         self.bytes.capacity()
             + self.elements.capacity() * size_of::<Datum>()
-            + self.decimals.capacity() * size_of::<Decimal>()
+            + self.numerics.capacity() * size_of::<Numeric>()
+            + self.long_bytes
     }
 
     /// Returns the bytes that it would allocate if each kind of contents grew by `more` bytes. A full list is
@@ -169,7 +181,7 @@ impl Arena {
             let wanted = list.len() + more.div_ceil(size_of::<T>());
             if wanted <= list.capacity() { 0 } else { wanted.max(list.capacity() * 2) * size_of::<T>() }
         }
-        of(&self.bytes, more) + of(&self.elements, more) + of(&self.decimals, more)
+        of(&self.bytes, more) + of(&self.elements, more) + of(&self.numerics, more)
     }
 
     /// Copies bytes in.
@@ -285,10 +297,11 @@ impl Arena {
         Datum::Array(Span { start: position(start), length: position(length) })
     }
 
-    /// Adds a decimal.
-    pub fn push_decimal(&mut self, decimal: Decimal) -> Datum {
-        let index = position(self.decimals.len());
-        self.decimals.push(decimal);
+    /// Adds a numeric.
+    pub fn push_numeric(&mut self, value: impl Into<Numeric>) -> Datum {
+        let (index, value) = (position(self.numerics.len()), value.into());
+        self.long_bytes += value.stored_length();
+        self.numerics.push(value);
         Datum::Wide(index)
     }
 
@@ -303,7 +316,7 @@ impl Arena {
     pub fn adopt(&mut self, datum: Datum, from: &Self) -> Datum {
         match datum {
             Datum::Bytes(span) => self.push_bytes(from.bytes(span)),
-            Datum::Wide(index) => self.push_decimal(from.decimals[index as usize]),
+            Datum::Wide(index) => self.push_numeric(from.numerics[index as usize].clone()),
             Datum::Array(span) => {
                 let elements = from.elements(span);
                 if elements.iter().all(Datum::is_plain) {
@@ -321,15 +334,20 @@ impl Arena {
     pub fn words_of(&self, datum: Datum) -> usize {
         match datum {
             Datum::Array(span) => elements_length(span, self).div_ceil(8),
+            Datum::Wide(index) => match &self.numerics[index as usize] {
+                long @ Numeric::Long(_) => long.stored_length().div_ceil(8),
+                _ => 0,
+            },
             _ => self.datum_bytes(datum).len().div_ceil(8),
         }
     }
 
-    /// Returns the decimal that a datum holds; `scale` is the static scale of scaled integers.
-    pub fn decimal(&self, datum: Datum, scale: u8) -> Option<Decimal> {
+    /// Returns the numeric that a datum holds; `scale` is the static scale of scaled integers.
+    #[inline]
+    pub fn numeric(&self, datum: Datum, scale: u8) -> Option<Numeric> {
         match datum {
-            Datum::Int(mantissa) => Some(Decimal { mantissa: mantissa.into(), scale }),
-            Datum::Wide(index) => Some(self.decimals[index as usize]),
+            Datum::Int(mantissa) => Some(Decimal { mantissa: mantissa.into(), scale }.into()),
+            Datum::Wide(index) => Some(self.numerics[index as usize].clone()),
             _ => None,
         }
     }

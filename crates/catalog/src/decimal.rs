@@ -1,4 +1,5 @@
-//! Exact decimals of up to 36 digits: a 128-bit integer and the number of digits after the point.
+//! Exact decimals of up to 36 digits: a 128-bit integer and the number of digits after the point. `Numeric`
+//! holds all values of the type, and computes by these.
 //!
 //! Rounding is half away from zero, and the scale of a quotient follows PostgreSQL's rule, so that one
 //! expression gives the same digits in both systems.
@@ -24,9 +25,9 @@ pub enum DecimalError {
     /// Text that is not a number.
     #[error("invalid input syntax for type numeric")]
     Syntax,
-    /// Text of an infinite number, or of NaN.
-    #[error("numeric NaN and infinity are not supported")]
-    Unsupported,
+    /// More than 131,072 digits before, or 16,383 digits behind the point.
+    #[error("value overflows numeric format")]
+    Format,
 }
 
 /// An exact decimal number: `mantissa` / 10^`scale`.
@@ -274,44 +275,70 @@ impl fmt::Display for Decimal {
     }
 }
 
-impl FromStr for Decimal {
-    type Err = DecimalError;
+/// Returns a text without the blanks around it that PostgreSQL ignores.
+pub(crate) fn without_blanks(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b')
+}
 
-    fn from_str(text: &str) -> Result<Self, DecimalError> {
-        let text = text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b');
-        let is_name = |name: &&str| text.trim_start_matches(['+', '-']).eq_ignore_ascii_case(name);
-        if text.eq_ignore_ascii_case("nan")
-            || ["inf", "infinity"].iter().any(|name| is_name(name) && text.len() <= name.len() + 1)
-        {
-            return Err(DecimalError::Unsupported);
-        }
+/// The parts of the text of a number.
+pub(crate) struct Written<'a> {
+    pub(crate) is_negative: bool,
+    /// The digits before the point.
+    pub(crate) whole: &'a str,
+    /// The digits behind the point.
+    pub(crate) fraction: &'a str,
+    pub(crate) exponent: i32,
+}
+
+impl<'a> Written<'a> {
+    pub(crate) fn of(text: &'a str) -> Result<Self, DecimalError> {
+        let text = without_blanks(text);
         let (body, exponent) = match text.find(['e', 'E']) {
             Some(at) => (&text[..at], exponent_of(&text[at + 1..])?),
             None => (text, 0),
         };
-        let (negative, body) = match body.as_bytes().first() {
+        let (is_negative, body) = match body.as_bytes().first() {
             Some(b'-') => (true, &body[1..]),
             Some(b'+') => (false, &body[1..]),
             _ => (false, body),
         };
         let (whole, fraction) = body.split_once('.').unwrap_or((body, ""));
-        let digits = || whole.bytes().chain(fraction.bytes());
-        if digits().next().is_none() || !digits().all(|digit| digit.is_ascii_digit()) {
+        let written = Self { is_negative, whole, fraction, exponent };
+        let has_digits = written.digits().next().is_some();
+        if !has_digits || !written.digits().all(|digit| digit.is_ascii_digit()) {
             return Err(DecimalError::Syntax);
         }
-        // Of zero, too.
-        if exponent.unsigned_abs() >= PAST_EXPONENTS {
+        Ok(written)
+    }
+
+    fn digits(&self) -> impl Iterator<Item = u8> {
+        self.whole.bytes().chain(self.fraction.bytes())
+    }
+
+    /// Returns whether PostgreSQL refuses the exponent, also of zero.
+    pub(crate) fn is_past_exponents(&self) -> bool {
+        self.exponent.unsigned_abs() >= PAST_EXPONENTS
+    }
+}
+
+impl FromStr for Decimal {
+    type Err = DecimalError;
+
+    fn from_str(text: &str) -> Result<Self, DecimalError> {
+        let written = Written::of(text)?;
+        if written.is_past_exponents() {
             return Err(DecimalError::Overflow);
         }
         let mut mantissa = 0i128;
-        for digit in digits() {
+        for digit in written.digits() {
             mantissa = mantissa * 10 + i128::from(digit - b'0');
             if mantissa >= LIMIT {
                 return Err(DecimalError::Overflow);
             }
         }
-        let mantissa = if negative { -mantissa } else { mantissa };
-        let scale = i32::try_from(fraction.len()).map_err(|_| DecimalError::Overflow)? - exponent;
+        let mantissa = if written.is_negative { -mantissa } else { mantissa };
+        let fraction = i32::try_from(written.fraction.len()).map_err(|_| DecimalError::Overflow)?;
+        let scale = fraction - written.exponent;
         if scale < 0 {
             if mantissa == 0 {
                 return Self::new(0, 0);

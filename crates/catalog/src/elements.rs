@@ -1,20 +1,22 @@
 //! Arrays as bytes of a row. Each element begins with a tag, so a row is read without its types.
 //!
 //! Tags: NULL, an integer (a zigzag varint), a double (8 bytes), bytes (their number as a varint, and they),
-//! a decimal (its scale, and 16 bytes). All numbers are little-endian.
+//! a decimal (its scale, and 16 bytes), a longer numeric (its number of bytes as a varint, and they). All
+//! numbers are little-endian.
 //!
 //! Invariants: 1. An array has one representation, so equal bytes are equal arrays. 2. A reader that races
 //! with a writer may see torn bytes; reading ends where they make no element, and the reader validates
 //! afterwards. Held by: `elements_come_back`, `torn_bytes_are_read_without_a_panic`.
 
 use crate::encoding::{unzigzag, zigzag};
-use crate::{Arena, Datum, Decimal, DecodeError, Reader, Span, put_varint};
+use crate::{Arena, Datum, Decimal, DecodeError, Numeric, Reader, Span, put_varint};
 
 const NULL: u8 = 0;
 const INTEGER: u8 = 1;
 const DOUBLE: u8 = 2;
 const BYTES: u8 = 3;
 const DECIMAL: u8 = 4;
+const NUMERIC: u8 = 5;
 
 /// Appends the elements of an array.
 pub fn write_elements(array: Span, arena: &Arena, out: &mut Vec<u8>) {
@@ -35,7 +37,14 @@ pub fn write_elements(array: Span, arena: &Arena, out: &mut Vec<u8>) {
                 out.extend_from_slice(arena.bytes(span));
             }
             Datum::Wide(_) => {
-                let decimal = arena.decimal(*element, 0).expect("only decimals are wide");
+                let value = arena.numeric(*element, 0).expect("only numerics are wide");
+                let Some(decimal) = value.short() else {
+                    let bytes = value.stored();
+                    out.push(NUMERIC);
+                    put_varint(bytes.len() as u64, out);
+                    out.extend_from_slice(&bytes);
+                    continue;
+                };
                 out.extend_from_slice(&[DECIMAL, decimal.scale]);
                 out.extend_from_slice(&decimal.mantissa.to_le_bytes());
             }
@@ -52,7 +61,11 @@ pub(crate) fn elements_length(array: Span, arena: &Arena) -> usize {
         Datum::Int(value) => 1 + varint(zigzag(value)),
         Datum::Double(_) => 9,
         Datum::Bytes(span) => 1 + varint(span.length.into()) + span.length as usize,
-        Datum::Wide(_) | Datum::Array(_) => 18,
+        Datum::Wide(_) => match arena.numeric(*element, 0).map_or(0, |value| value.stored_length()) {
+            0 => 18,
+            length => 1 + varint(length as u64) + length,
+        },
+        Datum::Array(_) => unreachable!("an array has one dimension"),
     };
     arena.elements(array).iter().map(length).sum()
 }
@@ -68,7 +81,7 @@ pub(crate) fn read_elements(bytes: Datum, arena: &mut Arena) -> Datum {
         at = span.length as usize - reader.remaining();
         let element = match element {
             Element::Plain(datum) => datum,
-            Element::Decimal(decimal) => arena.push_decimal(decimal),
+            Element::Numeric(value) => arena.push_numeric(value),
             Element::Bytes(length) => {
                 has_bytes = true;
                 at += length;
@@ -85,7 +98,7 @@ pub(crate) fn read_elements(bytes: Datum, arena: &mut Arena) -> Datum {
 
 enum Element {
     Plain(Datum),
-    Decimal(Decimal),
+    Numeric(Numeric),
     /// As many bytes follow.
     Bytes(usize),
 }
@@ -106,7 +119,11 @@ fn read_element(reader: &mut Reader<'_>) -> Result<Element, DecodeError> {
         DECIMAL => {
             let [scale] = reader.array()?;
             let mantissa = i128::from_le_bytes(reader.array()?);
-            Element::Decimal(Decimal::new(mantissa, scale).map_err(|_| DecodeError)?)
+            Element::Numeric(Decimal::new(mantissa, scale).map_err(|_| DecodeError)?.into())
+        }
+        NUMERIC => {
+            let length = usize::try_from(reader.varint()?).map_err(|_| DecodeError)?;
+            Element::Numeric(Numeric::of_stored(reader.take(length)?).ok_or(DecodeError)?)
         }
         _ => return Err(DecodeError),
     })
@@ -119,8 +136,11 @@ mod tests {
 
     fn sample(arena: &mut Arena) -> Datum {
         let texts = ["", "naïve", "x"].map(|text| arena.push_bytes(text.as_bytes()));
-        let wide = arena.push_decimal(Decimal::new(-(10i128.pow(30)), 7).unwrap());
+        let wide = arena.push_numeric(Decimal::new(-(10i128.pow(30)), 7).unwrap());
+        let numerics = ["NaN", "-Infinity", "-1.5e300"];
+        let numerics = numerics.map(|text| arena.push_numeric(text.parse::<Numeric>().unwrap()));
         let mut elements = vec![Datum::Null, wide, Datum::Double(f64::NEG_INFINITY)];
+        elements.extend(numerics);
         elements.extend(texts);
         elements.extend([0, -1, 63, 64, 8191, 8192, i64::MIN, i64::MAX].map(Datum::Int));
         arena.push_array(&elements)

@@ -6,13 +6,16 @@
 //! Invariant: the reader checks a length against the remaining bytes before it allocates. Held by:
 //! `damaged_bytes_are_errors`.
 
-use crate::{Arena, Datum, Decimal, ScalarType, Type};
+use crate::{Arena, Datum, Decimal, Numeric, Type};
 use thiserror::Error;
 
 /// The bytes are malformed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("the bytes end early or hold an impossible value")]
 pub struct DecodeError;
+
+/// The head of a numeric that no decimal holds; that of a decimal is its scale plus one.
+const LONG: u64 = 64;
 
 /// Reads encoded values from bytes.
 #[derive(Clone, Debug)]
@@ -137,7 +140,14 @@ pub fn encode_value(datum: Datum, ty: Type, arena: &Arena, out: &mut Vec<u8>) {
             out.extend_from_slice(arena.bytes(span));
         }
         Datum::Wide(_) => {
-            let decimal = arena.decimal(datum, 0).unwrap_or(Decimal::from_int(0));
+            let value = arena.numeric(datum, 0).expect("only numerics are wide");
+            let Some(decimal) = value.short() else {
+                let bytes = value.stored();
+                put_varint(LONG, out);
+                put_varint(bytes.len() as u64, out);
+                out.extend_from_slice(&bytes);
+                return;
+            };
             put_varint(u64::from(decimal.scale) + 1, out);
             out.extend_from_slice(&decimal.mantissa.to_le_bytes());
         }
@@ -156,8 +166,7 @@ pub fn encode_value(datum: Datum, ty: Type, arena: &Arena, out: &mut Vec<u8>) {
 fn is_integral(ty: Type) -> bool {
     matches!(ty, Type::Scalar(scalar) if !scalar.is_bytes()
         && !scalar.is_float()
-        && (scalar.is_machine_numeric()
-            || !matches!(scalar, ScalarType::Numeric { .. } | ScalarType::AnyNumeric)))
+        && !scalar.is_wide_numeric())
 }
 
 /// Reads the value behind the head of an integer, or of a type that is stored as one.
@@ -211,9 +220,13 @@ pub fn decode_value(ty: Type, reader: &mut Reader<'_>, arena: &mut Arena) -> Res
     if scalar.is_float() {
         return Ok(Datum::Double(f64::from_le_bytes(reader.array()?)));
     }
+    if head == LONG {
+        let length = usize::try_from(reader.varint()?).map_err(|_| DecodeError)?;
+        return Ok(arena.push_numeric(Numeric::of_stored(reader.take(length)?).ok_or(DecodeError)?));
+    }
     let mantissa = i128::from_le_bytes(reader.array()?);
     let scale = u8::try_from(length).map_err(|_| DecodeError)?;
-    Ok(arena.push_decimal(Decimal::new(mantissa, scale).map_err(|_| DecodeError)?))
+    Ok(arena.push_numeric(Decimal::new(mantissa, scale).map_err(|_| DecodeError)?))
 }
 
 /// Skips a datum of a type.
@@ -229,6 +242,7 @@ pub fn skip_value(ty: Type, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     let bytes = match ty {
         Type::Scalar(scalar) if scalar.is_bytes() => usize::try_from(length).map_err(|_| DecodeError)?,
         Type::Scalar(scalar) if scalar.is_float() => 8,
+        Type::Scalar(_) if head == LONG => usize::try_from(reader.varint()?).map_err(|_| DecodeError)?,
         Type::Scalar(_) => 16,
         Type::Array(_) => {
             return (0..length).try_for_each(|_| skip_value(ty.element().into(), reader));
@@ -240,7 +254,7 @@ pub fn skip_value(ty: Type, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Interval, Value, datum_from_value, value_from_datum};
+    use crate::{Interval, ScalarType, Value, datum_from_value, value_from_datum};
 
     fn samples() -> Vec<(Value, Type)> {
         let wide = ScalarType::Numeric { precision: 30, scale: 4 };
@@ -257,6 +271,17 @@ mod tests {
             (Value::Double(-1.25), ScalarType::Double.into()),
             (Value::Real(0.1), ScalarType::Real.into()),
             (Value::Numeric("123456789012345678901234.5678".parse().unwrap()), wide.into()),
+            (Value::Numeric("-1.5e300".parse().unwrap()), ScalarType::AnyNumeric.into()),
+            (Value::Numeric("1e-300".parse().unwrap()), ScalarType::AnyNumeric.into()),
+            (Value::Numeric("NaN".parse().unwrap()), wide.into()),
+            (
+                Value::Array(vec![
+                    Value::Numeric("Infinity".parse().unwrap()),
+                    Value::Null,
+                    Value::Numeric("1e36".parse().unwrap()),
+                ]),
+                Type::Array(ScalarType::AnyNumeric),
+            ),
             (
                 Value::Array(vec![Value::Int(1), Value::Null, Value::Int(-300)]),
                 Type::Array(ScalarType::Integer),

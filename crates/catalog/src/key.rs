@@ -82,8 +82,8 @@ fn encode_scalar(datum: Datum, ty: ScalarType, arena: &Arena, key: &mut Vec<u8>)
 }
 
 fn encode_decimal(datum: Datum, ty: ScalarType, arena: &Arena, key: &mut Vec<u8>) {
-    let decimal = arena.decimal(datum, ty.fixed_scale().unwrap_or(0));
-    decimals::encode(decimal.expect("it is a number"), key);
+    let value = arena.numeric(datum, ty.fixed_scale().unwrap_or(0));
+    decimals::encode(&value.expect("it is a number"), key);
 }
 
 /// Returns whether the first column of a key is NULL.
@@ -179,7 +179,7 @@ fn decode_scalar(ty: ScalarType, bytes: &[u8], arena: &mut Arena) -> Datum {
             }
             arena.push_bytes(&value)
         }
-        ty if ty.is_wide_numeric() => arena.push_decimal(decimals::decode(bytes, ty.fixed_scale())),
+        ty if ty.is_wide_numeric() => arena.push_numeric(decimals::decode(bytes, ty.fixed_scale())),
         ty if ty.is_bytes() => {
             let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
             arena.push_bytes(&bytes[..end])
@@ -210,7 +210,11 @@ mod tests {
     }
 
     /// Decimals in their order.
-    const DECIMALS: [&str; 17] = [
+    const DECIMALS: [&str; 27] = [
+        "-Infinity",
+        "-1e131071",
+        "-1.5e38",
+        "-1e36",
         "-999999999999999999999999999999999999",
         "-100000000000000000000000000000000000",
         "-99999999999999999999999999999999999.9",
@@ -220,6 +224,7 @@ mod tests {
         "-1.01",
         "-0.000000000000000000000000000000000001",
         "0.00",
+        "1e-16383",
         "0.000000000000000000000000000000000001",
         "0.1",
         "1.00",
@@ -228,20 +233,32 @@ mod tests {
         "123456789012345678901234.5678",
         "99999999999999999999999999999999999.9",
         "100000000000000000000000000000000000",
+        "1e36",
+        "123456789012345678901234567890123456789.00000000000000000001",
+        "1e131071",
+        "Infinity",
+        "NaN",
     ];
 
     /// Equal decimals have one key, whatever their scales; what compares them says the same of each pair.
     #[test]
     fn keys_of_decimals_compare_as_they_do() {
         let mut arena = Arena::default();
-        for (place, text) in DECIMALS.iter().enumerate() {
-            for (next, further) in DECIMALS.iter().enumerate() {
-                let [left, right]: [crate::Decimal; 2] = [text, further].map(|text| text.parse().unwrap());
-                assert_eq!(left.compare(right), place.cmp(&next), "{text} {further}");
+        let values: [crate::Numeric; 27] = DECIMALS.map(|text| text.parse().unwrap());
+        for (place, left) in values.iter().enumerate() {
+            for (next, right) in values.iter().enumerate() {
+                assert_eq!(left.compare(right), place.cmp(&next), "{place} {next}");
             }
         }
-        for texts in [["1", "1.00"], ["-2.50", "-2.5"], ["0", "0.000"], ["1000", "1000.0"]] {
-            let [left, right] = texts.map(|text| arena.push_decimal(text.parse().unwrap()));
+        for texts in [
+            ["1", "1.00"],
+            ["-2.50", "-2.5"],
+            ["0", "0e-50"],
+            ["1000", "1000.0"],
+            ["1e40", "1.00e40"],
+            ["1", "1e0"],
+        ] {
+            let [left, right] = texts.map(|text| arena.push_numeric(text.parse::<crate::Numeric>().unwrap()));
             let of = |datum| key(datum, ScalarType::AnyNumeric.into(), &arena);
             assert_eq!(of(left), of(right));
         }
@@ -265,7 +282,7 @@ mod tests {
             &[Datum::Null],
         ];
         let lists = lists.map(|elements| arena.push_array(elements));
-        let decimals = DECIMALS.map(|text| arena.push_decimal(text.parse().unwrap()));
+        let decimals = DECIMALS.map(|text| arena.push_numeric(text.parse::<crate::Numeric>().unwrap()));
         let spans = [i64::MIN, -1, 0, 86_400_000_000, i64::MAX];
         let spans = spans.map(|us| arena.push_bytes(&Interval { us, ..Interval::default() }.to_bytes()));
         let columns: [(&[Datum], Type); 7] = [
@@ -296,7 +313,7 @@ mod tests {
         let lists = lists.map(|elements| arena.push_array(elements));
         let strings = [&[][..], &bytes].map(|elements| arena.push_array(elements));
         let numbers = [arena.push_array(&[Datum::Int(-1), Datum::Null, Datum::Int(0)])];
-        let decimals = DECIMALS.map(|text| arena.push_decimal(text.parse().unwrap()));
+        let decimals = DECIMALS.map(|text| arena.push_numeric(text.parse::<crate::Numeric>().unwrap()));
         let wide = ScalarType::Numeric { precision: 30, scale: 4 };
         let far = |months, days, us| Interval { months, days, us };
         let spans = [far(i32::MIN, i32::MIN, i64::MIN), far(i32::MAX, i32::MAX, i64::MAX), far(0, -31, 1)];
@@ -304,7 +321,7 @@ mod tests {
         let columns: [(&[Datum], Type); 14] = [
             (&spans, ScalarType::Interval.into()),
             (&decimals, ScalarType::AnyNumeric.into()),
-            (&decimals[3..7], wide.into()),
+            (&decimals[7..11], wide.into()),
             (&[Datum::Int(1), Datum::Int(0)], ScalarType::Boolean.into()),
             (&[Datum::Int(-3), Datum::Int(3)], ScalarType::SmallInt.into()),
             (&[Datum::Int(256), Datum::Int(-1)], ScalarType::Integer.into()),

@@ -17,6 +17,7 @@ mod input;
 mod json;
 mod key;
 mod named_types;
+mod numeric;
 mod on_commit;
 mod row;
 mod schema;
@@ -44,8 +45,11 @@ pub use json::{
     push_json_string,
 };
 pub use key::{encode_datum, successor};
+pub use numeric::{MOST_DISPLAY_SCALE, Numeric, Parts, divide_rounded, ten_to};
 pub use on_commit::OnCommit;
-pub use row::{ChangedWord, ColumnKind, ColumnSlot, RowLayout, VARIABLE_ALIGNMENT, words_of};
+pub use row::{
+    ChangedWord, ColumnKind, ColumnSlot, LONG, RowLayout, VARIABLE_ALIGNMENT, words_of, words_of_decimal,
+};
 pub use schema::{
     Catalog, CatalogError, Column, ForeignKey, Identity, Index, IndexDetails, NewIndex, NewTable,
     ReferenceAction, Table,
@@ -63,7 +67,7 @@ pub use temporal::{
 pub use trigger::{Trigger, TriggerEvent, TriggerTiming};
 pub use types::{ScalarType, Type};
 pub use value::{
-    Value, ValueError, array_datum, datum_from_value, double_of_real, exact_bounds, exact_datum,
-    format_double, format_real, real_datum, real_of_double, text_datum, value_from_datum,
+    Value, ValueError, array_datum, datum_from_value, double_datum, double_of_real, exact_bounds,
+    exact_datum, format_double, format_real, real_datum, real_of_double, text_datum, value_from_datum,
 };
 pub use written::{CHECKSUM_BITS, RowHash, Written};

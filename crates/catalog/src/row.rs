@@ -9,10 +9,13 @@
 //! Held by: `columns_stay_inside_words`.
 
 use crate::elements::{read_elements, write_elements};
-use crate::{Arena, Datum, Decimal, ScalarType, Type};
+use crate::{Arena, Datum, Decimal, Numeric, ScalarType, Type};
 
 /// Variable data begins at multiples of this many bytes.
 pub const VARIABLE_ALIGNMENT: usize = 8;
+
+/// Stands for the scale of a numeric that no decimal holds.
+pub const LONG: u64 = 0xff;
 
 /// The representation of a column in a row.
 // The integers come first, narrowest first: `integer_bits` follows from their numbers.
@@ -29,7 +32,8 @@ pub enum ColumnKind {
     Int64,
     /// Eight bytes: DOUBLE PRECISION, REAL.
     Double,
-    /// Three words: 128-bit mantissa, scale. NUMERIC of more than 18 digits or without a scale.
+    /// Three words: 128-bit mantissa, scale. NUMERIC of more than 18 digits or without a scale. Of a value
+    /// that no decimal holds, the third word is `LONG`; the first is that of a variable column.
     Wide,
     /// One word in the fixed part; the bytes are in the variable part.
     Variable,
@@ -53,7 +57,7 @@ impl ColumnKind {
             | ScalarType::ShortTimestamp { .. } => Self::Int64,
             ScalarType::Real | ScalarType::Double => Self::Double,
             ScalarType::Numeric { .. } if ty.is_machine_numeric() => Self::Int64,
-            ScalarType::Numeric { .. } | ScalarType::AnyNumeric => Self::Wide,
+            _ if ty.is_numeric() => Self::Wide,
             _ => Self::Variable,
         }
     }
@@ -150,7 +154,7 @@ pub struct RowLayout {
     fixed_words: usize,
     /// Number of integers before the first column of another kind.
     leading_integers: usize,
-    /// The columns with bytes in the variable part, in table order.
+    /// The columns whose values are always in the variable part, in table order.
     variable: Vec<usize>,
 }
 
@@ -206,7 +210,10 @@ impl RowLayout {
             let variable = load(slot.word());
             (variable as u32 as usize + (variable >> 32) as usize).div_ceil(8)
         };
-        let variable = self.slots.iter().filter(|slot| slot.kind.is_variable());
+        let variable = self.slots.iter().filter(|slot| match slot.kind {
+            ColumnKind::Wide => load(slot.word() + 2) == LONG,
+            kind => kind.is_variable(),
+        });
         variable.map(end).max().unwrap_or(0).max(self.fixed_words)
     }
 
@@ -259,11 +266,18 @@ impl RowLayout {
                 words[bit as usize / 64] |= 1 << (bit % 64);
             }
             (Datum::Int(_) | Datum::Wide(_), ColumnKind::Wide) => {
-                let Decimal { mantissa, scale } =
-                    arena.decimal(datum, 0).expect("a decimal column is given decimals");
-                words[word] = mantissa as u64;
-                words[word + 1] = (mantissa >> 64) as u64;
-                words[word + 2] = scale.into();
+                let value = arena.numeric(datum, 0).expect("a numeric column is given numerics");
+                match value.short() {
+                    Some(decimal) => {
+                        words[word..word + 3].copy_from_slice(&words_of_decimal(decimal));
+                    }
+                    None => {
+                        let bytes = value.stored();
+                        words[word] = (words.len() * 8) as u64 | (bytes.len() as u64) << 32;
+                        words[word + 2] = LONG;
+                        words.extend(words_of(&bytes));
+                    }
+                }
             }
             (Datum::Double(value), _) => words[word] = value.to_bits(),
             (Datum::Bytes(span), _) => {
@@ -304,21 +318,46 @@ impl RowLayout {
         let word = load(slot.word());
         match slot.kind {
             ColumnKind::Double => Datum::Double(f64::from_bits(word)),
-            ColumnKind::Variable | ColumnKind::Array => {
-                let (start, length) = ((word as u32 as usize) / 8, (word >> 32) as usize);
-                let available = words.saturating_sub(start);
-                let length = length.min(available * 8);
-                let bytes = arena.push_words((start..start + length.div_ceil(8)).map(load), length);
-                if slot.kind == ColumnKind::Array { read_elements(bytes, arena) } else { bytes }
+            ColumnKind::Variable => push_variable(word, words, load, arena),
+            ColumnKind::Array => {
+                let bytes = push_variable(word, words, load, arena);
+                read_elements(bytes, arena)
+            }
+            ColumnKind::Wide if load(slot.word() + 2) == LONG => {
+                let bytes = push_variable(word, words, load, arena);
+                read_long(bytes, arena)
             }
             ColumnKind::Wide => {
                 let high = load(slot.word() + 1);
                 let mantissa = i128::from(word) | i128::from(high as i64) << 64;
-                arena.push_decimal(Decimal { mantissa, scale: load(slot.word() + 2) as u8 })
+                arena.push_numeric(Decimal { mantissa, scale: load(slot.word() + 2) as u8 })
             }
             _ => Datum::Int(slot.extract(word)),
         }
     }
+}
+
+/// Returns the three words of a decimal in a row.
+pub fn words_of_decimal(decimal: Decimal) -> [u64; 3] {
+    [decimal.mantissa as u64, (decimal.mantissa >> 64) as u64, decimal.scale.into()]
+}
+
+/// Adds the bytes of a variable column, whose fixed part is a word, to an arena.
+fn push_variable(word: u64, words: usize, load: impl Fn(usize) -> u64, arena: &mut Arena) -> Datum {
+    let (start, length) = ((word as u32 as usize) / 8, (word >> 32) as usize);
+    let available = words.saturating_sub(start);
+    let length = length.min(available * 8);
+    arena.push_words((start..start + length.div_ceil(8)).map(load), length)
+}
+
+/// Returns the numeric of some bytes, which end an arena. A reader that races with a writer may see bytes of
+/// no numeric; it gets NaN, and validates afterwards.
+#[inline(never)]
+fn read_long(bytes: Datum, arena: &mut Arena) -> Datum {
+    let Datum::Bytes(span) = bytes else { return bytes };
+    let value = Numeric::of_stored(arena.bytes(span)).unwrap_or(Numeric::NaN);
+    arena.drop_last_bytes(span);
+    arena.push_numeric(value)
 }
 
 /// Returns bytes as little-endian words, the last one padded with zeros.
@@ -357,25 +396,28 @@ mod tests {
             assert!(usize::from(slot.offset) % 8 + width <= 8, "{slot:?}");
         }
         let mut arena = Arena::default();
-        let wide = arena.push_decimal(Decimal::new(-(10i128.pow(30)), 7).unwrap());
+        let wide = arena.push_numeric(Decimal::new(-(10i128.pow(30)), 7).unwrap());
+        let long = arena.push_numeric("-1.5e300".parse::<Numeric>().unwrap());
+        let nan = arena.push_numeric(Numeric::NaN);
         let text = arena.push_bytes("Überweisung über 10 €".as_bytes());
         let array = arena.push_array(&[Datum::Null, text, wide, Datum::Int(-300), Datum::Double(0.25)]);
-        let rows = [
+        let row_of = |numeric| {
             vec![
                 Datum::boolean(true),
                 text,
                 Datum::Int(-7),
-                wide,
+                numeric,
                 Datum::Int(-70_000),
                 Datum::Int(-123_456),
                 Datum::Double(-0.5),
                 array,
-            ],
-            vec![Datum::Null; 8],
-        ];
+            ]
+        };
+        let rows = [row_of(wide), row_of(long), row_of(nan), vec![Datum::Null; 8]];
         for row in rows {
             let mut words = Vec::new();
             layout.encode(&row, &arena, &mut words);
+            assert_eq!(layout.used_words(|word| words[word]), words.len());
             let mut back = Arena::default();
             for (slot, expected) in layout.slots().iter().zip(&row) {
                 let read = RowLayout::decode(*slot, words.len(), |word| words[word], &mut back);
@@ -386,7 +428,7 @@ mod tests {
                         let shown = |array, arena| value_from_datum(array, ty, arena);
                         assert_eq!(shown(read, &back), shown(*expected, &arena));
                     }
-                    Datum::Wide(_) => assert_eq!(back.decimal(read, 0), arena.decimal(*expected, 0)),
+                    Datum::Wide(_) => assert_eq!(back.numeric(read, 0), arena.numeric(*expected, 0)),
                     other => assert_eq!(read, *other),
                 }
             }

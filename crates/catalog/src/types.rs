@@ -13,14 +13,14 @@ pub enum ScalarType {
     Integer,
     /// Eight-byte integer.
     BigInt,
-    /// Exact decimal with a fixed number of digits; `precision` ≤ 36.
+    /// Exact decimal with a fixed number of digits; `precision` ≤ 36, `scale` ≤ `precision`.
     Numeric {
         /// Total number of digits.
         precision: u8,
         /// Digits after the point.
         scale: u8,
     },
-    /// Exact decimal of at most 36 digits; each value carries its scale.
+    /// Exact decimal of any number of digits, NaN and the infinities; each value carries its scale.
     AnyNumeric,
     /// IEEE 754 double.
     Double,
@@ -65,6 +65,14 @@ pub enum ScalarType {
     Oid,
     /// IEEE 754 single, held as the double of the same value.
     Real,
+    /// Exact decimal of a declared number of digits that `Numeric` has no place for: `precision` above 36, or
+    /// a scale below 0 or above `precision`.
+    LongNumeric {
+        /// Total number of digits, 1 to 1000.
+        precision: u16,
+        /// Digits after the point, -1000 to 1000. A negative scale rounds before the point.
+        scale: i16,
+    },
 }
 
 /// The type of a variable, parameter or column.
@@ -114,7 +122,20 @@ impl ScalarType {
 
     /// Returns whether the type is exact: an integer or a decimal.
     pub fn is_exact(self) -> bool {
-        self.is_integer() || matches!(self, Self::Numeric { .. } | Self::AnyNumeric)
+        self.is_integer() || self.is_numeric()
+    }
+
+    /// Returns whether the type is NUMERIC, of any precision.
+    pub fn is_numeric(self) -> bool {
+        matches!(self, Self::Numeric { .. } | Self::LongNumeric { .. } | Self::AnyNumeric)
+    }
+
+    /// Returns NUMERIC of a precision, 1 to 1000, and a scale, -1000 to 1000.
+    pub fn numeric(precision: u16, scale: i16) -> Self {
+        match (u8::try_from(precision), u8::try_from(scale)) {
+            (Ok(precision @ ..=36), Ok(scale)) if scale <= precision => Self::Numeric { precision, scale },
+            _ => Self::LongNumeric { precision, scale },
+        }
     }
 
     /// Returns whether arithmetic takes the type.
@@ -181,7 +202,7 @@ impl ScalarType {
 
     /// Returns whether values are decimals that may not fit a machine integer.
     pub fn is_wide_numeric(self) -> bool {
-        matches!(self, Self::Numeric { .. } | Self::AnyNumeric) && !self.is_machine_numeric()
+        self.is_numeric() && !self.is_machine_numeric()
     }
 
     /// Returns the scale that all values of the type share; `None` when they have none in common.
@@ -198,7 +219,7 @@ impl ScalarType {
     pub fn unlimited(self) -> Self {
         match self {
             Self::Varchar(_) | Self::Char(_) => Self::Text,
-            Self::Numeric { .. } => Self::AnyNumeric,
+            Self::Numeric { .. } | Self::LongNumeric { .. } => Self::AnyNumeric,
             Self::ShortTimestamp { zoned: false, .. } => Self::Timestamp,
             Self::ShortTimestamp { zoned: true, .. } => Self::Timestamptz,
             other => other,
@@ -237,6 +258,7 @@ impl fmt::Display for ScalarType {
             Self::Integer => f.write_str("integer"),
             Self::BigInt => f.write_str("bigint"),
             Self::Numeric { precision, scale } => write!(f, "numeric({precision},{scale})"),
+            Self::LongNumeric { precision, scale } => write!(f, "numeric({precision},{scale})"),
             Self::AnyNumeric => f.write_str("numeric"),
             Self::Real => f.write_str("real"),
             Self::Double => f.write_str("double precision"),

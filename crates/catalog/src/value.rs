@@ -4,8 +4,8 @@ use crate::input::{
     NoInteger, array_elements, boolean_of, bytea_of, double_of, integer_of, real_of, uuid_of,
 };
 use crate::{
-    Arena, Datum, Decimal, DecimalError, Interval, Json, ScalarType, TemporalError, Type, check_json,
-    checked_date, checked_timestamp, rounded_timestamp,
+    Arena, Datum, Decimal, DecimalError, Interval, Json, Numeric, ScalarType, TemporalError, Type,
+    check_json, checked_date, checked_timestamp, rounded_timestamp,
 };
 use crate::{
     checked_time, format_date, format_time, format_timestamp, parse_date, parse_time, parse_timestamp,
@@ -25,7 +25,7 @@ pub enum Value {
     /// SMALLINT, INTEGER, BIGINT.
     Int(i64),
     /// NUMERIC.
-    Numeric(Decimal),
+    Numeric(Numeric),
     /// DOUBLE PRECISION.
     Double(f64),
     /// REAL.
@@ -81,10 +81,9 @@ impl ValueError {
 impl From<crate::DecimalError> for ValueError {
     fn from(error: crate::DecimalError) -> Self {
         let sqlstate = match error {
-            crate::DecimalError::Overflow => "22003",
+            crate::DecimalError::Overflow | crate::DecimalError::Format => "22003",
             crate::DecimalError::DivisionByZero => "22012",
             crate::DecimalError::Syntax => "22P02",
-            crate::DecimalError::Unsupported => "0A000",
         };
         Self::new(sqlstate, error.to_string())
     }
@@ -124,6 +123,11 @@ impl From<f32> for Value {
 }
 impl From<Decimal> for Value {
     fn from(value: Decimal) -> Self {
+        Self::Numeric(value.into())
+    }
+}
+impl From<Numeric> for Value {
+    fn from(value: Numeric) -> Self {
         Self::Numeric(value)
     }
 }
@@ -309,24 +313,54 @@ pub fn exact_bounds(ty: ScalarType) -> Option<(i64, i64)> {
     }
 }
 
-/// Checks and rounds a decimal into the datum of an exact type.
+/// Checks and rounds a numeric into the datum of an exact type.
 ///
 /// # Errors
-/// `22003`: the type has no such value.
-pub fn exact_datum(decimal: Decimal, ty: ScalarType, arena: &mut Arena) -> Result<Datum, ValueError> {
+/// `22003`: the type has no such value. `0A000`: NaN as a number of at most 18 digits, and NaN and the
+/// infinities as integers.
+pub fn exact_datum(value: Numeric, ty: ScalarType, arena: &mut Arena) -> Result<Datum, ValueError> {
     if ty.is_integer() {
-        return integer_datum(decimal.to_int().map_err(|_| ValueError::out_of_range(ty))?, ty);
+        if !value.is_finite() {
+            let name = if value.is_nan() { "NaN" } else { "infinity" };
+            return Err(ValueError::new("0A000", format!("cannot convert {name} to {ty}")));
+        }
+        return integer_datum(value.to_int().map_err(|_| ValueError::out_of_range(ty))?, ty);
     }
-    match ty {
-        ScalarType::Numeric { precision, scale } => {
+    match (ty, value.short()) {
+        (ScalarType::Numeric { precision, scale }, Some(decimal)) => {
             let fitted = decimal.fit(precision, scale)?;
             Ok(match i64::try_from(fitted.mantissa) {
                 Ok(mantissa) if ty.is_machine_numeric() => Datum::Int(mantissa),
-                _ => arena.push_decimal(fitted),
+                _ => arena.push_numeric(fitted),
             })
         }
-        _ => Ok(arena.push_decimal(decimal)),
+        (ScalarType::Numeric { precision, scale }, None) => {
+            let fitted = value.fit(precision.into(), scale.into())?;
+            match fitted.short().and_then(|short| i64::try_from(short.mantissa).ok()) {
+                _ if !ty.is_machine_numeric() => Ok(arena.push_numeric(fitted)),
+                Some(mantissa) => Ok(Datum::Int(mantissa)),
+                None => Err(ValueError::new("0A000", format!("NaN is not supported in type {ty}"))),
+            }
+        }
+        (ScalarType::LongNumeric { precision, scale }, _) => {
+            Ok(arena.push_numeric(value.fit(precision, scale)?))
+        }
+        _ => Ok(arena.push_numeric(value)),
     }
+}
+
+/// Returns a numeric as the nearest double.
+///
+/// # Errors
+/// `22003`: it is a number beyond the greatest double, or too near to zero.
+pub fn double_datum(value: &Numeric) -> Result<Datum, ValueError> {
+    let double = value.to_double();
+    let overflows = double.is_infinite() && value.is_finite();
+    if overflows || double == 0.0 && !value.is_zero() {
+        let message = format!("\"{value}\" is out of range for type double precision");
+        return Err(ValueError::new("22003", message));
+    }
+    Ok(Datum::Double(double))
 }
 
 /// Returns an integer as a datum of an integer type.
@@ -396,12 +430,12 @@ pub fn text_datum(text: &str, ty: ScalarType, arena: &mut Arena) -> Result<Datum
                 }
             })
         }
-        ScalarType::Numeric { .. } | ScalarType::AnyNumeric => {
-            let decimal = text.parse().map_err(|error| match error {
+        ScalarType::Numeric { .. } | ScalarType::LongNumeric { .. } | ScalarType::AnyNumeric => {
+            let value = text.parse().map_err(|error| match error {
                 DecimalError::Syntax => syntax(),
                 error => ValueError::from(error),
             })?;
-            exact_datum(decimal, ty, arena)
+            exact_datum(value, ty, arena)
         }
     }
 }
@@ -448,17 +482,17 @@ pub fn datum_from_value(value: &Value, ty: Type, arena: &mut Arena) -> Result<Da
         (Value::Null, _) => Ok(Datum::Null),
         (Value::Text(text), _) => text_datum(text, scalar, arena),
         (Value::Int(int), ScalarType::Double) => Ok(Datum::Double(*int as f64)),
-        (Value::Numeric(decimal), ScalarType::Double) => Ok(Datum::Double(decimal.to_double())),
+        (Value::Numeric(value), ScalarType::Double) => double_datum(value),
         (Value::Double(double), ScalarType::Double) => Ok(Datum::Double(*double)),
         (Value::Real(real), _) if scalar.is_float() => Ok(Datum::Double(double_of_real(*real))),
         (Value::Double(double), ScalarType::Real) => real_datum(*double),
         (Value::Int(int), ScalarType::Real) => Ok(Datum::Double((*int as f32).into())),
-        (Value::Numeric(decimal), ScalarType::Real) => text_datum(&decimal.to_string(), scalar, arena),
+        (Value::Numeric(value), ScalarType::Real) => text_datum(&value.to_string(), scalar, arena),
         (Value::Int(int), _) if scalar.is_integer() || scalar == ScalarType::Oid => {
             integer_datum(*int, scalar)
         }
-        (Value::Int(int), _) if scalar.is_exact() => exact_datum(Decimal::from_int(*int), scalar, arena),
-        (Value::Numeric(decimal), _) if scalar.is_exact() => exact_datum(*decimal, scalar, arena),
+        (Value::Int(int), _) if scalar.is_exact() => exact_datum(Numeric::from(*int), scalar, arena),
+        (Value::Numeric(value), _) if scalar.is_exact() => exact_datum(value.clone(), scalar, arena),
         (Value::Boolean(value), ScalarType::Boolean) => Ok(Datum::boolean(*value)),
         (Value::Timestamp(us), ScalarType::Timestamp | ScalarType::Timestamptz) => {
             Ok(Datum::Int(checked_timestamp(*us)?))
@@ -489,14 +523,14 @@ pub fn value_from_datum(datum: Datum, ty: Type, arena: &Arena) -> Value {
         ),
         Datum::Double(value) if scalar == ScalarType::Real => Value::Real(real_of_double(value)),
         Datum::Double(value) => Value::Double(value),
-        Datum::Wide(_) => arena.decimal(datum, 0).map_or(Value::Null, Value::Numeric),
+        Datum::Wide(_) => arena.numeric(datum, 0).map_or(Value::Null, Value::Numeric),
         Datum::Int(int) => match scalar {
             ScalarType::Boolean => Value::Boolean(int != 0),
             ScalarType::Enum(own) => Value::Text(own.definition().label(int).into()),
             ScalarType::Date => Value::Date(i32::try_from(int).unwrap_or(i32::MAX)),
             _ if scalar.is_timestamp() => Value::Timestamp(int),
             ScalarType::Time => Value::Time(int),
-            ScalarType::Numeric { scale, .. } => Value::Numeric(Decimal { mantissa: int.into(), scale }),
+            ScalarType::Numeric { scale, .. } => Value::from(Decimal { mantissa: int.into(), scale }),
             _ => Value::Int(int),
         },
         Datum::Bytes(span) => {

@@ -51,7 +51,8 @@ mod worker;
 
 pub use backup::{Backup, copy_database};
 pub use catalog::{
-    Arena, CommitOrder, Datum, Decimal, Epoch, Interval, NoZone, ScalarType, SessionZone, Type, Value,
+    Arena, CommitOrder, Datum, Decimal, Epoch, Interval, NoZone, Numeric, ScalarType, SessionZone, Type,
+    Value,
 };
 pub use checkpoint::CheckpointSummary;
 pub use commit::{Commit, Executed};

@@ -9,7 +9,7 @@ use catalog::{
     Interval, array_datum, format_date, format_double, format_real, format_time, format_timestamp,
     format_timestamptz, real_of_double, text_datum, utf8_of,
 };
-use reprise::{Arena, Datum, Decimal, ScalarType, SqlError, Type};
+use reprise::{Arena, Datum, Decimal, Numeric, ScalarType, SqlError, Type};
 use sql::{SCALARS, type_length, type_modifier, type_oids};
 use std::fmt::Write as _;
 
@@ -142,7 +142,12 @@ pub(crate) fn most_bytes(value: Datum, ty: Type, arena: &Arena) -> usize {
             2 * elements.map(|element| most_bytes(*element, ty.element().into(), arena)).sum::<usize>()
                 + SCALAR
         }
-        Datum::Null | Datum::Int(_) | Datum::Double(_) | Datum::Wide(_) => SCALAR,
+        // A byte has less than three digits; zeros may stand before the first one.
+        Datum::Wide(_) => {
+            let zeros = arena.numeric(value, 0).map_or(0, |value| value.scale() as usize);
+            3 * 8 * arena.words_of(value) + zeros + SCALAR
+        }
+        Datum::Null | Datum::Int(_) | Datum::Double(_) => SCALAR,
     }
 }
 
@@ -188,8 +193,8 @@ pub(crate) fn put_text(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut
         }
         Datum::Double(value) => out.put_slice(format_double(value).as_bytes()),
         Datum::Wide(_) => {
-            if let Some(decimal) = arena.decimal(value, 0) {
-                let _ = write!(out, "{decimal}");
+            if let Some(value) = arena.numeric(value, 0) {
+                let _ = write!(out, "{value}");
             }
         }
         Datum::Bytes(span) => {
@@ -275,14 +280,16 @@ fn put_binary(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
             ScalarType::Oid => out.put_u32(value as u32),
             ScalarType::Boolean => out.put_u8(u8::from(value != 0)),
             ScalarType::Enum(enumeration) => out.put_slice(enumeration.definition().label(value).as_bytes()),
-            ScalarType::Numeric { scale, .. } => put_numeric(Decimal { mantissa: value.into(), scale }, out),
+            ScalarType::Numeric { scale, .. } => {
+                put_numeric(&Decimal { mantissa: value.into(), scale }.into(), out)
+            }
             _ => out.put_i64(value),
         },
         Datum::Double(value) if scalar == ScalarType::Real => out.put_u32(real_of_double(value).to_bits()),
         Datum::Double(value) => out.put_f64(value),
         Datum::Wide(_) => {
-            if let Some(decimal) = arena.decimal(value, 0) {
-                put_numeric(decimal, out);
+            if let Some(value) = arena.numeric(value, 0) {
+                put_numeric(&value, out);
             }
         }
         Datum::Bytes(span) => {
@@ -302,10 +309,15 @@ fn put_binary(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
 }
 
 /// Appends a NUMERIC: digits of base 10,000, and the weight of the first.
-fn put_numeric(decimal: Decimal, out: &mut BytesMut) {
-    let negative = decimal.mantissa < 0;
-    let scale = usize::from(decimal.scale);
-    let text = decimal.mantissa.unsigned_abs().to_string();
+fn put_numeric(value: &Numeric, out: &mut BytesMut) {
+    let text = match value {
+        Numeric::Short { mantissa, .. } => mantissa.unsigned_abs().to_string(),
+        _ => match value.parts() {
+            Some(parts) => parts.mantissa.magnitude().to_string(),
+            None => return put_special(value, out),
+        },
+    };
+    let (negative, scale) = (value.sign().is_lt(), value.scale() as usize);
     let text = format!("{text:0>width$}", width = scale + 1);
     let (whole, fraction) = text.split_at(text.len() - scale);
     let whole = format!("{}{whole}", "0".repeat((4 - whole.len() % 4) % 4));
@@ -313,19 +325,28 @@ fn put_numeric(decimal: Decimal, out: &mut BytesMut) {
     let group = |group: &[u8]| group.iter().fold(0i16, |sum, digit| sum * 10 + i16::from(digit - b'0'));
     let mut digits: Vec<i16> =
         whole.as_bytes().chunks(4).chain(fraction.as_bytes().chunks(4)).map(group).collect();
-    let mut weight = whole.len() as i16 / 4 - 1;
-    while digits.first() == Some(&0) {
-        digits.remove(0);
-        weight -= 1;
-    }
+    let zeros = digits.iter().take_while(|digit| **digit == 0).count();
+    let weight = (whole.len() / 4) as i32 - 1 - zeros as i32;
+    digits.drain(..zeros);
     while digits.last() == Some(&0) {
         digits.pop();
     }
-    out.put_i16(digits.len() as i16);
-    out.put_i16(if digits.is_empty() { 0 } else { weight });
-    out.put_u16(if negative { 0x4000 } else { 0 });
-    out.put_i16(i16::from(decimal.scale));
+    out.put_u16(digits.len() as u16);
+    out.put_i16(if digits.is_empty() { 0 } else { weight as i16 });
+    out.put_u16(if negative { binary::NEGATIVE } else { 0 });
+    out.put_u16(scale as u16);
     digits.into_iter().for_each(|digit| out.put_i16(digit));
+}
+
+/// Appends NaN or an infinity as a NUMERIC without digits.
+fn put_special(value: &Numeric, out: &mut BytesMut) {
+    // As in PostgreSQL, which takes bits of an infinity for a scale.
+    let (sign, scale) = match value {
+        Numeric::Infinity => (binary::INFINITY, 32),
+        Numeric::NegativeInfinity => (binary::NEGATIVE_INFINITY, 32),
+        _ => (binary::NAN, 0),
+    };
+    [0, 0, sign, scale].into_iter().for_each(|field| out.put_u16(field));
 }
 
 /// Reads the value of a parameter, or of a field of COPY.
@@ -349,13 +370,28 @@ mod tests {
 
     #[test]
     fn a_numeric_comes_back_from_its_binary_form() {
-        for text in ["0", "1", "-1", "0.5", "10000", "12345.6789", "-0.00012", "99999999.99", "1000000"] {
-            let decimal: Decimal = text.parse().unwrap();
+        for text in [
+            "0",
+            "1",
+            "-1",
+            "0.5",
+            "10000",
+            "12345.6789",
+            "-0.00012",
+            "99999999.99",
+            "1e131071",
+            "-1e-16383",
+            "NaN",
+            "Infinity",
+            "-Infinity",
+            "123456789012345678901234567890123456789012345.6789",
+        ] {
+            let value: Numeric = text.parse().unwrap();
             let mut out = BytesMut::new();
-            put_numeric(decimal, &mut out);
+            put_numeric(&value, &mut out);
             let mut arena = Arena::default();
-            let value = datum_of(&out, ScalarType::AnyNumeric.into(), Format::Binary, &mut arena);
-            assert_eq!(arena.decimal(value.unwrap(), 0), Some(decimal), "{text}");
+            let read = datum_of(&out, ScalarType::AnyNumeric.into(), Format::Binary, &mut arena);
+            assert_eq!(arena.numeric(read.unwrap(), 0), Some(value), "{text}");
         }
     }
 
@@ -364,7 +400,7 @@ mod tests {
         for (element, text) in [
             (ScalarType::SmallInt, "{}"),
             (ScalarType::Integer, "{1,NULL,-3}"),
-            (ScalarType::AnyNumeric, "{1.50,-0.001}"),
+            (ScalarType::AnyNumeric, "{1.50,-0.001,NaN,-Infinity,1000000000000000000000000000000000000.5}"),
             (ScalarType::Double, "{0.5,Infinity,NULL}"),
             (ScalarType::Boolean, "{t,f,NULL}"),
             (ScalarType::Text, r#"{plain,"a \"b\", {c}","","NULL",NULL,"\\"}"#),

@@ -26,7 +26,7 @@ fn is_null_by_argument(expression: &Expression) -> bool {
         _ => return false,
     };
     let is_value = |argument: &Expression| {
-        matches!(argument, Expression::Constant(_) | Expression::Bytes(_) | Expression::Decimal(_))
+        matches!(argument, Expression::Constant(_) | Expression::Bytes(_) | Expression::Numeric(_))
             || !argument.is_constant()
     };
     arguments.contains(&Expression::NULL) && arguments.iter().all(is_value)
@@ -37,7 +37,7 @@ pub(crate) fn fold(expression: Expression) -> Expression {
     if is_null_by_argument(&expression) {
         return Expression::NULL;
     }
-    if matches!(expression, Expression::Constant(_) | Expression::Bytes(_) | Expression::Decimal(_))
+    if matches!(expression, Expression::Constant(_) | Expression::Bytes(_) | Expression::Numeric(_))
         || !expression.is_constant()
     {
         return expression;
@@ -56,7 +56,7 @@ fn constant(datum: Datum, arena: &Arena) -> Option<Expression> {
     Some(match datum {
         Datum::Null | Datum::Int(_) | Datum::Double(_) => Expression::Constant(datum),
         Datum::Bytes(span) => Expression::Bytes(arena.bytes(span).into()),
-        Datum::Wide(_) => Expression::Decimal(arena.decimal(datum, 0)?),
+        Datum::Wide(_) => Expression::Numeric(arena.numeric(datum, 0)?),
         Datum::Array(_) => return None,
     })
 }
@@ -86,7 +86,7 @@ impl Binder<'_> {
                         _ => ScalarType::Text.into(),
                     },
                     // A literal that is compared with a decimal or a timestamp keeps its digits.
-                    Some(Type::Scalar(ScalarType::Numeric { .. })) => ScalarType::AnyNumeric.into(),
+                    Some(Type::Scalar(scalar)) if scalar.is_numeric() => ScalarType::AnyNumeric.into(),
                     Some(Type::Scalar(scalar)) if scalar.is_timestamp() => scalar.unlimited().into(),
                     Some(ty @ Type::Array(_)) => ty.base(),
                     Some(ty) => ty,

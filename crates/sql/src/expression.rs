@@ -7,7 +7,7 @@ use crate::error::StatementError;
 use crate::interrupt;
 use crate::operators::boolean;
 use crate::symbols::{comparison_operator, symbol_of};
-use catalog::{Datum, Decimal, ScalarType, Type};
+use catalog::{Datum, Numeric, ScalarType, Type};
 use procedure::{Cast, CastContext, Expression, Function, Register, SqlError};
 use squawk_syntax::ast::{self, AstNode};
 use squawk_syntax::{SyntaxKind, SyntaxNode};
@@ -208,10 +208,12 @@ impl Binder<'_> {
             let ty = if i32::try_from(int).is_ok() { ScalarType::Integer } else { ScalarType::BigInt };
             return Ok(Typed::Known(Expression::Constant(Datum::Int(int)), ty.into()));
         }
-        let decimal: Decimal = text.parse().map_err(|_| {
-            let message = format!("\"{text}\" is not a number of at most 36 digits");
-            self.error(node, SqlError::new("22003", message))
+        let number: Numeric = text.parse().map_err(|error: catalog::DecimalError| {
+            self.error(node, SqlError::new("22003", error.to_string()))
         })?;
+        let Some(decimal) = number.short() else {
+            return Ok(Typed::Known(Expression::Numeric(number), ScalarType::AnyNumeric.into()));
+        };
         let digits = decimal.mantissa.unsigned_abs().checked_ilog10().unwrap_or(0) as u8 + 1;
         let precision = digits.max(decimal.scale);
         let ty = ScalarType::Numeric { precision, scale: decimal.scale };
@@ -219,7 +221,7 @@ impl Binder<'_> {
             Ok(mantissa) if ty.is_machine_numeric() => {
                 Typed::Known(Expression::Constant(Datum::Int(mantissa)), ty.into())
             }
-            _ => Typed::Known(Expression::Decimal(decimal), ScalarType::AnyNumeric.into()),
+            _ => Typed::Known(Expression::Numeric(number), ScalarType::AnyNumeric.into()),
         })
     }
 
@@ -448,9 +450,6 @@ impl Binder<'_> {
                 let items = array.exprs().map(|item| self.cast_element(&item, element));
                 return Ok(Typed::Known(Expression::Array(items.collect::<Result<_, _>>()?), ty));
             }
-            (Some(ast::Expr::Literal(literal)), _) if ty.scalar().is_some_and(ScalarType::is_float) => {
-                self.double_literal(&literal)?
-            }
             (Some(operand), _)
                 if ty == ScalarType::Oid.into() || ty.scalar().is_some_and(ScalarType::is_integer) =>
             {
@@ -484,15 +483,6 @@ impl Binder<'_> {
         }
         let bound = self.bind(item)?;
         self.coerce(bound, element.into(), CastContext::Explicit, item.syntax())
-    }
-
-    /// Binds a literal that is cast to a double or REAL. Its number may have more digits than a decimal can
-    /// hold.
-    fn double_literal(&self, literal: &ast::Literal) -> Result<Typed, StatementError> {
-        match literal.kind() {
-            Some(ast::LitKind::NumericNumber(token)) => Ok(Typed::Literal(token.text().replace('_', ""))),
-            _ => self.bind_literal(literal),
-        }
     }
 
     /// Returns the single expression of a PL/pgSQL expression. One with FROM or a similar clause is a query,

@@ -144,7 +144,7 @@ impl Schema {
         let columns = compiled.columns.iter().zip(given).map(|(column, given)| {
             // As in PostgreSQL, an expression has no precision that later values would be rounded to.
             let ty = match (column.origin, column.ty.element()) {
-                (None, ScalarType::Numeric { .. }) => column.ty.with_element(ScalarType::AnyNumeric),
+                (None, scalar) if scalar.is_numeric() => column.ty.with_element(ScalarType::AnyNumeric),
                 _ => column.ty,
             };
             format!("{} {ty}", quoted(given.unwrap_or(&column.name)))

@@ -8,7 +8,7 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
-use catalog::{Datum, ScalarType, Table, Type};
+use catalog::{Datum, Decimal, ScalarType, Table, Type};
 use procedure::{Bound, Cast, CastContext, CompareOperator, Expression, Path, ZonedCast};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast;
@@ -82,11 +82,14 @@ impl Binder<'_> {
                 // No row has a number with more digits than its type.
                 let ScalarType::Numeric { precision, scale } = ty else { return Ok(None) };
                 let wide = ScalarType::AnyNumeric.into();
-                let Expression::Decimal(number) = self.coerce(value, wide, CastContext::Implicit, node)?
+                let Expression::Numeric(number) = self.coerce(value, wide, CastContext::Implicit, node)?
                 else {
                     return Ok(None);
                 };
-                let held = number.fit(precision, scale).ok().filter(|held| *held == number);
+                let number = number.short();
+                let fitted =
+                    |number: Decimal| number.fit(precision, scale).ok().filter(|held| *held == number);
+                let held = number.and_then(fitted);
                 let held = held.and_then(|held| i64::try_from(held.mantissa).ok());
                 return Ok(held.map(|held| Expression::Constant(Datum::Int(held))));
             }
@@ -121,7 +124,7 @@ impl Binder<'_> {
             });
         }
         let whole = |ty: ScalarType| match ty {
-            ScalarType::Numeric { precision, scale } => Some(precision - scale),
+            ScalarType::Numeric { precision, scale } => Some(i16::from(precision) - i16::from(scale)),
             ScalarType::SmallInt => Some(5),
             ScalarType::Integer => Some(10),
             _ => None,

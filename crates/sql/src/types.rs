@@ -9,7 +9,7 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
 /// Maximum length of CHAR and VARCHAR in characters, as in PostgreSQL.
-const MOST_CHARACTERS: u32 = 10 << 20;
+const MOST_CHARACTERS: i64 = 10 << 20;
 
 /// Returns the type of a parameter or result. As in PostgreSQL, it has no length or precision.
 pub(crate) fn without_limits(ty: Type) -> Type {
@@ -22,10 +22,10 @@ pub(crate) fn without_limits(ty: Type) -> Type {
 }
 
 /// Returns a type of timestamps. A precision above 6 means 6, as in PostgreSQL.
-fn timestamp(is_zoned: bool, numbers: &[u32]) -> ScalarType {
+fn timestamp(is_zoned: bool, numbers: &[i64]) -> ScalarType {
     match (numbers.first(), is_zoned) {
         (Some(precision), zoned) => {
-            ScalarType::ShortTimestamp { precision: (*precision).min(6) as u8, zoned }
+            ScalarType::ShortTimestamp { precision: (*precision).clamp(0, 6) as u8, zoned }
         }
         (_, true) => ScalarType::Timestamptz,
         (_, false) => ScalarType::Timestamp,
@@ -118,12 +118,12 @@ impl Binder<'_> {
         Ok(scalar.into())
     }
 
-    fn type_arguments(&self, arguments: Option<ast::ArgList>) -> Result<Vec<u32>, StatementError> {
+    fn type_arguments(&self, arguments: Option<ast::ArgList>) -> Result<Vec<i64>, StatementError> {
         let Some(arguments) = arguments else { return Ok(Vec::new()) };
         arguments.args().map(|argument| self.type_argument(argument.syntax())).collect()
     }
 
-    fn type_argument(&self, node: &SyntaxNode) -> Result<u32, StatementError> {
+    fn type_argument(&self, node: &SyntaxNode) -> Result<i64, StatementError> {
         let text = node.text().to_string();
         text.trim().parse().map_err(|_| {
             self.error(
@@ -134,11 +134,30 @@ impl Binder<'_> {
     }
 
     /// Checks the length of a character type.
-    fn characters(&self, name: &str, length: u32, node: &SyntaxNode) -> Result<u32, StatementError> {
+    fn characters(&self, name: &str, length: i64, node: &SyntaxNode) -> Result<u32, StatementError> {
         let message = match length {
-            0 => format!("length for type {name} must be at least 1"),
-            1..=MOST_CHARACTERS => return Ok(length),
+            ..1 => format!("length for type {name} must be at least 1"),
+            1..=MOST_CHARACTERS => return Ok(length as u32),
             _ => format!("length for type {name} cannot exceed {MOST_CHARACTERS}"),
+        };
+        Err(self.error(node, SqlError::new("22023", message)))
+    }
+
+    /// Returns NUMERIC with its modifiers.
+    fn numeric_type(&self, numbers: &[i64], node: &SyntaxNode) -> Result<ScalarType, StatementError> {
+        let (precision, scale) = match *numbers {
+            [] => return Ok(ScalarType::AnyNumeric),
+            [precision] => (precision, 0),
+            [precision, scale] => (precision, scale),
+            _ => {
+                let message = "invalid NUMERIC type modifier";
+                return Err(self.error(node, SqlError::new("22023", message)));
+            }
+        };
+        let message = match (precision, scale) {
+            (1..=1000, -1000..=1000) => return Ok(ScalarType::numeric(precision as u16, scale as i16)),
+            (1..=1000, _) => format!("NUMERIC scale {scale} must be between -1000 and 1000"),
+            _ => format!("NUMERIC precision {precision} must be between 1 and 1000"),
         };
         Err(self.error(node, SqlError::new("22023", message)))
     }
@@ -146,24 +165,14 @@ impl Binder<'_> {
     fn named_type(
         &self,
         name: &str,
-        numbers: &[u32],
+        numbers: &[i64],
         node: &SyntaxNode,
     ) -> Result<ScalarType, StatementError> {
         Ok(match name {
             "smallint" | "int2" => ScalarType::SmallInt,
             "integer" | "int" | "int4" => ScalarType::Integer,
             "bigint" | "int8" => ScalarType::BigInt,
-            "numeric" | "decimal" | "dec" => match numbers {
-                [] => ScalarType::AnyNumeric,
-                [precision, rest @ ..] => {
-                    let scale = rest.first().copied().unwrap_or(0);
-                    if !(1..=36).contains(precision) || scale > *precision {
-                        let message = format!("NUMERIC({precision},{scale}): up to 36 digits are supported");
-                        return Err(self.error(node, SqlError::new("0A000", message)));
-                    }
-                    ScalarType::Numeric { precision: *precision as u8, scale: scale as u8 }
-                }
-            },
+            "numeric" | "decimal" | "dec" => self.numeric_type(numbers, node)?,
             "float8" => ScalarType::Double,
             "real" | "float4" => ScalarType::Real,
             "float" => match numbers.first() {
@@ -171,7 +180,7 @@ impl Binder<'_> {
                 Some(1..=24) => ScalarType::Real,
                 Some(bits) => {
                     let message = match bits {
-                        0 => "precision for type float must be at least 1 bit",
+                        ..=0 => "precision for type float must be at least 1 bit",
                         _ => "precision for type float must be less than 54 bits",
                     };
                     return Err(self.error(node, SqlError::new("22023", message)));

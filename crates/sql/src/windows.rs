@@ -5,7 +5,7 @@
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::plan::windows::{Spec, WindowScope};
-use catalog::{Datum, ScalarType, Type};
+use catalog::{Datum, Numeric, ScalarType, Type};
 use procedure::query::{Exclusion, Frame, FrameBound, FrameMode, FrameOffset, WindowCall, WindowValue};
 use procedure::{
     BuiltIn, CastContext, CompareOperator, Expression, Form, Register, SqlError, built_ins_named,
@@ -410,8 +410,16 @@ impl Binder<'_> {
         let zero = Typed::Known(Expression::Constant(Datum::Int(0)), ScalarType::Integer.into());
         let is_negative = self.comparison(CompareOperator::Less, typed.clone(), zero, node)?;
         let is_negative = self.bind_condition_of(is_negative, node)?;
+        let nan = match wide {
+            ScalarType::Double => Expression::Constant(Datum::Double(f64::NAN)),
+            _ => Expression::Numeric(Numeric::NaN),
+        };
+        let nan = Typed::Known(nan, wide.into());
+        let is_nan = self.comparison(CompareOperator::Equal, typed.clone(), nan, node)?;
+        let is_nan = self.bind_condition_of(is_nan, node)?;
+        let is_refused = Expression::Or(Box::new([is_negative, is_nan]));
         let limit = self.operator(if is_less { "-" } else { "+" }, vec![key, typed], node)?;
-        Ok((limit, is_negative))
+        Ok((limit, is_refused))
     }
 }
 

@@ -76,10 +76,19 @@ fn write_value(value: Datum, arena: &Arena, out: &mut Vec<u8>) {
             out.extend_from_slice(arena.bytes(span));
         }
         Datum::Wide(_) => {
-            if let Some(decimal) = arena.decimal(value, 0) {
-                out.push(4);
-                out.push(decimal.scale);
-                out.extend_from_slice(&decimal.mantissa.to_le_bytes());
+            let value = arena.numeric(value, 0).expect("only numerics are wide");
+            match value.short() {
+                Some(decimal) => {
+                    out.push(4);
+                    out.push(decimal.scale);
+                    out.extend_from_slice(&decimal.mantissa.to_le_bytes());
+                }
+                None => {
+                    let bytes = value.stored();
+                    out.push(6);
+                    out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+                    out.extend_from_slice(&bytes);
+                }
             }
         }
         Datum::Array(span) => {

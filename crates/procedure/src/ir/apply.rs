@@ -42,7 +42,7 @@ impl Expression {
     pub fn apply(&self, values: &[Datum], machine: &mut Machine) -> Evaluated {
         match (self, values) {
             (Self::Bytes(bytes), _) => Ok(machine.frame.arena.push_bytes(bytes)),
-            (Self::Decimal(decimal), _) => Ok(machine.frame.arena.push_decimal(*decimal)),
+            (Self::Numeric(value), _) => Ok(machine.frame.arena.push_numeric(value.clone())),
             (Self::Array(_), _) => Ok(machine.frame.arena.push_array(values)),
             (Self::Function { function, .. }, _) => function.apply(values, machine),
             (Self::Cast { cast, .. }, [value]) => Ok(cast.apply(*value, &mut machine.frame.arena)?),

@@ -135,7 +135,9 @@ impl CompareClass {
             ScalarType::Jsonb => Self::Json,
             ScalarType::Interval => Self::Interval,
             _ if ty.is_bytes() => Self::Bytes,
-            ScalarType::AnyNumeric => Self::Decimal { left_scale: 0, right_scale: 0 },
+            ScalarType::AnyNumeric | ScalarType::LongNumeric { .. } => {
+                Self::Decimal { left_scale: 0, right_scale: 0 }
+            }
             ScalarType::Numeric { scale, .. } if !ty.is_machine_numeric() => {
                 Self::Decimal { left_scale: scale, right_scale: scale }
             }
@@ -193,8 +195,8 @@ pub(crate) fn compare_across(
             orders.find(|order| order.is_ne()).unwrap_or(a.len().cmp(&b.len()))
         }
         (CompareClass::Decimal { left_scale, right_scale }, a, b) => {
-            match (left_arena.decimal(a, left_scale), right_arena.decimal(b, right_scale)) {
-                (Some(a), Some(b)) => a.compare(b),
+            match (left_arena.numeric(a, left_scale), right_arena.numeric(b, right_scale)) {
+                (Some(a), Some(b)) => a.compare(&b),
                 _ => unreachable!("decimals are compared with decimals"),
             }
         }

@@ -55,7 +55,7 @@ impl Rebuild {
                 column.nullable || old.columns.get(register.0 as usize).is_some_and(|column| !column.nullable)
             }
             Expression::Constant(value) => column.nullable || !value.is_null(),
-            Expression::Bytes(_) | Expression::Decimal(_) => true,
+            Expression::Bytes(_) | Expression::Numeric(_) => true,
             _ => false,
         };
         let has_rules = !generated.is_empty() || !checks.is_empty() || !references.is_empty();

@@ -6,7 +6,7 @@
 
 use super::compare::{CompareClass, CompareOperator, are_distinct, compare};
 use crate::{Cast, Function, Machine, Quantifier, SqlError, Watched};
-use catalog::{Arena, Datum, Decimal, date_plus, is_finite_date};
+use catalog::{Arena, Datum, Numeric, date_plus, is_finite_date};
 use std::sync::Arc;
 
 /// A register of a procedure.
@@ -88,7 +88,7 @@ pub enum Expression {
     /// Text or other bytes.
     Bytes(Arc<[u8]>),
     /// A decimal.
-    Decimal(Decimal),
+    Numeric(Numeric),
     /// A register's value.
     Register(Register),
     /// Arithmetic.
@@ -209,7 +209,7 @@ impl Expression {
     /// Returns its direct operands, in the order in which they are evaluated.
     pub fn operands(&self) -> Vec<&Self> {
         match self {
-            Self::Register(_) | Self::Constant(_) | Self::Bytes(_) | Self::Decimal(_) => Vec::new(),
+            Self::Register(_) | Self::Constant(_) | Self::Bytes(_) | Self::Numeric(_) => Vec::new(),
             Self::Arithmetic { operands, .. }
             | Self::Compare { operands, .. }
             | Self::Distinct { operands, .. }
@@ -329,7 +329,7 @@ impl Expression {
             | Self::Arithmetic { .. }
             | Self::Compare { .. } => self.evaluate(machine),
             Self::Bytes(bytes) => Ok(machine.frame.arena.push_bytes(bytes)),
-            Self::Decimal(decimal) => Ok(machine.frame.arena.push_decimal(*decimal)),
+            Self::Numeric(value) => Ok(machine.frame.arena.push_numeric(value.clone())),
             Self::Distinct { class, operands } => {
                 let left = operands[0].evaluate(machine)?;
                 let right = operands[1].evaluate(machine)?;
@@ -452,17 +452,17 @@ pub(super) fn arithmetic(
         }
         (NumberClass::Decimal { left_scale, right_scale }, a, b) => {
             let arena = &mut machine.frame.arena;
-            let (Some(a), Some(b)) = (arena.decimal(a, left_scale), arena.decimal(b, right_scale)) else {
+            let (Some(a), Some(b)) = (arena.numeric(a, left_scale), arena.numeric(b, right_scale)) else {
                 unreachable!("decimal arithmetic has decimal operands");
             };
             let result = match operator {
-                ArithmeticOperator::Add => a.plus(b),
-                ArithmeticOperator::Subtract => a.minus(b),
-                ArithmeticOperator::Multiply => a.times(b),
-                ArithmeticOperator::Divide => a.over(b),
-                ArithmeticOperator::Remainder => a.remainder(b),
+                ArithmeticOperator::Add => a.plus(&b),
+                ArithmeticOperator::Subtract => a.minus(&b),
+                ArithmeticOperator::Multiply => a.times(&b),
+                ArithmeticOperator::Divide => a.over(&b),
+                ArithmeticOperator::Remainder => a.remainder(&b),
             }?;
-            Ok(arena.push_decimal(result))
+            Ok(arena.push_numeric(result))
         }
         (NumberClass::Date | NumberClass::Days, Datum::Int(a), Datum::Int(b)) => {
             date_arithmetic(operator, class, a, b)

@@ -261,7 +261,7 @@ impl Function {
             }
             (Self::TotalOfInterval, [interval]) => {
                 let total = Interval::from_bytes(machine.frame.arena.datum_bytes(*interval)).total();
-                Ok(machine.frame.arena.push_decimal(Decimal { mantissa: total, scale: 0 }))
+                Ok(machine.frame.arena.push_numeric(Decimal { mantissa: total, scale: 0 }))
             }
             (Self::RowJson, members) => row_json(members, machine),
             (Self::RowText, values) => row_text(values, machine),

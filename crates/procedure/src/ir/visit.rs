@@ -31,7 +31,7 @@ impl Expression {
     /// Returns its direct operands, in the order in which they are evaluated, to be changed.
     pub fn operands_mut(&mut self) -> Vec<&mut Self> {
         match self {
-            Self::Register(_) | Self::Constant(_) | Self::Bytes(_) | Self::Decimal(_) => Vec::new(),
+            Self::Register(_) | Self::Constant(_) | Self::Bytes(_) | Self::Numeric(_) => Vec::new(),
             Self::Arithmetic { operands, .. }
             | Self::Compare { operands, .. }
             | Self::Distinct { operands, .. }

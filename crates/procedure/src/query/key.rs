@@ -2,7 +2,7 @@
 //! and IN.
 
 use crate::CompareClass;
-use catalog::{Arena, Datum, Decimal, Interval, canonical_jsonb};
+use catalog::{Arena, Datum, Interval, Numeric, canonical_jsonb};
 use std::collections::HashSet;
 
 /// The encoded values of a row; `None` for NULL.
@@ -19,15 +19,21 @@ pub(crate) struct KeySet {
     pub(crate) partial: Vec<EncodedRow>,
 }
 
-fn write_decimal(decimal: Decimal, out: &mut Vec<u8>) {
-    let (mut mantissa, mut scale) = (decimal.mantissa, decimal.scale);
-    while scale > 0 && mantissa % 10 == 0 {
-        mantissa /= 10;
-        scale -= 1;
+fn write_numeric(value: &Numeric, out: &mut Vec<u8>) {
+    let value = value.trimmed();
+    match value.short() {
+        Some(decimal) => {
+            out.push(3);
+            out.push(decimal.scale);
+            out.extend_from_slice(&decimal.mantissa.to_le_bytes());
+        }
+        None => {
+            let bytes = value.stored();
+            out.push(6);
+            out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+            out.extend_from_slice(&bytes);
+        }
     }
-    out.push(3);
-    out.push(scale);
-    out.extend_from_slice(&mantissa.to_le_bytes());
 }
 
 fn write_double(value: f64, out: &mut Vec<u8>) {
@@ -48,8 +54,8 @@ pub(crate) fn write_distinct(datum: Datum, arena: &Arena, out: &mut Vec<u8>) {
         }
         Datum::Double(value) => write_double(value, out),
         Datum::Wide(_) => {
-            if let Some(decimal) = arena.decimal(datum, 0) {
-                write_decimal(decimal, out);
+            if let Some(value) = arena.numeric(datum, 0) {
+                write_numeric(&value, out);
             }
         }
         Datum::Bytes(span) => {
@@ -78,8 +84,8 @@ pub(crate) fn write_equal(
         (_, Datum::Null) => return false,
         (CompareClass::Decimal { left_scale, right_scale }, _) => {
             let scale = if is_left { left_scale } else { right_scale };
-            if let Some(decimal) = arena.decimal(datum, scale) {
-                write_decimal(decimal, out);
+            if let Some(value) = arena.numeric(datum, scale) {
+                write_numeric(&value, out);
             }
         }
         (CompareClass::Json, Datum::Bytes(span)) => {

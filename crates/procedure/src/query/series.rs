@@ -1,15 +1,15 @@
 //! The values of `generate_series`.
 
 use crate::{Failure, SqlError};
-use catalog::{Arena, Datum, Decimal, Interval, later};
+use catalog::{Arena, Datum, Interval, Numeric, later};
 
 /// The type of the values of a series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SeriesOf {
     /// Integers.
     Integers,
-    /// Decimals.
-    Decimals,
+    /// Numerics.
+    Numerics,
     /// Timestamps, an interval apart.
     Timestamps,
     /// Timestamps with a zone, an interval apart in the zone of the session.
@@ -17,13 +17,27 @@ pub enum SeriesOf {
 }
 
 /// The remaining values of a series.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) enum Series {
     Integers { next: i64, last: i64, step: i64 },
-    Decimals { next: Decimal, last: Decimal, step: Decimal },
+    Numerics { next: Numeric, last: Numeric, step: Numeric },
     Timestamps { next: i64, last: i64, step: Interval },
     Instants { next: i64, last: i64, step: Interval },
     Ended,
+}
+
+/// Returns an argument of a series of numerics.
+///
+/// # Errors
+/// `22023`: it is NaN or infinite.
+fn finite(value: Datum, index: usize, arena: &Arena) -> Result<Numeric, Failure> {
+    let value = arena.numeric(value, 0).unwrap_or_else(|| unreachable!("{value:?} is no numeric"));
+    if value.is_finite() {
+        return Ok(value);
+    }
+    let name = ["start value", "stop value", "step size"][index];
+    let kind = if value.is_nan() { "NaN" } else { "infinity" };
+    Err(SqlError::new("22023", format!("{name} cannot be {kind}")).into())
 }
 
 impl Series {
@@ -39,12 +53,13 @@ impl Series {
             Some(Datum::Int(value)) => *value,
             _ => 1,
         };
-        let one = Decimal { mantissa: 1, scale: 0 };
-        let decimal =
-            |index: usize| values.get(index).and_then(|value| arena.decimal(*value, 0)).unwrap_or(one);
+        let numeric = |index: usize| match values.get(index) {
+            Some(value) => finite(*value, index, arena),
+            None => Ok(Numeric::from(1)),
+        };
         let series = match of {
             SeriesOf::Integers => Self::Integers { next: int(0), last: int(1), step: int(2) },
-            SeriesOf::Decimals => Self::Decimals { next: decimal(0), last: decimal(1), step: decimal(2) },
+            SeriesOf::Numerics => Self::Numerics { next: numeric(0)?, last: numeric(1)?, step: numeric(2)? },
             SeriesOf::Timestamps | SeriesOf::Instants => {
                 let step = Interval::from_bytes(arena.datum_bytes(values[2]));
                 match of {
@@ -63,7 +78,7 @@ impl Series {
     fn direction(&self) -> i128 {
         match self {
             Self::Integers { step, .. } => i128::from(step.signum()),
-            Self::Decimals { step, .. } => step.mantissa.signum(),
+            Self::Numerics { step, .. } => step.sign() as i128,
             Self::Timestamps { step, .. } | Self::Instants { step, .. } => step.total().signum(),
             Self::Ended => 1,
         }
@@ -83,7 +98,9 @@ impl Series {
             {
                 Datum::Int(*next)
             }
-            Self::Decimals { next, last, .. } if is_within(next.compare(*last)) => arena.push_decimal(*next),
+            Self::Numerics { next, last, .. } if is_within(next.compare(last)) => {
+                arena.push_numeric(next.clone())
+            }
             _ => return Ok(None),
         };
         match self {
@@ -92,7 +109,7 @@ impl Series {
                 Some(following) => *next = following,
                 None => *self = Self::Ended,
             },
-            Self::Decimals { next, step, .. } => *next = next.plus(*step).map_err(Box::<SqlError>::from)?,
+            Self::Numerics { next, step, .. } => *next = next.plus(step).map_err(Box::<SqlError>::from)?,
             Self::Timestamps { next, step, .. } => *next = step.after(*next).map_err(SqlError::from)?,
             Self::Instants { next, step, .. } => {
                 *next = later(arena.zone(), *next, *step).map_err(SqlError::from)?;

@@ -6,15 +6,15 @@ use crate::ir::compare::compare_across;
 use crate::query::{Buffer, write_distinct, write_equal};
 use crate::values::doubles::{arithmetic, real_arithmetic};
 use crate::values::ordered;
-use crate::values::statistics::{DoubleSums, Statistic, of_decimals};
+use crate::values::statistics::{DoubleSums, Statistic, of_numerics};
 use crate::{Aggregate, AggregateFunction, ArithmeticOperator, CompareClass, Failure, Machine, SqlError};
-use catalog::{Arena, Datum, Decimal, Interval};
+use catalog::{Arena, Datum, Interval, Numeric};
 use std::collections::HashSet;
 
 /// A running aggregate.
 pub(crate) struct Accumulator {
     count: i64,
-    sum: Decimal,
+    sum: Numeric,
     double: f64,
     /// The least or greatest value so far, or the result of `bool_and` and `bool_or`.
     best: Datum,
@@ -25,14 +25,14 @@ pub(crate) struct Accumulator {
     /// The values with their second arguments and sort keys, for aggregates that sort them.
     rows: Option<Box<Buffer>>,
     /// The sum of the squares of exact numbers, and the sums of doubles, for statistics.
-    statistics: Option<Box<(Decimal, DoubleSums)>>,
+    statistics: Option<Box<(Numeric, DoubleSums)>>,
 }
 
 impl Accumulator {
     pub(crate) fn new() -> Self {
         Self {
             count: 0,
-            sum: Decimal::from_int(0),
+            sum: Numeric::from(0),
             double: 0.0,
             best: Datum::Null,
             arena: Arena::default(),
@@ -102,8 +102,8 @@ impl Accumulator {
             }
             (_, Datum::Double(value)) => self.double = self.sum_with(aggregate.function, value)?,
             _ => {
-                if let Some(decimal) = machine.frame.arena.decimal(value, aggregate.scale) {
-                    self.sum = self.sum.plus(decimal)?;
+                if let Some(value) = machine.frame.arena.numeric(value, aggregate.scale) {
+                    self.sum = self.sum.plus(&value)?;
                 }
             }
         }
@@ -163,10 +163,10 @@ impl Accumulator {
             return Ok(());
         };
         let value = argument.evaluate(machine)?;
-        if let Some(decimal) = machine.frame.arena.decimal(value, aggregate.scale)
+        if let Some(numeric) = machine.frame.arena.numeric(value, aggregate.scale)
             && aggregate.function != AggregateFunction::Count
         {
-            self.sum = self.sum.minus(decimal)?;
+            self.sum = self.sum.minus(&numeric)?;
         }
         self.count -= i64::from(!value.is_null());
         Ok(())
@@ -202,16 +202,15 @@ impl Accumulator {
             return Ok(());
         }
         self.count += 1;
-        let (squares, doubles) = &mut **self
-            .statistics
-            .get_or_insert_with(|| Box::new((Decimal::from_int(0), DoubleSums::default())));
+        let (squares, doubles) =
+            &mut **self.statistics.get_or_insert_with(|| Box::new((Numeric::from(0), DoubleSums::default())));
         match (value, second) {
             (Datum::Double(y), Datum::Double(x)) => doubles.add_pair(y, x)?,
             (Datum::Double(value), _) => doubles.add(value)?,
             _ => {
-                if let Some(decimal) = machine.frame.arena.decimal(value, aggregate.scale) {
-                    self.sum = self.sum.plus(decimal)?;
-                    *squares = squares.plus(decimal.times(decimal)?)?;
+                if let Some(value) = machine.frame.arena.numeric(value, aggregate.scale) {
+                    self.sum = self.sum.plus(&value)?;
+                    *squares = squares.plus(&value.times(&value)?)?;
                 }
             }
         }
@@ -250,18 +249,18 @@ impl Accumulator {
             AggregateFunction::SumInt => Datum::Int(self.sum.to_int()?),
             AggregateFunction::SumDouble | AggregateFunction::SumReal => Datum::Double(self.double),
             AggregateFunction::AverageDouble => Datum::Double(self.double / self.count as f64),
-            AggregateFunction::SumDecimal => machine.frame.arena.push_decimal(self.sum),
+            AggregateFunction::SumDecimal => machine.frame.arena.push_numeric(self.sum.clone()),
             AggregateFunction::AverageDecimal => {
-                let mean = self.sum.over(Decimal::from_int(self.count))?;
-                machine.frame.arena.push_decimal(mean)
+                let mean = self.sum.over(&Numeric::from(self.count))?;
+                machine.frame.arena.push_numeric(mean)
             }
             function if function.is_list() => match &self.rows {
                 Some(rows) => ordered::result(aggregate, rows, machine)?,
                 None => Datum::Null,
             },
             AggregateFunction::StatisticDecimal(statistic) => {
-                let squares = self.statistics.as_ref().map_or(Decimal::from_int(0), |sums| sums.0);
-                of_decimals(statistic, self.count, [self.sum, squares], &mut machine.frame.arena)?
+                let squares = self.statistics.as_ref().map_or(Numeric::from(0), |sums| sums.0.clone());
+                of_numerics(statistic, self.count, [&self.sum, &squares], &mut machine.frame.arena)?
             }
             AggregateFunction::StatisticDouble(statistic) => {
                 self.statistics.as_ref().map_or(Datum::Null, |sums| sums.1.result(statistic))

@@ -1,9 +1,9 @@
 //! Conversions between types, chosen when an expression is bound.
 
 use catalog::{
-    Arena, Datum, Decimal, Interval, MICROSECONDS_PER_DAY, ScalarType, SessionZone, TIMESTAMP_AFTER_ALL,
-    TIMESTAMP_BEFORE_ALL, Value, ValueError, date_of, datum_from_value, is_finite_timestamp, local_of,
-    midnight_of, output_text, real_datum, rounded_timestamp, timestamp_plus, utc_of,
+    Arena, Datum, Interval, MICROSECONDS_PER_DAY, Numeric, ScalarType, SessionZone, TIMESTAMP_AFTER_ALL,
+    TIMESTAMP_BEFORE_ALL, Value, ValueError, date_of, datum_from_value, double_datum, is_finite_timestamp,
+    local_of, midnight_of, output_text, real_datum, rounded_timestamp, timestamp_plus, utc_of,
 };
 
 /// One conversion. NULL always converts to NULL.
@@ -224,7 +224,7 @@ fn of_json(json: &str, to: ScalarType, arena: &mut Arena) -> Result<Datum, Value
             if to.is_float() {
                 return datum_from_value(&Value::Text(json.into()), to.into(), arena);
             }
-            let number: Decimal = json.parse().map_err(|error| match to.is_integer() {
+            let number: Numeric = json.parse().map_err(|error| match to.is_integer() {
                 true => ValueError::out_of_range(to),
                 false => ValueError::from(error),
             })?;
@@ -236,13 +236,8 @@ fn of_json(json: &str, to: ScalarType, arena: &mut Arena) -> Result<Datum, Value
 
 /// Returns the decimal of some significant digits, without zeros at its end.
 fn decimal_of(text: &str, to: ScalarType, arena: &mut Arena) -> Result<Datum, ValueError> {
-    let parsed: Decimal = text.parse().map_err(ValueError::from)?;
-    let digits = parsed.to_string();
-    let trimmed = match digits.contains('.') {
-        true => digits.trim_end_matches('0').trim_end_matches('.'),
-        false => &digits,
-    };
-    datum_from_value(&Value::Numeric(trimmed.parse()?), to.into(), arena)
+    let parsed: Numeric = text.parse().map_err(ValueError::from)?;
+    datum_from_value(&Value::Numeric(parsed.trimmed()), to.into(), arena)
 }
 
 impl Cast {
@@ -271,17 +266,15 @@ impl Cast {
                     limit: power(precision),
                 }
             }
-            (_, T::Numeric { .. } | T::AnyNumeric) if from.is_exact() => Self::Decimal { from_scale, to },
-            (T::Numeric { .. } | T::AnyNumeric, _) if to.is_integer() => {
-                Self::DecimalToInt { from_scale, to }
-            }
+            _ if to.is_numeric() && from.is_exact() => Self::Decimal { from_scale, to },
+            _ if from.is_numeric() && to.is_integer() => Self::DecimalToInt { from_scale, to },
             (_, T::Double) if from.is_exact() => Self::ToDouble { from_scale },
             (_, T::Real) if from.is_exact() => Self::ToReal { from_scale },
             (T::Real, T::Double) => Self::Same,
             (T::Double, T::Real) => Self::DoubleToReal,
             (T::Real | T::Double, _) if to.is_integer() => Self::DoubleToInt { to },
-            (T::Real, T::Numeric { .. } | T::AnyNumeric) => Self::RealToDecimal { to },
-            (T::Double, T::Numeric { .. } | T::AnyNumeric) => Self::DoubleToDecimal { to },
+            (T::Real, _) if to.is_numeric() => Self::RealToDecimal { to },
+            (T::Double, _) if to.is_numeric() => Self::DoubleToDecimal { to },
             (_, T::Text) if from.is_text() => Self::Same,
             (_, T::Varchar(characters) | T::Char(characters)) if from.is_text() => match from {
                 T::Varchar(length) | T::Char(length)
@@ -371,7 +364,7 @@ impl Cast {
 
     /// Applies a conversion that is too rare to be inlined.
     fn apply_uncommon(self, datum: Datum, arena: &mut Arena) -> Result<Datum, ValueError> {
-        let decimal = |arena: &Arena, scale| arena.decimal(datum, scale).unwrap_or(Decimal::from_int(0));
+        let decimal = |arena: &Arena, scale| arena.numeric(datum, scale).unwrap_or(Numeric::from(0));
         match (self, datum) {
             (Self::Decimal { from_scale, to }, _) => {
                 let value = decimal(arena, from_scale);
@@ -382,7 +375,7 @@ impl Cast {
                 datum_from_value(&Value::Numeric(value), to.into(), arena)
             }
             (Self::ToDouble { from_scale: 0 }, Datum::Int(value)) => Ok(Datum::Double(value as f64)),
-            (Self::ToDouble { from_scale }, _) => Ok(Datum::Double(decimal(arena, from_scale).to_double())),
+            (Self::ToDouble { from_scale }, _) => double_datum(&decimal(arena, from_scale)),
             (Self::DoubleToInt { to }, Datum::Double(value)) => {
                 let (least, most) = bounds(to);
                 let rounded = value.round_ties_even();

@@ -1,125 +1,99 @@
-//! Powers, roots, logarithms and rounding of decimals.
-//! Source: PostgreSQL 15, `numeric.c`: how many digits a result has (`power_var`, `sqrt_var`, `exp_var`,
-//! `ln_var`, `log_var`).
+//! Powers, roots, logarithms and rounding of numerics.
+//! Source: PostgreSQL 15, `numeric.c`: how many digits a result has, and with how many digits the logarithms
+//! of a power or of a quotient of logarithms are rounded (`power_var`, `power_var_int`, `sqrt_var`,
+//! `exp_var`, `ln_var`, `log_var`).
 //! Differs: the digits come from fixed-point series with at least 24 more places than the result shows, not
 //! from PostgreSQL's series.
 
 use crate::SqlError;
-use catalog::{Decimal, DecimalError};
+use catalog::{DecimalError, MOST_DISPLAY_SCALE, Numeric, Parts, divide_rounded, ten_to};
 use num_bigint::BigInt;
+use std::cmp::Ordering;
 
 /// Minimum number of significant digits that a result shows.
 const SIGNIFICANT: i32 = 16;
-/// Maximum number of digits after the point that PostgreSQL shows.
-const MOST_SCALE: i32 = 1000;
+/// Greatest power of ten of an estimated result of `exp`; three times as much is the greatest exponent.
+const MOST_RESULT_SCALE: i32 = 2000;
 /// Number of places that are computed beyond those that are shown.
-const GUARD: i32 = 24;
+const GUARD: u32 = 24;
+/// The logarithm of e to base 10, with the digits that PostgreSQL has of it.
+#[expect(clippy::approx_constant, reason = "the scales of results follow from PostgreSQL's digits")]
+const LOG10_E: f64 = 0.434294481903252;
 
 type Result<T> = std::result::Result<T, Box<SqlError>>;
 
 fn overflow() -> Box<SqlError> {
-    DecimalError::Overflow.into()
+    DecimalError::Format.into()
 }
 
-fn ten_to(places: i32) -> BigInt {
-    BigInt::from(10).pow(places.max(0).unsigned_abs())
-}
-
-fn is_negative(value: &BigInt) -> bool {
-    *value < BigInt::from(0)
+fn refused<T>(message: &str) -> Result<T> {
+    Err(SqlError::new("2201F", message).into())
 }
 
 fn is_zero(value: &BigInt) -> bool {
     *value == BigInt::from(0)
 }
 
-/// Returns `value / divisor`, rounded half away from zero.
-fn divided(value: &BigInt, divisor: &BigInt) -> BigInt {
-    let double: BigInt = value * 2;
-    let half = if is_negative(value) == is_negative(divisor) { divisor.clone() } else { -divisor };
-    (double + half) / (divisor * 2)
+/// Returns zero with a scale.
+fn zero_of(scale: i32) -> Result<Numeric> {
+    Ok(Numeric::of_parts(BigInt::from(0), scale.unsigned_abs())?)
 }
 
-/// A fixed-point number: `value / 10^places`.
-struct Fixed {
-    value: BigInt,
-    places: i32,
-}
-
-impl Fixed {
-    fn of(decimal: Decimal, places: i32) -> Self {
-        let value = BigInt::from(decimal.mantissa) * ten_to(places - i32::from(decimal.scale));
-        Self { value, places }
-    }
-
-    /// Returns the decimal with `scale` digits after the point, rounded half away from zero.
-    fn shown(&self, scale: i32) -> Result<Decimal> {
-        let scale = scale.clamp(0, MOST_SCALE);
-        let value = match self.places - scale {
-            fewer @ 0.. => divided(&self.value, &ten_to(fewer)),
-            more => &self.value * ten_to(-more),
-        };
-        let mantissa = i128::try_from(value).map_err(|_| overflow())?;
-        let scale = u8::try_from(scale).map_err(|_| overflow())?;
-        Decimal::new(mantissa, scale).map_err(|_| overflow())
-    }
-}
-
-/// Returns the power of ten of the first digit of a number other than zero.
-fn magnitude(decimal: Decimal) -> i32 {
-    let digits = decimal.mantissa.unsigned_abs().checked_ilog10().unwrap_or(0);
-    i32::try_from(digits).unwrap_or(0) - i32::from(decimal.scale)
+/// Returns the nearest double; an infinite one beyond the greatest.
+fn double_of(parts: &Parts) -> f64 {
+    Numeric::of_parts(parts.mantissa.clone(), parts.scale).map_or(f64::INFINITY, |value| value.to_double())
 }
 
 /// Returns the number of digits after the point of a result of about `10^power`: enough for the significant
 /// digits, and not fewer than an operand has.
-fn scale_for(power: i32, operands: &[Decimal]) -> i32 {
-    let least = operands.iter().map(|operand| i32::from(operand.scale)).max().unwrap_or(0);
-    (SIGNIFICANT - power).max(least).clamp(0, MOST_SCALE)
+fn scale_for(power: i32, operands: &[&Parts]) -> i32 {
+    let least = operands.iter().map(|operand| operand.scale as i32).max().unwrap_or(0);
+    (SIGNIFICANT - power).max(least).clamp(0, MOST_DISPLAY_SCALE)
 }
 
-/// Rounds or truncates a decimal to a multiple of `10^digits`: `round` and `trunc` to the left of the point.
-pub(crate) fn left_of_point(decimal: Decimal, digits: u32, truncates: bool) -> Result<Decimal> {
-    let places = digits + u32::from(decimal.scale);
-    let Some(divisor) = 10i128.checked_pow(places) else { return Ok(Decimal::from_int(0)) };
-    let (quotient, remainder) = (decimal.mantissa / divisor, decimal.mantissa % divisor);
-    let is_up = !truncates && remainder.unsigned_abs() >= divisor.unsigned_abs() - remainder.unsigned_abs();
-    let quotient = quotient + if is_up { decimal.mantissa.signum() } else { 0 };
-    let power = 10i128.checked_pow(digits).ok_or_else(overflow)?;
-    Ok(Decimal::new(quotient.checked_mul(power).ok_or_else(overflow)?, 0)?)
-}
-
-/// Evaluates `sqrt(decimal)`.
-pub(crate) fn square_root(decimal: Decimal) -> Result<Decimal> {
-    if decimal.mantissa < 0 {
-        return Err(SqlError::new("2201F", "cannot take square root of a negative number").into());
+/// Evaluates `sqrt(value)`.
+pub(crate) fn square_root(value: &Numeric) -> Result<Numeric> {
+    if value.sign().is_lt() {
+        return refused("cannot take square root of a negative number");
     }
+    let Some(parts) = value.parts() else { return Ok(value.clone()) };
     // PostgreSQL counts digits in groups of four.
-    let weight = if decimal.mantissa == 0 { 0 } else { magnitude(decimal).div_euclid(4) };
+    let (weight, _) = parts.first_of_base_10000();
     let power = if weight >= 0 { weight * 2 + 1 } else { 1 - (1 - weight * 4).div_euclid(2) };
-    square_root_to(decimal, (SIGNIFICANT - power).max(i32::from(decimal.scale)).clamp(0, MOST_SCALE))
+    square_root_to(value, scale_for(power, &[&parts]))
 }
 
-/// Returns the square root of a decimal that is not negative, with this scale.
-pub(crate) fn square_root_to(decimal: Decimal, scale: i32) -> Result<Decimal> {
-    let places = scale + 2;
-    let value = Fixed::of(decimal, places * 2).value.sqrt();
-    Fixed { value, places }.shown(scale)
+/// Returns the square root of a number that is not negative, with this scale.
+pub(crate) fn square_root_to(value: &Numeric, scale: i32) -> Result<Numeric> {
+    let Some(parts) = value.parts() else { return Ok(value.clone()) };
+    let places = scale.unsigned_abs() + 2;
+    // Digits that are cut do not change the whole part of the root.
+    let square = match (places * 2).checked_sub(parts.scale) {
+        Some(more) => parts.mantissa * ten_to(more),
+        None => parts.mantissa / ten_to(parts.scale - places * 2),
+    };
+    Ok(Numeric::of_rounded(&Parts { mantissa: square.sqrt(), scale: places }, scale)?)
 }
 
-/// Returns `ln` of a positive number, as a fixed-point number of `places` places.
-fn logarithm_to(decimal: Decimal, places: i32) -> BigInt {
+/// Returns `ln` of a positive number, rounded to some places.
+fn logarithm_to(value: &Parts, places: i32) -> Parts {
+    let places = places.max(0).unsigned_abs();
     let work = places + GUARD;
     let one = ten_to(work);
-    // x = m · 2^k with m near 1; ln m = 2 artanh((m - 1) / (m + 1)).
-    let mut value = Fixed::of(decimal, work.max(i32::from(decimal.scale))).value;
-    let mut halvings = 0i64;
-    while value > &one * 3 / 2 {
-        value /= 2;
+    // x = m * 2^k with m near 1; ln m = 2 artanh((m - 1) / (m + 1)).
+    let (numerator, denominator) = (&value.mantissa * &one, ten_to(value.scale));
+    let mut halvings = value.mantissa.bits() as i64 - denominator.bits() as i64;
+    let shift = halvings.unsigned_abs();
+    let mut near = match halvings >= 0 {
+        true => numerator / (denominator << shift),
+        false => (numerator << shift) / denominator,
+    };
+    while near > &one * 3 / 2 {
+        near /= 2;
         halvings += 1;
     }
-    while value < &one * 3 / 4 {
-        value *= 2;
+    while near < &one * 3 / 4 {
+        near *= 2;
         halvings -= 1;
     }
     let area = |value: &BigInt| {
@@ -133,23 +107,27 @@ fn logarithm_to(decimal: Decimal, places: i32) -> BigInt {
         }
         sum * 2
     };
-    let two = area(&(&one * 2));
-    (area(&value) + two * halvings) / ten_to(GUARD)
+    let of_powers = if halvings == 0 { BigInt::from(0) } else { area(&(&one * 2)) * halvings };
+    let mantissa = divide_rounded(&(area(&near) + of_powers), &ten_to(GUARD));
+    Parts { mantissa, scale: places }
 }
 
-/// Returns `e^value`; argument and result are fixed-point numbers of `places` places.
-fn exponential_to(value: &BigInt, places: i32) -> Result<BigInt> {
-    let one = ten_to(places + GUARD);
+/// Returns `e^value` with this scale.
+fn exponential_to(value: &Parts, scale: i32) -> Result<Numeric> {
+    let estimate = double_of(value);
+    if estimate.abs() >= f64::from(MOST_RESULT_SCALE * 3) {
+        return if estimate > 0.0 { Err(overflow()) } else { zero_of(scale) };
+    }
+    let digits_before_point = ((estimate * LOG10_E).max(0.0) as u32) + 1;
+    let places = scale.unsigned_abs() + digits_before_point + 2 * GUARD;
+    let one = ten_to(places);
     // The exponent is halved until it is at most 1/16, and the result is squared as many times.
-    let mut small = value * ten_to(GUARD);
+    let mut small = value.mantissa_at(places as i32);
     let mut halvings = 0;
     let limit: BigInt = &one / 16;
     while small.magnitude() > limit.magnitude() {
         small /= 2;
         halvings += 1;
-        if halvings > 64 {
-            return Err(overflow());
-        }
     }
     let (mut term, mut sum, mut count) = (one.clone(), one.clone(), 1);
     while !is_zero(&term) {
@@ -160,149 +138,220 @@ fn exponential_to(value: &BigInt, places: i32) -> Result<BigInt> {
     for _ in 0..halvings {
         sum = &sum * &sum / &one;
     }
-    Ok(sum / ten_to(GUARD))
+    Ok(Numeric::of_rounded(&Parts { mantissa: sum, scale: places }, scale)?)
 }
 
-/// Returns whether `e^exponent` certainly overflows a decimal, or rounds to zero.
-fn exceeds(exponent: f64) -> bool {
-    exponent.abs() > 250.0
+/// Evaluates `exp(value)`.
+pub(crate) fn exponential(value: &Numeric) -> Result<Numeric> {
+    let Some(parts) = value.parts() else {
+        return Ok(if value.sign().is_lt() { Numeric::from(0) } else { value.clone() });
+    };
+    let most = f64::from(MOST_RESULT_SCALE);
+    let power = (value.to_double() * LOG10_E).clamp(-most, most) as i32;
+    exponential_to(&parts, scale_for(power, &[&parts]))
 }
 
-/// Evaluates `exp(decimal)`.
-pub(crate) fn exponential(decimal: Decimal) -> Result<Decimal> {
-    let estimate = decimal.to_double();
-    if exceeds(estimate) {
-        return if estimate > 0.0 {
-            Err(overflow())
-        } else {
-            Fixed { value: BigInt::from(0), places: 0 }.shown(36)
-        };
-    }
-    let scale = scale_for((estimate * std::f64::consts::LOG10_E) as i32, &[decimal]);
-    let places = scale + GUARD + (estimate.abs() / 2.0) as i32;
-    let value = exponential_to(
-        &Fixed::of(decimal, places.max(i32::from(decimal.scale))).value,
-        places.max(i32::from(decimal.scale)),
-    )?;
-    Fixed { value, places: places.max(i32::from(decimal.scale)) }.shown(scale)
-}
-
-fn check_logarithm(decimal: Decimal) -> Result<()> {
-    match decimal.mantissa.signum() {
-        1 => Ok(()),
-        0 => Err(SqlError::new("2201E", "cannot take logarithm of zero").into()),
-        _ => Err(SqlError::new("2201E", "cannot take logarithm of a negative number").into()),
+fn check_logarithm(value: &Numeric) -> Result<()> {
+    match value.sign() {
+        Ordering::Greater => Ok(()),
+        Ordering::Equal => Err(SqlError::new("2201E", "cannot take logarithm of zero").into()),
+        Ordering::Less => Err(SqlError::new("2201E", "cannot take logarithm of a negative number").into()),
     }
 }
 
-/// Returns the power of ten of the first digit of `ln(decimal)`, as PostgreSQL's `estimate_ln_dweight` does.
-fn magnitude_of_logarithm(decimal: Decimal) -> i32 {
-    let value = decimal.to_double();
-    if (0.9..=1.1).contains(&value) {
-        let distance = decimal.minus(Decimal::from_int(1)).unwrap_or(decimal);
+/// Returns the power of ten of the first digit of `ln` of a positive number, as PostgreSQL's
+/// `estimate_ln_dweight` does.
+fn magnitude_of_logarithm(value: &Parts) -> i32 {
+    let one = ten_to(value.scale);
+    let tenths = &value.mantissa * 10;
+    if tenths >= &one * 9 && tenths <= &one * 11 {
         // PostgreSQL takes the first digit of the distance from 1.
-        return if distance.mantissa == 0 { 0 } else { magnitude(distance) };
+        let distance = Parts { mantissa: &value.mantissa - &one, scale: value.scale };
+        return if is_zero(&distance.mantissa) { 0 } else { distance.digits_before_point() as i32 - 1 };
     }
-    value.ln().abs().log10() as i32
+    let (weight, digits) = value.leading_of_base_10000(2);
+    let number = digits.iter().fold(0.0, |number, digit| number * 10_000.0 + f64::from(*digit));
+    let power = (weight - digits.len() as i32 + 1) * 4;
+    (number.ln() + f64::from(power) * std::f64::consts::LN_10).abs().log10() as i32
 }
 
-/// Evaluates `ln(decimal)`.
-pub(crate) fn natural_logarithm(decimal: Decimal) -> Result<Decimal> {
-    check_logarithm(decimal)?;
-    let scale = scale_for(magnitude_of_logarithm(decimal), &[decimal]);
-    let places = scale + GUARD;
-    Fixed { value: logarithm_to(decimal, places), places }.shown(scale)
+/// Evaluates `ln(value)`.
+pub(crate) fn natural_logarithm(value: &Numeric) -> Result<Numeric> {
+    if value.is_nan() {
+        return Ok(Numeric::NaN);
+    }
+    check_logarithm(value)?;
+    let Some(parts) = value.parts() else { return Ok(Numeric::Infinity) };
+    let scale = scale_for(magnitude_of_logarithm(&parts), &[&parts]);
+    let Parts { mantissa, scale } = logarithm_to(&parts, scale);
+    Ok(Numeric::of_parts(mantissa, scale)?)
 }
 
-/// Evaluates `log(decimal)`.
-pub(crate) fn decimal_logarithm(decimal: Decimal) -> Result<Decimal> {
-    logarithm(Decimal::from_int(10), decimal)
+/// Evaluates `log(value)`.
+pub(crate) fn decimal_logarithm(value: &Numeric) -> Result<Numeric> {
+    logarithm(&Numeric::from(10), value)
 }
 
-/// Evaluates `log(base, decimal)`.
-pub(crate) fn logarithm(base: Decimal, decimal: Decimal) -> Result<Decimal> {
+/// Evaluates `log(base, value)`.
+pub(crate) fn logarithm(base: &Numeric, value: &Numeric) -> Result<Numeric> {
+    if base.is_nan() || value.is_nan() {
+        return Ok(Numeric::NaN);
+    }
+    if base.sign().is_lt() || value.sign().is_lt() {
+        check_logarithm(&Numeric::from(-1))?;
+    }
     check_logarithm(base)?;
-    check_logarithm(decimal)?;
-    let places = 2 * SIGNIFICANT + 2 * GUARD;
-    let (of_base, of_value) = (logarithm_to(base, places), logarithm_to(decimal, places));
-    if is_zero(&of_base) {
+    check_logarithm(value)?;
+    let (base, value) = match (base.parts(), value.parts()) {
+        (Some(base), Some(value)) => (base, value),
+        (None, None) => return Ok(Numeric::NaN),
+        (None, Some(_)) => return Ok(Numeric::from(0)),
+        (Some(_), None) => return Ok(Numeric::Infinity),
+    };
+    let (power_of_base, power_of_value) = (magnitude_of_logarithm(&base), magnitude_of_logarithm(&value));
+    let power = power_of_value - power_of_base;
+    let scale = scale_for(power, &[&base, &value]);
+    let of_base = logarithm_to(&base, scale + power - power_of_base + 8);
+    let of_value = logarithm_to(&value, scale + power - power_of_value + 8);
+    if is_zero(&of_base.mantissa) {
         return Err(DecimalError::DivisionByZero.into());
     }
-    let power = magnitude_of_logarithm(decimal) - magnitude_of_logarithm(base);
-    let scale = scale_for(power, &[base, decimal]);
-    let value = of_value * ten_to(places) / of_base;
-    Fixed { value, places }.shown(scale)
+    Ok(of_value.divided(&of_base, scale)?)
 }
 
-/// Evaluates `power(decimal, decimal)`.
-pub(crate) fn power(base: Decimal, exponent: Decimal) -> Result<Decimal> {
-    let whole = exponent.to_int().ok().filter(|whole| Decimal::from_int(*whole) == exponent);
-    if base.mantissa == 0 && exponent.mantissa < 0 {
-        return Err(SqlError::new("2201F", "zero raised to a negative power is undefined").into());
+fn is_whole(value: &Numeric) -> bool {
+    value.truncate(0).is_ok_and(|whole| whole == *value)
+}
+
+fn is_odd(value: &Numeric) -> bool {
+    is_whole(value) && value.remainder(&Numeric::from(2)).is_ok_and(|rest| !rest.is_zero())
+}
+
+/// Evaluates a power of which an operand is NaN or infinite.
+fn special_power(base: &Numeric, exponent: &Numeric) -> Numeric {
+    let one = Numeric::from(1);
+    if exponent.is_zero() || *base == one {
+        return one;
     }
-    if base.mantissa < 0 && whole.is_none() {
-        let message = "a negative number raised to a non-integer power yields a complex result";
-        return Err(SqlError::new("2201F", message).into());
+    if base.is_nan() || exponent.is_nan() {
+        return Numeric::NaN;
     }
-    if let Some(whole) = whole.and_then(|whole| i32::try_from(whole).ok()) {
-        return whole_power(base, whole);
+    let is_growing = exponent.sign().is_gt();
+    if !exponent.is_finite() {
+        return match base.magnitude().compare(&one) {
+            Ordering::Equal => one,
+            order if order.is_gt() == is_growing => Numeric::Infinity,
+            _ => Numeric::from(0),
+        };
     }
-    if base.mantissa == 0 {
-        return Fixed { value: BigInt::from(0), places: 0 }.shown(SIGNIFICANT);
+    match is_growing {
+        false => Numeric::from(0),
+        true if base.sign().is_lt() && is_odd(exponent) => Numeric::NegativeInfinity,
+        true => Numeric::Infinity,
     }
-    let estimate = base.to_double().abs().ln() * exponent.to_double();
-    if exceeds(estimate) {
-        return Err(overflow());
+}
+
+/// Evaluates `power(base, exponent)`.
+pub(crate) fn power(base: &Numeric, exponent: &Numeric) -> Result<Numeric> {
+    let has_nan = base.is_nan() || exponent.is_nan();
+    if !has_nan && base.is_zero() && exponent.sign().is_lt() {
+        return refused("zero raised to a negative power is undefined");
     }
-    let scale = scale_for((estimate * std::f64::consts::LOG10_E) as i32, &[base, exponent]);
-    let places = scale + 2 * GUARD + (estimate.abs() / 2.0) as i32;
-    let logarithm = logarithm_to(base, places);
-    let product = logarithm * BigInt::from(exponent.mantissa) / ten_to(exponent.scale.into());
-    Fixed { value: exponential_to(&product, places)?, places }.shown(scale)
+    if !has_nan && base.sign().is_lt() && !is_whole(exponent) {
+        return refused("a negative number raised to a non-integer power yields a complex result");
+    }
+    let (Some(of_base), Some(of_exponent)) = (base.parts(), exponent.parts()) else {
+        return Ok(special_power(base, exponent));
+    };
+    let whole = exponent.to_int().ok().and_then(|whole| i32::try_from(whole).ok());
+    if let Some(whole) = whole.filter(|whole| Numeric::from(i64::from(*whole)) == *exponent) {
+        return whole_power(&of_base, whole);
+    }
+    if base.is_zero() {
+        return zero_of(SIGNIFICANT);
+    }
+    let is_negative = base.sign().is_lt() && is_odd(exponent);
+    let positive = Parts { mantissa: BigInt::from(of_base.mantissa.magnitude().clone()), ..of_base };
+    let power_of_logarithm = magnitude_of_logarithm(&positive);
+    let exponent_at = |places: i32| {
+        let places = places.max(0);
+        let logarithm = logarithm_to(&positive, places);
+        let product = Parts {
+            mantissa: logarithm.mantissa * &of_exponent.mantissa,
+            scale: logarithm.scale + of_exponent.scale,
+        };
+        Parts { mantissa: product.mantissa_at(places), scale: places.unsigned_abs() }
+    };
+    let estimate = double_of(&exponent_at(8 - power_of_logarithm));
+    if estimate.abs() > f64::from(MOST_RESULT_SCALE) * 3.01 {
+        return if estimate > 0.0 { Err(overflow()) } else { zero_of(MOST_DISPLAY_SCALE) };
+    }
+    let power = (estimate * LOG10_E) as i32;
+    let scale = scale_for(power, &[&positive, &of_exponent]);
+    let result = exponential_to(&exponent_at((scale + power).max(0) - power_of_logarithm + 8), scale)?;
+    Ok(if is_negative { result.negated() } else { result })
+}
+
+/// Returns a product, rounded to a scale.
+fn product(a: &Parts, b: &Parts, scale: i32) -> Parts {
+    let exact = Parts { mantissa: &a.mantissa * &b.mantissa, scale: a.scale + b.scale };
+    Parts { mantissa: exact.mantissa_at(scale), scale: scale.unsigned_abs() }
 }
 
 /// Returns an integer power, by repeated squaring.
-fn whole_power(base: Decimal, exponent: i32) -> Result<Decimal> {
-    let scale = SIGNIFICANT.max(base.scale.into());
-    if base.mantissa == 0 {
-        return Fixed { value: BigInt::from(i32::from(exponent == 0)), places: 0 }.shown(scale);
+fn whole_power(base: &Parts, exponent: i32) -> Result<Numeric> {
+    let scale = SIGNIFICANT.max(base.scale as i32).min(MOST_DISPLAY_SCALE);
+    let one = Parts { mantissa: BigInt::from(1), scale: 0 };
+    match exponent {
+        0 => return Ok(Numeric::of_rounded(&one, scale)?),
+        1 => return Ok(Numeric::of_rounded(base, scale)?),
+        -1 => return Ok(one.divided(base, scale)?),
+        2 => return Ok(Numeric::of_parts(product(base, base, scale).mantissa, scale.unsigned_abs())?),
+        _ if is_zero(&base.mantissa) => return zero_of(scale),
+        _ => {}
     }
-    let digits = (base.to_double().abs().log10() * f64::from(exponent)).abs();
-    if digits > 1_000.0 {
-        return if (base.to_double().abs() > 1.0) == (exponent > 0) {
-            Err(overflow())
-        } else {
-            Fixed { value: BigInt::from(0), places: 0 }.shown(scale)
-        };
+    let (weight, digits) = base.leading_of_base_10000(4);
+    let number = digits.iter().fold(0.0, |number, digit| number * 10_000.0 + f64::from(*digit));
+    let power = f64::from((weight - digits.len() as i32 + 1) * 4);
+    let estimate = f64::from(exponent) * (number.log10() + power);
+    if estimate > 3.0 * f64::from(MOST_WEIGHT) * 4.0 {
+        return Err(overflow());
     }
-    // The exact power has too many places: each product is rounded to the places that matter to the result.
-    let places = scale + GUARD + digits as i32;
-    let one = ten_to(places);
-    let mut square = Fixed::of(base, places.max(i32::from(base.scale))).value;
-    let (mut left, mut result) = (exponent.unsigned_abs(), one.clone());
-    while left > 0 {
-        if left & 1 == 1 {
-            result = divided(&(&result * &square), &one);
-        }
+    if estimate + 1.0 < f64::from(-scale) {
+        return zero_of(scale);
+    }
+    let significant = 1 + scale + estimate as i32 + f64::from(exponent).abs().ln() as i32 + 8;
+    let mut left = exponent.unsigned_abs();
+    let mut square = base.clone();
+    let mut result = if left & 1 == 1 { base.clone() } else { one.clone() };
+    let weight_of = |parts: &Parts| parts.first_of_base_10000().0;
+    while left > 1 {
         left >>= 1;
-        if left > 0 {
-            square = divided(&(&square * &square), &one);
+        let places = significant - 2 * weight_of(&square) * 4;
+        square = product(&square, &square, places.min(2 * square.scale as i32).max(0));
+        if left & 1 == 1 {
+            let places = significant - (weight_of(&square) + weight_of(&result)) * 4;
+            result = product(&square, &result, places.min((square.scale + result.scale) as i32).max(0));
+        }
+        if weight_of(&square) > MOST_WEIGHT || weight_of(&result) > MOST_WEIGHT {
+            return if exponent > 0 { Err(overflow()) } else { zero_of(scale) };
         }
     }
-    if exponent < 0 {
-        if is_zero(&result) {
-            return Err(overflow());
-        }
-        result = divided(&(&one * &one), &result);
+    match exponent < 0 {
+        true if is_zero(&result.mantissa) => Err(DecimalError::DivisionByZero.into()),
+        true => Ok(one.divided(&result, scale)?),
+        false => Ok(Numeric::of_rounded(&result, scale)?),
     }
-    Fixed { value: result, places }.shown(scale)
 }
+
+/// Greatest weight of a numeric's first digit in base 10000.
+const MOST_WEIGHT: i32 = i16::MAX as i32;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn decimal(text: &str) -> Decimal {
+    fn numeric(text: &str) -> Numeric {
         text.parse().unwrap()
     }
 
@@ -321,10 +370,10 @@ mod tests {
             ("1.000001", "1000", "1.0010004996662084"),
         ];
         for (base, exponent, expected) in powers {
-            let result = power(decimal(base), decimal(exponent)).unwrap();
+            let result = power(&numeric(base), &numeric(exponent)).unwrap();
             assert_eq!(result.to_string(), expected, "power({base}, {exponent})");
         }
-        type Case = (fn(Decimal) -> Result<Decimal>, &'static str, &'static str);
+        type Case = (fn(&Numeric) -> Result<Numeric>, &'static str, &'static str);
         let functions: [Case; 16] = [
             (square_root, "2.0", "1.414213562373095"),
             (square_root, "0.0", "0.000000000000000"),
@@ -340,24 +389,23 @@ mod tests {
             (natural_logarithm, "1.0", "0.0000000000000000"),
             (natural_logarithm, "123456.789", "11.723646487185881"),
             (natural_logarithm, "0.000001", "-13.815510557964274"),
-            (|value| logarithm(decimal("10"), value), "0.001", "-3.0000000000000000"),
-            (|value| logarithm(decimal("10"), value), "123.456", "2.0915122016277717"),
+            (|value| logarithm(&numeric("10"), value), "0.001", "-3.0000000000000000"),
+            (|value| logarithm(&numeric("10"), value), "123.456", "2.0915122016277717"),
         ];
         for (function, value, expected) in functions {
-            assert_eq!(function(decimal(value)).unwrap().to_string(), expected, "{value}");
+            assert_eq!(function(&numeric(value)).unwrap().to_string(), expected, "{value}");
         }
     }
 
     #[test]
     fn what_has_too_many_digits_is_an_overflow() {
-        for (base, exponent) in [("10", "400"), ("10", "40.5"), ("0.1", "-2147483648"), ("1.5", "2147483647")]
+        for (base, exponent) in
+            [("10", "131072"), ("10", "4000.5"), ("0.1", "-2147483648"), ("1.5", "2147483647")]
         {
-            let error = power(decimal(base), decimal(exponent)).unwrap_err();
+            let error = power(&numeric(base), &numeric(exponent)).unwrap_err();
             assert_eq!(error.sqlstate, "22003", "power({base}, {exponent})");
         }
-        assert_eq!(exponential(decimal("1e9")).unwrap_err().sqlstate, "22003");
-        assert_eq!(power(decimal("0.1"), decimal("2147483647")).unwrap().to_string(), "0.0000000000000000");
-        assert_eq!(left_of_point(decimal("99.9"), 2, false).unwrap().to_string(), "100");
-        assert_eq!(left_of_point(decimal("99.9"), 100, false).unwrap().to_string(), "0");
+        assert_eq!(exponential(&numeric("1e9")).unwrap_err().sqlstate, "22003");
+        assert_eq!(power(&numeric("0.1"), &numeric("2147483647")).unwrap().to_string(), "0.0000000000000000");
     }
 }

@@ -2,7 +2,7 @@
 //! Source: PostgreSQL 15's documentation, "Data Type Formatting Functions", table 9.28.
 
 use crate::SqlError;
-use catalog::Decimal;
+use catalog::Numeric;
 
 /// A pattern of a template.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,20 +94,30 @@ fn parse(template: &str) -> Result<Template, SqlError> {
     Ok(Template { patterns, fills, brackets })
 }
 
+/// Returns whether a number is negative once it is rounded to digits after the point, and these digits and
+/// those before the point; the letters of NaN or an infinity.
+fn digits_of(value: &Numeric, decimals: usize) -> (bool, String) {
+    let Some(parts) = value.parts() else {
+        return (value.sign().is_lt(), value.magnitude().to_string());
+    };
+    let rounded = parts.mantissa_at(i32::try_from(decimals).unwrap_or(i32::MAX));
+    let digits = format!("{:0>width$}", rounded.magnitude().to_string(), width = decimals + 1);
+    (rounded.sign() == num_bigint::Sign::Minus, digits)
+}
+
 /// Evaluates `to_char` of a number.
-pub(crate) fn to_text(value: Decimal, template: &str) -> Result<String, SqlError> {
+pub(crate) fn to_text(value: &Numeric, template: &str) -> Result<String, SqlError> {
     let Template { patterns, fills, brackets } = parse(template)?;
     let point = patterns.iter().position(|pattern| *pattern == Pattern::Point).unwrap_or(patterns.len());
     let is_digit = |pattern: &&Pattern| matches!(pattern, Pattern::Nine | Pattern::Zero);
     let whole = patterns[..point].iter().filter(is_digit).count();
     let decimals = patterns[point..].iter().filter(is_digit).count();
-    let scale = u8::try_from(decimals).unwrap_or(u8::MAX);
-    let rounded = value.rescale(scale).map_err(|error| SqlError::new("22003", error.to_string()))?;
-    let is_negative = rounded.mantissa < 0;
-    let digits = format!("{:0>width$}", rounded.mantissa.unsigned_abs(), width = decimals + 1);
-    let (before, after) = digits.split_at(digits.len() - decimals);
+    let (is_negative, digits) = digits_of(value, decimals);
+    let (before, after) = digits.split_at(digits.len() - if value.is_finite() { decimals } else { 0 });
     let before = before.trim_start_matches('0');
     let overflows = before.len() > whole;
+    // As in PostgreSQL, NaN and the infinities have letters for digits, and neither point nor fraction.
+    let has_fraction = value.is_finite() || overflows;
     // The first digit pattern that is shown: that of the number's first digit, or a `0` before it.
     let first_zero = patterns[..point].iter().filter(is_digit).position(|pattern| *pattern == Pattern::Zero);
     let first_digit = whole - before.len().min(whole);
@@ -175,6 +185,7 @@ pub(crate) fn to_text(value: Decimal, template: &str) -> Result<String, SqlError
                 }
                 digit_index += 1;
             }
+            Pattern::Nine | Pattern::Zero | Pattern::Point if index >= point && !has_fraction => {}
             Pattern::Nine | Pattern::Zero => {
                 let digit = fraction.next().unwrap_or('0');
                 if decimal < last_shown {

@@ -4,7 +4,7 @@
 
 use super::decimals::square_root_to;
 use crate::{Failure, SqlError};
-use catalog::{Arena, Datum, Decimal};
+use catalog::{Arena, Datum, Numeric};
 
 /// A statistic of one value, or of Y and X.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,27 +133,29 @@ impl DoubleSums {
 }
 
 /// Returns a variance or standard deviation of exact numbers, from their number, sum, and sum of squares.
-pub(crate) fn of_decimals(
+pub(crate) fn of_numerics(
     statistic: Statistic,
     count: i64,
-    [sum, squares]: [Decimal; 2],
+    [sum, squares]: [&Numeric; 2],
     arena: &mut Arena,
 ) -> Result<Datum, Failure> {
     let is_sample = matches!(statistic, Statistic::VarSamp | Statistic::StddevSamp);
     if count <= i64::from(is_sample) {
         return Ok(Datum::Null);
     }
-    let number = Decimal::from_int(count);
-    let spread = squares.times(number)?.minus(sum.times(sum)?)?;
-    let zero = Decimal::from_int(0);
-    if spread.compare(zero).is_le() {
-        return Ok(arena.push_decimal(zero));
+    if !sum.is_finite() {
+        return Ok(arena.push_numeric(Numeric::NaN));
     }
-    let pairs = number.times(Decimal::from_int(count - i64::from(is_sample)))?;
-    let variance = spread.over(pairs)?;
+    let number = Numeric::from(count);
+    let spread = squares.times(&number)?.minus(&sum.times(sum)?)?;
+    if spread.sign().is_le() {
+        return Ok(arena.push_numeric(0));
+    }
+    let pairs = number.times(&Numeric::from(count - i64::from(is_sample)))?;
+    let variance = spread.over(&pairs)?;
     let result = match statistic {
-        Statistic::StddevPop | Statistic::StddevSamp => square_root_to(variance, i32::from(variance.scale))?,
+        Statistic::StddevPop | Statistic::StddevSamp => square_root_to(&variance, variance.scale() as i32)?,
         _ => variance,
     };
-    Ok(arena.push_decimal(result))
+    Ok(arena.push_numeric(result))
 }

@@ -302,6 +302,46 @@ fn numbers_come_back() {
     comes_back(script, layouts, indexes);
 }
 
+/// Numbers of more than 36 digits, NaN and the infinities grow and shrink in rows, keys and arrays.
+#[test]
+fn wide_numbers_come_back() {
+    let script = "CREATE TABLE price (n NUMERIC PRIMARY KEY, m NUMERIC, w NUMERIC(60,10), r NUMERIC(3,-2),
+             x NUMERIC(30,4), UNIQUE (m, n));
+         CREATE TABLE t (id INT PRIMARY KEY, n NUMERIC REFERENCES price ON UPDATE CASCADE ON DELETE SET NULL,
+             note TEXT NOT NULL DEFAULT '', a NUMERIC[], g NUMERIC GENERATED ALWAYS AS (n * 1.50) STORED);
+         CREATE INDEX t_n ON t (n, id);
+         CREATE INDEX t_more ON t ((n + 1));
+         CREATE INDEX t_a ON t (a);
+         CREATE PROCEDURE put(p INT) LANGUAGE plpgsql AS $$
+         DECLARE own NUMERIC := CASE p % 9 WHEN 0 THEN 'NaN'::numeric WHEN 1 THEN 'Infinity'
+                 WHEN 2 THEN '-Infinity' WHEN 3 THEN 1e40 WHEN 4 THEN -1e-40
+                 WHEN 5 THEN 10 ^ (p % 50)::numeric WHEN 6 THEN 1e400 ELSE p % 9 END; found NUMERIC;
+         BEGIN
+             INSERT INTO price (n, m, w, r, x) VALUES (own, own / 3, 1e45 / 7 + p, p % 900 * 100, 'NaN')
+                 ON CONFLICT (n) DO UPDATE SET w = price.w / 1e5, x = p, r = price.r + 51,
+                     m = CASE WHEN price.m < 1e500 THEN price.m * 1e7 ELSE p END;
+             INSERT INTO t VALUES (p, CASE WHEN p % 5 > 0 THEN own * 1.0 END, p::text, ARRAY[own, NULL, p]);
+             SELECT n INTO found FROM price WHERE n = own;
+             UPDATE t SET a = ARRAY[found, p / 3e40], note = note || 'x' WHERE id = p - 1;
+             UPDATE price SET n = n * 1.00 WHERE n = found AND n < 1e100;
+             UPDATE t SET a[2] = found WHERE n > 1e39 AND id BETWEEN p - 4 AND p;
+             UPDATE price SET m = m / 1e30 WHERE n BETWEEN own AND 'Infinity' AND m IS NOT NULL;
+             IF p % 10 = 0 THEN
+                 UPDATE price SET n = p * 1e50 WHERE n = found;
+                 UPDATE price SET m = 1 WHERE m = 'NaN';
+                 DELETE FROM price WHERE n = 'Infinity';
+                 DELETE FROM t WHERE a > ARRAY[1e300] AND id < p - 10;
+             END IF;
+         END $$;";
+    let layouts: &[&str] = &[
+        "ALTER TABLE price ADD COLUMN more NUMERIC DEFAULT 1e99",
+        "CREATE INDEX price_more ON price (more, n DESC); ALTER TABLE price ALTER w TYPE NUMERIC(80,20)",
+        "ALTER TABLE price ALTER COLUMN r TYPE NUMERIC",
+    ];
+    let indexes: &[&str] = &["CREATE INDEX price_w ON price (w, n)", "CREATE INDEX t_both ON t (n, a)"];
+    comes_back(script, layouts, indexes);
+}
+
 /// Values of REAL are rounded in each step, in columns, keys and arrays.
 #[test]
 fn reals_come_back() {

@@ -4,10 +4,11 @@
 //! Held by: `values` in `workload`, beside PostgreSQL.
 
 use catalog::{
-    DecimalError, Interval, checked_date, checked_time, checked_timestamp, double_of_real, exact_datum,
-    rounded_timestamp, text_datum, utf8_of,
+    DecimalError, Interval, Numeric, checked_date, checked_time, checked_timestamp, double_of_real,
+    exact_datum, rounded_timestamp, text_datum, utf8_of,
 };
-use reprise::{Arena, Datum, Decimal, ScalarType, SqlError, Type};
+use num_bigint::BigInt;
+use reprise::{Arena, Datum, ScalarType, SqlError, Type};
 use sql::type_oids;
 
 /// Most dimensions of an array in PostgreSQL.
@@ -75,7 +76,9 @@ fn scalar_of(message: &mut Message<'_>, ty: ScalarType, arena: &mut Arena) -> Re
         }
         ScalarType::Double => Datum::Double(f64::from_be_bytes(message.array()?)),
         ScalarType::Boolean => Datum::boolean(message.array::<1>()? != [0]),
-        ScalarType::Numeric { .. } | ScalarType::AnyNumeric => exact_datum(numeric_of(message)?, ty, arena)?,
+        ScalarType::Numeric { .. } | ScalarType::LongNumeric { .. } | ScalarType::AnyNumeric => {
+            exact_datum(numeric_of(message)?, ty, arena)?
+        }
         ScalarType::Char(_) | ScalarType::Varchar(_) | ScalarType::Text => {
             text_datum(utf8_of(message.remaining())?, ty, arena)?
         }
@@ -161,46 +164,52 @@ fn array_of(message: &mut Message<'_>, element: ScalarType, arena: &mut Arena) -
     Ok(arena.push_array(&values))
 }
 
+/// The signs of a NUMERIC that is not positive, and of those without digits.
+pub(super) const NEGATIVE: u16 = 0x4000;
+pub(super) const NAN: u16 = 0xc000;
+pub(super) const INFINITY: u16 = 0xd000;
+pub(super) const NEGATIVE_INFINITY: u16 = 0xf000;
+
 /// Reads a NUMERIC: digits of base 10,000, and the weight of the first. Digits beyond the scale are cut.
-fn numeric_of(message: &mut Message<'_>) -> Result<Decimal, SqlError> {
+fn numeric_of(message: &mut Message<'_>) -> Result<Numeric, SqlError> {
     let (count, weight) = (message.short()? as u16, i32::from(message.short()?));
     let (sign, scale) = (message.short()? as u16, message.short()? as u16);
-    if !matches!(sign, 0 | 0x4000 | 0xc000 | 0xd000 | 0xf000) {
+    if !matches!(sign, 0 | NEGATIVE | NAN | INFINITY | NEGATIVE_INFINITY) {
         return Err(malformed("invalid sign in external \"numeric\" value"));
     }
     if scale > 0x3fff {
         return Err(malformed("invalid scale in external \"numeric\" value"));
     }
-    let mut digits = Vec::new();
+    let mut digits = String::new();
     for _ in 0..count {
         let digit = message.short()?;
         if !(0..10_000).contains(&digit) {
             return Err(malformed("invalid digit in external \"numeric\" value"));
         }
-        digits.push(i128::from(digit));
+        digits.push_str(&format!("{digit:04}"));
     }
-    if sign >= 0xc000 {
-        return Err(SqlError::new("0A000", "numeric NaN and infinity are not supported"));
-    }
-    let decimal =
-        decimal_of(&digits, weight, scale).map_err(|error| SqlError::new("22003", error.to_string()))?;
-    Ok(if sign == 0 { decimal } else { Decimal { mantissa: -decimal.mantissa, ..decimal } })
+    let value = match sign {
+        NAN => Ok(Numeric::NaN),
+        INFINITY => Ok(Numeric::Infinity),
+        NEGATIVE_INFINITY => Ok(Numeric::NegativeInfinity),
+        _ => number_of(digits, weight, scale, sign == NEGATIVE),
+    };
+    value.map_err(|error| SqlError::new("22003", error.to_string()))
 }
 
-fn decimal_of(digits: &[i128], weight: i32, scale: u16) -> Result<Decimal, DecimalError> {
-    let scale = u8::try_from(scale).map_err(|_| DecimalError::Overflow)?;
-    let mut mantissa = 0i128;
-    for (index, digit) in digits.iter().enumerate().filter(|(_, digit)| **digit != 0) {
-        // The power of ten of the digit in the mantissa, which is the value times 10^scale.
-        let exponent = (weight - index as i32) * 4 + i32::from(scale);
-        let power = 10i128.checked_pow(exponent.unsigned_abs());
-        let summand = match (exponent >= 0, power) {
-            (true, power) => {
-                power.and_then(|power| digit.checked_mul(power)).ok_or(DecimalError::Overflow)?
-            }
-            (false, power) => power.map_or(0, |power| digit / power),
-        };
-        mantissa = mantissa.checked_add(summand).ok_or(DecimalError::Overflow)?;
-    }
-    Decimal::new(mantissa, scale)
+/// Returns the number of some digits, of which the first four have a weight in base 10,000.
+fn number_of(
+    mut digits: String,
+    weight: i32,
+    scale: u16,
+    is_negative: bool,
+) -> Result<Numeric, DecimalError> {
+    // The number of digits up to the last one of the scale.
+    let wanted = (weight + 1) * 4 + i32::from(scale);
+    let wanted = usize::try_from(wanted).unwrap_or(0);
+    let missing = wanted.saturating_sub(digits.len());
+    digits.truncate(wanted);
+    digits.extend(std::iter::repeat_n('0', missing));
+    let mantissa = BigInt::parse_bytes(digits.as_bytes(), 10).unwrap_or_default();
+    Numeric::of_parts(if is_negative { -mantissa } else { mantissa }, scale.into())
 }

@@ -108,8 +108,7 @@ impl Schema {
                 None => known.map_or(("", ""), |known| (known.1, known.2)),
             };
             let is_updatable = self.is_column_updatable(table, position);
-            let is_decimal = matches!(scalar, ScalarType::Numeric { .. } | ScalarType::AnyNumeric);
-            let radix = if is_decimal { 10 } else { 2 };
+            let radix = if scalar.is_numeric() { 10 } else { 2 };
             let is_array = oid != i64::from(type_oids(scalar).0);
             let number = |value: u32| Cell::Int(i64::from(value));
             let length = match scalar {
@@ -120,6 +119,10 @@ impl Schema {
             let (precision, scale) = match scalar {
                 _ if is_array => (Cell::Null, Cell::Null),
                 ScalarType::Numeric { precision, scale } => (number(precision.into()), number(scale.into())),
+                ScalarType::LongNumeric { precision, scale } => {
+                    // As in PostgreSQL, a negative scale is shown as the bits of the modifier.
+                    (number(precision.into()), Cell::Int(i64::from(scale & 0x7ff)))
+                }
                 ScalarType::SmallInt => (number(16), number(0)),
                 ScalarType::Integer => (number(32), number(0)),
                 ScalarType::BigInt => (number(64), number(0)),

@@ -8,7 +8,7 @@ pub fn type_oids(scalar: ScalarType) -> (u32, u32) {
         ScalarType::SmallInt => (21, 1005),
         ScalarType::Integer => (23, 1007),
         ScalarType::BigInt => (20, 1016),
-        ScalarType::Numeric { .. } | ScalarType::AnyNumeric => (1700, 1231),
+        ScalarType::Numeric { .. } | ScalarType::LongNumeric { .. } | ScalarType::AnyNumeric => (1700, 1231),
         ScalarType::Real => (700, 1021),
         ScalarType::Double => (701, 1022),
         ScalarType::Boolean => (16, 1000),
@@ -34,6 +34,9 @@ pub fn type_oids(scalar: ScalarType) -> (u32, u32) {
 pub fn type_modifier(scalar: ScalarType) -> i32 {
     match scalar {
         ScalarType::Numeric { precision, scale } => (i32::from(precision) << 16 | i32::from(scale)) + 4,
+        ScalarType::LongNumeric { precision, scale } => {
+            (i32::from(precision) << 16 | i32::from(scale & 0x7ff)) + 4
+        }
         ScalarType::Char(limit) | ScalarType::Varchar(limit) => i32::try_from(limit).unwrap_or(-5) + 4,
         ScalarType::ShortTimestamp { precision, .. } => precision.into(),
         _ => -1,

@@ -1,7 +1,7 @@
 //! Updates columns in place, and rebuilds rows that no longer fit.
 
 use super::{Change, Record, RowWords};
-use catalog::{Arena, ChangedWord, ColumnKind, ColumnSlot, Datum, RowLayout};
+use catalog::{Arena, ChangedWord, ColumnKind, ColumnSlot, Datum, Numeric, RowLayout};
 
 impl Record<'_> {
     /// Applies an update's changes, in order. The caller holds the lock, or the record is not shared yet.
@@ -56,6 +56,20 @@ fn write_bytes_in_place(row: RowWords<'_>, word: usize, bytes: &[u8]) -> bool {
     true
 }
 
+/// Writes a numeric in place; returns false when its bytes need more room than the old ones.
+fn write_numeric_in_place(row: RowWords<'_>, word: usize, value: &Numeric) -> bool {
+    match value.short() {
+        Some(decimal) => {
+            for (index, value) in catalog::words_of_decimal(decimal).into_iter().enumerate() {
+                row.store(word + index, value);
+            }
+            true
+        }
+        // Only a long numeric has a place in the variable part.
+        None => row.load(word + 2) == catalog::LONG && write_bytes_in_place(row, word, &value.stored()),
+    }
+}
+
 /// Writes one column in place; returns false when its bytes need more room than the old ones.
 fn write_in_place(row: RowWords<'_>, slot: ColumnSlot, datum: Datum, arena: &Arena) -> bool {
     let word = slot.word();
@@ -74,10 +88,9 @@ fn write_in_place(row: RowWords<'_>, slot: ColumnSlot, datum: Datum, arena: &Are
         }
         Datum::Double(value) => row.store(word, value.to_bits()),
         Datum::Int(_) | Datum::Wide(_) if slot.kind == ColumnKind::Wide => {
-            if let Some(decimal) = arena.decimal(datum, 0) {
-                row.store(word, decimal.mantissa as u64);
-                row.store(word + 1, (decimal.mantissa >> 64) as u64);
-                row.store(word + 2, decimal.scale.into());
+            let value = arena.numeric(datum, 0).expect("a numeric column is given numerics");
+            if !write_numeric_in_place(row, word, &value) {
+                return false;
             }
         }
         Datum::Int(value) => row.store(word, slot.deposit(row.load(word), value)),

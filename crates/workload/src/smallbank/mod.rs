@@ -23,13 +23,14 @@ impl Smallbank {
 }
 
 fn money(cents: i64) -> Value {
-    Value::Numeric(Decimal { mantissa: cents.into(), scale: 2 })
+    Value::from(Decimal { mantissa: cents.into(), scale: 2 })
 }
 
 /// Returns an amount in cents; 0 when it is no amount.
 fn cents(amount: &Value) -> i64 {
     match amount {
-        Value::Numeric(amount) => amount.rescale(2).map_or(0, |amount| amount.mantissa as i64),
+        Value::Numeric(amount) => (amount.rescale(2).ok().and_then(|amount| amount.short()))
+            .map_or(0, |amount| amount.mantissa as i64),
         Value::Int(amount) => amount * 100,
         _ => 0,
     }

@@ -24,7 +24,7 @@ fn digits(random: &mut SmallRng, length: usize) -> String {
 }
 
 fn decimal(mantissa: i64, scale: u8) -> Value {
-    Value::Numeric(Decimal { mantissa: mantissa.into(), scale })
+    Value::from(Decimal { mantissa: mantissa.into(), scale })
 }
 
 /// Clause 4.3.3.1: a tenth of the texts contain "ORIGINAL".

@@ -104,7 +104,7 @@ impl Terminal {
         arguments.extend([warehouse, district, customer_warehouse, customer_district].map(int));
         arguments.extend(self.customer());
         let cents: i64 = self.random.random_range(100..=500_000);
-        arguments.push(Value::Numeric(Decimal { mantissa: cents.into(), scale: 2 }));
+        arguments.push(Value::from(Decimal { mantissa: cents.into(), scale: 2 }));
         arguments.push(self.now());
     }
 }

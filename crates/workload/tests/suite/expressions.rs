@@ -3,9 +3,8 @@
 //!
 //! Reprise may refuse a statement with 0A000. Where both refuse a statement while it runs, the SQLSTATEs may
 //! differ, and a few statements may fail on one side only: PostgreSQL does not promise which parts of a
-//! statement it evaluates, nor in which order, and a decimal of Reprise has at most 36 digits.
-//! `REPRISE_HISTORIES` says how many statements are compared, `REPRISE_SEED` makes one again. Skipped, with a
-//! message, where no PostgreSQL is installed.
+//! statement it evaluates, nor in which order. `REPRISE_HISTORIES` says how many statements are compared,
+//! `REPRISE_SEED` makes one again. Skipped, with a message, where no PostgreSQL is installed.
 
 mod writer;
 
@@ -52,15 +51,25 @@ fn rows_agree(own: &str, other: &str, keeps_any: bool) -> bool {
         }
 }
 
+/// Maximum number of digits of a double as text: 17, and zeros before them.
+const MOST_DIGITS_OF_DOUBLE: usize = 22;
+
 /// Returns whether two numbers differ in their last digit only: mathematical functions of the C library
 /// are not exact, and of the shortest texts that mean a double PostgreSQL takes none on the edge of those
-/// that do. A numeric of Reprise has no more than 36 digits behind its point. With `keeps_any`, they may
-/// differ in their scale.
+/// that do. Numbers of more digits than a double has are numerics, and have no other digits. With
+/// `keeps_any`, they may differ in their scale.
 fn numbers_agree(own: &str, other: &str, keeps_any: bool) -> bool {
     let (Ok(own_value), Ok(other_value)) = (own.parse::<f64>(), other.parse::<f64>()) else { return false };
-    let is_cut = own.rsplit('.').next().is_some_and(|digits| digits.len() >= 36);
+    let digits = |text: &str| text.bytes().filter(u8::is_ascii_digit).count();
+    if digits(own).max(digits(other)) > MOST_DIGITS_OF_DOUBLE {
+        let trimmed = |text: &str| match text.contains('.') {
+            true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+            false => text.to_owned(),
+        };
+        return keeps_any && trimmed(own) == trimmed(other);
+    }
     if own_value == other_value {
-        return keeps_any || is_cut || own.contains('e') || own.len() == other.len() || own_value == 0.0;
+        return keeps_any || own.contains('e') || own.len() == other.len() || own_value == 0.0;
     }
     let is_short = own.trim_start_matches('-').len() <= 12 && own_value as f32 == other_value as f32;
     is_short || (own_value - other_value).abs() <= 1e-14 * own_value.abs()

@@ -24,8 +24,8 @@ fn is_same(old: Datum, new: Datum, arena: &Arena) -> bool {
     match (old, new) {
         (Datum::Bytes(old), Datum::Bytes(new)) => arena.bytes(old) == arena.bytes(new),
         (Datum::Wide(_), Datum::Wide(_)) => {
-            let digits = |value| arena.decimal(value, 0).map(|decimal| (decimal.mantissa, decimal.scale));
-            digits(old) == digits(new)
+            let numeric = |value| arena.numeric(value, 0).map(|own| (own.scale(), own));
+            numeric(old) == numeric(new)
         }
         (Datum::Array(old), Datum::Array(new)) => {
             let (old, new) = (arena.elements(old), arena.elements(new));

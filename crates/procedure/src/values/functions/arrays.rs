@@ -61,8 +61,8 @@ pub(super) static ARRAYS: &[BuiltIn] = &[
     series(&[INT4, INT4, INT4], INT4, SeriesOf::Integers),
     series(&[INT8, INT8], INT8, SeriesOf::Integers),
     series(&[INT8, INT8, INT8], INT8, SeriesOf::Integers),
-    series(&[Kind::NUMERIC, Kind::NUMERIC], Kind::NUMERIC, SeriesOf::Decimals),
-    series(&[Kind::NUMERIC, Kind::NUMERIC, Kind::NUMERIC], Kind::NUMERIC, SeriesOf::Decimals),
+    series(&[Kind::NUMERIC, Kind::NUMERIC], Kind::NUMERIC, SeriesOf::Numerics),
+    series(&[Kind::NUMERIC, Kind::NUMERIC, Kind::NUMERIC], Kind::NUMERIC, SeriesOf::Numerics),
     series(&[Kind::TIMESTAMP, Kind::TIMESTAMP, Kind::INTERVAL], Kind::TIMESTAMP, SeriesOf::Timestamps),
     series(&[Kind::TIMESTAMPTZ, Kind::TIMESTAMPTZ, Kind::INTERVAL], Kind::TIMESTAMPTZ, SeriesOf::Instants)
         .stable(),

@@ -1,7 +1,7 @@
 //! One call of a built-in function: its arguments, and how it returns a value.
 
 use crate::{Cast, Evaluated, Machine, SqlError};
-use catalog::{Datum, Decimal, ScalarType, SessionZone, Span};
+use catalog::{Datum, Numeric, ScalarType, SessionZone, Span};
 
 /// The arguments of a call. They have the types of the entry, so they are read without a check.
 pub struct Call<'a> {
@@ -54,9 +54,9 @@ impl Call<'_> {
         }
     }
 
-    pub(super) fn decimal(&self, index: usize) -> Decimal {
+    pub(super) fn numeric(&self, index: usize) -> Numeric {
         let value = self.values[index];
-        self.machine.frame.arena.decimal(value, 0).unwrap_or_else(|| unreachable!("{value:?} is no decimal"))
+        self.machine.frame.arena.numeric(value, 0).unwrap_or_else(|| unreachable!("{value:?} is no numeric"))
     }
 
     pub(super) fn array(&self, index: usize) -> Option<Span> {
@@ -90,9 +90,9 @@ impl Call<'_> {
         }
     }
 
-    /// Returns a decimal as the result.
-    pub(super) fn made_decimal(self, decimal: Decimal) -> Evaluated {
-        Ok(self.machine.frame.arena.push_decimal(decimal))
+    /// Returns a numeric as the result.
+    pub(super) fn made_numeric(self, value: impl Into<Numeric>) -> Evaluated {
+        Ok(self.machine.frame.arena.push_numeric(value))
     }
 
     /// Returns an array as the result.

@@ -23,7 +23,7 @@ pub(super) static CLOCKS: &[BuiltIn] = &[
     BuiltIn::of("datetime_pl", &[DATE, TIME], TIMESTAMP, |call| moment(call.int(0), call.int(1))),
     BuiltIn::of("extract", &[TEXT, TIME], Kind::NUMERIC, |call| {
         let part = part(&call)?;
-        call.made_decimal(part)
+        call.made_numeric(part)
     }),
     BuiltIn::of("interval_pl_time", &[INTERVAL, TIME], TIME, |call| {
         Ok(turned(call.int(1), Interval::from_bytes(call.bytes(0)).us))

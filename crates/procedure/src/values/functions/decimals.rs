@@ -4,7 +4,7 @@
 use super::{BuiltIn, Call, Kind};
 use crate::values::{decimals, numbers};
 use crate::{Evaluated, SqlError};
-use catalog::{Datum, Decimal, DecimalError};
+use catalog::{Datum, Numeric};
 use std::cmp::Ordering;
 
 const NUMERIC: Kind = Kind::NUMERIC;
@@ -13,8 +13,8 @@ const TEXT: Kind = Kind::TEXT;
 
 pub(super) static DECIMALS: &[BuiltIn] = &[
     BuiltIn::of("abs", &[NUMERIC], NUMERIC, |call| {
-        let value = call.decimal(0);
-        call.made_decimal(Decimal { mantissa: value.mantissa.abs(), ..value })
+        let magnitude = call.numeric(0).magnitude();
+        call.made_numeric(magnitude)
     }),
     BuiltIn::of("ceil", &[NUMERIC], NUMERIC, |call| whole(call, Ordering::Less)),
     BuiltIn::of("ceiling", &[NUMERIC], NUMERIC, |call| whole(call, Ordering::Less)),
@@ -22,55 +22,52 @@ pub(super) static DECIMALS: &[BuiltIn] = &[
     BuiltIn::of("exp", &[NUMERIC], NUMERIC, |call| of_one(call, decimals::exponential)),
     BuiltIn::of("floor", &[NUMERIC], NUMERIC, |call| whole(call, Ordering::Greater)),
     BuiltIn::of("gcd", &[NUMERIC, NUMERIC], NUMERIC, |call| {
-        let divisor = divisor(call.decimal(0), call.decimal(1))?;
-        call.made_decimal(divisor)
+        let divisor = divisor(&call.numeric(0), &call.numeric(1))?;
+        call.made_numeric(divisor)
     }),
     BuiltIn::of("lcm", &[NUMERIC, NUMERIC], NUMERIC, multiple),
     BuiltIn::of("ln", &[NUMERIC], NUMERIC, |call| of_one(call, decimals::natural_logarithm)),
     BuiltIn::of("log", &[NUMERIC], NUMERIC, |call| of_one(call, decimals::decimal_logarithm)),
     BuiltIn::of("log", &[NUMERIC, NUMERIC], NUMERIC, |call| {
-        let logarithm = decimals::logarithm(call.decimal(0), call.decimal(1))?;
-        call.made_decimal(logarithm)
+        let logarithm = decimals::logarithm(&call.numeric(0), &call.numeric(1))?;
+        call.made_numeric(logarithm)
     }),
     BuiltIn::of("log10", &[NUMERIC], NUMERIC, |call| of_one(call, decimals::decimal_logarithm)),
-    BuiltIn::of("min_scale", &[NUMERIC], INT4, |call| Ok(Datum::Int(trimmed(call.decimal(0)).scale.into()))),
+    BuiltIn::of("min_scale", &[NUMERIC], INT4, |call| Ok(scale_of(&call.numeric(0).trimmed()))),
     BuiltIn::of("pow", &[NUMERIC, NUMERIC], NUMERIC, power),
     BuiltIn::of("power", &[NUMERIC, NUMERIC], NUMERIC, power),
     BuiltIn::of("round", &[NUMERIC], NUMERIC, |call| rounded(call, false)),
     BuiltIn::of("round", &[NUMERIC, INT4], NUMERIC, |call| rounded(call, false)),
-    BuiltIn::of("scale", &[NUMERIC], INT4, |call| Ok(Datum::Int(call.decimal(0).scale.into()))),
+    BuiltIn::of("scale", &[NUMERIC], INT4, |call| Ok(scale_of(&call.numeric(0)))),
     BuiltIn::of("sign", &[NUMERIC], NUMERIC, |call| {
-        let sign = call.decimal(0).mantissa.signum() as i64;
-        call.made_decimal(Decimal::from_int(sign))
+        let value = call.numeric(0);
+        let sign = if value.is_nan() { value } else { Numeric::from(value.sign() as i64) };
+        call.made_numeric(sign)
     }),
     BuiltIn::of("sqrt", &[NUMERIC], NUMERIC, |call| of_one(call, decimals::square_root)),
     BuiltIn::of("to_char", &[Kind::INT4, TEXT], TEXT, |call| {
-        let value = Decimal::from_int(call.int(0));
-        to_text(call, value)
+        let value = Numeric::from(call.int(0));
+        to_text(call, &value)
     }),
     BuiltIn::of("to_char", &[Kind::INT8, TEXT], TEXT, |call| {
-        let value = Decimal::from_int(call.int(0));
-        to_text(call, value)
+        let value = Numeric::from(call.int(0));
+        to_text(call, &value)
     }),
     BuiltIn::of("to_char", &[NUMERIC, TEXT], TEXT, |call| {
-        let value = call.decimal(0);
-        to_text(call, value)
+        let value = call.numeric(0);
+        to_text(call, &value)
     }),
     BuiltIn::of("to_char", &[Kind::FLOAT8, TEXT], TEXT, |call| {
         let value = call.double(0);
-        if !value.is_finite() {
-            return Err(
-                SqlError::new("0A000", "to_char of an infinite number or NaN is not supported").into()
-            );
-        }
-        let out_of_range =
-            |_| SqlError::new("22003", format!("double \"{value}\" is out of range for to_char"));
-        let decimal = format!("{value:.15}").parse().map_err(out_of_range)?;
-        to_text(call, decimal)
+        let out_of_range = |_: catalog::DecimalError| {
+            SqlError::new("22003", format!("double \"{value}\" is out of range for to_char"))
+        };
+        let numeric = format!("{value:.15}").parse().map_err(out_of_range)?;
+        to_text(call, &numeric)
     }),
     BuiltIn::of("trim_scale", &[NUMERIC], NUMERIC, |call| {
-        let trimmed = trimmed(call.decimal(0));
-        call.made_decimal(trimmed)
+        let trimmed = call.numeric(0).trimmed();
+        call.made_numeric(trimmed)
     }),
     BuiltIn::of("trunc", &[NUMERIC], NUMERIC, |call| rounded(call, true)),
     BuiltIn::of("trunc", &[NUMERIC, INT4], NUMERIC, |call| rounded(call, true)),
@@ -79,97 +76,81 @@ pub(super) static DECIMALS: &[BuiltIn] = &[
 
 type Result<T> = std::result::Result<T, Box<SqlError>>;
 
-fn overflow() -> Box<SqlError> {
-    DecimalError::Overflow.into()
-}
-
-fn of_one(call: Call, function: fn(Decimal) -> Result<Decimal>) -> Evaluated {
-    let result = function(call.decimal(0))?;
-    call.made_decimal(result)
+fn of_one(call: Call, function: fn(&Numeric) -> Result<Numeric>) -> Evaluated {
+    let result = function(&call.numeric(0))?;
+    call.made_numeric(result)
 }
 
 fn power(call: Call) -> Evaluated {
-    let power = decimals::power(call.decimal(0), call.decimal(1))?;
-    call.made_decimal(power)
+    let power = decimals::power(&call.numeric(0), &call.numeric(1))?;
+    call.made_numeric(power)
 }
 
-/// Returns a decimal, truncated to a number of digits after the point.
-fn truncated(value: Decimal, digits: u8) -> Result<Decimal> {
-    if digits >= value.scale {
-        return Ok(value.rescale(digits)?);
-    }
-    let divisor = 10i128.pow(u32::from(value.scale - digits));
-    Ok(Decimal::new(value.mantissa / divisor, digits)?)
+/// Returns the number of digits after the point; NULL of NaN and the infinities.
+fn scale_of(value: &Numeric) -> Datum {
+    if value.is_finite() { Datum::Int(value.scale().into()) } else { Datum::Null }
 }
 
 /// `floor` and `ceil`: the truncated number, or one step further if the truncated number compares as `beyond`
 /// with the number.
 fn whole(call: Call, beyond: Ordering) -> Evaluated {
-    let value = call.decimal(0);
-    let whole = truncated(value, 0)?;
-    let step = if whole.compare(value) != beyond {
+    let value = call.numeric(0);
+    let whole = value.truncate(0)?;
+    let step = if whole.compare(&value) != beyond {
         0
     } else if beyond == Ordering::Less {
         1
     } else {
         -1
     };
-    call.made_decimal(Decimal::new(whole.mantissa + step, 0)?)
+    let whole = whole.plus(&Numeric::from(step))?;
+    call.made_numeric(whole)
 }
+
+/// The digits after the point to which numbers are rounded at most; those before it are less than zero.
+const MOST_ROUNDED: i64 = 16_383;
+const LEAST_ROUNDED: i64 = -131_073;
 
 /// `round` and `trunc`, to a number of digits that may be negative.
 fn rounded(call: Call, truncates: bool) -> Evaluated {
-    let value = call.decimal(0);
+    let value = call.numeric(0);
     let digits = if call.count() > 1 { call.int(1) } else { 0 };
-    let result = if digits < 0 {
-        let places = u32::try_from(digits.unsigned_abs()).unwrap_or(u32::MAX).min(100);
-        decimals::left_of_point(value, places, truncates)?
-    } else {
-        let digits = digits.min(36) as u8;
-        if truncates { truncated(value, digits)? } else { value.rescale(digits)? }
-    };
-    call.made_decimal(result)
-}
-
-/// Returns a decimal without zeros at the end of its fraction.
-fn trimmed(mut value: Decimal) -> Decimal {
-    while value.scale > 0 && value.mantissa % 10 == 0 {
-        value = Decimal { mantissa: value.mantissa / 10, scale: value.scale - 1 };
-    }
-    value
+    let digits = digits.clamp(LEAST_ROUNDED, MOST_ROUNDED) as i32;
+    let result = if truncates { value.truncate(digits)? } else { value.rescale(digits)? };
+    call.made_numeric(result)
 }
 
 /// `div`: the truncated quotient.
 fn quotient(call: Call) -> Evaluated {
-    let (a, b) = (call.decimal(0), call.decimal(1));
-    let whole = a.minus(a.remainder(b)?)?;
-    let scale = whole.scale.max(b.scale);
-    let quotient = whole.rescale(scale)?.mantissa / b.rescale(scale)?.mantissa;
-    call.made_decimal(Decimal::new(quotient, 0)?)
+    let quotient = call.numeric(0).truncated_quotient(&call.numeric(1))?;
+    call.made_numeric(quotient)
 }
 
-fn divisor(a: Decimal, b: Decimal) -> Result<Decimal> {
-    let scale = a.scale.max(b.scale);
-    let (mut a, mut b) = (a.rescale(scale)?.mantissa.abs(), b.rescale(scale)?.mantissa.abs());
-    while b != 0 {
-        (a, b) = (b, a % b);
+fn divisor(a: &Numeric, b: &Numeric) -> Result<Numeric> {
+    if !a.is_finite() || !b.is_finite() {
+        return Ok(Numeric::NaN);
     }
-    Ok(Decimal::new(a, scale)?)
+    let scale = a.scale().max(b.scale()) as i32;
+    let (mut a, mut b) = (a.magnitude(), b.magnitude());
+    while !b.is_zero() {
+        let remainder = a.remainder(&b)?;
+        (a, b) = (b, remainder);
+    }
+    Ok(a.rescale(scale)?)
 }
 
 fn multiple(call: Call) -> Evaluated {
-    let (a, b) = (call.decimal(0), call.decimal(1));
-    let divisor = divisor(a, b)?;
-    if divisor.mantissa == 0 {
-        return call.made_decimal(divisor);
+    let (a, b) = (call.numeric(0), call.numeric(1));
+    let divisor = divisor(&a, &b)?;
+    if !divisor.is_finite() || divisor.is_zero() {
+        return call.made_numeric(divisor);
     }
-    let factor = a.rescale(divisor.scale)?.mantissa.abs() / divisor.mantissa;
-    let other = b.rescale(divisor.scale)?.mantissa.abs();
-    let product = factor.checked_mul(other).ok_or_else(overflow)?;
-    call.made_decimal(Decimal::new(product, divisor.scale)?)
+    let factor = a.truncated_quotient(&divisor)?;
+    let multiple = factor.times(&b)?.magnitude().rescale(divisor.scale() as i32)?;
+    call.made_numeric(multiple)
 }
 
-fn to_text(call: Call, value: Decimal) -> Evaluated {
+fn to_text(call: Call, value: &Numeric) -> Evaluated {
     let text = numbers::to_text(value, call.text(1))?;
     call.made(text)
 }
@@ -186,26 +167,32 @@ pub(super) fn equal_bounds() -> Box<SqlError> {
 
 /// `width_bucket(value, low, high, count)`. With `low` above `high`, the buckets descend.
 fn bucket(call: Call) -> Evaluated {
-    let (value, low, high, count) = (call.decimal(0), call.decimal(1), call.decimal(2), call.int(3));
+    let (value, low, high, count) = (call.numeric(0), call.numeric(1), call.numeric(2), call.int(3));
     check_buckets(count)?;
-    let is_before = |a: Decimal, b: Decimal| match low.compare(high) {
+    if value.is_nan() || low.is_nan() || high.is_nan() {
+        let message = "operand, lower bound, and upper bound cannot be NaN";
+        return Err(SqlError::new("2201G", message).into());
+    }
+    if !low.is_finite() || !high.is_finite() {
+        return Err(SqlError::new("2201G", "lower and upper bounds must be finite").into());
+    }
+    let is_before = |a: &Numeric, b: &Numeric| match low.compare(&high) {
         Ordering::Less => a.compare(b).is_lt(),
         _ => a.compare(b).is_gt(),
     };
     if low == high {
         return Err(equal_bounds());
     }
-    if is_before(value, low) {
+    if is_before(&value, &low) {
         return Ok(Datum::Int(0));
     }
-    if !is_before(value, high) {
+    if !is_before(&value, &high) {
         return crate::Cast::Range { to: catalog::ScalarType::Integer, least: 0, most: i32::MAX.into() }
             .apply(Datum::Int(count + 1), &mut call.machine.frame.arena)
             .map_err(Into::into);
     }
-    let (distance, width) = (value.minus(low)?, high.minus(low)?);
-    let scale = distance.scale.max(width.scale);
-    let (distance, width) = (distance.rescale(scale)?.mantissa, width.rescale(scale)?.mantissa);
-    let product = distance.checked_mul(count.into()).ok_or_else(overflow)?;
-    Ok(Datum::Int((product / width) as i64 + 1))
+    let (distance, width) = (value.minus(&low)?, high.minus(&low)?);
+    // As in PostgreSQL, a quotient that is rounded up to the count is behind the last bucket.
+    let bucket = distance.times(&Numeric::from(count))?.over(&width)?.truncate(0)?.to_int()?;
+    Ok(Datum::Int(bucket + 1))
 }

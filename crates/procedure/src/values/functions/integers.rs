@@ -3,7 +3,8 @@
 
 use super::{BuiltIn, Call, Form, Kind};
 use crate::{Evaluated, SqlError};
-use catalog::{Datum, Decimal, DecimalError, ScalarType};
+use catalog::{Datum, DecimalError, Numeric, ScalarType};
+use num_bigint::BigInt;
 
 const INT2: Kind = Kind::INT2;
 const INT4: Kind = Kind::INT4;
@@ -85,12 +86,17 @@ fn multiple(call: &Call, ty: ScalarType) -> Evaluated {
     }
 }
 
+/// Greatest number whose factorial is a numeric.
+const MOST_FACTORIAL: i64 = 32_177;
+
 fn factorial(call: Call) -> Evaluated {
     let n = call.int(0);
     if n < 0 {
         return Err(SqlError::new("22003", "factorial of a negative number is undefined").into());
     }
-    let overflow = || Box::<SqlError>::from(DecimalError::Overflow);
-    let product = (2..=n).try_fold(1i128, |product, factor| product.checked_mul(factor.into()));
-    call.made_decimal(Decimal::new(product.ok_or_else(overflow)?, 0)?)
+    if n > MOST_FACTORIAL {
+        return Err(DecimalError::Format.into());
+    }
+    let product = (2..=n).fold(BigInt::from(1), |product, factor| product * factor);
+    call.made_numeric(Numeric::of_parts(product, 0)?)
 }

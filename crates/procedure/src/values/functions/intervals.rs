@@ -34,7 +34,7 @@ pub(super) static INTERVALS: &[BuiltIn] = &[
     BuiltIn::of("date_pl_interval", &[DATE, INTERVAL], TIMESTAMP, |call| day_moved(&call, 0, false)),
     BuiltIn::of("date_trunc", &[TEXT, INTERVAL], INTERVAL, |call| made(Ok(truncated(&call)?), call)),
     BuiltIn::of("extract", &[TEXT, INTERVAL], Kind::NUMERIC, |call| match part(&call)? {
-        Some(part) => call.made_decimal(part),
+        Some(part) => call.made_numeric(part),
         None => Ok(Datum::Null),
     }),
     BuiltIn::of("interval_div", &[INTERVAL, FLOAT8], INTERVAL, |call| {

@@ -51,6 +51,9 @@ fn json_of(value: Datum, ty: ScalarType, arena: &Arena) -> String {
         (Datum::Null, _) => "null".into(),
         (Datum::Int(value), ScalarType::Boolean) => (value != 0).to_string(),
         (Datum::Double(value), _) if !value.is_finite() => format!("\"{}\"", text()),
+        (Datum::Wide(_), _) if !arena.numeric(value, 0).is_some_and(|number| number.is_finite()) => {
+            format!("\"{}\"", text())
+        }
         _ if ty.is_number() || ty.is_json() => text(),
         _ if ty.is_timestamp() => format!("\"{}\"", iso_text(text(), ty)),
         _ => {

@@ -240,7 +240,7 @@ fn format_type(oid: i64, modifier: i64) -> String {
         1083 | 1183 => ("time without time zone".into(), oid == 1183),
         1186 | 1187 => ("interval".into(), oid == 1187),
         1700 | 1231 => match limit {
-            0.. => (format!("numeric({},{})", limit >> 16, limit & 0xffff), oid == 1231),
+            0.. => (format!("numeric({},{})", limit >> 16, ((limit & 0x7ff) ^ 0x400) - 0x400), oid == 1231),
             _ => ("numeric".into(), oid == 1231),
         },
         18 => ("\"char\"".into(), false),

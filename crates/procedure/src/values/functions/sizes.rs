@@ -3,7 +3,8 @@
 
 use super::{BuiltIn, Call, Kind};
 use crate::{Evaluated, SqlError};
-use catalog::Datum;
+use catalog::{Datum, ten_to};
+use num_bigint::{BigInt, BigUint, Sign};
 
 /// A unit: its name, the amount up to which it is used, whether an amount is rounded half away from zero,
 /// and the power of two.
@@ -30,22 +31,38 @@ const UNITS: [Unit; 6] = [
 pub(super) static SIZES: &[BuiltIn] = &[
     BuiltIn::of("pg_size_bytes", &[Kind::TEXT], Kind::INT8, bytes_of),
     BuiltIn::of("pg_size_pretty", &[Kind::INT8], Kind::TEXT, |call| {
-        let size = call.int(0).into();
+        let size = BigInt::from(call.int(0));
         call.made(pretty(size))
     }),
     BuiltIn::of("pg_size_pretty", &[Kind::NUMERIC], Kind::TEXT, |call| {
-        let size = call.decimal(0);
-        let whole = size.mantissa / 10_i128.pow(size.scale.into());
-        // Only bytes have digits after the point.
-        let text = if whole.abs() < UNITS[0].limit { format!("{size} bytes") } else { pretty(whole) };
+        let size = call.numeric(0);
+        let text = match size.parts() {
+            // As in PostgreSQL, which compares them with the limits of the units.
+            None => format!("{size} {}", UNITS[UNITS.len() - 1].name),
+            Some(parts) => {
+                let whole = parts.mantissa / ten_to(parts.scale);
+                // Only bytes have digits after the point.
+                let is_bytes = *whole.magnitude() < BigUint::from(UNITS[0].limit.unsigned_abs());
+                if is_bytes { format!("{size} bytes") } else { pretty(whole) }
+            }
+        };
         call.made(text)
     }),
 ];
 
-fn pretty(mut size: i128) -> String {
+fn pretty(mut size: BigInt) -> String {
     for (index, unit) in UNITS.iter().enumerate() {
-        let Some(next) = UNITS.get(index + 1).filter(|_| size.abs() >= unit.limit) else {
-            let size = if unit.rounds { (size + if size < 0 { -1 } else { 1 }) / 2 } else { size };
+        let Some(next) =
+            UNITS.get(index + 1).filter(|_| *size.magnitude() >= BigUint::from(unit.limit.unsigned_abs()))
+        else {
+            let size = if unit.rounds {
+                {
+                    let one = if size.sign() == Sign::Minus { -1 } else { 1 };
+                    (size + one) / 2
+                }
+            } else {
+                size
+            };
             return format!("{size} {}", unit.name);
         };
         // One bit is left for the rounding.

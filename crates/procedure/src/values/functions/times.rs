@@ -111,7 +111,7 @@ fn extracted(call: Call, ty: ScalarType) -> Evaluated {
         return match is_finite_timestamp(us) {
             true => {
                 let part = part_of_offset(&name, east_at(call.zone(), us));
-                call.made_decimal(Decimal::from_int(part))
+                call.made_numeric(Decimal::from_int(part))
             }
             false => Ok(Datum::Null),
         };
@@ -131,7 +131,7 @@ fn extracted(call: Call, ty: ScalarType) -> Evaluated {
         _ => value,
     };
     let part = extract(field, us)?;
-    call.made_decimal(part)
+    call.made_numeric(part)
 }
 
 /// Evaluates `date_part`: EXTRACT as a double.
@@ -146,8 +146,8 @@ fn part(mut call: Call, ty: ScalarType) -> Evaluated {
     let inner = Call { machine: call.machine, values: &values, element: call.element };
     let part = extracted(inner, ty)?;
     call.values = &[];
-    let decimal = call.machine.frame.arena.decimal(part, 0);
-    Ok(decimal.map_or(Datum::Null, |decimal| Datum::Double(decimal.to_double())))
+    let part = call.machine.frame.arena.numeric(part, 0);
+    Ok(part.map_or(Datum::Null, |part| Datum::Double(part.to_double())))
 }
 
 fn truncated(call: &Call, ty: ScalarType) -> Evaluated {

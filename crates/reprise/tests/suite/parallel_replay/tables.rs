@@ -23,6 +23,8 @@ pub enum Ty {
     Whole,
     Cents,
     Number,
+    /// NaN, an infinity, or a number of more than 36 digits.
+    Wide,
     Text,
     Varchar,
     Char,
@@ -60,6 +62,7 @@ impl Ty {
             1 => Just(Self::Whole),
             2 => Just(Self::Cents),
             2 => Just(Self::Number),
+            1 => Just(Self::Wide),
             2 => Just(Self::Text),
             1 => Just(Self::Varchar),
             1 => Just(Self::Char),
@@ -89,7 +92,7 @@ impl Ty {
             Self::BigInt => "BIGINT",
             Self::Whole => "NUMERIC(6,0)",
             Self::Cents => "NUMERIC(8,2)",
-            Self::Number => "NUMERIC",
+            Self::Number | Self::Wide => "NUMERIC",
             Self::Text => "TEXT",
             Self::Varchar => "VARCHAR(6)",
             Self::Char => "CHAR(4)",
@@ -129,6 +132,10 @@ impl Ty {
             Self::SmallInt | Self::Int | Self::BigInt | Self::Whole | Self::Cents => integer.into(),
             // Equal numbers have different scales.
             Self::Number => format!("({integer} * CASE WHEN {integer} % 3 = 0 THEN 1.0 ELSE 1.000 END)"),
+            Self::Wide => format!(
+                "(CASE ({integer}) % 5 WHEN 0 THEN 'NaN'::numeric WHEN 1 THEN 'Infinity'
+                 WHEN 2 THEN ({integer}) * 1e40 WHEN 3 THEN ({integer}) * 1e-40 ELSE {integer} END)"
+            ),
             Self::Text | Self::Varchar | Self::Char => format!("({integer})::text"),
             Self::Date => format!("(DATE '2024-01-01' + ({integer})::int)"),
             Self::Timestamp => format!("(DATE '2024-01-01' + ({integer})::int)::timestamp"),
@@ -159,6 +166,16 @@ impl Ty {
         match self {
             Self::SmallInt | Self::Int | Self::BigInt | Self::Whole | Self::Cents | Self::Number => {
                 Value::Int(integer.into())
+            }
+            Self::Wide => {
+                let text = match integer % 5 {
+                    0 => "NaN".into(),
+                    1 => "Infinity".into(),
+                    2 => format!("{integer}e40"),
+                    3 => format!("{integer}e-40"),
+                    _ => integer.to_string(),
+                };
+                Value::Numeric(text.parse().expect("a numeric"))
             }
             Self::Text | Self::Varchar | Self::Char => Value::Text(integer.to_string()),
             Self::Date => Value::Date(FIRST_DAY + integer),

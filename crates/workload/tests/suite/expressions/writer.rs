@@ -7,7 +7,7 @@ use sqllogictest::{DB, DBOutput};
 
 /// Tables with a column of each type; rows of `u` refer to those of `t`.
 pub(super) const SCHEMA: &[&str] = &[
-    "CREATE TABLE t (id INT PRIMARY KEY, g INT NOT NULL, i2 SMALLINT, i4 INT, i8 BIGINT, n NUMERIC(12,3),
+    "CREATE TABLE t (id INT PRIMARY KEY, g INT NOT NULL, i2 SMALLINT, i4 INT, i8 BIGINT, n NUMERIC,
      f4 REAL, f8 DOUBLE PRECISION, b BOOLEAN, s TEXT, v VARCHAR(20), c CHAR(4), by BYTEA, d DATE, tm TIME,
      ts TIMESTAMP, tz TIMESTAMPTZ, iv INTERVAL, u UUID, j JSON, jb JSONB, ai INT[], at TEXT[], ad DATE[])",
     "CREATE INDEX t_g ON t (g, i4)",
@@ -33,7 +33,27 @@ const KINDS: &[Kind] = &[
     kind("smallint", "i2", &["0", "1", "-1", "7", "32767", "-32768"]),
     kind("integer", "i4", &["0", "1", "2", "3", "-1", "-4", "10", "100", "2147483647", "-2147483648"]),
     kind("bigint", "i8", &["0", "1", "-2", "5", "4294967296", "9223372036854775807", "-9223372036854775808"]),
-    kind("numeric", "n", &["0", "1", "1.50", "-2.25", "0.001", "100", "12345.678", "1e8", "-0.5"]),
+    kind(
+        "numeric",
+        "n",
+        &[
+            "0",
+            "1",
+            "1.50",
+            "-2.25",
+            "0.001",
+            "100",
+            "12345.678",
+            "1e8",
+            "-0.5",
+            "NaN",
+            "Infinity",
+            "-Infinity",
+            "1e40",
+            "-1.5e-40",
+            "123456789012345678901234567890123456789.5",
+        ],
+    ),
     kind("real", "f4", &["0", "1.5", "-2.25", "0.1", "1e10", "1e-10"]),
     kind("double precision", "f8", &["0", "1.5", "-2.25", "0.1", "1e15", "1e-7", "NaN", "Infinity"]),
     kind(
@@ -235,7 +255,9 @@ impl<'c> Writer<'c> {
 
     fn literal(&mut self, kind: &Kind) -> String {
         let value = self.of(kind.values);
-        let is_plain = matches!(kind.name, "integer" | "numeric" | "boolean") && !value.starts_with('-');
+        let is_plain = matches!(kind.name, "integer" | "numeric" | "boolean")
+            && !value.starts_with('-')
+            && !matches!(value, "NaN" | "Infinity");
         match self.number(8) {
             0 => format!("NULL::{}", kind.name),
             1..4 if is_plain => value.into(),
