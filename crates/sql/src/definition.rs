@@ -63,7 +63,6 @@ pub(crate) fn table_definition(
     let node = create.syntax();
     for (present, what) in [
         (create.inherits().is_some(), "INHERITS"),
-        (create.partition_by().is_some() || create.partition_of().is_some(), "partitioning"),
         (create.of_type().is_some(), "a typed table"),
     ] {
         if present {

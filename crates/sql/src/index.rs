@@ -271,6 +271,9 @@ impl Schema {
         source: &Source,
     ) -> Result<Effect, StatementError> {
         let node = alter.syntax();
+        if let Some(effect) = self.attach_index(alter, source)? {
+            return Ok(effect);
+        }
         let Some(ast::AlterIndexAction::IndexRenameTo(rename)) = alter.action() else {
             return Err(unsupported(source, node, "this form of ALTER INDEX"));
         };
@@ -289,6 +292,7 @@ impl Schema {
         let changed =
             self.catalog.redefine(&table_name, changed).map_err(|error| refused(source, node, &error))?;
         let after = Subject::Relation(changed.indexes[position].name.clone());
+        self.partitions.rename_index(&name, &changed.indexes[position].name);
         self.rename_subject(&Subject::Relation(name), after);
         self.recompile(source, node)?;
         Ok(Effect::Redefine(changed))

@@ -11,6 +11,7 @@ use crate::definition::table_definition;
 use crate::index::index_definition;
 use crate::kept_text;
 use crate::nesting::with_stack;
+use crate::partition::Partitions;
 use crate::replacement;
 use crate::roles::acl::RoleId;
 use crate::roles::rights::Rights;
@@ -53,6 +54,8 @@ pub struct Schema {
     pub(crate) triggers: BTreeMap<TriggerName, CompiledTrigger>,
     /// Views, by name.
     pub(crate) views: BTreeMap<String, Arc<View>>,
+    /// Partitioned tables, and their partitions, which are views too.
+    pub(crate) partitions: Partitions,
     /// The SQL schemas besides `public`.
     pub(crate) namespaces: BTreeSet<String>,
     /// All foreign keys; empty until a statement needs them.
@@ -97,6 +100,7 @@ impl Default for Schema {
             procedures: BTreeMap::new(),
             triggers: BTreeMap::new(),
             views: BTreeMap::new(),
+            partitions: Partitions::default(),
             namespaces: BTreeSet::new(),
             foreign_keys: OnceLock::new(),
             comments: BTreeMap::new(),
@@ -135,6 +139,7 @@ impl Schema {
         };
         self.catalog == other.catalog
             && self.views == other.views
+            && self.partitions == other.partitions
             && self.namespaces == other.namespaces
             && self.comments == other.comments
             && self.rights == other.rights
@@ -149,6 +154,7 @@ impl Schema {
         self.rights != other.rights
             && self.catalog == other.catalog
             && self.views == other.views
+            && self.partitions == other.partitions
             && self.namespaces == other.namespaces
             && self.comments == other.comments
             && self.compiled().map(Arc::as_ptr).eq(other.compiled().map(Arc::as_ptr))
@@ -248,6 +254,9 @@ impl Schema {
         match statement {
             ast::Stmt::CreateTable(create) => self.create_table(create, source),
             ast::Stmt::CreateIndex(create) => {
+                if let Some(effect) = self.index_of_partition(create, source)? {
+                    return Ok(effect);
+                }
                 let before = self.clone();
                 let definition = index_definition(create, &before, source)?;
                 if create.if_not_exists().is_some() && self.catalog.index(&definition.index.name).is_ok() {
@@ -314,6 +323,9 @@ impl Schema {
         {
             return Ok(Effect::None);
         }
+        if let Some(of) = create.partition_of() {
+            return self.create_partition(create, &of, source);
+        }
         let (table, sequences) = table_definition(create, self, source)?;
         self.refuse_taken(&table.name, source, node)?;
         // Procedures that write the referenced tables must check the new foreign keys.
@@ -322,7 +334,11 @@ impl Schema {
         for sequence in sequences {
             effects.push(self.add_table(sequence, source, node)?);
         }
+        let name = table.name.clone();
         effects.push(self.add_table(table, source, node)?);
+        if let Some(by) = create.partition_by() {
+            self.divide(&name, &by, source)?;
+        }
         if concerns_procedures {
             self.recompile(source, node)?;
         }
@@ -342,7 +358,10 @@ impl Schema {
 
     /// Returns whether a table, sequence, view or index has a name.
     pub(crate) fn relation_exists(&self, name: &str) -> bool {
-        self.catalog.table(name).is_ok() || self.views.contains_key(name) || self.catalog.index(name).is_ok()
+        self.catalog.table(name).is_ok()
+            || self.views.contains_key(name)
+            || self.catalog.index(name).is_ok()
+            || self.partitions.has_index(name)
     }
 
     pub(crate) fn refuse_taken(
@@ -418,9 +437,9 @@ impl Schema {
         self.views.get(name)
     }
 
-    /// Returns all views, in the order of their names.
+    /// Returns all views that are no partitions, in the order of their names.
     pub fn views(&self) -> impl Iterator<Item = &Arc<View>> {
-        self.views.values()
+        self.views.values().filter(|view| !self.is_partition(&view.name))
     }
 
     /// Returns the SQL schemas besides `public`.
@@ -479,6 +498,7 @@ impl Schema {
     /// Compiles all procedures again, callees first, after a change that they may depend on.
     pub(crate) fn recompile(&mut self, source: &Source, node: &SyntaxNode) -> Result<(), StatementError> {
         self.forget_foreign_keys();
+        self.renew_partitions();
         let at = |error| source.error_at(node.text_range().start().into(), error);
         let ordered = self.callees_first().map_err(|circle| {
             let message = format!("functions that call each other in a circle: {}", circle.join(", "));

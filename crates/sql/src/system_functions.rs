@@ -283,10 +283,10 @@ impl Binder<'_> {
             }
             "shobj_description"
             | "pg_get_statisticsobjdef_columns"
-            | "pg_get_partkeydef"
-            | "pg_get_partition_constraintdef"
             | "pg_get_statisticsobjdef"
             | "pg_tablespace_location" => null(ScalarType::Text),
+            "pg_get_partkeydef" => lookup(self, self.schema.partition_keys())?,
+            "pg_get_partition_constraintdef" => lookup(self, self.schema.partition_conditions())?,
             "pg_get_expr" => {
                 let first = arguments.first().cloned().unwrap_or(Typed::Null);
                 Typed::Known(

@@ -18,6 +18,7 @@ mod merge;
 mod named;
 mod origin;
 mod outputs;
+mod partition;
 mod records;
 mod recursive;
 mod row_calls;

@@ -274,6 +274,11 @@ impl Binder<'_> {
         let mut rules = self.bind_rules(&target.table, registers, set, node)?;
         for number in target.checked() {
             let view = &target.views[number];
+            if self.schema.is_partition(&view.name) {
+                let checks = &mut rules.conditions;
+                self.within_partition(&view.name, &target.table, registers, checks, node)?;
+                continue;
+            }
             let Some(condition) = &view.condition else { continue };
             let level = self.queries.levels.len();
             let bound = self.over_target(target, registers, |binder| {
@@ -321,7 +326,7 @@ impl Binder<'_> {
     }
 
     /// Binds a part of a view over the relation below it, with the rights that the view reads with.
-    fn in_view<T>(
+    pub(super) fn in_view<T>(
         &mut self,
         Below { level, relation }: Below,
         view: &SimpleView,

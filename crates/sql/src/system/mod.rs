@@ -24,6 +24,7 @@ mod routine_text;
 mod routines;
 mod triggers;
 mod types;
+mod partitions;
 mod views;
 
 use crate::schema::Schema;

@@ -142,7 +142,7 @@ impl Schema {
     /// Returns the OIDs of the relations, with whether each is in `public`.
     pub(crate) fn relations_by_path(&self) -> Vec<(i64, bool)> {
         let is_public = |name: &str| !name.contains('.');
-        let tables = self.catalog().tables().flat_map(|table| {
+        let tables = self.shown_tables().flat_map(|table| {
             let is_in_public = is_public(&table.name);
             let indexes = table.indexes.iter().map(move |index| (index_oid(index), is_in_public));
             indexes.chain([(table_oid(table), is_in_public)])

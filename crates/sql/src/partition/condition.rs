@@ -1,0 +1,133 @@
+//! The conditions that the rows of partitions meet, as SQL text.
+//! Source: PostgreSQL 15, `get_qual_for_range` and `get_qual_for_list` in partbounds.c.
+//! Invariant: no condition is NULL for any row.
+
+use super::bound::RangeValue;
+use super::literal::typed;
+use super::{Bound, PartitionKey};
+use crate::quoted::quoted;
+use crate::schema::Schema;
+use catalog::{ScalarType, Type};
+
+/// Returns whether the values of a type have an order that operators of SQL show.
+pub(super) fn has_order(ty: Type) -> bool {
+    ty.scalar().is_some_and(|ty| !matches!(ty, ScalarType::Json | ScalarType::Jsonb | ScalarType::Interval))
+}
+
+fn all_of(parts: &[String]) -> String {
+    match parts {
+        [] => "true".into(),
+        [only] => only.clone(),
+        _ => format!("({})", parts.join(" AND ")),
+    }
+}
+
+fn any_of(parts: &[String]) -> String {
+    match parts {
+        [] => "false".into(),
+        [only] => only.clone(),
+        _ => format!("({})", parts.join(" OR ")),
+    }
+}
+
+/// Returns the comparison of the columns of a key with one end of a range; `None` if it is infinite.
+fn end(columns: &[String], values: &[RangeValue], types: &[Type], is_lower: bool) -> Option<String> {
+    let (mut arms, mut equal) = (Vec::new(), Vec::new());
+    for (position, value) in values.iter().enumerate() {
+        let RangeValue::Value(text) = value else { break };
+        let (column, value) = (&columns[position], typed(text, types[position]));
+        let next = values.get(position + 1);
+        let operator = match (is_lower, next) {
+            (true, None | Some(RangeValue::Minimum)) => ">=",
+            (true, _) => ">",
+            (false, Some(RangeValue::Maximum)) => "<=",
+            (false, _) => "<",
+        };
+        let mut arm: Vec<String> = equal.clone();
+        arm.push(format!("({column} {operator} {value})"));
+        arms.push(all_of(&arm));
+        equal.push(format!("({column} = {value})"));
+    }
+    (!arms.is_empty()).then(|| any_of(&arms))
+}
+
+/// Returns the condition of a range.
+fn of_range(columns: &[String], from: &[RangeValue], to: &[RangeValue], types: &[Type]) -> String {
+    let mut parts: Vec<String> = columns.iter().map(|column| format!("({column} IS NOT NULL)")).collect();
+    // Columns of which both ends have the same value.
+    let is_same = |(from, to): &(&RangeValue, &RangeValue)| {
+        from == to && matches!(from, RangeValue::Value(_))
+    };
+    let same = from.iter().zip(to).take_while(is_same).count();
+    for (position, value) in from.iter().take(same).enumerate() {
+        if let RangeValue::Value(text) = value {
+            parts.push(format!("({} = {})", columns[position], typed(text, types[position])));
+        }
+    }
+    let (columns, types) = (&columns[same..], &types[same..]);
+    parts.extend(end(columns, &from[same..], types, true));
+    parts.extend(end(columns, &to[same..], types, false));
+    all_of(&parts)
+}
+
+/// Returns the condition of a list.
+fn of_list(column: &str, values: &[Option<String>], ty: Type) -> String {
+    let known: Vec<String> = values.iter().flatten().map(|text| typed(text, ty)).collect();
+    let is_known = match known.as_slice() {
+        [] => None,
+        [only] => Some(format!("({column} = {only})")),
+        _ => Some(format!("({column} = ANY (ARRAY[{}]))", known.join(", "))),
+    };
+    let has_null = values.contains(&None);
+    match (has_null, is_known) {
+        (true, None) => format!("({column} IS NULL)"),
+        (true, Some(known)) => format!("(({column} IS NULL) OR {known})"),
+        (false, known) => format!("(({column} IS NOT NULL) AND {})", known.unwrap_or_default()),
+    }
+}
+
+impl Schema {
+    /// Returns the condition of a bound of a parent's key.
+    fn condition_of_bound(&self, parent: &str, key: &PartitionKey, bound: &Bound, except: &str) -> String {
+        let types = self.types_of_key(key, self.partitions.root_of(parent));
+        let columns: Vec<String> = key.columns.iter().map(|name| quoted(name)).collect();
+        match bound {
+            Bound::Range { from, to } => of_range(&columns, from, to, &types),
+            Bound::List(values) => of_list(&columns[0], values, types[0]),
+            Bound::Default => {
+                let others = self.partitions.children(parent).filter(|(name, partition)| {
+                    *name != except && partition.bound != Bound::Default
+                });
+                let others = others.map(|(_, other)| self.condition_of_bound(parent, key, &other.bound, ""));
+                let others: Vec<String> = others.collect();
+                if others.is_empty() { "true".into() } else { format!("(NOT {})", any_of(&others)) }
+            }
+        }
+    }
+
+    /// Returns the condition of a partition's own bound.
+    pub(super) fn own_condition(&self, name: &str) -> Option<String> {
+        let partition = self.partitions.members.get(name)?;
+        let key = self.partitions.keys.get(&partition.parent)?;
+        Some(self.condition_of_bound(&partition.parent, key, &partition.bound, name))
+    }
+
+    /// Returns the condition that a row of the root meets if it is a row of a partition; `None` for any other
+    /// relation.
+    pub(crate) fn partition_condition(&self, name: &str) -> Option<String> {
+        let partition = self.partitions.members.get(name)?;
+        let mut parts: Vec<String> = self.partition_condition(&partition.parent).into_iter().collect();
+        parts.extend(self.own_condition(name));
+        parts.retain(|part| part != "true");
+        Some(all_of(&parts))
+    }
+
+    /// Returns the condition that a row of a divided relation meets if one of its partitions takes it.
+    pub(super) fn condition_of_any(&self, name: &str) -> String {
+        if self.partitions.default_of(name).is_some() {
+            return "true".into();
+        }
+        let children = self.partitions.children(name).filter_map(|(child, _)| self.own_condition(child));
+        any_of(&children.collect::<Vec<_>>())
+    }
+}
