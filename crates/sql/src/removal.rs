@@ -321,6 +321,9 @@ impl Schema {
                     .with_hint("Do not specify the ONLY keyword, or use TRUNCATE ONLY on the partitions directly.");
                 return Err(source.error_at(path.syntax().text_range().start().into(), error));
             }
+            if self.is_partition(&name) {
+                self.refuse_truncation(truncate, source)?;
+            }
             if self.views.contains_key(&name) {
                 let error = SqlError::new("42809", format!("\"{}\" is not a table", last_name(&path)));
                 return Err(source.error_at(path.syntax().text_range().start().into(), error));

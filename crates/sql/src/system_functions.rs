@@ -28,7 +28,7 @@ fn integer(value: i64, ty: ScalarType) -> Typed {
 }
 
 /// Returns an expression for the value of an object by its number.
-fn looked_up(number: Expression, names: Vec<(i64, String)>, otherwise: Expression) -> Expression {
+pub(crate) fn looked_up(number: Expression, names: Vec<(i64, String)>, otherwise: Expression) -> Expression {
     let branch = |(key, name): (i64, String)| {
         let operands = Box::new([number.clone(), Expression::Constant(catalog::Datum::Int(key))]);
         let (operator, class) = (CompareOperator::Equal, CompareClass::Int);

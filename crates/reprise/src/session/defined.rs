@@ -95,7 +95,7 @@ impl Session {
             match step {
                 Move::Define => {
                     self.run_definition(text, true)?;
-                    self.run_alone()?;
+                    self.shut_others_out()?;
                 }
                 Move::Drop(drop) => self.stage(&drop).inspect_err(|_| self.shows_everything())?,
                 Move::Run(text) => self.run_move(&text).map(|_| ())?,

@@ -385,7 +385,7 @@ impl Session {
     ///
     /// # Errors
     /// As `exclude_others`.
-    pub(super) fn run_alone(&mut self) -> Result<(), Error> {
+    pub(super) fn shut_others_out(&mut self) -> Result<(), Error> {
         let Some(mut staged) = self.block.staged.take() else { return Ok(()) };
         let alone = self.exclude_others(&mut staged);
         self.block.staged = Some(staged);

@@ -6,7 +6,7 @@ use crate::binder::Binder;
 use crate::error::StatementError;
 use crate::schema::{Schema, unsupported};
 use crate::source::{At, Source};
-use crate::types::{first_free, in_schema_of, object_name, short};
+use crate::types::{first_free, in_schema_of, made_name, object_name, short};
 use catalog::Table;
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -106,6 +106,7 @@ impl Schema {
                 let column = named(rename.column_name_ref());
                 refuse("42P16", format!("cannot rename inherited column \"{column}\""))
             }
+            Action::TableRenameTo(rename) => self.rename_partition(name, rename, source),
             Action::AlterColumn(alter) => self.alter_column_of_partition(name, alter, source),
             Action::AddConstraint(add) => {
                 let Some(constraint) = add.constraint() else {
@@ -115,6 +116,27 @@ impl Schema {
             }
             _ => Err(unsupported(source, node, "this form of ALTER TABLE of a partition")),
         }
+    }
+
+    fn rename_partition(
+        &mut self,
+        name: &str,
+        rename: &ast::TableRenameTo,
+        source: &Source,
+    ) -> Result<(), StatementError> {
+        let node = rename.syntax();
+        let binder = Binder::new(self, source);
+        let path = binder.part(rename.table_name().and_then(|name| name.path()), node)?;
+        let new = in_schema_of(name, made_name(&binder, &path)?);
+        self.refuse_taken(&new, source, node)?;
+        let Some(old) = self.partitions.tables.get(name).cloned() else { return Ok(()) };
+        let renamed = Table { name: new.clone(), ..Table::clone(&old) };
+        self.views.remove(name);
+        if let Some(partition) = self.partitions.members.remove(name) {
+            self.partitions.members.insert(new, partition);
+        }
+        self.follow_names(&old, &renamed, |column| Some(column.to_owned()), false);
+        self.recompile(source, node)
     }
 
     /// Accepts the default and NOT NULL that the root has.

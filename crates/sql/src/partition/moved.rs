@@ -108,7 +108,7 @@ impl Schema {
                 let steps = std::iter::once(Move::Define).chain(deleted.iter().cloned().map(Move::Run));
                 Ok((!deleted.is_empty()).then(|| steps.collect()))
             }
-            ast::Stmt::Truncate(_) => self.moves_of_truncation(statement, source),
+            ast::Stmt::Truncate(truncate) => self.moves_of_truncation(truncate, source),
             _ => Ok(None),
         }
     }
@@ -200,12 +200,21 @@ impl Schema {
         steps
     }
 
+    /// Refuses a TRUNCATE of partitions that cannot be executed.
+    pub(crate) fn refuse_truncation(
+        &self,
+        truncate: &ast::Truncate,
+        source: &Source,
+    ) -> Result<(), StatementError> {
+        self.moves_of_truncation(truncate, source).map(|_| ())
+    }
+
     fn moves_of_truncation(
         &self,
-        statement: &ast::Stmt,
+        truncate: &ast::Truncate,
         source: &Source,
     ) -> Result<Option<Vec<Move>>, StatementError> {
-        let (names, node) = (tables_of(statement), statement.syntax());
+        let (names, node) = (tables_of(&ast::Stmt::Truncate(truncate.clone())), truncate.syntax());
         let partitions = names.iter().filter(|name| self.is_partition(name)).count();
         if partitions == 0 {
             return Ok(None);

@@ -118,6 +118,36 @@ impl Schema {
         self.partitions.keys.iter().filter_map(divided).collect()
     }
 
+    /// Returns the rows of `pg_partition_tree`, or else of `pg_partition_ancestors`, by the OID of the
+    /// relation.
+    pub(crate) fn partition_trees(&self, is_tree: bool) -> Vec<(i64, Vec<[String; 4]>)> {
+        let oid = |name: &str| self.shown_table(name).map_or(0, |table| table_oid(table));
+        let row = |name: &String, level: usize| {
+            let parent = self.partitions.members.get(name).map(|partition| oid(&partition.parent));
+            let is_leaf = if self.is_partitioned(name) { "f" } else { "t" };
+            let parent = parent.map_or_else(|| "NULL".to_owned(), |parent| parent.to_string());
+            [oid(name).to_string(), parent, is_leaf.into(), level.to_string()]
+        };
+        let ancestors = |name: &String| {
+            let parent = |name: &&String| Some(&self.partitions.members.get(*name)?.parent);
+            std::iter::successors(Some(name), parent).cloned().collect::<Vec<_>>()
+        };
+        let divided = self.partitions.keys.keys().filter(|name| !self.is_partition(name));
+        let all = divided.chain(self.partitions.members.keys());
+        let rows = all.map(|name| {
+            let top = ancestors(name).len();
+            let rows: Vec<_> = match is_tree {
+                true => {
+                    let within = self.partitions.within(name);
+                    within.iter().map(|own| row(own, ancestors(own).len() - top)).collect()
+                }
+                false => ancestors(name).iter().map(|own| row(own, 0)).collect(),
+            };
+            (oid(name), rows)
+        });
+        rows.collect()
+    }
+
     /// Returns the partitions and their indexes, with those of their parents.
     pub(crate) fn inherited(&self) -> Vec<Inherited> {
         let mut all = Vec::new();

@@ -307,6 +307,9 @@ impl Binder<'_> {
         if returns_set(name) {
             return self.set_function(name, arguments, node);
         }
+        if let Some(rows) = self.partition_rows(name, &arguments, node)? {
+            return Ok(rows);
+        }
         let Some((arrays, columns)) = catalog_rows(name) else {
             return Err(self.unsupported(node, &format!("function {name} in FROM")));
         };

@@ -2,10 +2,15 @@
 
 use super::Binder;
 use super::conjunct::Conjunct;
+use super::sets::SetFunction;
 use super::target::Below;
+use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::roles::need::names_of;
-use procedure::SqlError;
+use crate::system_functions::looked_up;
+use catalog::{ScalarType, Type};
+use procedure::query::TableFunction;
+use procedure::{CastContext, Expression, SqlError};
 use squawk_syntax::SyntaxNode;
 
 impl Binder<'_> {
@@ -36,5 +41,46 @@ impl Binder<'_> {
         comparisons.for_each(|comparison| comparison.node = node.clone());
         conjuncts.append(&mut own);
         Ok(relation)
+    }
+
+    /// Returns the rows of a function about the partitions of a relation; `None` for any other function.
+    pub(super) fn partition_rows(
+        &mut self,
+        name: &str,
+        arguments: &[Typed],
+        node: &SyntaxNode,
+    ) -> Result<Option<SetFunction>, StatementError> {
+        let columns: &[(&'static str, ScalarType)] = match name {
+            "pg_partition_ancestors" => &[("relid", ScalarType::Oid)],
+            "pg_partition_tree" => &[
+                ("relid", ScalarType::Oid),
+                ("parentrelid", ScalarType::Oid),
+                ("isleaf", ScalarType::Boolean),
+                ("level", ScalarType::Integer),
+            ],
+            _ => return Ok(None),
+        };
+        let relation = match arguments {
+            [Typed::Literal(_)] => self.number_of_object("regclass", arguments[0].clone(), false, node)?,
+            [relation] => {
+                self.coerce(relation.clone(), ScalarType::BigInt.into(), CastContext::Explicit, node)?
+            }
+            _ => return Err(self.no_function(name, arguments, node)),
+        };
+        let all = self.schema.partition_trees(name == "pg_partition_tree");
+        let mut arrays = Vec::new();
+        for (place, (_, ty)) in columns.iter().enumerate() {
+            // An array a relation, as text.
+            let text = |(oid, rows): &(i64, Vec<[String; 4]>)| {
+                let values: Vec<&str> = rows.iter().map(|row| &*row[place]).collect();
+                (*oid, format!("{{{}}}", values.join(",")))
+            };
+            let texts = all.iter().map(text).collect();
+            let found = looked_up(relation.clone(), texts, Expression::text("{}"));
+            let found = Typed::Known(found, ScalarType::Text.into());
+            arrays.push(self.coerce(found, Type::Array(*ty), CastContext::Explicit, node)?);
+        }
+        let columns = columns.iter().map(|(name, ty)| (Some(*name), Type::Scalar(*ty))).collect();
+        Ok(Some(SetFunction { function: TableFunction::Unnest, arguments: arrays, columns }))
     }
 }

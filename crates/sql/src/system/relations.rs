@@ -116,7 +116,9 @@ impl Schema {
                     self.is_partitioned(name).into(),
                     true.into(),
                     self.acl_cell(&Subject::Relation(name.into())),
-                    self.view(name).and_then(|view| view.options()).map_or(Cell::Null, Cell::Texts),
+                    self.view(name)
+                        .filter(|_| kind == "v")
+                        .and_then(|view| view.options()).map_or(Cell::Null, Cell::Texts),
                 ]);
             };
         for table in self.shown_tables() {
