@@ -295,7 +295,7 @@ impl Schema {
                     short(&own),
                     short(&root)
                 );
-                let error = SqlError::new("42P17", message);
+                let error = SqlError::new("55000", message);
                 Err(binder.error(node, error.with_detail("The index definitions do not match.")))
             }
         }

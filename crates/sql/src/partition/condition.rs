@@ -52,7 +52,7 @@ fn end(columns: &[String], values: &[RangeValue], types: &[Type], is_lower: bool
 }
 
 /// Returns the condition of a range.
-fn of_range(columns: &[String], from: &[RangeValue], to: &[RangeValue], types: &[Type]) -> String {
+fn of_range(columns: &[String], from: &[RangeValue], to: &[RangeValue], types: &[Type]) -> Vec<String> {
     let mut parts: Vec<String> = columns.iter().map(|column| format!("({column} IS NOT NULL)")).collect();
     // Columns of which both ends have the same value.
     let is_same = |(from, to): &(&RangeValue, &RangeValue)| {
@@ -67,58 +67,70 @@ fn of_range(columns: &[String], from: &[RangeValue], to: &[RangeValue], types: &
     let (columns, types) = (&columns[same..], &types[same..]);
     parts.extend(end(columns, &from[same..], types, true));
     parts.extend(end(columns, &to[same..], types, false));
-    all_of(&parts)
+    parts
 }
 
 /// Returns the condition of a list.
-fn of_list(column: &str, values: &[Option<String>], ty: Type) -> String {
-    let known: Vec<String> = values.iter().flatten().map(|text| typed(text, ty)).collect();
+fn of_list<'v>(column: &str, values: impl Iterator<Item = &'v Option<String>>, ty: Type) -> Vec<String> {
+    let values: Vec<_> = values.collect();
+    let known: Vec<String> = values.iter().copied().flatten().map(|text| typed(text, ty)).collect();
     let is_known = match known.as_slice() {
         [] => None,
         [only] => Some(format!("({column} = {only})")),
         _ => Some(format!("({column} = ANY (ARRAY[{}]))", known.join(", "))),
     };
-    let has_null = values.contains(&None);
+    let has_null = values.contains(&&None);
     match (has_null, is_known) {
-        (true, None) => format!("({column} IS NULL)"),
-        (true, Some(known)) => format!("(({column} IS NULL) OR {known})"),
-        (false, known) => format!("(({column} IS NOT NULL) AND {})", known.unwrap_or_default()),
+        (true, None) => vec![format!("({column} IS NULL)")],
+        (true, Some(known)) => vec![format!("(({column} IS NULL) OR {known})")],
+        (false, known) => std::iter::once(format!("({column} IS NOT NULL)")).chain(known).collect(),
     }
 }
 
 impl Schema {
-    /// Returns the condition of a bound of a parent's key.
-    fn condition_of_bound(&self, parent: &str, key: &PartitionKey, bound: &Bound, except: &str) -> String {
+    /// Returns the conditions of a bound of a parent's key; none where every row meets it.
+    fn conditions_of_bound(&self, parent: &str, key: &PartitionKey, bound: &Bound) -> Vec<String> {
         let types = self.types_of_key(key, self.partitions.root_of(parent));
         let columns: Vec<String> = key.columns.iter().map(|name| quoted(name)).collect();
         match bound {
             Bound::Range { from, to } => of_range(&columns, from, to, &types),
-            Bound::List(values) => of_list(&columns[0], values, types[0]),
+            Bound::List(values) => of_list(&columns[0], values.iter(), types[0]),
             Bound::Default => {
-                let others = self.partitions.children(parent).filter(|(name, partition)| {
-                    *name != except && partition.bound != Bound::Default
-                });
-                let others = others.map(|(_, other)| self.condition_of_bound(parent, key, &other.bound, ""));
-                let others: Vec<String> = others.collect();
-                if others.is_empty() { "true".into() } else { format!("(NOT {})", any_of(&others)) }
+                let bounds = self.partitions.children(parent).map(|(_, partition)| &partition.bound);
+                let (mut ranges, mut listed) = (Vec::new(), Vec::new());
+                for bound in bounds {
+                    match bound {
+                        Bound::Range { from, to } => {
+                            ranges.push(all_of(&of_range(&columns, from, to, &types)));
+                        }
+                        Bound::List(values) => listed.extend(values),
+                        Bound::Default => {}
+                    }
+                }
+                if !listed.is_empty() {
+                    ranges.push(all_of(&of_list(&columns[0], listed.into_iter(), types[0])));
+                }
+                (!ranges.is_empty()).then(|| format!("(NOT {})", any_of(&ranges))).into_iter().collect()
             }
         }
     }
 
-    /// Returns the condition of a partition's own bound.
-    pub(super) fn own_condition(&self, name: &str) -> Option<String> {
-        let partition = self.partitions.members.get(name)?;
-        let key = self.partitions.keys.get(&partition.parent)?;
-        Some(self.condition_of_bound(&partition.parent, key, &partition.bound, name))
+    /// Returns the conditions of a partition's own bound.
+    fn own_conditions(&self, name: &str) -> Vec<String> {
+        let Some(partition) = self.partitions.members.get(name) else { return Vec::new() };
+        let Some(key) = self.partitions.keys.get(&partition.parent) else { return Vec::new() };
+        self.conditions_of_bound(&partition.parent, key, &partition.bound)
     }
 
     /// Returns the condition that a row of the root meets if it is a row of a partition; `None` for any other
     /// relation.
     pub(crate) fn partition_condition(&self, name: &str) -> Option<String> {
-        let partition = self.partitions.members.get(name)?;
-        let mut parts: Vec<String> = self.partition_condition(&partition.parent).into_iter().collect();
-        parts.extend(self.own_condition(name));
-        parts.retain(|part| part != "true");
+        let mut parts = Vec::new();
+        let mut partition = Some((name, self.partitions.members.get(name)?));
+        while let Some((name, own)) = partition {
+            parts.splice(0..0, self.own_conditions(name));
+            partition = self.partitions.members.get(&own.parent).map(|parent| (&*own.parent, parent));
+        }
         Some(all_of(&parts))
     }
 
@@ -127,7 +139,7 @@ impl Schema {
         if self.partitions.default_of(name).is_some() {
             return "true".into();
         }
-        let children = self.partitions.children(name).filter_map(|(child, _)| self.own_condition(child));
+        let children = self.partitions.children(name).map(|(child, _)| all_of(&self.own_conditions(child)));
         any_of(&children.collect::<Vec<_>>())
     }
 }

@@ -33,8 +33,8 @@ pub(super) fn plain(text: &str, ty: Type) -> String {
 
 /// Returns a value as an expression of its type.
 pub(super) fn typed(text: &str, ty: Type) -> String {
-    let ty = ty.base();
-    if is_bare(text, ty) { text.to_owned() } else { format!("{}::{ty}", in_quotes(text)) }
+    let has_label = matches!(ty.scalar(), Some(ScalarType::Numeric { .. })) || !is_bare(text, ty);
+    if has_label { format!("{}::{ty}", plain(text, ty)) } else { text.to_owned() }
 }
 
 impl Schema {
@@ -62,8 +62,13 @@ impl Schema {
         }
         let mut machine = Machine::default();
         let value = bound.evaluate(&mut machine).map_err(|error| binder.error(node, *error))?;
-        let text = |value: Datum| output_text(value, ty, &machine.frame.arena);
-        Ok((!value.is_null()).then(|| text(value)))
+        if value.is_null() {
+            return Ok(None);
+        }
+        if ty.scalar() == Some(ScalarType::Boolean) {
+            return Ok(Some((value != Datum::Int(0)).to_string()));
+        }
+        Ok(Some(output_text(value, ty, &machine.frame.arena)))
     }
 
     /// Compares two values of a type, given as texts.
