@@ -8,8 +8,8 @@
 //! cases of `parallel_replay`.
 
 use crate::circles::KeptRoutine;
-use crate::roles::rights::{Rights, RightsImage};
 use crate::partition::Partitions;
+use crate::roles::rights::{Rights, RightsImage};
 use crate::routine_changes::with_name;
 use crate::schema::{Member, View};
 use crate::source::Source;

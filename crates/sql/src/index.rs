@@ -10,7 +10,7 @@ use crate::error::StatementError;
 use crate::kept_text;
 use crate::quoted::quoted;
 use crate::schema::{Schema, refused, unsupported};
-use crate::source::Source;
+use crate::source::{At, Source};
 use crate::subject::Subject;
 use crate::types::{first_free, in_schema_of, last_name, made_name, object_name, short};
 use catalog::{Column, IndexDetails, NewIndex, NewTable, Table, Type};
@@ -264,7 +264,24 @@ impl Reader<'_> {
 }
 
 impl Schema {
-    /// Executes ALTER INDEX … RENAME.
+    /// Executes CREATE INDEX.
+    pub(crate) fn make_index(
+        &mut self,
+        create: &ast::CreateIndex,
+        source: &Source,
+    ) -> Result<Effect, StatementError> {
+        if let Some(effect) = self.index_of_partition(create, source)? {
+            return Ok(effect);
+        }
+        let before = self.clone();
+        let definition = index_definition(create, &before, source)?;
+        if create.if_not_exists().is_some() && self.catalog.index(&definition.index.name).is_ok() {
+            return Ok(Effect::None);
+        }
+        self.add_index(definition, At { source, node: create.syntax() })
+    }
+
+    /// Executes ALTER INDEX … RENAME and ALTER INDEX … ATTACH PARTITION.
     pub(crate) fn alter_index(
         &mut self,
         alter: &ast::AlterIndex,

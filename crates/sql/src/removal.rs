@@ -317,8 +317,9 @@ impl Schema {
             let Some(path) = path else { return Err(unsupported(source, name.syntax(), "this name")) };
             let name = object_name(&path);
             if self.is_partitioned(&name) && name_is_alone(&path) {
-                let error = SqlError::new("42809", "cannot truncate only a partitioned table")
-                    .with_hint("Do not specify the ONLY keyword, or use TRUNCATE ONLY on the partitions directly.");
+                let error = SqlError::new("42809", "cannot truncate only a partitioned table").with_hint(
+                    "Do not specify the ONLY keyword, or use TRUNCATE ONLY on the partitions directly.",
+                );
                 return Err(source.error_at(path.syntax().text_range().start().into(), error));
             }
             if self.is_partition(&name) {

@@ -8,7 +8,6 @@
 use crate::StatementError;
 use crate::binder::{Binder, Typed};
 use crate::definition::table_definition;
-use crate::index::index_definition;
 use crate::kept_text;
 use crate::nesting::with_stack;
 use crate::partition::Partitions;
@@ -19,7 +18,7 @@ use crate::roles::role::BOOTSTRAP;
 use crate::roles::variant::logged_for;
 use crate::routine::Routine;
 use crate::simple_view::CheckOption;
-use crate::source::{At, Source};
+use crate::source::Source;
 use crate::subject::Subject;
 use crate::text_zone::TextZone;
 use crate::types::made_name;
@@ -253,17 +252,7 @@ impl Schema {
         }
         match statement {
             ast::Stmt::CreateTable(create) => self.create_table(create, source),
-            ast::Stmt::CreateIndex(create) => {
-                if let Some(effect) = self.index_of_partition(create, source)? {
-                    return Ok(effect);
-                }
-                let before = self.clone();
-                let definition = index_definition(create, &before, source)?;
-                if create.if_not_exists().is_some() && self.catalog.index(&definition.index.name).is_ok() {
-                    return Ok(Effect::None);
-                }
-                self.add_index(definition, At { source, node })
-            }
+            ast::Stmt::CreateIndex(create) => self.make_index(create, source),
             ast::Stmt::AlterTable(alter) => self.alter_table(alter, source),
             ast::Stmt::AlterIndex(alter) => self.alter_index(alter, source),
             ast::Stmt::AlterSequence(alter) => self.alter_sequence(alter, source),

@@ -77,7 +77,7 @@ impl Session {
         }
     }
 
-    /// Changes the partitions of a table, and moves their rows, in the open transaction or as one transaction.
+    /// Changes the partitions of a table, and moves their rows, in the open transaction or as one.
     pub(super) fn run_moves(&mut self, text: &str, in_block: bool) -> Result<(), Error> {
         self.as_transaction(in_block, |session| session.moves_in_block(text))
     }

@@ -97,7 +97,9 @@ fn partitions_change_in_transactions() {
         ] {
             run(&mut session, text).unwrap_or_else(|error| panic!("{content} {text}: {error}"));
         }
-        for text in ["BEGIN", "DROP TABLE t4", "TRUNCATE t2a", "ALTER TABLE t2 DETACH PARTITION t2b", "ROLLBACK"] {
+        for text in
+            ["BEGIN", "DROP TABLE t4", "TRUNCATE t2a", "ALTER TABLE t2 DETACH PARTITION t2b", "ROLLBACK"]
+        {
             run(&mut session, text).unwrap_or_else(|error| panic!("{content} {text}: {error}"));
         }
         let rows = "SELECT id, (SELECT count(*) FROM t4), (SELECT count(*) FROM t2a) FROM t ORDER BY id";
@@ -119,7 +121,10 @@ fn partitions_change_in_transactions() {
         let db = Database::open(folder.path(), config).unwrap();
         let mut session = db.session().unwrap();
         assert_eq!(values(&mut session, rows), found, "{content}");
-        assert_eq!(run(&mut session, "INSERT INTO t4 VALUES (7, '2024-01-05')").unwrap_err().sqlstate(), "23514");
+        assert_eq!(
+            run(&mut session, "INSERT INTO t4 VALUES (7, '2024-01-05')").unwrap_err().sqlstate(),
+            "23514"
+        );
     }
 }
 
@@ -130,7 +135,11 @@ fn refused_changes_of_partitions_leave_no_trace() {
     let db = open(folder.path());
     let mut session = db.session().unwrap();
     session.execute_script(SCRIPT).unwrap();
-    session.execute_script("INSERT INTO t VALUES (1, '2024-02-20', 'a', 1); INSERT INTO t3 VALUES (1, '2024-01-05')").unwrap();
+    session
+        .execute_script(
+            "INSERT INTO t VALUES (1, '2024-02-20', 'a', 1); INSERT INTO t3 VALUES (1, '2024-01-05')",
+        )
+        .unwrap();
     let live = db.digest().unwrap();
     for text in [
         "ALTER TABLE t ATTACH PARTITION t3 FOR VALUES FROM ('2024-05-01') TO ('2024-06-01')",

@@ -163,7 +163,9 @@ impl Schema {
         };
         match is_so {
             true => Ok(()),
-            false => Err(unsupported(source, alter.syntax(), "another column in a partition than in its table")),
+            false => {
+                Err(unsupported(source, alter.syntax(), "another column in a partition than in its table"))
+            }
         }
     }
 
@@ -276,7 +278,9 @@ impl Schema {
         source: &Source,
     ) -> Result<Option<Effect>, StatementError> {
         let node = alter.syntax();
-        let Some(attach) = node.descendants().find_map(ast::AttachIndexPartition::cast) else { return Ok(None) };
+        let Some(attach) = node.descendants().find_map(ast::AttachIndexPartition::cast) else {
+            return Ok(None);
+        };
         let binder = Binder::new(self, source);
         let root = binder.part(alter.index_ref().and_then(|name| name.path_ref()), node)?;
         let own = binder.part(attach.index_ref().and_then(|name| name.path_ref()), node)?;

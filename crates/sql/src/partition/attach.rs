@@ -26,13 +26,13 @@ fn names_of<'t>(table: &'t Table, columns: &[usize]) -> Vec<&'t str> {
 }
 
 /// Returns whether an index of a table is one of another table.
-fn is_same_index((table, index): (&Table, &Index), (other, known): (&Table, &Index)) -> bool {
+fn is_same_index(table: &Table, index: &Index, other: &Table, known: &Index) -> bool {
     names_of(table, &index.columns) == names_of(other, &known.columns)
         && index.unique == known.unique
         && index.details.condition == known.details.condition
 }
 
-fn is_same_key((table, key): (&Table, &ForeignKey), (other, known): (&Table, &ForeignKey)) -> bool {
+fn is_same_key(table: &Table, key: &ForeignKey, other: &Table, known: &ForeignKey) -> bool {
     names_of(table, &key.columns) == names_of(other, &known.columns)
         && key.parent == known.parent
         && key.parent_columns == known.parent_columns
@@ -75,7 +75,8 @@ impl Schema {
         let binder = Binder::new(self, at.source);
         let path = binder.part(attach.table_name_ref().and_then(|name| name.path_ref()), at.node)?;
         let name = object_name(&path);
-        let refuse = |code: &str, message: String| Err(binder.error(path.syntax(), SqlError::new(code, message)));
+        let refuse =
+            |code: &str, message: String| Err(binder.error(path.syntax(), SqlError::new(code, message)));
         if !self.is_partitioned(parent) {
             return refuse("42P17", format!("table \"{}\" is not partitioned", short(parent)));
         }
@@ -117,9 +118,11 @@ impl Schema {
             own.sequence.as_ref().and_then(|own| own.owner.as_ref()).is_some_and(|own| own.0 == table.name)
         }) {
             Some("with sequences")
-        } else if table.foreign_keys.iter().any(|key| {
-            !root.foreign_keys.iter().any(|known| is_same_key((table, key), (&root, known)))
-        }) {
+        } else if table
+            .foreign_keys
+            .iter()
+            .any(|key| !root.foreign_keys.iter().any(|known| is_same_key(table, key, &root, known)))
+        {
             Some("with a foreign key that the partitioned table lacks")
         } else {
             None
@@ -130,7 +133,7 @@ impl Schema {
         let mut names = BTreeMap::new();
         for index in table.indexes.iter().skip(usize::from(table.hidden_key)) {
             let known = root.indexes.iter().skip(usize::from(root.hidden_key));
-            let mut known = known.filter(|known| is_same_index((table, index), (&root, known)));
+            let mut known = known.filter(|known| is_same_index(table, index, &root, known));
             let Some(known) = known.next() else {
                 let what = "ATTACH PARTITION of a table with an index that the partitioned table lacks";
                 return Err(binder.unsupported(at.node, what));
@@ -151,8 +154,10 @@ impl Schema {
         let (child, parent) = (table.short_name(), short(parent));
         let error = |message: String| binder.error(at.node, SqlError::new("42804", message));
         if let Some(own) = table.visible().iter().find(|own| root.column(&own.name).is_none()) {
-            let message =
-                format!("table \"{child}\" contains column \"{}\" not found in parent \"{parent}\"", own.name);
+            let message = format!(
+                "table \"{child}\" contains column \"{}\" not found in parent \"{parent}\"",
+                own.name
+            );
             let detail = "The new partition may contain only the columns present in parent.";
             let error = SqlError::new("42804", message).with_detail(detail);
             return Err(binder.error(at.node, error));
@@ -163,7 +168,9 @@ impl Schema {
                 return Err(error(format!("child table is missing column \"{name}\"")));
             };
             if own.ty != column.ty || own.domain != column.domain {
-                return Err(error(format!("child table \"{child}\" has different type for column \"{name}\"")));
+                return Err(error(format!(
+                    "child table \"{child}\" has different type for column \"{name}\""
+                )));
             }
             if own.nullable && !column.nullable {
                 return Err(error(format!("column \"{name}\" in child table must be marked NOT NULL")));
@@ -229,7 +236,8 @@ impl Schema {
         let binder = Binder::new(self, at.source);
         let path = binder.part(detach.table_name_ref().and_then(|name| name.path_ref()), at.node)?;
         let name = object_name(&path);
-        let refuse = |code: &str, message: String| Err(binder.error(path.syntax(), SqlError::new(code, message)));
+        let refuse =
+            |code: &str, message: String| Err(binder.error(path.syntax(), SqlError::new(code, message)));
         if let Some(option) = detach.detach_partition_option() {
             return Err(binder.unsupported(option.syntax(), "this form of DETACH PARTITION"));
         }

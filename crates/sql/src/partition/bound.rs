@@ -8,7 +8,7 @@ use crate::error::StatementError;
 use crate::schema::Schema;
 use crate::source::At;
 use crate::types::short;
-use catalog::{Table, Type};
+use catalog::{ScalarType, Table, Type};
 use procedure::SqlError;
 use serde::{Deserialize, Serialize};
 use squawk_syntax::SyntaxNode;
@@ -52,6 +52,11 @@ pub(super) fn values_text(values: &[RangeValue], types: &[Type]) -> String {
     values.iter().zip(types).map(text).collect::<Vec<_>>().join(", ")
 }
 
+/// Returns whether the values of a type have an order that operators of SQL show.
+fn has_order(ty: Type) -> bool {
+    ty.scalar().is_some_and(|ty| !matches!(ty, ScalarType::Json | ScalarType::Jsonb | ScalarType::Interval))
+}
+
 /// Reads PARTITION BY of a table.
 pub(super) fn partition_key(
     by: &ast::PartitionBy,
@@ -59,9 +64,8 @@ pub(super) fn partition_key(
     binder: &Binder<'_>,
 ) -> Result<PartitionKey, StatementError> {
     let node = by.syntax();
-    let refused = |at: &SyntaxNode, code: &str, message: &str| {
-        Err(binder.error(at, SqlError::new(code, message)))
-    };
+    let refused =
+        |at: &SyntaxNode, code: &str, message: &str| Err(binder.error(at, SqlError::new(code, message)));
     let strategy = binder.part(by.partition_strategy(), node)?;
     let name = strategy.syntax().text().to_string().trim().to_lowercase();
     let strategy = match &*name {
@@ -95,7 +99,7 @@ pub(super) fn partition_key(
                 .with_detail(format!("Column \"{name}\" is a generated column."));
             return Err(binder.error(item.syntax(), error));
         }
-        if column.ty.is_array() || !super::condition::has_order(column.ty) {
+        if column.ty.is_array() || !has_order(column.ty) {
             let what = format!("a partition key of type {}", column.ty);
             return Err(binder.unsupported(item.syntax(), &what));
         }
@@ -272,9 +276,9 @@ impl Schema {
                 let begins_within = self.compare_bounds(from, other_to, types)? == Ordering::Less;
                 Ok(begins_within && self.compare_bounds(other_from, to, types)? == Ordering::Less)
             }
-            (Bound::List(values), Bound::List(others)) => {
+            (Bound::List(values), Bound::List(known)) => {
                 for value in values {
-                    for other in others {
+                    for other in known {
                         let is_equal = match (value, other) {
                             (Some(value), Some(other)) => {
                                 self.compare_values(value, other, types[0])? == Ordering::Equal

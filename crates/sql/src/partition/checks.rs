@@ -19,7 +19,7 @@ impl Schema {
     }
 
     /// Returns whether a relation is divided into partitions.
-    pub(crate) fn is_partitioned(&self, name: &str) -> bool {
+    pub fn is_partitioned(&self, name: &str) -> bool {
         self.partitions.keys.contains_key(name)
     }
 }
@@ -117,7 +117,9 @@ impl Binder<'_> {
     /// Refuses ONLY before a partitioned relation, which has no rows of its own.
     pub(crate) fn refuse_only(&self, name: &str, node: &SyntaxNode) -> Result<(), StatementError> {
         match self.schema.is_partitioned(name) {
-            true => Err(self.unsupported(node, &format!("ONLY of the partitioned table \"{}\"", short(name)))),
+            true => {
+                Err(self.unsupported(node, &format!("ONLY of the partitioned table \"{}\"", short(name))))
+            }
             false => Ok(()),
         }
     }

@@ -7,12 +7,7 @@ use super::literal::typed;
 use super::{Bound, PartitionKey};
 use crate::quoted::quoted;
 use crate::schema::Schema;
-use catalog::{ScalarType, Type};
-
-/// Returns whether the values of a type have an order that operators of SQL show.
-pub(super) fn has_order(ty: Type) -> bool {
-    ty.scalar().is_some_and(|ty| !matches!(ty, ScalarType::Json | ScalarType::Jsonb | ScalarType::Interval))
-}
+use catalog::Type;
 
 fn all_of(parts: &[String]) -> String {
     match parts {
@@ -55,9 +50,8 @@ fn end(columns: &[String], values: &[RangeValue], types: &[Type], is_lower: bool
 fn of_range(columns: &[String], from: &[RangeValue], to: &[RangeValue], types: &[Type]) -> Vec<String> {
     let mut parts: Vec<String> = columns.iter().map(|column| format!("({column} IS NOT NULL)")).collect();
     // Columns of which both ends have the same value.
-    let is_same = |(from, to): &(&RangeValue, &RangeValue)| {
-        from == to && matches!(from, RangeValue::Value(_))
-    };
+    let is_same =
+        |(from, to): &(&RangeValue, &RangeValue)| from == to && matches!(from, RangeValue::Value(_));
     let same = from.iter().zip(to).take_while(is_same).count();
     for (position, value) in from.iter().take(same).enumerate() {
         if let RangeValue::Value(text) = value {
@@ -135,11 +129,39 @@ impl Schema {
     }
 
     /// Returns the condition that a row of a divided relation meets if one of its partitions takes it.
+    /// Ranges that follow each other are one range there.
     pub(super) fn condition_of_any(&self, name: &str) -> String {
         if self.partitions.default_of(name).is_some() {
             return "true".into();
         }
-        let children = self.partitions.children(name).map(|(child, _)| all_of(&self.own_conditions(child)));
-        any_of(&children.collect::<Vec<_>>())
+        let Some(key) = self.partitions.keys.get(name) else { return "false".into() };
+        let (mut joined, mut listed) = (Vec::new(), Vec::new());
+        for (_, partition) in self.partitions.children(name) {
+            match &partition.bound {
+                Bound::Range { from, to } => join_range(&mut joined, from, to),
+                Bound::List(values) => listed.extend(values.iter().cloned()),
+                Bound::Default => {}
+            }
+        }
+        let of_range = |(from, to)| Bound::Range { from, to };
+        let mut bounds: Vec<Bound> = joined.into_iter().map(of_range).collect();
+        bounds.extend((!listed.is_empty()).then_some(Bound::List(listed)));
+        let conditions = bounds.iter().map(|bound| all_of(&self.conditions_of_bound(name, key, bound)));
+        any_of(&conditions.collect::<Vec<_>>())
     }
+}
+
+/// The ends of a range.
+type Ends = (Vec<RangeValue>, Vec<RangeValue>);
+
+/// Adds a range to a set of ranges, and makes it one with those that it touches.
+fn join_range(joined: &mut Vec<Ends>, from: &[RangeValue], to: &[RangeValue]) {
+    let (mut from, mut to) = (from.to_vec(), to.to_vec());
+    if let Some(before) = joined.iter().position(|(_, end)| *end == from) {
+        from = joined.swap_remove(before).0;
+    }
+    if let Some(after) = joined.iter().position(|(begin, _)| *begin == to) {
+        to = joined.swap_remove(after).1;
+    }
+    joined.push((from, to));
 }

@@ -38,9 +38,8 @@ impl Schema {
             let key = &self.partitions.keys[&divided];
             let indexes = table.indexes.iter().enumerate().skip(usize::from(table.hidden_key));
             for (position, index) in indexes.filter(|(_, index)| index.unique) {
-                let has = |name: &&String| {
-                    index.columns.iter().any(|column| table.columns[*column].name == **name)
-                };
+                let has =
+                    |name: &&String| index.columns.iter().any(|column| table.columns[*column].name == **name);
                 let Some(column) = key.columns.iter().find(|name| !has(name)) else { continue };
                 let kind = if position == 0 && !table.hidden_key { "PRIMARY KEY" } else { "UNIQUE" };
                 let message = "unique constraint on partitioned table must include all partitioning columns";
@@ -104,20 +103,21 @@ impl Schema {
             partition.indexes.retain(|_, of_root| catalog.index(of_root).is_ok());
         }
         let members = self.partitions.members.iter();
-        let written: Vec<View> = members.filter_map(|member| self.written(member)).collect();
+        let written: Vec<View> =
+            members.filter_map(|(name, partition)| self.written(name, partition)).collect();
         self.views.extend(written.into_iter().map(|view| (view.name.clone(), Arc::new(view))));
         self.partitions.tables = self.tables_of_partitions();
     }
 
     /// Returns the view of a partition; `None` if its root is gone.
-    fn written(&self, (name, partition): (&String, &Partition)) -> Option<View> {
+    fn written(&self, name: &str, partition: &Partition) -> Option<View> {
         let root = self.catalog.table(&partition.root).ok()?;
         let columns: Vec<_> = root.visible().iter().map(|column| quoted(&column.name)).collect();
         let (columns, alias) = (columns.join(", "), quoted(root.short_name()));
         let condition = self.partition_condition(name)?;
         let from = format!("{} AS {alias} ({columns})", quoted_path(&root.name));
         let query = format!("SELECT {columns} FROM {from} WHERE {condition}");
-        let (name, check) = (name.clone(), Some(CheckOption::Cascaded));
+        let (name, check) = (name.to_owned(), Some(CheckOption::Cascaded));
         Some(View { name, query, names: Vec::new(), invoker: None, check })
     }
 

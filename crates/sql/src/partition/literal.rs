@@ -75,7 +75,12 @@ impl Schema {
     ///
     /// # Errors
     /// `0A000`: the values of the type have no order.
-    pub(super) fn compare_values(&self, left: &str, right: &str, ty: Type) -> Result<Ordering, StatementError> {
+    pub(super) fn compare_values(
+        &self,
+        left: &str,
+        right: &str,
+        ty: Type,
+    ) -> Result<Ordering, StatementError> {
         let is = |operator: &str| {
             let text = format!("SELECT {} {operator} {}", typed(left, ty), typed(right, ty));
             let source = Source::parse(&text)?;

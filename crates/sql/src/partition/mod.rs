@@ -104,7 +104,8 @@ impl Partitions {
 
     /// Returns a relation and the divided partitions within it, in the order in which rows pass them.
     pub(crate) fn divided_within(&self, name: &str) -> Vec<String> {
-        let mut all: Vec<String> = self.keys.contains_key(name).then(|| name.to_owned()).into_iter().collect();
+        let mut all: Vec<String> =
+            self.keys.contains_key(name).then(|| name.to_owned()).into_iter().collect();
         let mut position = 0;
         while position < all.len() {
             let children = self.children(&all[position]).filter(|(child, _)| self.keys.contains_key(*child));
@@ -120,7 +121,8 @@ impl Partitions {
         let mut all = vec![name.to_owned()];
         let mut position = 0;
         while position < all.len() {
-            let children: Vec<String> = self.children(&all[position]).map(|(child, _)| child.clone()).collect();
+            let children: Vec<String> =
+                self.children(&all[position]).map(|(child, _)| child.clone()).collect();
             all.extend(children);
             position += 1;
         }

@@ -58,8 +58,8 @@ impl Schema {
         !self.partitions.is_empty() && matches!(self.moves(text), Ok(Some(_)))
     }
 
-    /// Returns the steps of a statement that moves rows of partitions; `None` for any other statement, and for
-    /// one that is refused.
+    /// Returns the steps of a statement that moves rows of partitions; `None` for any other statement, and
+    /// for one that is refused.
     ///
     /// # Errors
     /// The text is malformed. `0A000`, `2BP01`: the rows cannot be moved.
@@ -104,7 +104,8 @@ impl Schema {
                 let is_moved = |name: &&String| {
                     self.partitions.members.get(*name).is_some_and(|own| !names.contains(&own.root))
                 };
-                let deleted: Vec<String> = names.iter().filter(is_moved).map(|name| self.deletion(name)).collect();
+                let deleted: Vec<String> =
+                    names.iter().filter(is_moved).map(|name| self.deletion(name)).collect();
                 let steps = std::iter::once(Move::Define).chain(deleted.iter().cloned().map(Move::Run));
                 Ok((!deleted.is_empty()).then(|| steps.collect()))
             }
@@ -160,7 +161,8 @@ impl Schema {
         let (aside, root) = (quoted_path(&name_aside(&name)), quoted_path(&table.name));
         let condition = after.partition_condition(&name).unwrap_or_else(|| "true".into());
         let query = format!("SELECT 1 FROM {aside} WHERE NOT {condition} LIMIT 1");
-        let message = format!("partition constraint of relation \"{}\" is violated by some row", short(&name));
+        let message =
+            format!("partition constraint of relation \"{}\" is violated by some row", short(&name));
         steps.push(Move::Refuse(query, violation(message, &name)));
         let columns = stored_columns(&table);
         steps.push(Move::Run(format!(
@@ -186,8 +188,11 @@ impl Schema {
                 quoted_path(&user.name),
                 quoted_path(root)
             );
-            let message =
-                format!("removing partition \"{}\" violates foreign key constraint \"{}\"", short(name), key.name);
+            let message = format!(
+                "removing partition \"{}\" violates foreign key constraint \"{}\"",
+                short(name),
+                key.name
+            );
             steps.push(Move::Refuse(query, SqlError::new("23503", message).with_constraint(user, &key.name)));
         }
         let columns = stored_columns(table);

@@ -172,4 +172,3 @@ pub(super) fn index_name(partition: &str, root: &Table, index: &str) -> String {
     let tail = own.strip_prefix(root.short_name()).and_then(|tail| tail.strip_prefix('_')).unwrap_or(own);
     in_schema_of(partition, format!("{}_{tail}", short(partition)))
 }
-

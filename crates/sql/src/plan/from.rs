@@ -111,7 +111,7 @@ impl Binder<'_> {
                 match named.cloned().filter(|_| path.qualifier().is_none()) {
                     Some(named) => self.add_named(named, alias, names, node)?,
                     None if self.schema.is_partition(&name) => {
-                        self.add_partition(&name, (alias, names), &mut conjuncts, node)?
+                        self.add_partition(&name, alias, names, &mut conjuncts, node)?
                     }
                     None => self.add_stored(&name, (alias, names), node)?,
                 }

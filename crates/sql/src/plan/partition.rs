@@ -19,7 +19,8 @@ impl Binder<'_> {
     pub(super) fn add_partition(
         &mut self,
         name: &str,
-        (alias, names): (String, Vec<String>),
+        alias: String,
+        names: Vec<String>,
         conjuncts: &mut Vec<Conjunct>,
         node: &SyntaxNode,
     ) -> Result<usize, StatementError> {

@@ -158,6 +158,10 @@ impl Binder<'_> {
     ) -> Result<Target, StatementError> {
         let path = self.part(path, node)?;
         let (mut name, mut views) = (object_name(&path), Vec::new());
+        let written = path.syntax().ancestors().find_map(ast::RelationName::cast);
+        if written.is_some_and(|written| written.only_token().is_some()) {
+            self.refuse_only(&name, node)?;
+        }
         while let Some(view) = self.schema.view(&name) {
             let refused = |reason| Err(self.error(node, kind.refusal(short(&name), reason)));
             let simple = match self.schema.simple_view(view) {

@@ -17,6 +17,7 @@ mod information_views;
 mod keywords;
 mod numbered;
 mod objects;
+mod partitions;
 mod qualified;
 mod relations;
 mod roles;
@@ -24,7 +25,6 @@ mod routine_text;
 mod routines;
 mod triggers;
 mod types;
-mod partitions;
 mod views;
 
 use crate::schema::Schema;

@@ -118,7 +118,8 @@ impl Schema {
                     self.acl_cell(&Subject::Relation(name.into())),
                     self.view(name)
                         .filter(|_| kind == "v")
-                        .and_then(|view| view.options()).map_or(Cell::Null, Cell::Texts),
+                        .and_then(|view| view.options())
+                        .map_or(Cell::Null, Cell::Texts),
                 ]);
             };
         for table in self.shown_tables() {

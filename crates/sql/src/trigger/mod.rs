@@ -42,7 +42,8 @@ fn table_of<'s>(
     let path = binder.part(path, node)?;
     let name = object_name(&path);
     if schema.view(&name).is_some() {
-        let what = if schema.is_partition(&name) { "a trigger of a partition" } else { "a trigger of a view" };
+        let what =
+            if schema.is_partition(&name) { "a trigger of a partition" } else { "a trigger of a view" };
         return Err(binder.unsupported(path.syntax(), what));
     }
     let table = schema.catalog().table(&name);
