@@ -3,11 +3,12 @@
 //! A partition has the indexes of its root. It may give them names, as dumps of PostgreSQL do.
 
 use crate::binder::Binder;
+use crate::definition::TableBuilder;
 use crate::error::StatementError;
 use crate::schema::{Schema, unsupported};
 use crate::source::{At, Source};
 use crate::types::{first_free, in_schema_of, made_name, object_name, short};
-use catalog::Table;
+use catalog::{NewTable, Table};
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -39,8 +40,11 @@ impl Schema {
             }
             return Ok(Some(Effect::None));
         }
-        for action in actions.iter().filter(|_| self.is_partitioned(name)) {
+        let is_alone = alter.table_relation_name().is_some_and(|name| name.only_token().is_some());
+        let is_root = self.is_partitioned(name);
+        for action in actions.iter().filter(|_| is_root) {
             self.check_change_of_key(name, action, source)?;
+            self.keep_defaults(name, action, is_alone);
         }
         Ok(None)
     }
@@ -78,6 +82,31 @@ impl Schema {
         );
         let node = action.syntax();
         Err(source.error_at(node.text_range().start().into(), SqlError::new("42P16", message)))
+    }
+
+    /// Keeps the defaults of partitions from a change of that of their root, if ONLY stands before its name.
+    /// Otherwise the partitions get the new one.
+    fn keep_defaults(&mut self, root: &str, action: &ast::AlterTableAction, is_alone: bool) {
+        let ast::AlterTableAction::AlterColumn(alter) = action else { return };
+        let option = alter.option();
+        if !matches!(
+            option,
+            Some(ast::AlterColumnOption::SetDefault(_) | ast::AlterColumnOption::DropDefault(_))
+        ) {
+            return;
+        }
+        let Some(name) = alter.column_name_ref().map(|name| ast::normalize_name_node(name.syntax())) else {
+            return;
+        };
+        let Ok(table) = self.catalog.table(root) else { return };
+        let Some(column) = table.column(&name) else { return };
+        let default = table.columns[column].default.clone();
+        for partition in self.partitions.members.values_mut().filter(|partition| partition.root == root) {
+            match is_alone {
+                true => _ = partition.defaults.entry(name.clone()).or_insert_with(|| default.clone()),
+                false => _ = partition.defaults.remove(&name),
+            }
+        }
     }
 
     /// Executes an action of ALTER TABLE of a partition.
@@ -139,34 +168,36 @@ impl Schema {
         self.recompile(source, node)
     }
 
-    /// Accepts the default and NOT NULL that the root has.
+    /// Changes the default of a column of a partition. Accepts NOT NULL that the root has.
     fn alter_column_of_partition(
-        &self,
-        name: &str,
+        &mut self,
+        partition: &str,
         alter: &ast::AlterColumn,
         source: &Source,
     ) -> Result<(), StatementError> {
-        let root = Binder::new(self, source).table(self.partitions.root_of(name), alter.syntax())?;
-        let column = alter.column_name_ref().map(|name| ast::normalize_name_node(name.syntax()));
-        let column = column.and_then(|column| root.column(&column)).map(|column| &root.columns[column]);
-        let is_so = match (column, alter.option()) {
-            (Some(column), Some(ast::AlterColumnOption::SetDefault(set))) => {
-                let text = set.expr().map(|expression| source.text_of(expression.syntax()).to_owned());
-                let plain = |text: &str| text.replace("::regclass", "").replace("public.", "");
-                text.is_some_and(|text| {
-                    column.default.as_deref().is_some_and(|known| plain(known) == plain(&text))
-                })
+        let node = alter.syntax();
+        let binder = Binder::new(self, source);
+        let root = binder.table(self.partitions.root_of(partition), node)?;
+        let name = binder.part(alter.column_name_ref(), node)?;
+        let name = ast::normalize_name_node(name.syntax());
+        let column = &root.columns[binder.column_of(&root, &name, node)?];
+        let default = match alter.option() {
+            Some(ast::AlterColumnOption::SetNotNull(_)) if !column.nullable => return Ok(()),
+            Some(ast::AlterColumnOption::SetStatistics(_)) => return Ok(()),
+            Some(ast::AlterColumnOption::SetDefault(set)) if !column.generated && column.identity.is_none() => {
+                let mut builder = TableBuilder::new(Binder::new(self, source), NewTable::from(&*root));
+                let expression = builder.binder.part(set.expr(), node)?;
+                let position = binder.column_of(&root, &name, node)?;
+                builder.set_default(position, &expression)?;
+                builder.table.columns[position].default.clone()
             }
-            (Some(column), Some(ast::AlterColumnOption::SetNotNull(_))) => !column.nullable,
-            (Some(_), Some(ast::AlterColumnOption::SetStatistics(_))) => true,
-            _ => false,
+            Some(ast::AlterColumnOption::DropDefault(_)) if !column.generated => None,
+            _ => return Err(unsupported(source, node, "another column in a partition than in its table")),
         };
-        match is_so {
-            true => Ok(()),
-            false => {
-                Err(unsupported(source, alter.syntax(), "another column in a partition than in its table"))
-            }
+        if let Some(partition) = self.partitions.members.get_mut(partition) {
+            partition.defaults.insert(name, default);
         }
+        self.recompile(source, node)
     }
 
     /// Names the key of the root that a constraint of a partition is.

@@ -58,8 +58,18 @@ impl Schema {
         }
         let aside = self.catalog.redefine(&name, aside).map_err(|error| refused(source, at.node, &error))?;
         let root = self.partitions.root_of(parent).to_owned();
-        let partition = Partition { root, parent: parent.to_owned(), bound, indexes };
+        let of_root = Binder::new(self, source).table(&root, at.node)?;
+        let own = table.visible().iter().map(|column| (column.name.clone(), column.default.clone()));
+        let is_counted = |name: &str| {
+            of_root.column(name).is_some_and(|column| of_root.columns[column].identity.is_some())
+        };
+        let defaults = own.filter(|(name, _)| !is_counted(name)).collect();
+        for within in self.partitions.members.values_mut().filter(|within| within.root == name) {
+            within.root.clone_from(&root);
+        }
+        let partition = Partition { root, parent: parent.to_owned(), bound, indexes, defaults };
         self.partitions.members.insert(name, partition);
+        self.check_keys_of_partitions(&of_root, at)?;
         self.renew_partitions();
         self.recompile(source, at.node)?;
         Ok(Effect::Redefine(aside))
@@ -82,9 +92,6 @@ impl Schema {
         }
         if self.is_partition(&name) {
             return refuse("42809", format!("\"{}\" is already a partition", short(&name)));
-        }
-        if self.is_partitioned(&name) {
-            return Err(binder.unsupported(path.syntax(), "ATTACH PARTITION of a partitioned table"));
         }
         if self.catalog.table(&name).is_err() && self.view(&name).is_none() {
             return refuse("42P01", format!("relation \"{name}\" does not exist"));
@@ -175,11 +182,13 @@ impl Schema {
             if own.nullable && !column.nullable {
                 return Err(error(format!("column \"{name}\" in child table must be marked NOT NULL")));
             }
-            let is_counted = column.identity.is_some();
+            let is_generated = own.generated || column.generated;
             let differs = if own.nullable != column.nullable {
                 Some("is NOT NULL")
-            } else if own.generated != column.generated || (own.default != column.default && !is_counted) {
-                Some("has another default")
+            } else if is_generated && (own.generated, &own.default) != (column.generated, &column.default) {
+                Some("is generated in another way")
+            } else if own.identity.is_some() {
+                Some("is an identity")
             } else {
                 None
             };
@@ -211,6 +220,7 @@ impl Schema {
                 column.default = None;
             }
         }
+        partition.set_defaults(&mut new.columns);
         for index in &mut new.indexes {
             let known = partition.indexes.iter().find(|(_, of_root)| **of_root == index.name);
             index.name = match known {

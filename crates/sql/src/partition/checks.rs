@@ -11,11 +11,20 @@ use crate::types::short;
 use catalog::Table;
 use procedure::{Check, CheckOwner, Expression, Register};
 use squawk_syntax::SyntaxNode;
+use std::sync::Arc;
 
 impl Schema {
     /// Returns whether a view is a partition.
     pub(crate) fn is_partition(&self, name: &str) -> bool {
         self.partitions.members.contains_key(name)
+    }
+
+    /// Returns the root of a partition with the defaults of the partition; `None` if they are the same.
+    pub(crate) fn with_defaults_of(&self, name: &str) -> Option<Arc<Table>> {
+        let partition = self.partitions.members.get(name).filter(|own| !own.defaults.is_empty())?;
+        let mut table = Table::clone(self.catalog.table(&partition.root).ok()?);
+        partition.set_defaults(&mut table.columns);
+        Some(Arc::new(table))
     }
 
     /// Returns whether a relation is divided into partitions.

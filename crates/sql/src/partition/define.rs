@@ -86,7 +86,13 @@ impl Schema {
         self.refuse_taken(&name, source, node)?;
         let bound = self.read_bound(create.partition_type(), &parent, &name, At { source, node })?;
         let root = self.partitions.root_of(&parent).to_owned();
-        let partition = Partition { root, parent, bound, indexes: BTreeMap::new() };
+        let partition = Partition {
+            root,
+            parent,
+            bound,
+            indexes: BTreeMap::new(),
+            defaults: BTreeMap::new(),
+        };
         self.partitions.members.insert(name.clone(), partition);
         if let Some(by) = create.partition_by() {
             self.divide(&name, &by, source)?;
@@ -101,6 +107,9 @@ impl Schema {
         let Self { partitions, catalog, .. } = self;
         for partition in partitions.members.values_mut() {
             partition.indexes.retain(|_, of_root| catalog.index(of_root).is_ok());
+            let Ok(root) = catalog.table(&partition.root) else { continue };
+            let known = |name: &str| root.column(name).map(|column| &root.columns[column].default);
+            partition.defaults.retain(|name, own| known(name).is_some_and(|known| known != own));
         }
         let members = self.partitions.members.iter();
         let written: Vec<View> =

@@ -81,6 +81,10 @@ impl Schema {
         right: &str,
         ty: Type,
     ) -> Result<Ordering, StatementError> {
+        let numbers = left.parse::<i64>().ok().zip(right.parse::<i64>().ok());
+        if let Some((left, right)) = numbers.filter(|_| ty.scalar().is_some_and(ScalarType::is_integer)) {
+            return Ok(left.cmp(&right));
+        }
         let is = |operator: &str| {
             let text = format!("SELECT {} {operator} {}", typed(left, ty), typed(right, ty));
             let source = Source::parse(&text)?;

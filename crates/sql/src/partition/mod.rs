@@ -20,7 +20,7 @@ mod shown;
 pub(crate) use bound::Bound;
 pub use moved::Move;
 
-use catalog::Table;
+use catalog::{Column, Table};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,6 +63,20 @@ pub(crate) struct Partition {
     /// The names that the partition has for indexes of the root, with the names there.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) indexes: BTreeMap<String, String>,
+    /// The defaults of columns that differ from those of the root; `None` for no default.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) defaults: BTreeMap<String, Option<String>>,
+}
+
+impl Partition {
+    /// Gives a table the defaults of the partition.
+    pub(super) fn set_defaults(&self, columns: &mut [Column]) {
+        for column in columns.iter_mut().filter(|column| !column.generated) {
+            if let Some(own) = self.defaults.get(&column.name) {
+                column.default.clone_from(own);
+            }
+        }
+    }
 }
 
 /// All partitioned tables. Images store the names of the fields.
@@ -154,6 +168,10 @@ impl Partitions {
                     *known = new;
                 }
             }
+        }
+        for partition in self.members.values_mut().filter(|partition| partition.root == old) {
+            let defaults = std::mem::take(&mut partition.defaults).into_iter();
+            partition.defaults = defaults.filter_map(|(name, own)| Some((column(&name)?, own))).collect();
         }
         if old == new {
             return;

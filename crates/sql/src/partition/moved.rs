@@ -156,7 +156,8 @@ impl Schema {
         let mut steps = vec![Move::Define];
         steps.extend(self.refusal_of_default(parent, &name).filter(|_| bound != Bound::Default));
         let mut after = self.clone();
-        let partition = Partition { root, parent: parent.to_owned(), bound, indexes: BTreeMap::new() };
+        let (indexes, defaults) = (BTreeMap::new(), BTreeMap::new());
+        let partition = Partition { root, parent: parent.to_owned(), bound, indexes, defaults };
         after.partitions.members.insert(name.clone(), partition);
         let (aside, root) = (quoted_path(&name_aside(&name)), quoted_path(&table.name));
         let condition = after.partition_condition(&name).unwrap_or_else(|| "true".into());

@@ -44,6 +44,7 @@ impl Schema {
             for column in table.columns.iter_mut().filter(|column| column.identity.is_some()) {
                 (column.identity, column.default) = (None, None);
             }
+            partition.set_defaults(&mut table.columns);
             for index in &mut table.indexes {
                 let own = partition.indexes.iter().find(|(_, of_root)| **of_root == index.name);
                 let own = own.map(|(own, _)| own.clone());

@@ -10,6 +10,7 @@ use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::roles::acl::Privileges;
 use crate::roles::need::names_of;
+use crate::schema::Schema;
 use crate::simple_view::{CheckOption, Shown, ShownValue, SimpleView, WriteKind};
 use crate::types::{object_name, short};
 use catalog::Table;
@@ -47,6 +48,11 @@ impl Target {
     /// Returns the view that the statement names.
     pub(super) fn view(&self) -> Option<&SimpleView> {
         self.views.last().map(|view| &**view)
+    }
+
+    /// Returns whether the columns have the defaults of a view, which are NULL.
+    pub(super) fn has_defaults_of_view(&self, schema: &Schema) -> bool {
+        self.view().is_some_and(|view| !schema.is_partition(&view.name))
     }
 
     /// Returns the number of visible columns.
@@ -179,8 +185,11 @@ impl Binder<'_> {
             views.push(Rc::new(simple));
         }
         views.reverse();
-        let table = self.table(&name, path.syntax())?;
+        let mut table = self.table(&name, path.syntax())?;
         self.refuse_sequence(&table, path.syntax())?;
+        if let Some(with_defaults) = views.first().and_then(|view| self.schema.with_defaults_of(&view.name)) {
+            table = with_defaults;
+        }
         Ok(Target { table, views, kind })
     }
 

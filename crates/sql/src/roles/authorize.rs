@@ -322,10 +322,10 @@ impl Schema {
     fn demands_of_table(&self, create: &ast::CreateTable) -> Vec<Demand> {
         let path = create.table_name().and_then(|name| name.path());
         let name = path.map(|path| written_name(&path)).unwrap_or_default();
-        let mut all = vec![Demand::Create(namespace_in(&name).to_owned())];
         let parent = create.partition_of().and_then(|of| of.table_name_ref()?.path_ref());
         let parent = parent.and_then(|path| self.known(Subject::Relation(object_name(&path))));
-        all.extend(parent.map(Demand::Owner));
+        let mut all: Vec<Demand> = parent.map(Demand::Owner).into_iter().collect();
+        all.push(Demand::Create(namespace_in(&name).to_owned()));
         all.extend(self.references_in(create.syntax(), &name));
         all.extend(self.demand_of_indexes(create, &name));
         let likes = create.syntax().descendants().filter_map(ast::LikeClause::cast);
