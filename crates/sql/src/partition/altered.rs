@@ -184,7 +184,9 @@ impl Schema {
         let default = match alter.option() {
             Some(ast::AlterColumnOption::SetNotNull(_)) if !column.nullable => return Ok(()),
             Some(ast::AlterColumnOption::SetStatistics(_)) => return Ok(()),
-            Some(ast::AlterColumnOption::SetDefault(set)) if !column.generated && column.identity.is_none() => {
+            Some(ast::AlterColumnOption::SetDefault(set))
+                if !column.generated && column.identity.is_none() =>
+            {
                 let mut builder = TableBuilder::new(Binder::new(self, source), NewTable::from(&*root));
                 let expression = builder.binder.part(set.expr(), node)?;
                 let position = binder.column_of(&root, &name, node)?;

@@ -86,13 +86,8 @@ impl Schema {
         self.refuse_taken(&name, source, node)?;
         let bound = self.read_bound(create.partition_type(), &parent, &name, At { source, node })?;
         let root = self.partitions.root_of(&parent).to_owned();
-        let partition = Partition {
-            root,
-            parent,
-            bound,
-            indexes: BTreeMap::new(),
-            defaults: BTreeMap::new(),
-        };
+        let partition =
+            Partition { root, parent, bound, indexes: BTreeMap::new(), defaults: BTreeMap::new() };
         self.partitions.members.insert(name.clone(), partition);
         if let Some(by) = create.partition_by() {
             self.divide(&name, &by, source)?;
