@@ -37,9 +37,15 @@ impl Table {
 
     /// Returns the text `Key (a, b)=(1, 2)` of a key of some columns.
     pub fn key_text(&self, columns: &[usize], key: &[Datum], arena: &Arena) -> String {
+        let (names, values) = self.names_and_values(columns, key, arena);
+        format!("Key ({names})=({values})")
+    }
+
+    /// Returns the names of some columns and the texts of their values, with commas between.
+    pub fn names_and_values(&self, columns: &[usize], key: &[Datum], arena: &Arena) -> (String, String) {
         let names: Vec<&str> = columns.iter().map(|column| self.columns[*column].name.as_str()).collect();
         let values = columns.iter().zip(key).map(|(column, value)| self.value_text(*column, *value, arena));
-        format!("Key ({})=({})", names.join(", "), values.collect::<Vec<_>>().join(", "))
+        (names.join(", "), values.collect::<Vec<_>>().join(", "))
     }
 
     /// Returns the text `(1, x, null)` of a row, with long values cut.

@@ -149,6 +149,14 @@ impl SqlError {
         self
     }
 
+    /// Adds the relation that the error is about.
+    #[must_use]
+    pub fn with_relation(mut self, schema: &str, relation: &str) -> Self {
+        let (schema, table) = (schema.into(), relation.into());
+        self.object = Some(Box::new(ErrorObject { schema, table, ..ErrorObject::default() }));
+        self
+    }
+
     /// Adds the domain that the error is about, and its violated constraint.
     #[must_use]
     pub fn with_domain(mut self, schema: &str, domain: &str, constraint: &str) -> Self {

@@ -83,7 +83,7 @@ impl Loader {
     ///
     /// # Errors
     /// 42P01: there is no such table. 42601: the number of values is wrong.
-    /// 0A000: a column is generated, or has a domain.
+    /// 0A000: a column is generated, or has a domain. The table is partitioned.
     /// 23502: NULL in a NOT NULL column.
     /// 23505: the primary key exists. 53200: out of memory. A value of another type has the error of the
     /// type.
@@ -111,6 +111,10 @@ impl Loader {
         }
         if let Some(column) = columns.iter().find(|column| column.domain.is_some()) {
             let message = format!("a loader cannot check the domain of the column \"{}\"", column.name);
+            return Err(SqlError::new("0A000", message).with_hint("Use INSERT or COPY.").into());
+        }
+        if self.version.schema.is_partitioned(&table.name) {
+            let message = format!("a loader cannot find the partitions of \"{}\"", table.name);
             return Err(SqlError::new("0A000", message).with_hint("Use INSERT or COPY.").into());
         }
         if table.hidden_key {

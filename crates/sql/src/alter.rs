@@ -94,6 +94,9 @@ impl Schema {
             return Err(unsupported(source, node, "this form of ALTER TABLE"));
         };
         let name = object_name(&path);
+        if let Some(effect) = self.alter_partitions(alter, &name, source)? {
+            return Ok(effect);
+        }
         let is_owner = |action| matches!(action, ast::AlterTableAction::OwnerTo(_));
         let old = match self.catalog.table(&name) {
             Err(_) if alter.if_exists().is_some() => {
@@ -186,6 +189,7 @@ impl Schema {
         self.move_references(old, &mut new, origins, new_keys);
         let made = self.catalog.replace_table(&old.name, new);
         let made = made.map_err(|error| refused(source, node, &error))?;
+        self.check_keys_of_partitions(&made, at)?;
         self.refuse_fired_triggers(&made, source, node)?;
         self.follow_names(old, &made, |name| new_name(name, old, &made, origins), false);
         self.forget_foreign_keys();
@@ -205,6 +209,7 @@ impl Schema {
         if hidden.is_empty() {
             let table = self.catalog.create_index(&table.name, index);
             let table = table.map_err(|error| refused(source, node, &error))?;
+            self.check_keys_of_partitions(&table, at)?;
             self.recompile(source, node)?;
             return Ok(Effect::Redefine(table));
         }

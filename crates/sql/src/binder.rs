@@ -287,6 +287,9 @@ impl<'a> Binder<'a> {
 
     pub(crate) fn table(&self, name: &str, node: &SyntaxNode) -> Result<Arc<Table>, StatementError> {
         let table = self.schema.catalog().table(name);
+        if self.schema.is_partition(name) {
+            return Err(self.unsupported(node, &format!("\"{name}\" is a partition: this use of it")));
+        }
         if table.is_err() && self.schema.view(name).is_some() {
             return Err(self.unsupported(node, &format!("\"{name}\" is a view: writing to it")));
         }

@@ -187,7 +187,8 @@ impl Binder<'_> {
     ) -> Result<RowRules, StatementError> {
         let generated = self.bind_generated(table, registers, set, node)?;
         let (conditions, applied) = self.applying(|binder| {
-            let mut checks = binder.bind_domains(table, registers, node)?;
+            let mut checks = binder.check_partitions(table, registers, set, node)?;
+            checks.append(&mut binder.bind_domains(table, registers, node)?);
             for (name, text) in &table.checks {
                 let condition = binder.bind_definition(text, node, |binder, condition| {
                     binder.over_row(table, registers, |binder| binder.bind_condition(condition))

@@ -81,10 +81,11 @@ impl Schema {
                 let path = table.table_name_ref().and_then(|name| name.path_ref());
                 let Some(path) = path else { return Err(unsupported(source, node, "this form of COPY")) };
                 let name = object_name(&path);
-                if self.view(&name).is_some() {
+                let is_partition = self.is_partition(&name);
+                if self.view(&name).is_some() && !is_partition {
                     return Err(at(of_view(&name, is_in)));
                 }
-                let definition = self.catalog().table(&name);
+                let definition = self.catalog().table(self.partitions.root_of(&name));
                 let definition = definition.map_err(|error| at(SqlError::new("42P01", error.to_string())))?;
                 if is_in && has_statement_triggers(definition) {
                     return Err(unsupported(source, node, "COPY into a table with triggers of statements"));

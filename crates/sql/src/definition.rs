@@ -61,11 +61,9 @@ pub(crate) fn table_definition(
 ) -> Result<(NewTable, Vec<NewTable>), StatementError> {
     let binder = Binder::new(schema, source);
     let node = create.syntax();
-    for (present, what) in [
-        (create.inherits().is_some(), "INHERITS"),
-        (create.partition_by().is_some() || create.partition_of().is_some(), "partitioning"),
-        (create.of_type().is_some(), "a typed table"),
-    ] {
+    for (present, what) in
+        [(create.inherits().is_some(), "INHERITS"), (create.of_type().is_some(), "a typed table")]
+    {
         if present {
             return Err(binder.unsupported(node, what));
         }

@@ -185,7 +185,7 @@ impl Schema {
             };
             names.map(name).collect()
         };
-        self.views.values().find(|view| {
+        self.views.values().filter(|view| !self.is_partition(&view.name)).find(|view| {
             let Some(without) = view.following(&table.name, table, seen) else { return false };
             let (now, without) = (columns_of(view), columns_of(&without));
             without.is_none() || now != without

@@ -8,6 +8,7 @@
 //! cases of `parallel_replay`.
 
 use crate::circles::KeptRoutine;
+use crate::partition::Partitions;
 use crate::roles::rights::{Rights, RightsImage};
 use crate::routine_changes::with_name;
 use crate::schema::{Member, View};
@@ -53,6 +54,8 @@ struct Image {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     triggers: Vec<TriggerImage>,
     views: BTreeMap<String, Arc<View>>,
+    #[serde(default, skip_serializing_if = "Partitions::is_empty")]
+    partitions: Partitions,
     namespaces: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     comments: Vec<(Subject, String)>,
@@ -148,6 +151,7 @@ impl Schema {
             routines,
             triggers,
             views: self.views.clone(),
+            partitions: self.partitions.clone(),
             namespaces: self.namespaces.clone(),
             comments: self.comments.iter().map(|(subject, text)| (subject.clone(), text.clone())).collect(),
             history: self.history.clone(),
@@ -167,10 +171,13 @@ impl Schema {
     pub fn from_image(image: &str) -> Result<Self, ImageError> {
         let image: Image =
             serde_json::from_str(image).map_err(|error| ImageError::Damaged(error.to_string()))?;
-        let Image { catalog, routines, triggers, views, namespaces, comments, history, rights } = image;
+        let Image { catalog, routines, triggers, views, partitions, namespaces, .. } = image;
+        let Image { comments, history, rights, .. } = image;
         let comments = comments.into_iter().collect();
         let rights = Arc::new(Rights::of_image(rights));
-        let mut schema = Self { catalog, views, namespaces, comments, history, rights, ..Self::default() };
+        let mut schema =
+            Self { catalog, views, partitions, namespaces, comments, history, rights, ..Self::default() };
+        schema.renew_partitions();
         let mut triggers = triggers.into_iter().peekable();
         let kept = |image: &RoutineImage| KeptRoutine {
             id: image.id,

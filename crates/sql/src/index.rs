@@ -10,7 +10,7 @@ use crate::error::StatementError;
 use crate::kept_text;
 use crate::quoted::quoted;
 use crate::schema::{Schema, refused, unsupported};
-use crate::source::Source;
+use crate::source::{At, Source};
 use crate::subject::Subject;
 use crate::types::{first_free, in_schema_of, last_name, made_name, object_name, short};
 use catalog::{Column, IndexDetails, NewIndex, NewTable, Table, Type};
@@ -264,13 +264,35 @@ impl Reader<'_> {
 }
 
 impl Schema {
-    /// Executes ALTER INDEX … RENAME.
+    /// Executes CREATE INDEX.
+    pub(crate) fn make_index(
+        &mut self,
+        create: &ast::CreateIndex,
+        source: &Source,
+    ) -> Result<Effect, StatementError> {
+        if let Some(effect) = self.index_of_partition(create, source)? {
+            return Ok(effect);
+        }
+        let before = self.clone();
+        let definition = index_definition(create, &before, source)?;
+        let name = &definition.index.name;
+        if create.if_not_exists().is_some() && self.catalog.index(name).is_ok() {
+            self.skip_existing("42P07", &format!("relation \"{}\"", short(name)));
+            return Ok(Effect::None);
+        }
+        self.add_index(definition, At { source, node: create.syntax() })
+    }
+
+    /// Executes ALTER INDEX … RENAME and ALTER INDEX … ATTACH PARTITION.
     pub(crate) fn alter_index(
         &mut self,
         alter: &ast::AlterIndex,
         source: &Source,
     ) -> Result<Effect, StatementError> {
         let node = alter.syntax();
+        if let Some(effect) = self.attach_index(alter, source)? {
+            return Ok(effect);
+        }
         let Some(ast::AlterIndexAction::IndexRenameTo(rename)) = alter.action() else {
             return Err(unsupported(source, node, "this form of ALTER INDEX"));
         };
@@ -292,6 +314,7 @@ impl Schema {
         let changed =
             self.catalog.redefine(&table_name, changed).map_err(|error| refused(source, node, &error))?;
         let after = Subject::Relation(changed.indexes[position].name.clone());
+        self.partitions.rename_index(&name, &changed.indexes[position].name);
         self.rename_subject(&Subject::Relation(name), after);
         self.recompile(source, node)?;
         Ok(Effect::Redefine(changed))

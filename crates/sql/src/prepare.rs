@@ -62,6 +62,8 @@ pub struct Analyzed {
 pub enum Kind {
     /// A change of definitions.
     Definition,
+    /// A change of definitions that moves rows of partitions.
+    Moved,
     /// CREATE TABLE AS, or SELECT INTO.
     Filled(Filled),
     /// A query or a statement that writes, as a procedure without a name. Its parameters are the statement's.
@@ -268,7 +270,8 @@ impl Schema {
             return Ok(Prepared::plain(kind, tag));
         }
         if let Some(tag) = definition_tag(statement) {
-            return Ok(Prepared::plain(Kind::Definition, tag));
+            let moves = matches!(self.moves_of(statement, source), Ok(Some(_)));
+            return Ok(Prepared::plain(if moves { Kind::Moved } else { Kind::Definition }, tag));
         }
         let text = || source.text_of(node).trim().trim_end_matches(';').to_owned();
         let (kind, tag) = match statement {

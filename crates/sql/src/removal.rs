@@ -64,6 +64,12 @@ fn listed(statement: &ast::Stmt) -> Vec<(String, SyntaxNode)> {
     paths.into_iter().flatten().map(|path| (object_name(&path), path.syntax().clone())).collect()
 }
 
+/// Returns whether ONLY stands before a name.
+fn name_is_alone(path: &ast::PathRef) -> bool {
+    let name = path.syntax().ancestors().find_map(ast::TableRelationName::cast);
+    name.is_some_and(|name| name.only_token().is_some())
+}
+
 impl Schema {
     /// Returns the kind of the object that has a name: of a schema if a schema is wanted, of a relation
     /// otherwise.
@@ -74,6 +80,7 @@ impl Schema {
         match self.catalog.table(name) {
             Ok(table) if table.sequence.is_some() => Some(Kind::Sequence),
             Ok(_) => Some(Kind::Table),
+            Err(_) if self.is_partition(name) => Some(Kind::Table),
             Err(_) if self.views.contains_key(name) => Some(Kind::View),
             Err(_) => self.catalog.index(name).is_ok().then_some(Kind::Index),
         }
@@ -106,7 +113,7 @@ impl Schema {
         let if_exists = node.children().any(|child| ast::IfExists::can_cast(child.kind()));
         let cascades = node.children().any(|child| ast::Cascade::can_cast(child.kind()));
         let mut effects = Vec::new();
-        let mut tables = BTreeSet::new();
+        let (mut tables, mut partitions) = (BTreeSet::new(), Vec::new());
         // The routines and types of dropped schemas.
         let mut dropped: (Vec<Arc<Procedure>>, Vec<String>) = Default::default();
         for (name, at) in listed(statement) {
@@ -123,6 +130,7 @@ impl Schema {
                 }
             }
             match kind {
+                Kind::Table if self.is_partition(&name) => partitions.push((name, at)),
                 Kind::Table | Kind::Sequence => {
                     tables.insert(name);
                 }
@@ -170,8 +178,17 @@ impl Schema {
                     }
                     tables.extend(dependents.drain(..));
                     for view in &views {
+                        let root = self.partitions.root_of(view);
+                        if root != view && !root.starts_with(&prefix) {
+                            let what = "DROP SCHEMA with a partition of a table of another schema";
+                            return Err(unsupported(source, &at, what));
+                        }
+                        let is_partition = root != view;
                         self.views.remove(view);
-                        self.drops_also(format!("view {view}"));
+                        // A partition goes with its table.
+                        if !is_partition {
+                            self.drops_also(format!("view {view}"));
+                        }
                     }
                     routines.iter().for_each(|own| self.drops_also(shown_routine(own)));
                     of_schema.iter().for_each(|own| self.drops_also(format!("type {own}")));
@@ -185,6 +202,7 @@ impl Schema {
                 }
             }
         }
+        self.drop_partitions(&partitions, &tables, source)?;
         self.drop_tables(tables, cascades, (source, node), &mut effects)?;
         self.remove_routines(&dropped.0, source, node)?;
         for name in dropped.1 {
@@ -250,6 +268,9 @@ impl Schema {
             }
         }
         for name in names {
+            if self.is_partitioned(&name) {
+                self.remove_partition(&name);
+            }
             let table = self.catalog.drop_table(&name).map_err(|error| refused(source, node, &error))?;
             let uses = |procedure: &&Arc<Procedure>| procedure.tables().any(|used| used.id == table.id);
             if let Some(user) = self.procedures.values().filter(|own| !has_text(&own.source)).find(uses) {
@@ -329,6 +350,15 @@ impl Schema {
             let path = name.table_name_ref().and_then(|name| name.path_ref());
             let Some(path) = path else { return Err(unsupported(source, name.syntax(), "this name")) };
             let name = object_name(&path);
+            if self.is_partitioned(&name) && name_is_alone(&path) {
+                let error = SqlError::new("42809", "cannot truncate only a partitioned table").with_hint(
+                    "Do not specify the ONLY keyword, or use TRUNCATE ONLY on the partitions directly.",
+                );
+                return Err(source.error_at(path.syntax().text_range().start().into(), error));
+            }
+            if self.is_partition(&name) {
+                self.refuse_truncation(truncate, source)?;
+            }
             if self.views.contains_key(&name) {
                 let error = SqlError::new("42809", format!("\"{}\" is not a table", last_name(&path)));
                 return Err(source.error_at(path.syntax().text_range().start().into(), error));

@@ -18,6 +18,8 @@ impl Schema {
         renames_constraint: bool,
     ) {
         self.follow_in_views(old, new, &column);
+        self.partitions.follow(&old.name, &new.name, &column);
+        self.renew_partitions();
         self.rename_owner(old, new, &column);
         self.rename_table_of_triggers(&old.name, new);
         self.rename_comments(old, new, &column, renames_constraint);

@@ -9,9 +9,9 @@ use crate::StatementError;
 use crate::binder::{Binder, Typed};
 use crate::cascade::{cascades, unsupported_cascade};
 use crate::definition::table_definition;
-use crate::index::index_definition;
 use crate::nesting::with_stack;
 use crate::notices::Notices;
+use crate::partition::Partitions;
 use crate::replacement;
 use crate::roles::acl::RoleId;
 use crate::roles::rights::Rights;
@@ -20,7 +20,7 @@ use crate::roles::variant::logged_for;
 use crate::routine::Routine;
 use crate::session_schema::is_temporary_name;
 use crate::simple_view::CheckOption;
-use crate::source::{At, Source};
+use crate::source::Source;
 use crate::subject::Subject;
 use crate::text_zone::TextZone;
 use crate::types::{made_name, short};
@@ -55,6 +55,8 @@ pub struct Schema {
     pub(crate) triggers: BTreeMap<TriggerName, CompiledTrigger>,
     /// Views, by name.
     pub(crate) views: BTreeMap<String, Arc<View>>,
+    /// Partitioned tables, and their partitions, which are views too.
+    pub(crate) partitions: Partitions,
     /// The SQL schemas besides `public`.
     pub(crate) namespaces: BTreeSet<String>,
     /// All foreign keys; empty until a statement needs them.
@@ -103,6 +105,7 @@ impl Default for Schema {
             procedures: BTreeMap::new(),
             triggers: BTreeMap::new(),
             views: BTreeMap::new(),
+            partitions: Partitions::default(),
             namespaces: BTreeSet::new(),
             foreign_keys: OnceLock::new(),
             comments: BTreeMap::new(),
@@ -143,6 +146,7 @@ impl Schema {
         };
         self.catalog == other.catalog
             && self.views == other.views
+            && self.partitions == other.partitions
             && self.namespaces == other.namespaces
             && self.comments == other.comments
             && self.rights == other.rights
@@ -157,6 +161,7 @@ impl Schema {
         self.rights != other.rights
             && self.catalog == other.catalog
             && self.views == other.views
+            && self.partitions == other.partitions
             && self.namespaces == other.namespaces
             && self.comments == other.comments
             && self.compiled().map(Arc::as_ptr).eq(other.compiled().map(Arc::as_ptr))
@@ -262,16 +267,7 @@ impl Schema {
         }
         match statement {
             ast::Stmt::CreateTable(create) => self.create_table(create, source),
-            ast::Stmt::CreateIndex(create) => {
-                let before = self.clone();
-                let definition = index_definition(create, &before, source)?;
-                let name = &definition.index.name;
-                if create.if_not_exists().is_some() && self.catalog.index(name).is_ok() {
-                    self.skip_existing("42P07", &format!("relation \"{}\"", short(name)));
-                    return Ok(Effect::None);
-                }
-                self.add_index(definition, At { source, node })
-            }
+            ast::Stmt::CreateIndex(create) => self.make_index(create, source),
             ast::Stmt::AlterTable(alter) => self.alter_table(alter, source),
             ast::Stmt::AlterIndex(alter) => self.alter_index(alter, source),
             ast::Stmt::AlterSequence(alter) => self.alter_sequence(alter, source),
@@ -334,6 +330,9 @@ impl Schema {
             self.skip_existing("42P07", &format!("relation \"{}\"", short(&name)));
             return Ok(Effect::None);
         }
+        if let Some(of) = create.partition_of() {
+            return self.create_partition(create, &of, source);
+        }
         let (table, sequences) = table_definition(create, self, source)?;
         self.refuse_taken(&table.name, source, node)?;
         // Procedures that write the referenced tables must check the new foreign keys.
@@ -343,7 +342,11 @@ impl Schema {
         for sequence in sequences {
             effects.push(self.add_table(sequence, source, node)?);
         }
+        let name = table.name.clone();
         effects.push(self.add_table(table, source, node)?);
+        if let Some(by) = create.partition_by() {
+            self.divide(&name, &by, source)?;
+        }
         if concerns_procedures {
             self.recompile(source, node)?;
         }
@@ -364,7 +367,10 @@ impl Schema {
 
     /// Returns whether a table, sequence, view or index has a name.
     pub(crate) fn relation_exists(&self, name: &str) -> bool {
-        self.catalog.table(name).is_ok() || self.views.contains_key(name) || self.catalog.index(name).is_ok()
+        self.catalog.table(name).is_ok()
+            || self.views.contains_key(name)
+            || self.catalog.index(name).is_ok()
+            || self.partitions.has_index(name)
     }
 
     pub(crate) fn refuse_taken(
@@ -440,9 +446,9 @@ impl Schema {
         self.views.get(name)
     }
 
-    /// Returns all views, in the order of their names.
+    /// Returns all views that are no partitions, in the order of their names.
     pub fn views(&self) -> impl Iterator<Item = &Arc<View>> {
-        self.views.values()
+        self.views.values().filter(|view| !self.is_partition(&view.name))
     }
 
     /// Returns the SQL schemas besides `public`.
@@ -501,6 +507,7 @@ impl Schema {
     /// Compiles all procedures again, callees first, after a change that they may depend on.
     pub(crate) fn recompile(&mut self, source: &Source, node: &SyntaxNode) -> Result<(), StatementError> {
         self.forget_foreign_keys();
+        self.renew_partitions();
         let at = |error| source.error_at(node.text_range().start().into(), error);
         let ordered = self.callees_first().map_err(|circle| {
             let message = format!("functions that call each other in a circle: {}", circle.join(", "));

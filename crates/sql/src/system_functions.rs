@@ -28,7 +28,7 @@ fn integer(value: i64, ty: ScalarType) -> Typed {
 }
 
 /// Returns an expression for the value of an object by its number.
-fn looked_up(number: Expression, names: Vec<(i64, String)>, otherwise: Expression) -> Expression {
+pub(crate) fn looked_up(number: Expression, names: Vec<(i64, String)>, otherwise: Expression) -> Expression {
     let branch = |(key, name): (i64, String)| {
         let operands = Box::new([number.clone(), Expression::Constant(catalog::Datum::Int(key))]);
         let (operator, class) = (CompareOperator::Equal, CompareClass::Int);
@@ -286,10 +286,10 @@ impl Binder<'_> {
             }
             "shobj_description"
             | "pg_get_statisticsobjdef_columns"
-            | "pg_get_partkeydef"
-            | "pg_get_partition_constraintdef"
             | "pg_get_statisticsobjdef"
             | "pg_tablespace_location" => null(ScalarType::Text),
+            "pg_get_partkeydef" => lookup(self, self.schema.partition_keys())?,
+            "pg_get_partition_constraintdef" => lookup(self, self.schema.partition_conditions())?,
             "pg_get_expr" => {
                 let first = arguments.first().cloned().unwrap_or(Typed::Null);
                 Typed::Known(

@@ -160,7 +160,7 @@ impl Schema {
 
     /// Returns the names of all tables and views, with their numbers.
     fn writable_relations(&self) -> impl Iterator<Item = (i64, &str)> {
-        let tables = self.catalog().tables().filter(|table| table.sequence.is_none());
+        let tables = self.shown_tables().filter(|table| table.sequence.is_none());
         let tables = tables.map(|table| (table_oid(table), table.name.as_str()));
         tables.chain(self.views().map(|view| (self.view_oid(view), view.name.as_str())))
     }

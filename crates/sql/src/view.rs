@@ -243,7 +243,7 @@ impl Schema {
 
     /// Returns a view that can no longer be bound, with its error.
     pub(crate) fn broken_view(&self) -> Option<(&Arc<View>, StatementError)> {
-        self.views.values().find_map(|view| {
+        self.views().find_map(|view| {
             let bind = || {
                 let source = Source::parse(&view.query)?;
                 let query = source.file.syntax().descendants().find_map(ast::SelectVariant::cast);

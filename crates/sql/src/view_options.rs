@@ -4,6 +4,7 @@
 
 use crate::StatementError;
 use crate::roles::acl::RoleId;
+use crate::roles::role::BOOTSTRAP;
 use crate::schema::{Schema, View, unsupported};
 use crate::source::{At, Source};
 use crate::subject::Subject;
@@ -79,6 +80,8 @@ impl Schema {
     /// Returns the role with whose rights a view reads and writes its relations.
     pub(crate) fn reader_of(&self, view: &str, reads_as_invoker: bool) -> RoleId {
         match reads_as_invoker {
+            // As in PostgreSQL, the privileges on a partition suffice.
+            _ if self.is_partition(view) => BOOTSTRAP,
             true => self.acting,
             false => self.owner_of(&Subject::Relation(view.into())),
         }

@@ -43,6 +43,9 @@ impl Violated<'_> {
                 if let Some(error) = check.domain_error() {
                     return error;
                 }
+                if let Some(error) = check.partition_error(table, row, arena) {
+                    return error;
+                }
                 let name = &check.name;
                 if check.owner == CheckOwner::View {
                     let message = format!("new row violates check option for view \"{name}\"");
@@ -90,6 +93,26 @@ impl Violated<'_> {
 }
 
 impl Check {
+    /// Returns the error of a row that leaves its partition, or finds none; `None` for any other constraint.
+    #[cold]
+    fn partition_error(&self, table: &Table, row: &[Datum], arena: &Arena) -> Option<SqlError> {
+        let (schema, name) = self.name.rsplit_once('.').unwrap_or(("public", self.name.as_str()));
+        let (message, detail) = match &self.owner {
+            CheckOwner::Partition => (
+                format!("new row for relation \"{name}\" violates partition constraint"),
+                format!("Failing row contains {}.", table.row_text(row, arena)),
+            ),
+            CheckOwner::Divided(columns) => {
+                let key: Vec<Datum> = columns.iter().map(|column| row[*column]).collect();
+                let (names, values) = table.names_and_values(columns, &key, arena);
+                let detail = format!("Partition key of the failing row contains ({names}) = ({values}).");
+                (format!("no partition of relation \"{name}\" found for row"), detail)
+            }
+            CheckOwner::Table | CheckOwner::Domain(_) | CheckOwner::View => return None,
+        };
+        Some(SqlError::new("23514", message).with_detail(detail).with_relation(schema, name))
+    }
+
     /// Returns the error of a value that violates a constraint of a domain; `None` for any other one.
     #[cold]
     pub fn domain_error(&self) -> Option<SqlError> {

@@ -105,12 +105,17 @@ pub enum CheckOwner {
     Domain(String),
     /// A view through which the row is written, with CHECK OPTION.
     View,
+    /// A partition through which the row is written.
+    Partition,
+    /// A partitioned table, of which a partition must take the row, with the columns of its key.
+    Divided(Vec<usize>),
 }
 
 /// A constraint to check before a row is written.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Check {
-    /// The name of the constraint, or of the view; empty for NOT NULL of a domain.
+    /// The name of the constraint, or of the view, partition or partitioned table; empty for NOT NULL of a
+    /// domain.
     pub name: String,
     /// The object that has it.
     pub owner: CheckOwner,

@@ -3,7 +3,7 @@
 use super::Session;
 use crate::Error;
 use procedure::SqlError;
-use sql::{Filled, Kind, Schema};
+use sql::{Filled, Kind, Move, Schema};
 
 impl Session {
     /// Returns a definition as it is applied and logged: with verifiers in the place of passwords, and behind
@@ -61,21 +61,69 @@ impl Session {
 
     /// Makes a table of a query, in the open transaction or as one transaction. Returns the number of rows.
     pub(super) fn fill(&mut self, filled: &Filled, in_block: bool) -> Result<u64, Error> {
+        self.as_transaction(in_block, |session| session.fill_in_block(filled))
+    }
+
+    /// Runs the steps of a statement in the open transaction, or as one transaction.
+    fn as_transaction<T>(
+        &mut self,
+        in_block: bool,
+        run: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         if in_block {
-            return self.fill_in_block(filled);
+            return run(self);
         }
         self.begin()?;
-        let filled = self.begin_in_block().and_then(|()| self.fill_in_block(filled));
-        match filled {
-            Ok(rows) => {
+        let ran = self.begin_in_block().and_then(|()| run(self));
+        match ran {
+            Ok(ran) => {
                 self.commit_open()?;
-                Ok(rows)
+                Ok(ran)
             }
             Err(error) => {
                 self.rollback();
                 Err(error)
             }
         }
+    }
+
+    /// Changes the partitions of a table, and moves their rows, in the open transaction or as one.
+    pub(super) fn run_moves(&mut self, text: &str, in_block: bool) -> Result<(), Error> {
+        self.as_transaction(in_block, |session| session.moves_in_block(text))
+    }
+
+    fn moves_in_block(&mut self, text: &str) -> Result<(), Error> {
+        // The transaction may have begun under other definitions than those for which the text was prepared.
+        let Some(moves) = self.worker.version.schema.moves(text)? else {
+            return self.run_definition(text, true);
+        };
+        if !moves.iter().any(|step| matches!(step, Move::Define)) {
+            let made = self.made(text)?;
+            self.worker.version.schema.authorize(&made).map_err(|error| self.of_client(error.into()))?;
+        }
+        for step in moves {
+            match step {
+                Move::Define => {
+                    self.run_definition(text, true)?;
+                    self.shut_others_out()?;
+                }
+                Move::Drop(drop) => self.stage(&drop).inspect_err(|_| self.shows_everything())?,
+                Move::Run(text) => self.run_move(&text).map(|_| ())?,
+                Move::Refuse(query, error) => {
+                    if self.run_move(&query)? > 0 {
+                        return Err(error.into());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a step that copies, deletes or looks for rows. Returns their number.
+    fn run_move(&mut self, text: &str) -> Result<u64, Error> {
+        let procedure = self.worker.version.schema.compile_move(text)?;
+        self.run_in_block(&procedure, &[])?;
+        Ok(self.worker.machine.frame.affected)
     }
 
     fn fill_in_block(&mut self, filled: &Filled) -> Result<u64, Error> {

@@ -87,7 +87,7 @@ impl Session {
             Kind::Run(_) if ["INSERT 0", "UPDATE", "DELETE"].contains(&tag) => {
                 Err(refused(tag.trim_end_matches(" 0")))
             }
-            Kind::Definition => Err(refused(tag)),
+            Kind::Definition | Kind::Moved => Err(refused(tag)),
             _ => Ok(()),
         }
     }

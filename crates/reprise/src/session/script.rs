@@ -49,6 +49,9 @@ impl Session {
         let mut shown = self.nothing_shown();
         for (statement, line, column) in statements {
             let ran = match self.filled(&statement) {
+                Ok(None) if inner.definitions.current().schema.may_move(&statement) => {
+                    self.refuse_in_block().and_then(|()| self.run_moves(&statement, false))
+                }
                 Ok(Some(filled)) => self.fill(&filled, false).map(|_| ()),
                 Ok(None) => self.run_statement(&statement).map(|_| ()),
                 Err(error) => Err(error),

@@ -214,6 +214,7 @@ impl Session {
             let values = parameters.bytes();
             match &plan.kind {
                 Kind::Definition => return self.run_definition(statement.text(), in_block).map(|()| 0),
+                Kind::Moved => return self.run_moves(statement.text(), in_block).map(|()| 0),
                 Kind::Filled(filled) => return self.fill(filled, in_block),
                 Kind::SetConstraints(set) if in_block => return self.set_constraints(set).map(|()| 0),
                 // Outside of a transaction block SET CONSTRAINTS changes nothing.

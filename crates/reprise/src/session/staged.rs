@@ -382,6 +382,17 @@ impl Session {
         Ok(())
     }
 
+    /// Lets no other transaction run from now on, because the next statements complete a definition.
+    ///
+    /// # Errors
+    /// As `exclude_others`.
+    pub(super) fn shut_others_out(&mut self) -> Result<(), Error> {
+        let Some(mut staged) = self.block.staged.take() else { return Ok(()) };
+        let alone = self.exclude_others(&mut staged);
+        self.block.staged = Some(staged);
+        alone
+    }
+
     /// Waits until no other transaction is open, and lets none begin until this one ends. Makes
     /// the deferred changes: there is nothing to wait for any more.
     ///

@@ -181,7 +181,7 @@ impl Statement {
     pub fn looks_short(&self) -> bool {
         match &self.plan().kind {
             Kind::Run(procedure) | Kind::Call(procedure, _) => procedure.looks_short(),
-            Kind::Definition | Kind::Filled(_) | Kind::Analyze(_) => false,
+            Kind::Definition | Kind::Moved | Kind::Filled(_) | Kind::Analyze(_) => false,
             _ => true,
         }
     }
@@ -190,7 +190,7 @@ impl Statement {
     /// to end, and a procedure with COMMIT or ROLLBACK waits for rows.
     pub fn waits_on_its_thread(&self) -> bool {
         match &self.plan().kind {
-            Kind::Definition | Kind::Filled(_) => true,
+            Kind::Definition | Kind::Moved | Kind::Filled(_) => true,
             Kind::Run(procedure) | Kind::Call(procedure, _) => procedure.ends_transactions,
             Kind::Analyze(analyzed) => analyzed.procedure.ends_transactions,
             _ => false,

@@ -32,7 +32,7 @@ fn played(folder: &Path, shadows: &[Content], script: &str, rounds: &[&str]) -> 
 
 /// Plays the calls with changes of layouts under a command log, and with those of indexes beside shadow logs,
 /// which cannot hold that rows get another layout. Each folder recovers to the state that was there.
-fn comes_back(script: &str, layouts: &[&str], indexes: &[&str]) {
+pub(crate) fn comes_back(script: &str, layouts: &[&str], indexes: &[&str]) {
     for (shadows, rounds) in [(&[][..], layouts), (&SHADOWS, indexes)] {
         let folder = tempfile::tempdir().unwrap();
         let live = played(folder.path(), shadows, script, rounds);

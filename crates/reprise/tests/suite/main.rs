@@ -37,6 +37,7 @@ mod native;
 mod nesting;
 mod on_demand;
 mod parallel_replay;
+mod partitions;
 mod queries;
 mod read_only;
 mod recovery_survives_kill;

@@ -244,6 +244,7 @@ impl Client {
             Kind::Copy(copy) if copy.is_in => self.begin_copy(copy, protocol),
             Kind::Copy(copy) => self.copy_out(copy).await,
             Kind::Definition
+            | Kind::Moved
             | Kind::Filled(_)
             | Kind::Run(_)
             | Kind::Analyze(_)

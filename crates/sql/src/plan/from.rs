@@ -93,6 +93,7 @@ impl Binder<'_> {
 
     fn bind_from_item(&mut self, item: &ast::FromItem) -> Result<Sources, StatementError> {
         let node = item.syntax();
+        let mut conjuncts = Vec::new();
         let relation = match item {
             ast::FromItem::RelationFromItem(relation) => {
                 if let Some(sample) = relation.tablesample_clause() {
@@ -101,11 +102,17 @@ impl Binder<'_> {
                 let path = relation.relation_name_ref().and_then(|name| name.path_ref());
                 let path = self.part(path, node)?;
                 let name = object_name(&path);
+                if relation.only_token().is_some() {
+                    self.refuse_only(&name, node)?;
+                }
                 let (alias, names) = self.alias_of(relation.alias())?;
                 let alias = alias.unwrap_or_else(|| last_name(&path));
                 let named = self.queries.named.iter().rev().find(|query| query.name == name);
                 match named.cloned().filter(|_| path.qualifier().is_none()) {
                     Some(named) => self.add_named(named, alias, names, node)?,
+                    None if self.schema.is_partition(&name) => {
+                        self.add_partition(&name, alias, names, &mut conjuncts, node)?
+                    }
                     None => self.add_stored(&name, (alias, names), node)?,
                 }
             }
@@ -136,7 +143,7 @@ impl Binder<'_> {
         };
         let columns = self.level().relations[relation].shown();
         let star = (0..columns).map(|column| (relation, column)).collect();
-        Ok(Sources { sources: vec![Source::Relation(relation)], conjuncts: Vec::new(), star })
+        Ok(Sources { sources: vec![Source::Relation(relation)], conjuncts, star })
     }
 
     pub(super) fn alias_of(
@@ -299,6 +306,9 @@ impl Binder<'_> {
         }
         if returns_set(name) {
             return self.set_function(name, arguments, node);
+        }
+        if let Some(rows) = self.partition_rows(name, &arguments, node)? {
+            return Ok(rows);
         }
         let Some((arrays, columns)) = catalog_rows(name) else {
             return Err(self.unsupported(node, &format!("function {name} in FROM")));

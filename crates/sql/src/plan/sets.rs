@@ -51,10 +51,6 @@ pub(super) fn catalog_rows(name: &str) -> Option<CatalogRows> {
             let columns = ["option_name", "option_value"].map(|name| (Some(name), text.into()));
             (vec![none(text), none(text)], columns.to_vec())
         }
-        // No table is partitioned.
-        "pg_partition_ancestors" | "pg_partition_tree" => {
-            (vec![none(ScalarType::Integer)], vec![(None, ScalarType::Integer.into())])
-        }
         _ => return None,
     })
 }

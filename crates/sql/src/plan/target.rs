@@ -10,6 +10,7 @@ use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::roles::acl::Privileges;
 use crate::roles::need::names_of;
+use crate::schema::Schema;
 use crate::simple_view::{CheckOption, Shown, ShownValue, SimpleView, WriteKind};
 use crate::types::{object_name, short};
 use catalog::Table;
@@ -47,6 +48,11 @@ impl Target {
     /// Returns the view that the statement names.
     pub(super) fn view(&self) -> Option<&SimpleView> {
         self.views.last().map(|view| &**view)
+    }
+
+    /// Returns whether the columns have the defaults of a view, which are NULL.
+    pub(super) fn has_defaults_of_view(&self, schema: &Schema) -> bool {
+        self.view().is_some_and(|view| !schema.is_partition(&view.name))
     }
 
     /// Returns the number of visible columns.
@@ -158,6 +164,10 @@ impl Binder<'_> {
     ) -> Result<Target, StatementError> {
         let path = self.part(path, node)?;
         let (mut name, mut views) = (object_name(&path), Vec::new());
+        let written = path.syntax().ancestors().find_map(ast::RelationName::cast);
+        if written.is_some_and(|written| written.only_token().is_some()) {
+            self.refuse_only(&name, node)?;
+        }
         while let Some(view) = self.schema.view(&name) {
             let refused = |reason| Err(self.error(node, kind.refusal(short(&name), reason)));
             let simple = match self.schema.simple_view(view) {
@@ -175,8 +185,11 @@ impl Binder<'_> {
             views.push(Rc::new(simple));
         }
         views.reverse();
-        let table = self.table(&name, path.syntax())?;
+        let mut table = self.table(&name, path.syntax())?;
         self.refuse_sequence(&table, path.syntax())?;
+        if let Some(with_defaults) = views.first().and_then(|view| self.schema.with_defaults_of(&view.name)) {
+            table = with_defaults;
+        }
         Ok(Target { table, views, kind })
     }
 
@@ -274,6 +287,11 @@ impl Binder<'_> {
         let mut rules = self.bind_rules(&target.table, registers, set, node)?;
         for number in target.checked() {
             let view = &target.views[number];
+            if self.schema.is_partition(&view.name) {
+                let checks = &mut rules.conditions;
+                self.within_partition(&view.name, &target.table, registers, checks, node)?;
+                continue;
+            }
             let Some(condition) = &view.condition else { continue };
             let level = self.queries.levels.len();
             let bound = self.over_target(target, registers, |binder| {
@@ -321,7 +339,7 @@ impl Binder<'_> {
     }
 
     /// Binds a part of a view over the relation below it, with the rights that the view reads with.
-    fn in_view<T>(
+    pub(super) fn in_view<T>(
         &mut self,
         Below { level, relation }: Below,
         view: &SimpleView,

@@ -362,7 +362,7 @@ impl Binder<'_> {
                     }
                     Some(value) => self.coerce_to_column(value, definition, &set_node)?,
                     // As in PostgreSQL, a view has defaults of its own.
-                    None if target_relation.view().is_some() => Expression::NULL,
+                    None if target_relation.has_defaults_of_view(self.schema) => Expression::NULL,
                     None => self.bind_default(table, position, node)?,
                 };
                 assignments.push((position, value));

@@ -47,6 +47,7 @@ impl Schema {
                 let kind = match self.catalog.table(name) {
                     Ok(table) if table.sequence.is_some() => "sequence",
                     Ok(_) => "table",
+                    Err(_) if self.is_partition(name) => "table",
                     Err(_) if self.view(name).is_some() => "view",
                     Err(_) => "index",
                 };
@@ -331,7 +332,10 @@ impl Schema {
     fn demands_of_table(&self, create: &ast::CreateTable) -> Vec<Demand> {
         let path = create.table_name().and_then(|name| name.path());
         let name = path.map(|path| written_name(&path)).unwrap_or_default();
-        let mut all = vec![Demand::Create(namespace_in(&name).to_owned())];
+        let parent = create.partition_of().and_then(|of| of.table_name_ref()?.path_ref());
+        let parent = parent.and_then(|path| self.known(Subject::Relation(object_name(&path))));
+        let mut all: Vec<Demand> = parent.map(Demand::Owner).into_iter().collect();
+        all.push(Demand::Create(namespace_in(&name).to_owned()));
         all.extend(self.references_in(create.syntax(), &name));
         all.extend(self.demand_of_indexes(create, &name));
         let likes = create.syntax().descendants().filter_map(ast::LikeClause::cast);
@@ -404,6 +408,10 @@ impl Schema {
             return Vec::new();
         }
         let mut all = vec![Demand::Owner(subject)];
+        let attached = node.descendants().find_map(ast::AttachPartition::cast);
+        let attached = attached.and_then(|attach| attach.table_name_ref()?.path_ref());
+        let attached = attached.and_then(|path| self.known(Subject::Relation(object_name(&path))));
+        all.extend(attached.map(Demand::Owner));
         all.extend(self.references_in(node, &name));
         all.extend(self.demand_of_new_name(&name, node, source));
         all

@@ -120,6 +120,11 @@ impl Schema {
             self.check_acts_for(role, "drop objects", clause)?;
             self.refuse_system_role(role, "drop", clause)?;
             let owned = self.owned_by(role);
+            if owned.iter().any(|subject| self.is_partition_alone(subject, &owned)) {
+                let message = "DROP OWNED of a partition whose table another role owns is not supported";
+                return Err(clause.refuse(SqlError::new("0A000", message)));
+            }
+            let is_view = |name: &String| self.view(name).is_some() && !self.is_partition(name);
             let mut list = |word: &str, is_it: &dyn Fn(&Subject) -> bool| {
                 let all: Vec<_> = owned.iter().filter(|subject| is_it(subject)).map(quoted_name).collect();
                 if !all.is_empty() {
@@ -133,7 +138,7 @@ impl Schema {
                 }
                 _ => false,
             };
-            list("VIEW", &|subject| matches!(subject, Subject::Relation(name) if self.view(name).is_some()));
+            list("VIEW", &|subject| matches!(subject, Subject::Relation(name) if is_view(name)));
             // Each routine has a statement, which precedes those of the tables that it uses.
             let routines = owned.iter().filter(|subject| matches!(subject, Subject::Routine(_)));
             for (routine, word) in
@@ -151,6 +156,13 @@ impl Schema {
             self.revoke_from(role, clause)?;
         }
         Ok(drops)
+    }
+
+    /// Returns whether an object is a partition of a table that is not among some objects.
+    fn is_partition_alone(&self, subject: &Subject, objects: &[Subject]) -> bool {
+        let Subject::Relation(name) = subject else { return false };
+        let root = Subject::Relation(self.partitions.root_of(name).to_owned());
+        self.is_partition(name) && !objects.contains(&root)
     }
 
     /// Revokes the privileges of a role on objects that it does not own, and its default privileges.

@@ -155,7 +155,7 @@ impl Schema {
             ("deptype", TEXT),
         ];
         let mut all = Dependencies::default();
-        for table in self.catalog().tables() {
+        for table in self.shown_tables() {
             self.add_table_dependencies(table, &mut all);
         }
         self.add_constraint_dependencies(&mut all);

@@ -172,7 +172,7 @@ impl Schema {
                 of_domain(&|name| short(name).into()),
             ]);
         };
-        for table in self.catalog().tables().filter(|table| table.sequence.is_none()) {
+        for table in self.shown_tables().filter(|table| table.sequence.is_none()) {
             for (position, column) in table.visible().iter().enumerate() {
                 add(&table.name, position, column);
             }

@@ -239,7 +239,7 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          UNION ALL SELECT 'postgres', n.nspname, concat_ws('_', n.oid, r.oid, \
          a.attnum, 'not_null'), a.attname || ' IS NOT NULL' FROM pg_catalog.pg_attribute a JOIN \
          pg_catalog.pg_class r ON r.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = \
-         r.relnamespace WHERE a.attnotnull AND r.relkind = 'r' AND a.attnum > 0 AND \
+         r.relnamespace WHERE a.attnotnull AND r.relkind IN ('r', 'p') AND a.attnum > 0 AND \
          pg_has_role(r.relowner, 'USAGE')",
     ),
     (
@@ -411,7 +411,7 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          user_defined_type_name, CASE \
          pg_relation_is_updatable(c.oid, false) & 8 WHEN 8 THEN 'YES' ELSE 'NO' END AS \
          is_insertable_into, 'NO' AS is_typed, NULL::text AS commit_action FROM pg_catalog.pg_class c \
-         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'v') AND \
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'v', 'p') AND \
          NOT pg_is_other_temp_schema(n.oid) AND \
          (pg_has_role(c.relowner, 'USAGE') OR has_table_privilege(c.oid, 'SELECT, INSERT, UPDATE, \
          DELETE, TRUNCATE, REFERENCES, TRIGGER') OR has_any_column_privilege(c.oid, 'SELECT, INSERT, \
@@ -425,7 +425,7 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          pg_catalog.pg_namespace vn ON vn.oid = v.relnamespace JOIN pg_catalog.pg_depend d ON \
          d.classid = 2618 AND d.objid = w.oid AND d.refclassid = 1259 AND d.refobjid <> v.oid JOIN \
          pg_catalog.pg_class r ON r.oid = d.refobjid JOIN pg_catalog.pg_namespace n ON n.oid = \
-         r.relnamespace WHERE r.relkind IN ('r', 'v') AND pg_has_role(r.relowner, 'USAGE')",
+         r.relnamespace WHERE r.relkind IN ('r', 'v', 'p') AND pg_has_role(r.relowner, 'USAGE')",
     ),
 ];
 

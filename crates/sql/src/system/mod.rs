@@ -17,6 +17,7 @@ mod information_views;
 mod keywords;
 mod numbered;
 mod objects;
+mod partitions;
 mod qualified;
 mod relations;
 mod roles;

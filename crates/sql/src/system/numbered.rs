@@ -142,7 +142,7 @@ impl Schema {
     /// Returns the OIDs of the relations, with whether the session finds each by its name alone.
     pub(crate) fn relations_by_path(&self) -> Vec<(i64, bool)> {
         let is_public = |name: &str| self.is_on_path(name);
-        let tables = self.catalog().tables().flat_map(|table| {
+        let tables = self.shown_tables().flat_map(|table| {
             let is_in_public = is_public(&table.name);
             let indexes = table.indexes.iter().map(move |index| (index_oid(index), is_in_public));
             indexes.chain([(table_oid(table), is_in_public)])

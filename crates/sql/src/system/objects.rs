@@ -128,6 +128,9 @@ impl Schema {
     }
 
     pub(crate) fn view_oid(&self, view: &View) -> i64 {
+        if let Some(table) = self.partitions.tables.get(&view.name) {
+            return table_oid(table);
+        }
         2_000_000 + self.views().position(|known| known.name == view.name).unwrap_or(0) as i64
     }
 
@@ -141,8 +144,8 @@ impl Schema {
             };
             (oid, Named::of(form))
         };
-        let tables = self.catalog().tables().map(|table| named(table_oid(table), &table.name));
-        let indexes = self.catalog().tables().flat_map(|table| {
+        let tables = self.shown_tables().map(|table| named(table_oid(table), &table.name));
+        let indexes = self.shown_tables().flat_map(|table| {
             let visible = table.indexes.iter().skip(usize::from(table.hidden_key));
             visible.map(|index| named(index_oid(index), &index.name))
         });
@@ -157,13 +160,14 @@ impl Schema {
             let visible = table.indexes.iter().skip(usize::from(table.hidden_key));
             visible.map(|index| (index_oid(index), self.index_definition(table, index))).collect::<Vec<_>>()
         };
-        self.catalog().tables().flat_map(of).collect()
+        self.shown_tables().flat_map(of).collect()
     }
 
     fn index_definition(&self, table: &Table, index: &Index) -> Named {
         let unique = if index.unique { "UNIQUE " } else { "" };
         let columns = index_columns_of(table, index);
         let (name, on) = (quoted(short(&index.name)), path_text(&table.name, true));
+        let on = if self.is_partitioned(&table.name) { format!("ONLY {on}") } else { on };
         let start = format!("CREATE {unique}INDEX {name} ON {on} USING btree ({columns})");
         let include = match &index.details.included[..] {
             [] => String::new(),
@@ -179,7 +183,7 @@ impl Schema {
 
     /// Returns the SQL texts of index columns, by the OID of the index and the position in it, from 1.
     pub(crate) fn index_columns(&self) -> impl Iterator<Item = ((i64, i64), String)> {
-        let indexes = self.catalog().tables().flat_map(|table| {
+        let indexes = self.shown_tables().flat_map(|table| {
             table.indexes.iter().skip(usize::from(table.hidden_key)).map(move |index| (table, index))
         });
         indexes.flat_map(|(table, index)| {
@@ -192,7 +196,7 @@ impl Schema {
 
     pub(crate) fn constraints(&self) -> Vec<Constraint<'_>> {
         let mut all = Vec::new();
-        for table in self.catalog().tables() {
+        for table in self.shown_tables() {
             let base = 4_000_000 + i64::from(table.id.0) * 1_000;
             for index in table.indexes.iter().filter(|index| index.is_constraint) {
                 let is_primary = index.id == table.primary().id && !table.hidden_key;

@@ -42,6 +42,8 @@ impl Schema {
             "pg_tables" => self.pg_tables(),
             "pg_views" => self.pg_views(),
             "pg_indexes" => self.pg_indexes(),
+            "pg_inherits" => self.pg_inherits(),
+            "pg_partitioned_table" => self.pg_partitioned_table(),
             _ => return None,
         })
     }
@@ -81,7 +83,7 @@ impl Schema {
         let mut rows = Vec::new();
         let mut add =
             |oid: i64, name: &str, kind: &str, columns: usize, checks: usize, keys: bool, am: i64| {
-                let table = self.catalog().table(name).ok().filter(|_| kind == "r");
+                let table = self.shown_table(name).filter(|_| "rp".contains(kind));
                 let has_index =
                     table.is_some_and(|table| table.indexes.len() > usize::from(table.hidden_key));
                 let namespace = self.namespace_oid(name);
@@ -102,23 +104,33 @@ impl Schema {
                     keys.into(),
                     false.into(),
                     false.into(),
-                    false.into(),
+                    (self.is_partition(name) || self.is_index_of_partition(name)).into(),
                     0.into(),
                     0.into(),
                     0.into(),
                     "d".into(),
-                    Cell::Null,
+                    self.bound_text(name).map_or(Cell::Null, Cell::Text),
                     0.into(),
                     oid.into(),
                     false.into(),
-                    false.into(),
+                    self.is_partitioned(name).into(),
                     true.into(),
                     self.acl_cell(&Subject::Relation(name.into())),
-                    self.view(name).and_then(|view| view.options()).map_or(Cell::Null, Cell::Texts),
+                    self.view(name)
+                        .filter(|_| kind == "v")
+                        .and_then(|view| view.options())
+                        .map_or(Cell::Null, Cell::Texts),
                 ]);
             };
-        for table in self.catalog().tables() {
-            let kind = if table.sequence.is_some() { "S" } else { "r" };
+        for table in self.shown_tables() {
+            let is_partitioned = self.is_partitioned(&table.name);
+            let kind = if table.sequence.is_some() {
+                "S"
+            } else if is_partitioned {
+                "p"
+            } else {
+                "r"
+            };
             let keys = !table.foreign_keys.is_empty()
                 || !table.triggers.is_empty()
                 || self.catalog().references_to(&table.name).next().is_some();
@@ -126,7 +138,8 @@ impl Schema {
             let columns = if kind == "S" { OF_SEQUENCE.len() } else { table.visible().len() };
             add(table_oid(table), &table.name, kind, columns, table.checks.len(), keys, am);
             for index in table.indexes.iter().skip(usize::from(table.hidden_key)) {
-                add(index_oid(index), &index.name, "i", index.columns.len(), 0, false, 403);
+                let kind = if is_partitioned { "I" } else { "i" };
+                add(index_oid(index), &index.name, kind, index.columns.len(), 0, false, 403);
             }
         }
         for view in self.views() {
@@ -198,7 +211,7 @@ impl Schema {
                 false.into(),
             ]);
         };
-        for table in self.catalog().tables() {
+        for table in self.shown_tables() {
             if table.sequence.is_some() {
                 for (position, (name, ty)) in OF_SEQUENCE.into_iter().enumerate() {
                     add((table_oid(table), &table.name), position, name, ty.into(), (true, false, 0), "", "");
@@ -249,7 +262,7 @@ impl Schema {
     fn pg_attrdef(&self) -> SystemRelation {
         let columns = [("oid", INT), ("adrelid", INT), ("adnum", INT), ("adbin", TEXT)];
         let mut rows = Vec::new();
-        for table in self.catalog().tables() {
+        for table in self.shown_tables() {
             for (position, column) in table.visible().iter().enumerate() {
                 if let Some(default) = column.default.as_ref().filter(|_| column.identity.is_none()) {
                     let text = self.named(default, false);
@@ -294,7 +307,7 @@ impl Schema {
             ("indpred", TEXT),
         ];
         let mut rows = Vec::new();
-        for table in self.catalog().tables() {
+        for table in self.shown_tables() {
             for (index_position, index) in
                 table.indexes.iter().enumerate().skip(usize::from(table.hidden_key))
             {
@@ -399,7 +412,7 @@ impl Schema {
             ("seqcycle", BOOL),
         ];
         let mut rows = Vec::new();
-        for table in self.catalog().tables() {
+        for table in self.shown_tables() {
             let Some(sequence) = &table.sequence else { continue };
             rows.push(vec![
                 table_oid(table).into(),
@@ -424,7 +437,7 @@ impl Schema {
             ("hasindexes", BOOL),
         ];
         let mut rows = Vec::new();
-        for table in self.catalog().tables().filter(|table| table.sequence.is_none()) {
+        for table in self.shown_tables().filter(|table| table.sequence.is_none()) {
             rows.push(vec![
                 self.namespace_of(&table.name).into(),
                 table.short_name().into(),
@@ -461,7 +474,7 @@ impl Schema {
         ];
         let mut rows = Vec::new();
         let definitions = self.index_definitions();
-        for table in self.catalog().tables() {
+        for table in self.shown_tables() {
             for index in table.indexes.iter().skip(usize::from(table.hidden_key)) {
                 let definition = definitions.iter().find(|(oid, _)| *oid == index_oid(index));
                 let definition = definition.map_or(Cell::Null, |(_, text)| text.clone().into());

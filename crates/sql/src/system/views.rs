@@ -112,7 +112,7 @@ const QUERIES: [(&str, &str); 9] = [
          NULL::timestamptz AS last_autoanalyze, 0::bigint AS vacuum_count, 0::bigint AS \
          autovacuum_count, 0::bigint AS analyze_count, 0::bigint AS autoanalyze_count FROM \
          pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace LEFT JOIN \
-         pg_catalog.reprise_tables t ON t.oid = c.oid WHERE c.relkind = 'r'",
+         pg_catalog.reprise_tables t ON t.oid = c.oid WHERE c.relkind IN ('r', 'p')",
     ),
     (
         "pg_stat_database",

@@ -42,7 +42,9 @@ fn table_of<'s>(
     let path = binder.part(path, node)?;
     let name = object_name(&path);
     if schema.view(&name).is_some() {
-        return Err(binder.unsupported(path.syntax(), "a trigger of a view"));
+        let what =
+            if schema.is_partition(&name) { "a trigger of a partition" } else { "a trigger of a view" };
+        return Err(binder.unsupported(path.syntax(), what));
     }
     let table = schema.catalog().table(&name);
     let table = table.map_err(|_| {

@@ -1,0 +1,176 @@
+//! CREATE TABLE … PARTITION BY and PARTITION OF, and the views that partitions are.
+
+use super::bound::partition_key;
+use super::{Partition, Partitions};
+use crate::binder::Binder;
+use crate::error::StatementError;
+use crate::quoted::{quoted, quoted_path};
+use crate::schema::{Schema, View};
+use crate::simple_view::CheckOption;
+use crate::source::{At, Source};
+use crate::types::{made_name, object_name, short};
+use catalog::Table;
+use procedure::{Effect, SqlError};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+impl Schema {
+    /// Divides a stored table, or a partition, by PARTITION BY.
+    pub(crate) fn divide(
+        &mut self,
+        name: &str,
+        by: &ast::PartitionBy,
+        source: &Source,
+    ) -> Result<(), StatementError> {
+        let root = self.partitions.root_of(name);
+        let binder = Binder::new(self, source);
+        let table = binder.table(root, by.syntax())?;
+        let key = partition_key(by, &table, &binder)?;
+        self.partitions.keys.insert(name.to_owned(), key);
+        self.check_keys_of_partitions(&table, At { source, node: by.syntax() })
+    }
+
+    /// Refuses a unique index of a root that lacks a column by which it is divided.
+    pub(crate) fn check_keys_of_partitions(&self, table: &Table, at: At<'_>) -> Result<(), StatementError> {
+        for divided in self.partitions.divided_within(&table.name) {
+            let key = &self.partitions.keys[&divided];
+            let indexes = table.indexes.iter().enumerate().skip(usize::from(table.hidden_key));
+            for (position, index) in indexes.filter(|(_, index)| index.unique) {
+                let has =
+                    |name: &&String| index.columns.iter().any(|column| table.columns[*column].name == **name);
+                let Some(column) = key.columns.iter().find(|name| !has(name)) else { continue };
+                let kind = if position == 0 && !table.hidden_key { "PRIMARY KEY" } else { "UNIQUE" };
+                let message = "unique constraint on partitioned table must include all partitioning columns";
+                let error = SqlError::new("0A000", message).with_detail(format!(
+                    "{kind} constraint on table \"{}\" lacks column \"{column}\" which is part of the \
+                     partition key.",
+                    short(&divided)
+                ));
+                return Err(at.source.error_at(at.node.text_range().start().into(), error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Executes CREATE TABLE … PARTITION OF.
+    pub(crate) fn create_partition(
+        &mut self,
+        create: &ast::CreateTable,
+        of: &ast::PartitionOf,
+        source: &Source,
+    ) -> Result<Effect, StatementError> {
+        let node = create.syntax();
+        let binder = Binder::new(self, source);
+        let refused =
+            |message: String, code: &str| Err(binder.error(of.syntax(), SqlError::new(code, message)));
+        let path = binder.part(create.table_name().and_then(|name| name.path()), node)?;
+        let name = made_name(&binder, &path)?;
+        let parent = of.table_name_ref().and_then(|name| name.path_ref());
+        let parent = object_name(&binder.part(parent, node)?);
+        if !self.is_partitioned(&parent) {
+            return match self.relation_exists(&parent) {
+                true => refused(format!("\"{}\" is not partitioned", short(&parent)), "42P17"),
+                false => refused(format!("relation \"{parent}\" does not exist"), "42P01"),
+            };
+        }
+        if let Some(list) = create.table_arg_list().filter(|list| list.args().next().is_some()) {
+            return Err(binder.unsupported(list.syntax(), "a column or constraint of a partition"));
+        }
+        if let Some(persistence) = create.persistence()
+            && !matches!(persistence, ast::Persistence::Unlogged(_))
+        {
+            return Err(binder.unsupported(persistence.syntax(), "a temporary table"));
+        }
+        self.refuse_taken(&name, source, node)?;
+        let bound = self.read_bound(create.partition_type(), &parent, &name, At { source, node })?;
+        let root = self.partitions.root_of(&parent).to_owned();
+        let partition =
+            Partition { root, parent, bound, indexes: BTreeMap::new(), defaults: BTreeMap::new() };
+        self.partitions.members.insert(name.clone(), partition);
+        if let Some(by) = create.partition_by() {
+            self.divide(&name, &by, source)?;
+        }
+        self.renew_partitions();
+        self.recompile(source, node)?;
+        Ok(Effect::None)
+    }
+
+    /// Writes the views of all partitions again, after a change of their roots or bounds.
+    pub(crate) fn renew_partitions(&mut self) {
+        let Self { partitions, catalog, .. } = self;
+        for partition in partitions.members.values_mut() {
+            partition.indexes.retain(|_, of_root| catalog.index(of_root).is_ok());
+            let Ok(root) = catalog.table(&partition.root) else { continue };
+            let known = |name: &str| root.column(name).map(|column| &root.columns[column].default);
+            partition.defaults.retain(|name, own| known(name).is_some_and(|known| known != own));
+        }
+        let members = self.partitions.members.iter();
+        let written: Vec<View> =
+            members.filter_map(|(name, partition)| self.written(name, partition)).collect();
+        self.views.extend(written.into_iter().map(|view| (view.name.clone(), Arc::new(view))));
+        self.partitions.tables = self.tables_of_partitions();
+    }
+
+    /// Returns the view of a partition; `None` if its root is gone.
+    fn written(&self, name: &str, partition: &Partition) -> Option<View> {
+        let root = self.catalog.table(&partition.root).ok()?;
+        let columns: Vec<_> = root.visible().iter().map(|column| quoted(&column.name)).collect();
+        let (columns, alias) = (columns.join(", "), quoted(root.short_name()));
+        let condition = self.partition_condition(name)?;
+        let from = format!("{} AS {alias} ({columns})", quoted_path(&root.name));
+        let query = format!("SELECT {columns} FROM {from} WHERE {condition}");
+        let (name, check) = (name.to_owned(), Some(CheckOption::Cascaded));
+        Some(View { name, query, names: Vec::new(), invoker: None, check })
+    }
+
+    /// Drops partitions, whose rows `moved` deletes. `tables` are dropped with them.
+    pub(crate) fn drop_partitions(
+        &mut self,
+        names: &[(String, SyntaxNode)],
+        tables: &BTreeSet<String>,
+        source: &Source,
+    ) -> Result<(), StatementError> {
+        for (name, node) in names {
+            let root = self.partitions.root_of(name).to_owned();
+            let user = self.catalog.references_to(&root).next();
+            if let Some((user, key)) = user.filter(|_| !tables.contains(&root)) {
+                let name = short(name);
+                let message = format!("cannot drop table {name} because other objects depend on it");
+                let error = SqlError::new("2BP01", message)
+                    .with_detail(format!(
+                        "constraint {} on table {} depends on table {name}",
+                        key.name, user.name
+                    ))
+                    .with_hint("Drop the foreign key first.");
+                return Err(source.error_at(node.text_range().start().into(), error));
+            }
+            self.remove_partition(name);
+        }
+        Ok(())
+    }
+
+    /// Forgets a partition, or the partitions of a root, and their views.
+    pub(crate) fn remove_partition(&mut self, name: &str) {
+        for removed in self.partitions.remove(name) {
+            self.views.remove(&removed);
+        }
+        self.renew_partitions();
+    }
+}
+
+impl Partitions {
+    /// Follows an index of a root, or of a partition, with a new name.
+    pub(crate) fn rename_index(&mut self, old: &str, new: &str) {
+        for partition in self.members.values_mut() {
+            let of_root = partition.indexes.values_mut().filter(|of_root| *of_root == old);
+            of_root.for_each(|of_root| new.clone_into(of_root));
+        }
+    }
+
+    /// Returns whether a partition has a name for an index.
+    pub(crate) fn has_index(&self, name: &str) -> bool {
+        self.members.values().any(|partition| partition.indexes.contains_key(name))
+    }
+}
