@@ -100,7 +100,7 @@ impl Schema {
         let is_owner = |action| matches!(action, ast::AlterTableAction::OwnerTo(_));
         let old = match self.catalog.table(&name) {
             Err(_) if alter.if_exists().is_some() => {
-                self.skip_missing(&format!("relation \"{name}\""));
+                self.notices.skip_missing(&format!("relation \"{name}\""));
                 return Ok(Effect::None);
             }
             Err(_) if self.view(&name).is_some() && alter.actions().all(is_owner) => {
@@ -125,7 +125,7 @@ impl Schema {
             alteration.act(&action, &mut drops_references)?;
         }
         let Alteration { builder, origins, mut rebuilds, notices, .. } = alteration;
-        notices.into_iter().for_each(|notice| self.tell(notice));
+        notices.into_iter().for_each(|notice| self.notices.tell(notice));
         let new_keys = builder.new_foreign_keys();
         let (mut new, sequences) = builder.finish()?;
         rebuilds |= new.hidden_key != old.hidden_key || new.indexes.len() > old.indexes.len();
@@ -139,7 +139,7 @@ impl Schema {
         }
         let mut effects = Vec::new();
         for (user, key) in drops_references {
-            self.drops_also(format!("constraint {key} on table {user}"));
+            self.notices.drops_also(format!("constraint {key} on table {user}"));
             effects.push(self.drop_reference(&user, &key, source, node)?);
         }
         for sequence in sequences {

@@ -304,7 +304,7 @@ impl Schema {
                     if drop.if_exists().is_none() {
                         return Err(at(SqlError::new("42704", format!("{object} does not exist"))));
                     }
-                    self.skip_missing(&object);
+                    self.notices.skip_missing(&object);
                 }
             }
             Some(Action::DomainRenameTo(rename)) => {
@@ -332,7 +332,7 @@ impl Schema {
         for name in drop.domain_refs() {
             let domain = match self.named_domain(Some(name), source, node) {
                 Err(error) if error.error.sqlstate == "42704" && drop.if_exists().is_some() => {
-                    self.skip_missing_of(&error.error);
+                    self.notices.skip_missing_of(&error.error);
                     continue;
                 }
                 domain => domain?,

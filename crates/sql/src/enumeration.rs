@@ -125,7 +125,7 @@ impl Schema {
             Some(ast::AlterTypeAction::AddValue(add)) => {
                 let label = text_of(add.literal(), source, node)?;
                 if add.if_not_exists().is_some() && changed.has(&label) {
-                    self.skip_existing("42710", &format!("enum label \"{label}\""));
+                    self.notices.skip_existing("42710", &format!("enum label \"{label}\""));
                     return Ok(Effect::None);
                 }
                 let position = match add.value_position() {
@@ -207,7 +207,7 @@ impl Schema {
         for name in drop.type_name_refs() {
             let enumeration = match self.named_enumeration(Some(name), source, node) {
                 Err(error) if error.error.sqlstate == "42704" && drop.if_exists().is_some() => {
-                    self.skip_missing_of(&error.error);
+                    self.notices.skip_missing_of(&error.error);
                     continue;
                 }
                 enumeration => enumeration?,

@@ -277,7 +277,7 @@ impl Schema {
         let definition = index_definition(create, &before, source)?;
         let name = &definition.index.name;
         if create.if_not_exists().is_some() && self.catalog.index(name).is_ok() {
-            self.skip_existing("42P07", &format!("relation \"{}\"", short(name)));
+            self.notices.skip_existing("42P07", &format!("relation \"{}\"", short(name)));
             return Ok(Effect::None);
         }
         self.add_index(definition, At { source, node: create.syntax() })
@@ -300,7 +300,7 @@ impl Schema {
         let name = path.map(|path| object_name(&path)).unwrap_or_default();
         let (table, position) = match self.catalog.index(&name) {
             Err(_) if alter.if_exists().is_some() => {
-                self.skip_missing(&format!("relation \"{name}\""));
+                self.notices.skip_missing(&format!("relation \"{name}\""));
                 return Ok(Effect::None);
             }
             found => found.map_err(|error| refused(source, node, &error))?,

@@ -31,6 +31,7 @@ mod copy;
 mod cursors;
 mod deferral;
 mod definition;
+mod dependents;
 mod domain;
 mod ending;
 mod enumeration;

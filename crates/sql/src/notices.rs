@@ -1,6 +1,5 @@
 //! The notices of definitions: they name what a statement has skipped because it is there, or is not there.
 
-use crate::schema::Schema;
 use procedure::{Notice, Severity, SqlError};
 
 /// Returns a notice.
@@ -21,10 +20,10 @@ pub(crate) struct Notices {
     dropped: Vec<String>,
 }
 
-impl Schema {
-    /// Takes the notices of the statement that has made this version.
-    pub fn take_notices(&mut self) -> Vec<Notice> {
-        let Notices { mut told, dropped } = std::mem::take(&mut self.notices);
+impl Notices {
+    /// Returns all notices, in order.
+    pub(crate) fn into_told(self) -> Vec<Notice> {
+        let Self { mut told, dropped } = self;
         let tell = |what: &str| notice(Severity::Notice, "00000", format!("drop cascades to {what}"));
         match dropped.as_slice() {
             [] => {}
@@ -40,12 +39,12 @@ impl Schema {
     }
 
     pub(crate) fn tell(&mut self, notice: Notice) {
-        self.notices.told.push(notice);
+        self.told.push(notice);
     }
 
     /// Tells that CASCADE drops an object.
     pub(crate) fn drops_also(&mut self, object: String) {
-        self.notices.dropped.push(object);
+        self.dropped.push(object);
     }
 
     /// Tells that IF NOT EXISTS has found an object. `sqlstate` is that of the error without it.

@@ -121,8 +121,10 @@ impl Schema {
                 match self.missing(&name, kind) {
                     error if error.sqlstate != "42809" && if_exists => {
                         match name.split_once('.').filter(|(own, _)| !self.has_namespace(own)) {
-                            Some((own, _)) => self.skip_missing(&format!("schema \"{own}\"")),
-                            None => self.skip_missing(&format!("{} \"{}\"", kind.word(), short(&name))),
+                            Some((own, _)) => self.notices.skip_missing(&format!("schema \"{own}\"")),
+                            None => {
+                                self.notices.skip_missing(&format!("{} \"{}\"", kind.word(), short(&name)))
+                            }
                         }
                         continue;
                     }
@@ -171,8 +173,8 @@ impl Schema {
                         let sequence = self.catalog.table(table).ok().and_then(|own| own.sequence.as_ref());
                         // The sequence of a column goes with its table.
                         match sequence.map(|own| own.owner.is_some()) {
-                            None => self.drops_also(format!("table {table}")),
-                            Some(false) => self.drops_also(format!("sequence {table}")),
+                            None => self.notices.drops_also(format!("table {table}")),
+                            Some(false) => self.notices.drops_also(format!("sequence {table}")),
                             Some(true) => {}
                         }
                     }
@@ -187,11 +189,11 @@ impl Schema {
                         self.views.remove(view);
                         // A partition goes with its table.
                         if !is_partition {
-                            self.drops_also(format!("view {view}"));
+                            self.notices.drops_also(format!("view {view}"));
                         }
                     }
-                    routines.iter().for_each(|own| self.drops_also(shown_routine(own)));
-                    of_schema.iter().for_each(|own| self.drops_also(format!("type {own}")));
+                    routines.iter().for_each(|own| self.notices.drops_also(shown_routine(own)));
+                    of_schema.iter().for_each(|own| self.notices.drops_also(format!("type {own}")));
                     self.namespaces.remove(&name);
                     for own in &routines {
                         self.procedures.remove(&own.name);
@@ -243,7 +245,7 @@ impl Schema {
                         .with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
                     return Err(at(error));
                 }
-                self.drops_also(format!("constraint {key} on table {other}"));
+                self.notices.drops_also(format!("constraint {key} on table {other}"));
                 let mut changed =
                     Table::clone(self.catalog.table(&other).map_err(|e| refused(source, node, &e))?);
                 changed.foreign_keys.retain(|foreign_key| foreign_key.name != key);
@@ -336,6 +338,16 @@ impl Schema {
         all
     }
 
+    /// Returns tables with those to which TRUNCATE … CASCADE goes on, and tells it.
+    fn truncated_also(&mut self, tables: BTreeSet<String>) -> BTreeSet<String> {
+        let all = self.with_referencing(tables.clone());
+        for name in all.difference(&tables) {
+            let message = format!("truncate cascades to table \"{}\"", short(name));
+            self.notices.tell(notice(Severity::Notice, "00000", message));
+        }
+        all
+    }
+
     /// Executes TRUNCATE: a new empty table replaces each table.
     pub(crate) fn truncate(
         &mut self,
@@ -368,12 +380,7 @@ impl Schema {
             names.insert(name);
         }
         if cascades {
-            let all = self.with_referencing(names.clone());
-            for name in all.difference(&names) {
-                let message = format!("truncate cascades to table \"{}\"", short(name));
-                self.tell(notice(Severity::Notice, "00000", message));
-            }
-            names = all;
+            names = self.truncated_also(names);
         }
         let referencing = names.iter().flat_map(|name| {
             let users = self.catalog.references_to(name);

@@ -7,8 +7,9 @@
 
 use crate::StatementError;
 use crate::binder::Binder;
-use crate::cascade::{TablePart, cascades};
+use crate::cascade::cascades;
 use crate::circles::has_text;
+use crate::dependents::TablePart;
 use crate::kept_text;
 use crate::quoted::quoted_path;
 use crate::routine::Routine;
@@ -186,8 +187,8 @@ impl Schema {
                 Err(error) if error.error.sqlstate == "42883" && if_exists => {
                     let name = object_name(&signature.path);
                     match signature.parameters {
-                        Some(_) => self.skip_missing_of(&error.error),
-                        None => self.skip_missing(&format!("{} {name}()", word_of(statement))),
+                        Some(_) => self.notices.skip_missing_of(&error.error),
+                        None => self.notices.skip_missing(&format!("{} {name}()", word_of(statement))),
                     }
                 }
                 found => dropped.push(found?),

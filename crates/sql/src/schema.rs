@@ -25,7 +25,9 @@ use crate::subject::Subject;
 use crate::text_zone::TextZone;
 use crate::types::{made_name, short};
 use catalog::{Catalog, CatalogError, NewTable, ProcedureId, ReferenceAction, Table, Trigger, TriggerEvent};
-use procedure::{CastContext, Effect, Expression, ForeignKeys, KeyChange, Procedure, Reference, SqlError};
+use procedure::{
+    CastContext, Effect, Expression, ForeignKeys, KeyChange, Notice, Procedure, Reference, SqlError,
+};
 use serde::{Deserialize, Serialize};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -122,6 +124,11 @@ impl Default for Schema {
 }
 
 impl Schema {
+    /// Takes the notices of the statement that has made this version.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices).into_told()
+    }
+
     /// Returns the catalog of tables.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
@@ -327,7 +334,7 @@ impl Schema {
             && let name = made_name(&Binder::new(self, source), &path)?
             && self.relation_exists(&name)
         {
-            self.skip_existing("42P07", &format!("relation \"{}\"", short(&name)));
+            self.notices.skip_existing("42P07", &format!("relation \"{}\"", short(&name)));
             return Ok(Effect::None);
         }
         if let Some(of) = create.partition_of() {

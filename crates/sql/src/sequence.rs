@@ -272,7 +272,7 @@ impl Schema {
         let Some(known) = self.altered_sequence(alter, source)? else {
             let path = alter.sequence_ref().and_then(|name| name.path_ref());
             let name = path.map(|path| object_name(&path)).unwrap_or_default();
-            self.skip_missing(&format!("relation \"{name}\""));
+            self.notices.skip_missing(&format!("relation \"{name}\""));
             return Ok(Effect::None);
         };
         let (name, mut changed) = (known.name.clone(), Table::clone(known));
@@ -329,7 +329,7 @@ impl Schema {
             }
         }
         if create.if_not_exists().is_some() && self.relation_exists(&name) {
-            self.skip_existing("42P07", &format!("relation \"{}\"", short(&name)));
+            self.notices.skip_existing("42P07", &format!("relation \"{}\"", short(&name)));
             return Ok(Effect::None);
         }
         self.refuse_taken(&name, source, node)?;

@@ -274,7 +274,7 @@ impl Schema {
         }
         if self.has_namespace(&name) || name == "information_schema" {
             if create.if_not_exists().is_some() {
-                self.skip_existing("42P06", &format!("schema \"{name}\""));
+                self.notices.skip_existing("42P06", &format!("schema \"{name}\""));
                 return Ok(Effect::None);
             }
             return refused("42P06", format!("schema \"{name}\" already exists"));

@@ -111,7 +111,7 @@ impl Schema {
             let error = match self.relation_exists(&name) {
                 true => SqlError::new("42809", format!("\"{}\" is not a view", short(&name))),
                 false if alter.if_exists().is_some() => {
-                    self.skip_missing(&format!("relation \"{}\"", short(&name)));
+                    self.notices.skip_missing(&format!("relation \"{}\"", short(&name)));
                     return Ok(Effect::None);
                 }
                 false => SqlError::new("42P01", format!("relation \"{}\" does not exist", short(&name))),

@@ -1,7 +1,7 @@
 //! The rows that COPY FROM reads.
 //!
-//! Bytes arrive in messages of any length. Each row is cut into its fields, and these are read as the values of
-//! one execution of the INSERT. The buffers are kept from row to row.
+//! Bytes arrive in messages of any length. Each row is cut into its fields, and these are read as the values
+//! of one execution of the INSERT. The buffers are kept from row to row.
 
 use super::SIGNATURE;
 use crate::wire::{Format, datum_of};
@@ -97,8 +97,8 @@ impl CopyIn {
         (self.rows > 0).then(|| format!("COPY, line {}", self.rows))
     }
 
-    /// Reads the next row into `values`. Returns whether the input holds a further row. `is_end`: no more input
-    /// follows, so the last row needs no line end.
+    /// Reads the next row into `values`. Returns whether the input holds a further row. `is_end`: no more
+    /// input follows, so the last row needs no line end.
     ///
     /// # Errors
     /// `22P04`: the row is malformed. The errors of the types: a field is no value of its column's type.
@@ -119,7 +119,7 @@ impl CopyIn {
         self.fields.clear();
         match quotes {
             None => self.cut_text(line)?,
-            Some(quotes) => self.cut_csv(line, quotes)?,
+            Some(_) => self.cut_csv(line)?,
         }
         self.read_fields()?;
         Ok(true)
@@ -236,8 +236,9 @@ impl CopyIn {
     }
 
     /// Cuts a line of CSV into fields.
-    fn cut_csv(&mut self, line: Range<usize>, (quote, escape): (u8, u8)) -> Result<(), Error> {
-        let (delimiter, null) = (self.options.delimiter, self.options.null.as_bytes());
+    fn cut_csv(&mut self, line: Range<usize>) -> Result<(), Error> {
+        let CopyOptions { delimiter, quote, escape, .. } = self.options;
+        let null = self.options.null.as_bytes();
         let (line, fields) = (&self.input[line], &mut self.fields);
         let (mut start, mut was_quoted, mut quoted) = (0, false, false);
         let mut offset = 0;

@@ -363,7 +363,7 @@ impl Schema {
             let name = Self::plain_name(clause, name)?;
             let Some(id) = self.roles().named(&name) else {
                 if if_exists {
-                    self.skip_missing(&format!("role \"{name}\""));
+                    self.notices.skip_missing(&format!("role \"{name}\""));
                     continue;
                 }
                 let message = format!("role \"{name}\" does not exist");
@@ -475,7 +475,7 @@ impl Schema {
                 Some(known) if known.admin || !admin => {
                     let (role, member) = (self.role_name(role), self.role_name(*member));
                     let message = format!("role \"{member}\" is already a member of role \"{role}\"");
-                    self.tell(notice(Severity::Notice, "00000", message));
+                    self.notices.tell(notice(Severity::Notice, "00000", message));
                 }
                 Some(known) => (known.admin, known.grantor) = (true, grantor),
                 None => all.push(Membership { role, member: *member, grantor, admin }),
@@ -497,7 +497,7 @@ impl Schema {
             if !all.any(|known| known.role == role && known.member == *member) {
                 let (role, member) = (self.role_name(role), self.role_name(*member));
                 let message = format!("role \"{member}\" is not a member of role \"{role}\"");
-                self.tell(notice(Severity::Warning, "01000", message));
+                self.notices.tell(notice(Severity::Warning, "01000", message));
             }
         }
         let all = &mut self.rights_mut().roles.memberships;

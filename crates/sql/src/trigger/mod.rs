@@ -273,7 +273,7 @@ impl Schema {
         let if_exists = drop.if_exists().is_some();
         let table = match table_of(self, drop.on_relation(), source, node) {
             Err(error) if if_exists && error.error.sqlstate == "42P01" => {
-                self.skip_missing_of(&error.error);
+                self.notices.skip_missing_of(&error.error);
                 return Ok(Effect::None);
             }
             found => Arc::clone(found?),
@@ -283,7 +283,8 @@ impl Schema {
         if !table.triggers.iter().any(|trigger| trigger.name == name) {
             let message = format!("trigger \"{name}\" for table \"{}\" does not exist", table.short_name());
             if if_exists {
-                self.skip_missing(&format!("trigger \"{name}\" for relation \"{}\"", table.short_name()));
+                self.notices
+                    .skip_missing(&format!("trigger \"{name}\" for relation \"{}\"", table.short_name()));
                 return Ok(Effect::None);
             }
             return Err(error_at(source, node, "42704", message));
