@@ -33,6 +33,9 @@ struct QueryTable {
     text: String,
 }
 
+/// The statements with the command tag, or the notice of a table that is there.
+type FilledOrSkipped = (Result<Filled, Notice>, &'static str);
+
 impl Schema {
     /// Returns whether a text is CREATE TABLE AS or SELECT INTO.
     pub fn may_fill(text: &str) -> bool {
@@ -47,7 +50,7 @@ impl Schema {
         &self,
         statement: &ast::Stmt,
         source: &Source,
-    ) -> Result<Option<(Result<Filled, Notice>, &'static str)>, StatementError> {
+    ) -> Result<Option<FilledOrSkipped>, StatementError> {
         let node = statement.syntax();
         let binder = Binder::new(self, source);
         let (made, with_data, tag) = match statement {

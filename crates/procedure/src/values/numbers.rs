@@ -1,5 +1,5 @@
-//! `to_char` of numbers: formats a number by a template.
-//! Source: PostgreSQL 15's documentation, "Data Type Formatting Functions", table 9.28.
+//! `to_char` and `to_number`: formats and reads a number by a template.
+//! Source: PostgreSQL 15's documentation, "Data Type Formatting Functions", table 9.28, and `formatting.c`.
 
 use crate::SqlError;
 use catalog::Numeric;
@@ -16,6 +16,8 @@ enum Pattern {
     /// `S`, `SG`, `MI`, `PL`: a sign at this position.
     Sign(Sign),
     Dollar,
+    /// `L`: the symbol of a currency, which the locale "C" does not have.
+    Currency,
     Literal(char),
 }
 
@@ -33,7 +35,8 @@ struct Template {
     brackets: bool,
 }
 
-fn parse(template: &str) -> Result<Template, SqlError> {
+/// Reads a template of a function, which errors name.
+fn parse(template: &str, function: &str) -> Result<Template, SqlError> {
     let (mut patterns, mut fills, mut brackets) = (Vec::new(), true, false);
     let mut remaining = template;
     while let Some(first) = remaining.chars().next() {
@@ -51,7 +54,7 @@ fn parse(template: &str) -> Result<Template, SqlError> {
             "PL" => (Some(Pattern::Sign(Sign::Plus)), 2),
             "SG" => (Some(Pattern::Sign(Sign::Always)), 2),
             "TH" | "RN" | "EE" => {
-                let message = format!("pattern \"{two}\" of to_char is not supported");
+                let message = format!("pattern \"{two}\" of {function} is not supported");
                 return Err(SqlError::new("0A000", message));
             }
             _ => {
@@ -62,8 +65,7 @@ fn parse(template: &str) -> Result<Template, SqlError> {
                     '.' | 'D' | 'd' => Pattern::Point,
                     'S' | 's' => Pattern::Sign(Sign::Anchored),
                     '$' => Pattern::Dollar,
-                    // The locale "C" has no symbol of a currency.
-                    'L' | 'l' => Pattern::Literal(' '),
+                    'L' | 'l' => Pattern::Currency,
                     '"' => {
                         let quoted = &remaining[1..];
                         let end = quoted.find('"').unwrap_or(quoted.len());
@@ -77,7 +79,7 @@ fn parse(template: &str) -> Result<Template, SqlError> {
                         continue;
                     }
                     'V' | 'v' | 'B' | 'b' => {
-                        let message = format!("pattern \"{first}\" of to_char is not supported");
+                        let message = format!("pattern \"{first}\" of {function} is not supported");
                         return Err(SqlError::new("0A000", message));
                     }
                     literal => Pattern::Literal(literal),
@@ -107,7 +109,7 @@ fn digits_of(value: &Numeric, decimals: usize) -> (bool, String) {
 
 /// Evaluates `to_char` of a number.
 pub(crate) fn to_text(value: &Numeric, template: &str) -> Result<String, SqlError> {
-    let Template { patterns, fills, brackets } = parse(template)?;
+    let Template { patterns, fills, brackets } = parse(template, "to_char")?;
     let point = patterns.iter().position(|pattern| *pattern == Pattern::Point).unwrap_or(patterns.len());
     let is_digit = |pattern: &&Pattern| matches!(pattern, Pattern::Nine | Pattern::Zero);
     let whole = patterns[..point].iter().filter(is_digit).count();
@@ -214,6 +216,7 @@ pub(crate) fn to_text(value: &Numeric, template: &str) -> Result<String, SqlErro
                 }
             }
             Pattern::Dollar => out.push('$'),
+            Pattern::Currency => out.push(' '),
             Pattern::Literal(character) => out.push(*character),
         }
     }
@@ -225,4 +228,143 @@ pub(crate) fn to_text(value: &Numeric, template: &str) -> Result<String, SqlErro
         }
     }
     Ok(out)
+}
+
+/// What `to_number` has read of a text.
+struct Reading<'t> {
+    template: &'t Template,
+    left: &'t str,
+    sign: Option<char>,
+    digits: String,
+    /// The number of digits behind the point; `None` before the point.
+    decimals: Option<usize>,
+}
+
+impl Reading<'_> {
+    fn next(&self) -> Option<char> {
+        self.left.chars().next()
+    }
+
+    fn skip(&mut self) {
+        let mut chars = self.left.chars();
+        chars.next();
+        self.left = chars.as_str();
+    }
+
+    /// Skips a character that is part of no number.
+    fn skip_other(&mut self) {
+        if self.next().is_some_and(|next| !"0123456789.,+-".contains(next)) {
+            self.skip();
+        }
+    }
+
+    fn has(&self, wanted: impl Fn(&Pattern) -> bool) -> bool {
+        self.template.patterns.iter().any(wanted)
+    }
+
+    /// Reads a character for a digit or the point of the template, and a sign at either end of the number.
+    fn read_digit(&mut self, is_digit: bool) {
+        if self.next() == Some(' ') {
+            self.skip();
+        }
+        if self.sign.is_none() && is_digit && self.digits.is_empty() {
+            match self.next() {
+                Some('<') if self.template.brackets => self.take_sign('-'),
+                Some(sign @ ('-' | '+')) => self.take_sign(sign),
+                _ => {}
+            }
+        }
+        let places = self.template.decimals();
+        let Some(next) = self.next() else { return };
+        let mut is_read = true;
+        match (next, self.decimals) {
+            ('0'..='9', Some(read)) if read == places => return self.skip(),
+            ('0'..='9', read) => {
+                self.digits.push(next);
+                self.decimals = read.map(|read| read + 1);
+            }
+            ('.', None) if self.has(|own| *own == Pattern::Point) => {
+                self.digits.push('.');
+                self.decimals = Some(0);
+            }
+            _ => is_read = false,
+        }
+        let anchors = self.has(|own| *own == Pattern::Sign(Sign::Anchored));
+        if self.sign.is_none() && self.digits.bytes().any(|byte| byte.is_ascii_digit()) {
+            let behind = self.left.chars().nth(1);
+            match behind {
+                Some(sign @ ('-' | '+')) if anchors && is_read => {
+                    self.skip();
+                    self.sign = Some(sign);
+                }
+                _ if !is_read && !anchors && self.has(|own| matches!(own, Pattern::Sign(_))) => {
+                    self.sign = Some(next).filter(|sign| matches!(sign, '-' | '+'));
+                }
+                _ => {}
+            }
+        }
+        self.skip();
+    }
+
+    fn take_sign(&mut self, sign: char) {
+        self.sign = Some(sign);
+        self.skip();
+    }
+}
+
+impl Template {
+    fn places(&self) -> (usize, usize) {
+        let point =
+            self.patterns.iter().position(|own| *own == Pattern::Point).unwrap_or(self.patterns.len());
+        let count =
+            |part: &[Pattern]| part.iter().filter(|own| matches!(own, Pattern::Nine | Pattern::Zero)).count();
+        (count(&self.patterns[..point]), count(&self.patterns[point..]))
+    }
+
+    /// Returns the number of digits behind the point.
+    fn decimals(&self) -> usize {
+        self.places().1
+    }
+}
+
+/// Evaluates `to_number`; `None` for an empty template.
+pub(crate) fn from_text(text: &str, template: &str) -> Result<Option<Numeric>, SqlError> {
+    if template.is_empty() {
+        return Ok(None);
+    }
+    let template = parse(template, "to_number")?;
+    let mut reading =
+        Reading { template: &template, left: text, sign: None, digits: String::new(), decimals: None };
+    for pattern in &template.patterns {
+        let Some(next) = reading.next() else { break };
+        match pattern {
+            Pattern::Nine | Pattern::Zero => reading.read_digit(true),
+            Pattern::Point => reading.read_digit(false),
+            Pattern::Comma if !template.fills || next != ',' => {}
+            Pattern::Comma | Pattern::Dollar | Pattern::Literal(_) => reading.skip(),
+            Pattern::Currency => reading.skip_other(),
+            // It is read with the first or the last digit.
+            Pattern::Sign(Sign::Anchored) => {}
+            Pattern::Sign(sign) => match next {
+                '-' if *sign != Sign::Plus => reading.take_sign('-'),
+                '+' if *sign != Sign::Minus => reading.take_sign('+'),
+                _ => reading.skip_other(),
+            },
+        }
+    }
+    let Reading { sign, digits, decimals, .. } = reading;
+    let digits = digits.trim_end_matches('.');
+    let written = format!("{}{digits}", sign.unwrap_or(' '));
+    let invalid = || SqlError::new("22P02", format!("invalid input syntax for type numeric: \"{written}\""));
+    let value: Numeric = written.trim().parse().map_err(|_| invalid())?;
+    let scale = decimals.unwrap_or(0);
+    let precision = template.places().0 + scale;
+    let fitted = value.fit(precision.min(1000) as u16, scale as i16);
+    fitted.map(Some).map_err(|_| {
+        let most = precision - scale;
+        SqlError::new("22003", "numeric field overflow").with_detail(format!(
+            "A field with precision {precision}, scale {scale} must round to an absolute value less than {}.",
+            if most == 0 { "1".to_owned() } else { format!("10^{most}") }
+        ))
+    })
 }

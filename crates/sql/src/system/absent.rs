@@ -51,7 +51,7 @@ point/1,2 polygon/1,2 query_to_xml/4 query_to_xml_and_xmlschema/4 query_to_xmlsc
 radius/1 range_agg/1 range_intersect_agg/1 range_merge/1,2 schema_to_xml/4 \
 schema_to_xml_and_xmlschema/4 schema_to_xmlschema/4 set_masklen/2 setseed/1 setweight/2,3 \
 similar_escape/2 slope/2 strip/1 table_to_xml/4 table_to_xml_and_xmlschema/4 table_to_xmlschema/4 \
-timetzdate_pl/2 to_ascii/1,2 to_number/2 to_regcollation/1 to_regoper/1 to_regoperator/1 \
+timetzdate_pl/2 to_ascii/1,2 to_regcollation/1 to_regoper/1 to_regoperator/1 \
 to_tsquery/1,2 to_tsvector/1,2 ts_debug/1,2 ts_delete/2 ts_filter/2 ts_headline/2,3,4 ts_lexize/2 \
 ts_parse/2 ts_rank/2,3,4 ts_rank_cd/2,3,4 ts_rewrite/2,3 ts_stat/1,2 ts_token_type/1 \
 tsmultirange/0,0+,1 tsrange/2,3 tsrange_subdiff/2 tstzmultirange/0,0+,1 tstzrange/2,3 \

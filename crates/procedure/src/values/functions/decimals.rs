@@ -65,6 +65,13 @@ pub(super) static DECIMALS: &[BuiltIn] = &[
         let numeric = format!("{value:.15}").parse().map_err(out_of_range)?;
         to_text(call, &numeric)
     }),
+    BuiltIn::of("to_number", &[TEXT, TEXT], NUMERIC, |call| {
+        match numbers::from_text(call.text(0), call.text(1))? {
+            Some(value) => call.made_numeric(value),
+            None => Ok(Datum::Null),
+        }
+    })
+    .stable(),
     BuiltIn::of("trim_scale", &[NUMERIC], NUMERIC, |call| {
         let trimmed = call.numeric(0).trimmed();
         call.made_numeric(trimmed)
