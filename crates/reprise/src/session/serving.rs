@@ -106,9 +106,11 @@ impl Session {
             Ok(()) => self.run_bound(statement, parameters, submitted, sink),
             Err(error) => Err(error),
         };
-        let ran = ran.and_then(|affected| self.end_temporary_tables_of_statement().map(|()| affected));
         self.worker.machine.measure(false);
         self.worker.machine.send_rows_to(None);
+        if ran.is_ok() {
+            self.end_temporary_tables_of_statement();
+        }
         let busy = self.worker.races.busy.take();
         self.waiting.is_pending = busy.is_some();
         if let Some(busy) = busy {

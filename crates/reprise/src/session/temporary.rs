@@ -12,6 +12,10 @@ use catalog::OnCommit;
 use procedure::{Notice, Severity, SqlError};
 use sql::{Kind, Resolved, Schema};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// For this long the transaction that ends temporary tables is repeated.
+const LONGEST_ATTEMPTS: Duration = Duration::from_secs(30);
 
 impl Session {
     /// Sets the temporary schema of later statements, that of the client which uses the session; `None` is
@@ -131,27 +135,45 @@ impl Session {
         }
     }
 
-    /// Ends the temporary tables after a statement that was a transaction.
-    ///
-    /// # Errors
-    /// As a transaction.
-    pub(super) fn end_temporary_tables_of_statement(&mut self) -> Result<(), Error> {
+    /// Ends the temporary tables after a statement that was a transaction, in one of its own. The statement has
+    /// committed, so whatever happens here is no error of it.
+    pub(super) fn end_temporary_tables_of_statement(&mut self) {
         if self.block.state != TransactionState::None {
-            return Ok(());
+            return;
         }
-        let Some(name) = self.temporary_name() else { return Ok(()) };
+        let Some(name) = self.temporary_name() else { return };
         if self.worker.version.schema.ending_with_transactions(&name).is_empty() {
-            return Ok(());
+            return;
         }
+        // What the client is to be told of the statement.
+        let notices = self.worker.take_notices();
+        let notifications = self.worker.machine.services.take_notifications(false);
         let shown = self.must_be_durable();
+        // The caller's wait would repeat the statement.
+        let by_caller = std::mem::replace(&mut self.waiting.by_caller, false);
         let access = std::mem::replace(&mut self.access, Access::ReadWrite);
-        let begun = self.begin().and_then(|()| self.begin_in_block());
+        let begun = Instant::now();
+        while let Err(error) = self.end_in_own_transaction() {
+            if begun.elapsed() > LONGEST_ATTEMPTS {
+                tracing::warn!(%error, "rows of temporary tables stay until the next commit: {error}");
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
         self.access = access;
-        let ended = begun.and_then(|()| self.commit_open());
+        self.waiting.by_caller = by_caller;
+        self.worker.races.busy = None;
+        self.answer = self.answer.and(shown);
+        self.worker.machine.services.take_messages(notices, &notifications);
+    }
+
+    fn end_in_own_transaction(&mut self) -> Result<(), Error> {
+        self.catch_up();
+        self.begin()?;
+        let ended = self.begin_in_block().and_then(|()| self.commit_open());
         if ended.is_err() {
             self.rollback();
         }
-        self.answer = self.answer.and(shown);
         ended.map(|_| ())
     }
 }

@@ -105,3 +105,52 @@ fn rows_are_copied_into_and_out_of_temporary_tables() {
     let count: i64 = client.query_one("SELECT count(*) FROM d", &[]).unwrap().get(0);
     assert_eq!(count, 0);
 }
+
+/// ON COMMIT DELETE ROWS follows a statement that has committed, in a transaction of its own. Whatever becomes
+/// of that beside other sessions' definitions, the statement has run once, and its client is told so.
+#[test]
+fn a_statement_before_on_commit_runs_once() {
+    let server = Server::start();
+    let mut maker = server.connect();
+    maker
+        .batch_execute("CREATE TABLE t (k INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 0), (2, 0)")
+        .unwrap();
+    maker
+        .batch_execute(
+            "CREATE PROCEDURE inc(x INT) LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE t SET v = v + 1 WHERE k = x; INSERT INTO z VALUES (x); NOTIFY counted; END $$",
+        )
+        .unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let order = std::sync::atomic::Ordering::Relaxed;
+    std::thread::scope(|scope| {
+        let (server, stop) = (&server, &stop);
+        let clients = [1, 2].map(|key| {
+            scope.spawn(move || {
+                let mut client = server.connect();
+                client.batch_execute("LISTEN counted").unwrap();
+                client.batch_execute("CREATE TEMP TABLE z (a INT) ON COMMIT DELETE ROWS").unwrap();
+                let mut count = 0;
+                while !stop.load(order) {
+                    client.batch_execute(&format!("CALL inc({key})")).unwrap();
+                    let returned = client.query_one("INSERT INTO z VALUES (1) RETURNING a + 1", &[]).unwrap();
+                    assert_eq!(returned.get::<_, i32>(0), 2);
+                    let left: i64 = client.query_one("SELECT count(*) FROM z", &[]).unwrap().get(0);
+                    assert_eq!(left, 0);
+                    count += 1;
+                }
+                (key, count)
+            })
+        });
+        for _ in 0..60 {
+            maker.batch_execute("CREATE TABLE x (a INT)").unwrap();
+            maker.batch_execute("DROP TABLE x").unwrap();
+        }
+        stop.store(true, order);
+        for client in clients {
+            let (key, count): (i32, i32) = client.join().unwrap();
+            let row = server.connect().query_one("SELECT v FROM t WHERE k = $1", &[&key]).unwrap();
+            assert_eq!(row.get::<_, i32>(0), count);
+        }
+    });
+}
