@@ -153,7 +153,8 @@ fn unrecognized(name: &str) -> SqlError {
 
 /// Returns whether a `search_path` holds no schema but `public` and the system schemas.
 fn is_public(path: &str) -> bool {
-    let known = ["", "$user", "public", "pg_catalog", "pg_temp"];
+    // Temporary relations are always found first, and a name without a schema is made in `public`.
+    let known = ["", "$user", "public", "pg_catalog"];
     path.split(',').all(|name| known.contains(&name.trim().trim_matches(['"', '\'']))) || path == "default"
 }
 
@@ -569,6 +570,7 @@ mod tests {
         }
         for fixed in [
             "search_path TO elsewhere, public",
+            "search_path TO public, pg_temp",
             "session_replication_role = replica",
             "bytea_output = 'escape'",
             "extra_float_digits = 0",

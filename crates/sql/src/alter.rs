@@ -108,6 +108,12 @@ impl Schema {
             }
             found => Arc::clone(found.map_err(|error| refused(source, path.syntax(), &error))?),
         };
+        let is_alone = alter.table_relation_name().is_some_and(|name| name.only_token().is_some());
+        let adds = |action: ast::AlterTableAction| matches!(action, ast::AlterTableAction::AddColumn(_));
+        if is_alone && self.is_partitioned(&name) && alter.actions().any(adds) {
+            let error = SqlError::new("42P16", "column must be added to child tables too");
+            return Err(source.error_at(node.text_range().start().into(), error));
+        }
         self.drop_views_of_columns(alter, &old);
         let before = self.clone();
         let builder = TableBuilder::new(Binder::new(&before, source), NewTable::from(&*old));

@@ -224,6 +224,9 @@ impl CopyOptions {
                         matches!(word.as_str(), "true" | "on" | "1" | "match" | "false" | "off" | "0")
                     };
                     let setting = tokens.next_if(is_value).map(|(setting, _)| setting);
+                    if word == "header" && setting.as_deref() == Some("match") {
+                        return refused("HEADER MATCH of COPY is not supported".into());
+                    }
                     if word == "header" {
                         header = !matches!(setting.as_deref(), Some("false" | "off" | "0"));
                     }

@@ -203,7 +203,11 @@ impl Schema {
                         continue;
                     }
                     let node = nothing.file.syntax();
-                    if let Ok(compiled) = self.compile_trigger(&table, &trigger, &nothing, node) {
+                    let compiled = self.compile_trigger(&table, &trigger, &nothing, node);
+                    // As in PostgreSQL, the trigger raises the error when it fires.
+                    let compiled = compiled
+                        .or_else(|error| self.compile_failing_trigger(&table, &trigger, &error.error));
+                    if let Ok(compiled) = compiled {
                         self.triggers.insert(name.clone(), compiled);
                         fired.insert(name);
                     }

@@ -14,7 +14,7 @@ use crate::simple_view::{CheckOption, WriteKind};
 use crate::source::Source;
 use crate::subject::Subject;
 use crate::types::check_width;
-use crate::types::made_name;
+use crate::types::{made_name, short};
 use crate::view_options::read_options;
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -131,6 +131,10 @@ impl Schema {
         if let Some(twice) = (1..all.len()).find(|position| all[..*position].contains(&all[*position])) {
             let message = format!("column \"{}\" specified more than once", all[twice]);
             return Err(binder.error(node, SqlError::new("42701", message)));
+        }
+        if create.or_replace().is_some() && (self.is_partition(&name) || self.catalog.table(&name).is_ok()) {
+            let error = SqlError::new("42809", format!("\"{}\" is not a view", short(&name)));
+            return Err(binder.error(node, error));
         }
         let old = self.views.get(&name).filter(|_| create.or_replace().is_some()).cloned();
         if old.is_none() {

@@ -107,7 +107,7 @@ impl Schema {
         };
         let path = alter.view_ref().and_then(|name| name.path_ref());
         let name = path.as_ref().map(object_name).unwrap_or_default();
-        let Some(view) = self.view(&name).cloned() else {
+        let Some(view) = self.view(&name).filter(|_| !self.is_partition(&name)).cloned() else {
             let error = match self.relation_exists(&name) {
                 true => SqlError::new("42809", format!("\"{}\" is not a view", short(&name))),
                 false if alter.if_exists().is_some() => {

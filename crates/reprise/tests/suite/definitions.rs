@@ -453,7 +453,7 @@ fn what_cascades_drop_stays_dropped() {
         "DROP SEQUENCE numbers CASCADE",
     ];
     // The other logs name rows by their places, and cannot hold that a column goes.
-    for content in [Content::Command, Content::Logical, Content::DependencyFine, Content::Adaptive] {
+    for content in [Content::Command, Content::Logical, Content::Adaptive] {
         for checkpointed in [false, true] {
             let folder = tempfile::tempdir().unwrap();
             let config = || {

@@ -8,6 +8,7 @@ use super::shown::index_name;
 use crate::binder::Binder;
 use crate::error::StatementError;
 use crate::schema::{Schema, refused};
+use crate::session_schema::is_temporary_name;
 use crate::source::{At, Source};
 use crate::types::{first_free, object_name, short};
 use catalog::{ForeignKey, Index, NewTable, Table};
@@ -98,6 +99,9 @@ impl Schema {
         }
         let table = binder.table(&name, path.syntax())?;
         binder.refuse_sequence(&table, path.syntax())?;
+        if is_temporary_name(&name) {
+            return Err(binder.unsupported(path.syntax(), "a temporary partition"));
+        }
         Ok(name)
     }
 
@@ -196,6 +200,13 @@ impl Schema {
                 let what = format!("ATTACH PARTITION of a table whose column \"{name}\" {what}");
                 return Err(binder.unsupported(at.node, &what));
             }
+        }
+        let names = |table: &Table| -> Vec<String> {
+            table.visible().iter().map(|column| column.name.clone()).collect()
+        };
+        if names(table) != names(root) {
+            let what = "ATTACH PARTITION of a table whose columns have another order";
+            return Err(binder.unsupported(at.node, what));
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use crate::binder::Binder;
 use crate::error::StatementError;
 use crate::quoted::{quoted, quoted_path};
 use crate::schema::{Schema, View};
+use crate::session_schema::is_temporary_name;
 use crate::simple_view::CheckOption;
 use crate::source::{At, Source};
 use crate::types::{made_name, object_name, short};
@@ -26,6 +27,9 @@ impl Schema {
     ) -> Result<(), StatementError> {
         let root = self.partitions.root_of(name);
         let binder = Binder::new(self, source);
+        if is_temporary_name(root) {
+            return Err(binder.unsupported(by.syntax(), "a temporary partitioned table"));
+        }
         let table = binder.table(root, by.syntax())?;
         let key = partition_key(by, &table, &binder)?;
         self.partitions.keys.insert(name.to_owned(), key);
@@ -77,6 +81,9 @@ impl Schema {
         }
         if let Some(list) = create.table_arg_list().filter(|list| list.args().next().is_some()) {
             return Err(binder.unsupported(list.syntax(), "a column or constraint of a partition"));
+        }
+        if is_temporary_name(&name) || is_temporary_name(&parent) {
+            return Err(binder.unsupported(of.syntax(), "a temporary partition"));
         }
         if let Some(persistence) = create.persistence()
             && !matches!(persistence, ast::Persistence::Unlogged(_))

@@ -8,6 +8,7 @@ use super::error_at;
 use crate::StatementError;
 use crate::binder::{Binder, Name, TriggerFrame, Typed, Variable};
 use crate::oids::table_oid;
+use crate::quoted::quoted_path;
 use crate::roles::variant::logged_for;
 use crate::routine::Routine;
 use crate::schema::{CompiledTrigger, Schema, unsupported};
@@ -156,6 +157,28 @@ impl Schema {
         let compile = |event: &TriggerEvent| {
             let compiled =
                 routine.compile_fired(table, trigger, *event, self, &function_source).map_err(at)?;
+            Ok((*event, Arc::new(logged_for(self.compiles_variants(), compiled))))
+        };
+        trigger.events.iter().map(compile).collect()
+    }
+
+    /// Compiles a trigger whose firing raises an error: its function cannot be compiled for a session.
+    pub(crate) fn compile_failing_trigger(
+        &self,
+        table: &Arc<Table>,
+        trigger: &Trigger,
+        error: &SqlError,
+    ) -> Result<CompiledTrigger, StatementError> {
+        let literal = |text: &str| format!("'{}'", text.replace('\'', "''"));
+        let (message, code) = (literal(&error.message), literal(&error.sqlstate));
+        let body = format!("BEGIN RAISE EXCEPTION USING MESSAGE = {message}, ERRCODE = {code}; END");
+        let name = quoted_path(&trigger.function);
+        let text = format!("CREATE FUNCTION {name}() RETURNS TRIGGER LANGUAGE plpgsql AS {}", literal(&body));
+        let source = Source::parse(&text)?;
+        let routine = source.file.stmts().find_map(|statement| Routine::of(&statement));
+        let Some(routine) = routine else { return Ok(CompiledTrigger::new()) };
+        let compile = |event: &TriggerEvent| {
+            let compiled = routine.compile_fired(table, trigger, *event, self, &source)?;
             Ok((*event, Arc::new(logged_for(self.compiles_variants(), compiled))))
         };
         trigger.events.iter().map(compile).collect()

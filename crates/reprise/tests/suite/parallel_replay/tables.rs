@@ -133,8 +133,9 @@ impl Ty {
             // Equal numbers have different scales.
             Self::Number => format!("({integer} * CASE WHEN {integer} % 3 = 0 THEN 1.0 ELSE 1.000 END)"),
             Self::Wide => format!(
-                "(CASE ({integer}) % 5 WHEN 0 THEN 'NaN'::numeric WHEN 1 THEN 'Infinity'
-                 WHEN 2 THEN ({integer}) * 1e40 WHEN 3 THEN ({integer}) * 1e-40 ELSE {integer} END)"
+                "(CASE WHEN ({integer}) = 0 THEN 'NaN'::numeric WHEN ({integer}) = 1 THEN 'Infinity'
+                 WHEN ({integer}) % 3 = 0 THEN ({integer}) * 1e40
+                 WHEN ({integer}) % 3 = 1 THEN ({integer}) * 1e-40 ELSE {integer} END)"
             ),
             Self::Text | Self::Varchar | Self::Char => format!("({integer})::text"),
             Self::Date => format!("(DATE '2024-01-01' + ({integer})::int)"),
@@ -168,11 +169,12 @@ impl Ty {
                 Value::Int(integer.into())
             }
             Self::Wide => {
-                let text = match integer % 5 {
-                    0 => "NaN".into(),
-                    1 => "Infinity".into(),
-                    2 => format!("{integer}e40"),
-                    3 => format!("{integer}e-40"),
+                // Different integers have different numbers, as keys need.
+                let text = match (integer, integer % 3) {
+                    (0, _) => "NaN".into(),
+                    (1, _) => "Infinity".into(),
+                    (_, 0) => format!("{integer}e40"),
+                    (_, 1) => format!("{integer}e-40"),
                     _ => integer.to_string(),
                 };
                 Value::Numeric(text.parse().expect("a numeric"))
