@@ -30,8 +30,8 @@ const MOST_IDLE: usize = 32;
 /// The sessions of a server.
 pub(crate) struct Pool {
     database: Database,
-    /// Sessions that no connection uses; the last one was used last, and is taken first.
-    #[expect(clippy::vec_box, reason = "a session is large, and changes hands twice in each statement")]
+    /// Sessions that no connection uses; the last one was used last, and is taken first. In boxes, because a
+    /// session is large, and changes hands twice in each statement.
     idle: Mutex<Vec<Box<Session>>>,
     /// Number of sessions in transactions of several statements.
     in_transactions: AtomicUsize,

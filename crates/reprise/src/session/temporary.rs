@@ -135,8 +135,8 @@ impl Session {
         }
     }
 
-    /// Ends the temporary tables after a statement that was a transaction, in one of its own. The statement has
-    /// committed, so whatever happens here is no error of it.
+    /// Ends the temporary tables after a statement that was a transaction, in one of its own. The statement
+    /// has committed, so whatever happens here is no error of it.
     pub(super) fn end_temporary_tables_of_statement(&mut self) {
         if self.block.state != TransactionState::None {
             return;

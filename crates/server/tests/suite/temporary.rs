@@ -106,8 +106,8 @@ fn rows_are_copied_into_and_out_of_temporary_tables() {
     assert_eq!(count, 0);
 }
 
-/// ON COMMIT DELETE ROWS follows a statement that has committed, in a transaction of its own. Whatever becomes
-/// of that beside other sessions' definitions, the statement has run once, and its client is told so.
+/// ON COMMIT DELETE ROWS follows a statement that has committed, in a transaction of its own. Whatever
+/// becomes of that beside other sessions' definitions, the statement has run once, and its client is told so.
 #[test]
 fn a_statement_before_on_commit_runs_once() {
     let server = Server::start();
