@@ -388,9 +388,17 @@ impl Session {
     /// As `exclude_others`.
     pub(super) fn shut_others_out(&mut self) -> Result<(), Error> {
         let Some(mut staged) = self.block.staged.take() else { return Ok(()) };
-        let alone = self.exclude_others(&mut staged);
+        let alone = self.go_on_alone(&mut staged);
         self.block.staged = Some(staged);
         alone
+    }
+
+    /// Lets no other transaction run from now on, and goes on under the definitions with the deferred changes.
+    fn go_on_alone(&mut self, staged: &mut Staged) -> Result<(), Error> {
+        self.exclude_others(staged)?;
+        let (schema, tables) = (self.worker.version.schema.clone(), self.worker.workspace.tables().clone());
+        self.enter_private(staged, schema, tables);
+        Ok(())
     }
 
     /// Waits until no other transaction is open, and lets none begin until this one ends. Makes
@@ -434,12 +442,7 @@ impl Session {
         procedure.for_each_table(&mut |table| uses |= staged.touched.deferred.contains(&table.id));
         let mut made = Ok(());
         if uses && !staged.touched.deferred.is_empty() {
-            made = self.exclude_others(&mut staged);
-            if made.is_ok() {
-                let (schema, tables) =
-                    (self.worker.version.schema.clone(), self.worker.workspace.tables().clone());
-                self.enter_private(&staged, schema, tables);
-            }
+            made = self.go_on_alone(&mut staged);
         }
         self.block.staged = Some(staged);
         made

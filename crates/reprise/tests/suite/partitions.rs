@@ -4,7 +4,7 @@
 use crate::common::Durably as _;
 use crate::common::{open, recovered_digest, recovered_digest_of, small};
 use crate::kinds::comes_back;
-use reprise::{Content, Database, Error, Sequencing, Session, Value};
+use reprise::{Content, Database, Error, Sequencing, Session, Value, params};
 
 const SCRIPT: &str = "CREATE TABLE t (id INT, at DATE NOT NULL, kind TEXT, n INT, PRIMARY KEY (at, id))
          PARTITION BY RANGE (at);
@@ -152,4 +152,50 @@ fn refused_changes_of_partitions_leave_no_trace() {
     drop(session);
     drop(db);
     assert_eq!(recovered_digest(folder.path()), live);
+}
+
+/// A change of partitions completes those of other tables that the transaction has deferred to its commit.
+#[test]
+fn deferred_changes_come_before_moved_rows() {
+    for content in [Content::Command, Content::Logical] {
+        for change in ["DROP COLUMN w", "ADD COLUMN z INT DEFAULT 3"] {
+            let folder = tempfile::tempdir().unwrap();
+            let config = || {
+                let mut config = small();
+                config.content = content;
+                config
+            };
+            let db = Database::open(folder.path(), config()).unwrap();
+            let mut session = db.session().unwrap();
+            session
+                .execute_script(
+                    "CREATE TABLE own (k INT PRIMARY KEY, w INT);
+                     INSERT INTO own VALUES (1, 1);
+                     CREATE TABLE t (k INT, v TEXT) PARTITION BY RANGE (k);
+                     CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (10);
+                     INSERT INTO t VALUES (1, 'a');",
+                )
+                .unwrap();
+            session.begin().unwrap();
+            for statement in [
+                &format!("ALTER TABLE own {change}"),
+                "ALTER TABLE t DETACH PARTITION t1",
+                "UPDATE own SET k = 2",
+            ] {
+                session.execute(statement, params![]).unwrap();
+            }
+            session.commit().unwrap().wait().unwrap();
+            let count = |session: &mut Session| {
+                let row =
+                    session.query("SELECT sum(own.k), count(t1.k) FROM own, t1").unwrap().rows.remove(0);
+                (row[0].to_string(), row[1].to_string())
+            };
+            assert_eq!(count(&mut session), ("2".into(), "1".into()), "{content:?}, {change}");
+            let live = db.digest().unwrap();
+            drop((session, db));
+            let db = Database::open(folder.path(), config()).unwrap();
+            assert_eq!(db.digest().unwrap(), live, "{content:?}, {change}");
+            assert_eq!(count(&mut db.session().unwrap()), ("2".into(), "1".into()));
+        }
+    }
 }
