@@ -393,7 +393,8 @@ impl Session {
         alone
     }
 
-    /// Lets no other transaction run from now on, and goes on under the definitions with the deferred changes.
+    /// Lets no other transaction run from now on, and goes on under the definitions with the deferred
+    /// changes.
     fn go_on_alone(&mut self, staged: &mut Staged) -> Result<(), Error> {
         self.exclude_others(staged)?;
         let (schema, tables) = (self.worker.version.schema.clone(), self.worker.workspace.tables().clone());
