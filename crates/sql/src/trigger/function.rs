@@ -152,14 +152,24 @@ impl Schema {
             return Err(error_at(source, node, "42883", message));
         };
         let function_source = Source::parse(&function.source)?;
-        let routine = function_source.file.stmts().find_map(|statement| Routine::of(&statement));
-        let Some(routine) = routine else { return Err(unsupported(source, node, "this routine")) };
+        let compiled = self.compile_events(table, trigger, &function_source).map_err(at)?;
+        compiled.ok_or_else(|| unsupported(source, node, "this routine"))
+    }
+
+    /// Compiles a function for each event of a trigger; `None` if the text has no routine.
+    fn compile_events(
+        &self,
+        table: &Arc<Table>,
+        trigger: &Trigger,
+        function: &Source,
+    ) -> Result<Option<CompiledTrigger>, StatementError> {
+        let routine = function.file.stmts().find_map(|statement| Routine::of(&statement));
+        let Some(routine) = routine else { return Ok(None) };
         let compile = |event: &TriggerEvent| {
-            let compiled =
-                routine.compile_fired(table, trigger, *event, self, &function_source).map_err(at)?;
+            let compiled = routine.compile_fired(table, trigger, *event, self, function)?;
             Ok((*event, Arc::new(logged_for(self.compiles_variants(), compiled))))
         };
-        trigger.events.iter().map(compile).collect()
+        trigger.events.iter().map(compile).collect::<Result<_, _>>().map(Some)
     }
 
     /// Compiles a trigger whose firing raises an error: its function cannot be compiled for a session.
@@ -175,13 +185,7 @@ impl Schema {
         let name = quoted_path(&trigger.function);
         let text = format!("CREATE FUNCTION {name}() RETURNS TRIGGER LANGUAGE plpgsql AS {}", literal(&body));
         let source = Source::parse(&text)?;
-        let routine = source.file.stmts().find_map(|statement| Routine::of(&statement));
-        let Some(routine) = routine else { return Ok(CompiledTrigger::new()) };
-        let compile = |event: &TriggerEvent| {
-            let compiled = routine.compile_fired(table, trigger, *event, self, &source)?;
-            Ok((*event, Arc::new(logged_for(self.compiles_variants(), compiled))))
-        };
-        trigger.events.iter().map(compile).collect()
+        Ok(self.compile_events(table, trigger, &source)?.unwrap_or_default())
     }
 }
 
