@@ -29,29 +29,29 @@ const ROUND: Duration = Duration::from_millis(20);
 /// The limits of a change that waits for transactions to end.
 pub(crate) struct Patience {
     /// Cancellation and deadline of the statement.
-    pub(crate) interrupts: Interrupts,
-    pub(crate) limit: Duration,
+    interrupts: Interrupts,
+    begun: Instant,
+    limit: Duration,
 }
 
 impl Patience {
-    /// Waits for a moment, in a wait that has begun at an instant.
+    /// Returns the limits of a wait that begins now. By default its limit is 10 s.
+    pub(crate) fn new(interrupts: Interrupts, limit: Option<Duration>) -> Self {
+        Self { interrupts, begun: Instant::now(), limit: limit.unwrap_or(Duration::from_secs(10)) }
+    }
+
+    /// Waits for a moment.
     ///
     /// # Errors
     /// `55P03`: the limit is over; `57014`: the statement was cancelled.
-    pub(crate) fn pause(&self, begun: Instant) -> Result<(), SqlError> {
+    pub(crate) fn pause(&self) -> Result<(), SqlError> {
         self.interrupts.check()?;
-        if begun.elapsed() > self.limit {
+        if self.begun.elapsed() > self.limit {
             let error = SqlError::new("55P03", "definitions cannot change while transactions are open");
             return Err(error.with_hint("End idle transactions, and try again."));
         }
         std::thread::sleep(ROUND);
         Ok(())
-    }
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self { interrupts: Interrupts::default(), limit: Duration::from_secs(10) }
     }
 }
 
@@ -201,8 +201,8 @@ pub(crate) fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) enum Awaits {
     /// All of them.
     All,
-    /// Those that change definitions: the version differs in roles and privileges alone.
-    Definitions,
+    /// None: the version differs in roles and privileges alone, and its maker holds the definitions.
+    Nothing,
 }
 
 /// The current version of the definitions, and the flag that a next one is being made.
@@ -218,8 +218,6 @@ pub(crate) struct Definitions {
     /// The worker whose transaction keeps all other transactions from beginning, plus 1; 0 if there is none.
     /// Changed while `making` is locked. The flag stays raised meanwhile.
     keeper: AtomicUsize,
-    /// The number of open transactions that change definitions. Raised while `making` is locked.
-    staging: AtomicUsize,
     /// Held by the session that makes a version.
     making: Mutex<()>,
     /// Woken when the flag is lowered.
@@ -248,7 +246,6 @@ impl Definitions {
             current: Mutex::new(Arc::new(version)),
             changing: AtomicBool::new(false),
             keeper: AtomicUsize::new(0),
-            staging: AtomicUsize::new(0),
             making: Mutex::default(),
             waiters: Mutex::default(),
         }
@@ -296,7 +293,7 @@ impl Definitions {
     }
 
     /// Returns whether a transaction keeps all other ones from beginning.
-    pub(crate) fn is_kept(&self) -> bool {
+    fn is_kept(&self) -> bool {
         self.keeper.load(Ordering::SeqCst) != 0
     }
 
@@ -306,31 +303,15 @@ impl Definitions {
     }
 
     /// Keeps all other transactions from beginning, once no other session is active, until `readmit`. The
-    /// worker's transaction is open, and has seen the version of number `base`.
+    /// worker's transaction is open.
     ///
     /// # Errors
-    /// As `exclusively`; `lost`: there is another version.
-    pub(crate) fn keep(
-        &self,
-        slot: Slot,
-        epochs: &Epochs,
-        patience: &Patience,
-        base: u64,
-        lost: impl FnOnce() -> Error,
-    ) -> Result<(), Error> {
-        self.exclusively(
-            slot,
-            epochs,
-            patience,
-            |_| Awaits::All,
-            |current| {
-                if current.number != base {
-                    return Err(lost());
-                }
-                self.keeper.store(slot.0 + 1, Ordering::SeqCst);
-                Ok(None)
-            },
-        )
+    /// As `exclusively`.
+    pub(crate) fn keep(&self, slot: Slot, epochs: &Epochs, patience: &Patience) -> Result<(), Error> {
+        self.exclusively(slot, epochs, patience, |_| {
+            self.keeper.store(slot.0 + 1, Ordering::SeqCst);
+            Ok(None)
+        })
     }
 
     /// Lets other transactions begin again.
@@ -338,18 +319,6 @@ impl Definitions {
         let _making = hold(&self.making);
         self.keeper.store(0, Ordering::SeqCst);
         drop(Changing(self));
-    }
-
-    /// Counts a transaction that begins to change definitions, and returns the current version.
-    pub(crate) fn begin_staging(&self) -> Arc<Version> {
-        let _making = hold(&self.making);
-        self.staging.fetch_add(1, Ordering::SeqCst);
-        self.current()
-    }
-
-    /// Ends the count of a transaction that has changed definitions.
-    pub(crate) fn end_staging(&self) {
-        self.staging.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Returns the current version if it differs from one in roles and privileges alone.
@@ -360,72 +329,78 @@ impl Definitions {
         Some(self.current()).filter(|current| current.objects == version.objects)
     }
 
-    /// Makes a new version while no transaction is open of those that `awaits` returns. `make` returns the
-    /// schema and tables of the version, or `None` if nothing changes. Waits for open transactions up to the
-    /// limit of `patience`; other sessions run transactions between the rounds of the wait.
+    /// Makes a new version while no other transaction is open. Waits for open transactions up to the limit of
+    /// `patience`; other sessions run transactions between the rounds of the wait.
     ///
     /// # Errors
-    /// The error of `make`; `55P03`: transactions stay open; `57014`: the statement was cancelled.
+    /// As `in_one_round`; `55P03`: transactions stay open; `57014`: the statement was cancelled.
     pub(crate) fn exclusively(
         &self,
         slot: Slot,
         epochs: &Epochs,
         patience: &Patience,
-        awaits: impl Fn(&Version) -> Awaits,
-        make: impl FnOnce(&Arc<Version>) -> Result<Option<(Schema, Tables)>, Error>,
+        mut make: impl FnMut(&Arc<Version>) -> Result<Option<(Schema, Tables)>, Error>,
     ) -> Result<(), Error> {
-        let begun = Instant::now();
-        loop {
-            let making = hold(&self.making);
-            let current = self.current();
-            let changing = Changing::begin(self);
-            let (round, awaits) = (Instant::now(), awaits(&current));
-            // In this order: a session opens a snapshot only while it is active.
-            let is_quiet = || {
-                !self.is_kept_by_another(slot)
-                    && match awaits {
-                        Awaits::All => epochs.is_quiet(slot) && !current.tables.snapshots.is_open(),
-                        Awaits::Definitions => self.staging.load(Ordering::SeqCst) == 0,
-                    }
-            };
-            while !is_quiet() && round.elapsed() < ROUND {
-                std::thread::yield_now();
-            }
-            if !is_quiet() {
-                drop((changing, making));
-                patience.pause(begun)?;
-                continue;
-            }
-            if let Some((schema, tables)) = make(&current)? {
-                let number = current.number + 1;
-                let mut made = Version::new(number, schema, tables);
-                if awaits == Awaits::Definitions {
-                    made.objects = current.objects;
-                }
-                let made = Arc::new(made);
-                made.compile(&self.compiler);
-                *hold(&self.current) = Arc::clone(&made);
-                self.number.store(number, Ordering::SeqCst);
-                drop((changing, making));
-                // Freeing rows takes long, so it begins after other sessions can run again.
-                current.tables.give_way_to(&made.tables);
-            }
-            return Ok(());
+        while !self.in_one_round(slot, epochs, |_| Awaits::All, &mut make)? {
+            patience.pause()?;
         }
+        Ok(())
     }
 
-    /// Waits until no transaction is running. From then on none begins before `end_load`.
+    /// Makes a new version once none of the transactions is open that `awaits` returns. `make` returns the
+    /// schema and tables of the version, or `None` if nothing changes. Waits for at most `ROUND`, and returns
+    /// false if a transaction is still open then.
     ///
     /// # Errors
-    /// `55P03`: transactions stay open.
-    pub(crate) fn begin_load(&self, slot: Slot, epochs: &Epochs) -> Result<(), Error> {
-        if self.number.load(Ordering::SeqCst) == UNSAVED {
-            return Ok(());
+    /// The error of `make`.
+    fn in_one_round(
+        &self,
+        slot: Slot,
+        epochs: &Epochs,
+        awaits: impl FnOnce(&Version) -> Awaits,
+        make: impl FnOnce(&Arc<Version>) -> Result<Option<(Schema, Tables)>, Error>,
+    ) -> Result<bool, Error> {
+        let making = hold(&self.making);
+        let current = self.current();
+        let changing = Changing::begin(self);
+        let (round, awaits) = (Instant::now(), awaits(&current));
+        // In this order: a session opens a snapshot only while it is active.
+        let is_quiet = || {
+            !self.is_kept_by_another(slot)
+                && (awaits == Awaits::Nothing || epochs.is_quiet(slot) && !current.tables.snapshots.is_open())
+        };
+        while !is_quiet() && round.elapsed() < ROUND {
+            std::thread::yield_now();
         }
-        self.exclusively(
+        if !is_quiet() {
+            return Ok(false);
+        }
+        if let Some((schema, tables)) = make(&current)? {
+            let number = current.number + 1;
+            let mut made = Version::new(number, schema, tables);
+            if awaits == Awaits::Nothing {
+                made.objects = current.objects;
+            }
+            let made = Arc::new(made);
+            made.compile(&self.compiler);
+            *hold(&self.current) = Arc::clone(&made);
+            self.number.store(number, Ordering::SeqCst);
+            drop((changing, making));
+            // Freeing rows takes long, so it begins after other sessions can run again.
+            current.tables.give_way_to(&made.tables);
+        }
+        Ok(true)
+    }
+
+    /// Waits for at most `ROUND` until no transaction is running, and returns false if one is running then.
+    /// From then on none begins before `end_load`.
+    pub(crate) fn begin_load(&self, slot: Slot, epochs: &Epochs) -> Result<bool, Error> {
+        if self.number.load(Ordering::SeqCst) == UNSAVED {
+            return Ok(true);
+        }
+        self.in_one_round(
             slot,
             epochs,
-            &Patience::default(),
             |_| Awaits::All,
             |_| {
                 self.number.store(UNSAVED, Ordering::SeqCst);
@@ -462,29 +437,28 @@ impl Definitions {
     /// transactions if it changes roles and privileges alone and `runs_beside`. A new routine
     /// whose body names what does not exist is refused if `checks_bodies`. `prepare` runs before the data
     /// change; `commit` runs last and logs the statement. A statement that changes nothing
-    /// makes no version and no record: applications send such statements at each start. Returns the notices.
+    /// makes no version and no record: applications send such statements at each start. Returns the notices;
+    /// `None` if transactions are open after a round of waiting.
     /// After an error the transaction may still be running.
     ///
     /// # Errors
-    /// As `exclusively`; 55000: loaded rows are in no checkpoint; the errors of the definition, of `prepare`
-    /// and of `commit`.
+    /// 55000: loaded rows are in no checkpoint; the errors of the definition, of `prepare` and of `commit`.
     pub(crate) fn change(
         &self,
         statement: &StatementRecord<'_>,
         Making { checks_bodies, runs_beside }: Making,
         workspace: &mut Workspace,
-        patience: &Patience,
         prepare: impl FnOnce(&Effect, &Tables) -> Result<(), Error>,
         commit: impl FnOnce(&mut Workspace) -> Result<(), Error>,
-    ) -> Result<Vec<Notice>, Error> {
+    ) -> Result<Option<Vec<Notice>>, Error> {
         let mut notices = Vec::new();
         let (slot, epochs) = (workspace.worker().slot(), self.current().tables.epochs.clone());
         let awaits = |current: &Version| match runs_beside && changes_rights(&current.schema, statement.text)
         {
-            true => Awaits::Definitions,
+            true => Awaits::Nothing,
             false => Awaits::All,
         };
-        self.exclusively(slot, &epochs, patience, awaits, |current| {
+        let is_made = self.in_one_round(slot, &epochs, awaits, |current| {
             self.check_saved()?;
             let (mut schema, effect) = apply(&current.schema, statement.text, checks_bodies)?;
             notices = schema.take_notices();
@@ -500,7 +474,7 @@ impl Definitions {
             commit(workspace)?;
             Ok(Some((schema, tables)))
         })?;
-        Ok(notices)
+        Ok(is_made.then_some(notices))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The state that all sessions, workers and threads of a database share.
 
-use crate::definitions::{Definitions, Patience, hold};
+use crate::definitions::Definitions;
 use crate::recovering::Recovering;
 use crate::sequences::Numbers;
 use crate::session_numbers::SessionNumbers;
@@ -11,7 +11,7 @@ use logging::content::{Outcome, seal};
 use logging::{Commit, Content, Csn, DatabaseId, LogError, LogSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Instant;
 use storage::Worker;
@@ -60,23 +60,6 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// Locks out maintenance, once no transaction keeps all other ones from beginning: that transaction may
-    /// wait for maintenance to end.
-    ///
-    /// # Errors
-    /// As `Patience::pause`.
-    pub(crate) fn lock_maintenance(&self, patience: &Patience) -> Result<MutexGuard<'_, ()>, Error> {
-        let begun = Instant::now();
-        loop {
-            let guard = hold(&self.maintenance);
-            if !self.definitions.is_kept() {
-                return Ok(guard);
-            }
-            drop(guard);
-            patience.pause(begun)?;
-        }
-    }
-
     /// Returns whether the record of a definition can lie among those of open transactions: each transaction
     /// has one record, and replay puts all records into one order. Batches run under one version of the
     /// definitions.

@@ -5,10 +5,10 @@
 //! by: `transactions_wait_for_loaded_rows_to_be_saved`.
 
 use crate::Error;
-use crate::definitions::{Patience, Version};
+use crate::definitions::{Patience, Version, hold};
 use crate::inner::Inner;
 use catalog::{Arena, CommitOrder, Datum, Value, datum_from_value, now_us};
-use procedure::{SqlError, Violated};
+use procedure::{Interrupts, SqlError, Violated};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use storage::{Linker, Worker};
@@ -44,13 +44,20 @@ impl Drop for Loader {
 impl Loader {
     pub(crate) fn new(inner: Arc<Inner>) -> Result<Self, Error> {
         // A checkpoint in progress could miss rows that are loaded from now on, so this waits for it.
-        let _alone = inner.lock_maintenance(&Patience::default())?;
-        let version = inner.definitions.current();
-        version.tables.recover_all()?;
-        let (epochs, memory) = (version.tables.epochs.clone(), version.tables.memory.clone());
+        let mut alone = hold(&inner.maintenance);
+        let current = inner.definitions.current();
+        current.tables.recover_all()?;
+        let (epochs, memory) = (current.tables.epochs.clone(), current.tables.memory.clone());
         let order = CommitOrder::first_of(epochs.current());
         let worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(inner.config.workers))?;
-        inner.definitions.begin_load(worker.slot(), &version.tables.epochs)?;
+        let patience = Patience::new(Interrupts::default(), None);
+        while !inner.definitions.begin_load(worker.slot(), &current.tables.epochs)? {
+            // An open transaction may need maintenance for its commit.
+            drop(alone);
+            patience.pause()?;
+            alone = hold(&inner.maintenance);
+        }
+        let version = inner.definitions.current();
         inner.loaders.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             inner: Arc::clone(&inner),

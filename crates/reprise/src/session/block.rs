@@ -200,6 +200,8 @@ impl Session {
         if block.begun {
             self.worker.workspace.rollback_if_running();
             self.worker.after_call();
+        } else {
+            self.worker.let_go();
         }
         if let Some(staged) = &mut block.staged {
             staged.readmit_others();
@@ -321,7 +323,7 @@ impl Session {
     }
 
     /// Takes over changed roles and privileges in the open transaction, whose tables they leave alone.
-    fn follow_rights(&mut self) {
+    pub(super) fn follow_rights(&mut self) {
         let changed = match self.block.staged {
             None => self.worker.inner.definitions.with_objects_of(&self.worker.version),
             Some(_) => None,

@@ -73,6 +73,7 @@ impl Session {
         if in_block {
             return run(self);
         }
+        self.hold_definitions()?;
         self.begin()?;
         let ran = self.begin_in_block().and_then(|()| run(self));
         match ran {

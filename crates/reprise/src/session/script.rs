@@ -2,7 +2,7 @@
 
 use super::{Access, Session};
 use crate::Error;
-use crate::definitions::Making;
+use crate::definitions::{Making, hold};
 use crate::sequences::Taking;
 use crate::worker::{Recorded, Request, Worker, room_for, serialization_failure};
 use catalog::{CommitOrder, now_us};
@@ -157,9 +157,10 @@ impl Session {
         let mut record = Vec::new();
         statement.write_definition(&mut record);
         inner.logs.check_size(record.len())?;
-        {
+        let notices = loop {
+            self.hold_definitions()?;
             // No snapshot is opened while definitions change.
-            let _alone = inner.lock_maintenance(&patience)?;
+            let alone = hold(&inner.maintenance);
             let mut has_begun = false;
             let prepare = |effect: &Effect, tables: &Tables| {
                 has_begun = true;
@@ -167,25 +168,28 @@ impl Session {
             };
             let making = Making { checks_bodies: self.checks_bodies, runs_beside: inner.can_define_beside() };
             let Worker { workspace, pipeline, .. } = &mut self.worker;
-            let changed =
-                inner.definitions.change(statement, making, workspace, &patience, prepare, |workspace| {
-                    commit =
-                        pipeline.commit_definitions(workspace, &record).map_err(|error| match error {
-                            CommitError::Conflict(conflict) => serialization_failure(conflict),
-                            CommitError::Log(error) => error.into(),
-                            CommitError::Interrupted(error) => Error::Sql(*error),
-                        })?;
-                    Ok(())
-                });
+            let changed = inner.definitions.change(statement, making, workspace, prepare, |workspace| {
+                commit = pipeline.commit_definitions(workspace, &record).map_err(|error| match error {
+                    CommitError::Conflict(conflict) => serialization_failure(conflict),
+                    CommitError::Log(error) => error.into(),
+                    CommitError::Interrupted(error) => Error::Sql(*error),
+                })?;
+                Ok(())
+            });
             // A change that is cancelled while it waits for open transactions has read no row, and its answer
             // need not wait for a batch to become durable.
-            let notices = changed.inspect_err(|_| {
-                if has_begun {
-                    self.definitions_failed()
-                }
-            })?;
-            self.worker.machine.services.notices.extend(notices);
-        }
+            if changed.is_err() && has_begun {
+                self.definitions_failed();
+            }
+            // Open transactions may want to change definitions, or need maintenance.
+            drop(alone);
+            self.worker.let_go();
+            match changed? {
+                Some(notices) => break notices,
+                None => patience.pause()?,
+            }
+        };
+        self.worker.machine.services.notices.extend(notices);
         self.worker.refresh();
         self.worker.machine.frame.affected = 0;
         Ok(self.answers(commit))

@@ -1,10 +1,11 @@
 //! The functions of a session for servers: statements that never wait on the thread that runs them, limits,
 //! and checks of prepared statements.
 
-use super::Session;
-use super::block::{TransactionState, failed_block};
+use super::block::{Block, TransactionState, failed_block};
+
 use super::statement::{Parameters, Statement};
 use super::waiting::Submitted;
+use super::{Access, Session};
 use crate::Error;
 use crate::definitions::Viewpoint;
 use crate::worker::{Busy, Recorded};
@@ -204,6 +205,9 @@ impl Session {
         }
         let in_block = self.block.state == TransactionState::Open;
         if in_block {
+            if self.must_hold_definitions(statement) {
+                self.hold_definitions()?;
+            }
             self.begin_in_block()?;
         } else {
             self.catch_up();
@@ -257,6 +261,13 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Returns whether the open transaction begins with a change of definitions. It waits for other ones before
+    /// its begin, since those wait for all transactions that have begun.
+    fn must_hold_definitions(&self, statement: &Statement) -> bool {
+        let Block { begun, access, .. } = self.block;
+        !begun && access == Access::ReadWrite && statement.plan().kind.defines()
     }
 
     /// Returns the plan of a statement for the session's definitions.

@@ -5,8 +5,8 @@
 //! works on those of this moment, so it keeps all other transactions from beginning until this one ends. One
 //! that cannot fail is deferred to the commit, unless the transaction uses the table before. A table that the
 //! transaction has written is copied before its definition changes (`Workspace::set_apart`). One record holds
-//! the definitions and the writes of the transaction, in their order. If another session has changed
-//! definitions meanwhile, the transaction fails with 40001.
+//! the definitions and the writes of the transaction, in their order. The transaction holds the definitions
+//! from its first change to its end: sessions that want to change some wait for it.
 //! Example: `UPDATE t SET b = 0`, `ALTER TABLE t ALTER b SET NOT NULL`, `INSERT INTO t …`, `COMMIT`.
 //! 1. The update is a pending write to `t`.
 //! 2. The ALTER waits until no other transaction is open, and none begins from then on. The update is
@@ -25,13 +25,12 @@ mod numbers;
 
 use super::Session;
 use crate::Error;
-use crate::definitions::{Version, apply};
+use crate::definitions::{Version, apply, hold};
 use crate::inner::Inner;
 use crate::sequences::{Source, Taking};
-use crate::worker::serialization_failure;
 use catalog::{Index, SequencePlace, Table, TableId, now_us};
 use numbers::StagedSequences;
-use procedure::{Conflict, Effect, Procedure, Rebuild};
+use procedure::{Effect, Procedure, Rebuild};
 use sql::Schema;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -45,8 +44,6 @@ static NEXT_PRIVATE: AtomicU64 = AtomicU64::new(1 << 63);
 pub(super) struct Staged {
     /// The version before the first change.
     base: Arc<Version>,
-    /// Keeps roles and privileges from changing meanwhile.
-    _staging: Staging,
     steps: Vec<Step>,
     touched: Touched,
     /// The sequences that the transaction has created, and those from which its definitions have drawn.
@@ -86,15 +83,6 @@ impl Drop for Kept {
     }
 }
 
-/// Counts a transaction that changes definitions until it is dropped.
-struct Staging(Arc<Inner>);
-
-impl Drop for Staging {
-    fn drop(&mut self) {
-        self.0.definitions.end_staging();
-    }
-}
-
 /// The changed definitions at a savepoint.
 #[derive(Clone)]
 pub(super) struct StagedMark {
@@ -118,11 +106,11 @@ fn indexes_beside<'t>(table: &'t Table, other: &Table) -> impl Iterator<Item = &
 }
 
 impl Staged {
-    fn new(base: &Arc<Version>, staging: Staging, seed: u64) -> Self {
+    fn new(base: &Arc<Version>, seed: u64) -> Self {
         let (base, counters) = (Arc::clone(base), Arc::new(Counters::default()));
         let (steps, touched) = (Vec::new(), Touched::default());
         let (timestamp_us, kept) = (now_us(), None);
-        Self { base, _staging: staging, steps, touched, counters, timestamp_us, seed, kept }
+        Self { base, steps, touched, counters, timestamp_us, seed, kept }
     }
 
     /// Lets other transactions begin, because this one has failed. The sequences of the database go on behind
@@ -167,35 +155,29 @@ impl Session {
     /// Changes definitions in the open transaction.
     ///
     /// # Errors
-    /// The errors of the statement; `40001`: another session has changed definitions; `55P03`: other
-    /// transactions stay open; `0A000`: a log names rows by slot.
+    /// The errors of the statement; `40P01`: another transaction that changes definitions waits for this one;
+    /// `55P03`: other transactions stay open; `0A000`: a log names rows by slot. Or the caller waits.
     pub(super) fn stage(&mut self, text: &str) -> Result<(), Error> {
-        let staging = self.block.staged.is_none().then(|| self.begin_staging());
+        if self.block.staged.is_none() {
+            self.hold_definitions()?;
+            self.follow_rights();
+        }
         let (mut schema, effect) = apply(&self.worker.version.schema, text, self.checks_bodies)?;
         self.worker.machine.services.notices.extend(schema.take_notices());
         if effect.is_nothing() && schema.defines_the_same_as(&self.worker.version.schema) {
             return Ok(());
         }
-        let mut staged = match (self.block.staged.take(), staging) {
-            (None, Some(staging)) => {
+        let mut staged = match self.block.staged.take() {
+            Some(staged) => staged,
+            None => {
                 let seed = self.next_seed();
-                Box::new(Staged::new(&self.worker.version, staging, seed))
+                Box::new(Staged::new(&self.worker.version, seed))
             }
-            (staged, _) => staged.expect("a transaction that changes definitions has some"),
         };
         // After an error the transaction can only go back, to before the changes of this.
         let ran = self.stage_step(text, schema, effect, &mut staged);
         self.block.staged = Some(staged);
         ran
-    }
-
-    /// Counts the transaction as one that changes definitions, and takes over changed roles and privileges.
-    fn begin_staging(&mut self) -> Staging {
-        let current = self.worker.inner.definitions.begin_staging();
-        if current.objects == self.worker.version.objects {
-            self.worker.enter_version(current);
-        }
-        Staging(Arc::clone(&self.worker.inner))
     }
 
     fn stage_step(
@@ -406,18 +388,17 @@ impl Session {
     /// the deferred changes: there is nothing to wait for any more.
     ///
     /// # Errors
-    /// `40001`: another session has changed definitions, or is about to. `55P03`: transactions stay open.
+    /// `55P03`: transactions stay open.
     fn exclude_others(&mut self, staged: &mut Staged) -> Result<(), Error> {
         if staged.kept.is_none() {
             let inner = Arc::clone(&self.worker.inner);
-            let _maintenance = self.wait_for_maintenance(&inner, staged)?;
+            let _maintenance = hold(&inner.maintenance);
             let slot = self.worker.workspace.slot();
             let epochs = Arc::clone(&staged.base.tables.epochs);
             let patience = self.worker.patience(&self.settings());
             let holds = Arc::clone(&self.worker.workspace.tables().holds);
             let _awaits_all = holds.await_all(slot);
-            let lost = || serialization_failure(Conflict::Read);
-            inner.definitions.keep(slot, &epochs, &patience, staged.base.number, lost)?;
+            inner.definitions.keep(slot, &epochs, &patience)?;
             staged.kept = Some(Kept(Arc::clone(&inner)));
         }
         if staged.touched.pending.is_empty() {

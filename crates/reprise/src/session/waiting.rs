@@ -3,6 +3,8 @@
 use super::{Session, TransactionState};
 use crate::Error;
 use crate::batches::Ticket;
+use crate::worker::Settings;
+use procedure::Conflict;
 use std::sync::Arc;
 use std::time::Duration;
 use transaction::{AbortReason, Refusal};
@@ -75,6 +77,25 @@ impl Session {
     pub fn time_out(&mut self) {
         self.worker.workspace.tables().aborts.count(AbortReason::LockTimeout);
         self.stop_waiting();
+    }
+
+    /// Holds the definitions for the session's transaction, once no other transaction changes some.
+    ///
+    /// # Errors
+    /// `40P01` or `40001`: the open transaction must not wait; `55P03`, `57014`: the wait was too long, or was
+    /// cancelled. Or the caller waits.
+    pub(super) fn hold_definitions(&mut self) -> Result<(), Error> {
+        // A transaction that has not begun keeps no other one waiting.
+        let settings = Settings { is_in_block: self.block.begun, ..self.settings() };
+        while self.worker.workspace.hold_definitions().is_err() {
+            let retried = self.worker.before_retry(Conflict::Held, &settings);
+            if retried.is_err() && self.worker.races.busy.is_none() {
+                self.worker.workspace.stop_waiting();
+            }
+            retried?;
+        }
+        self.worker.forget_races();
+        Ok(())
     }
 
     /// Releases the rows of the statement that was `Attempt::Busy`, after `Busy::released` has refused the

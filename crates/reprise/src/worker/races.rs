@@ -254,9 +254,7 @@ impl Worker {
 
     /// Returns the limits of a definition's wait for transactions to end.
     pub(crate) fn patience(&self, settings: &Settings) -> Patience {
-        let patience = Patience::default();
-        let limit = settings.lock_timeout.unwrap_or(patience.limit);
-        Patience { interrupts: self.machine.interrupts().clone(), limit }
+        Patience::new(self.machine.interrupts().clone(), settings.lock_timeout)
     }
 
     /// Returns which rows the next attempt holds.

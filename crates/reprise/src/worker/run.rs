@@ -27,7 +27,8 @@ impl Worker {
         if settings.is_in_batch || self.inner.definitions.is_current(self.version.number) {
             return Ok(true);
         }
-        self.workspace.rollback();
+        // It may hold the definitions already.
+        self.workspace.rollback_to_wait();
         if self.inner.definitions.is_changing() {
             self.await_end(Awaited::Definitions(Arc::clone(&self.inner)), None, settings)?;
         }

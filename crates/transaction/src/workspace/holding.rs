@@ -24,6 +24,9 @@ pub enum Holding {
     Read,
 }
 
+/// The name of the lock of a transaction that changes definitions. No record has this address.
+const DEFINITIONS: u64 = 1;
+
 /// Waits for a blocker in the middle of an attempt.
 pub type WaitInPlace = dyn FnMut(Blocker) -> Result<(), Failure> + Send;
 
@@ -241,6 +244,17 @@ impl Workspace {
     /// Holds a row for the transaction.
     pub(crate) fn take_hold(&mut self, row: Handle, mode: Mode) -> Result<(), Failure> {
         self.take_lock(row.address(), mode)
+    }
+
+    /// Holds the definitions for the transaction, also before its begin: it alone changes them until it ends.
+    ///
+    /// # Errors
+    /// `Conflict::Held`: another transaction changes definitions.
+    pub fn hold_definitions(&mut self) -> Result<(), Failure> {
+        self.set_never_waits(true);
+        let held = self.take_lock(DEFINITIONS, Mode::EXCLUSIVE);
+        self.set_never_waits(false);
+        held
     }
 
     /// Locks a granule for the transaction, unless it has done so.

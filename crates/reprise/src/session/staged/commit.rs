@@ -3,16 +3,14 @@
 use super::super::Session;
 use super::{Staged, each_effect};
 use crate::Error;
-use crate::definitions::Awaits;
+use crate::definitions::hold;
 use crate::inner::Inner;
 use crate::sequences::Taking;
-use crate::worker::serialization_failure;
 use catalog::{RowChange, TableId};
 use logging::content::{DefinitionsRecord, Images, StagesRecord, StatementRecord, WritesBuilder};
 use logging::{Commit, Content};
-use procedure::{Conflict, Effect, SqlError};
-use std::sync::{Arc, MutexGuard, TryLockError};
-use std::time::Duration;
+use procedure::{Effect, SqlError};
+use std::sync::Arc;
 use transaction::{CommitError, Described, Description, Tables};
 
 impl Session {
@@ -42,7 +40,7 @@ impl Session {
             self.store_number(sequence, &row)?;
         }
         let inner = Arc::clone(&self.worker.inner);
-        let _alone = self.wait_for_maintenance(&inner, staged)?;
+        let _alone = hold(&inner.maintenance);
         let slot = self.worker.workspace.worker().slot();
         let private = Arc::clone(&self.worker.version);
         let epochs = Arc::clone(&private.tables.epochs);
@@ -50,59 +48,26 @@ impl Session {
         let patience = self.worker.patience(&self.settings());
         let holds = Arc::clone(&self.worker.workspace.tables().holds);
         let _awaits_all = holds.await_all(slot);
-        inner.definitions.exclusively(
-            slot,
-            &epochs,
-            &patience,
-            |_| Awaits::All,
-            |current| {
-                if current.number != staged.base.number {
-                    return Err(serialization_failure(Conflict::Read));
-                }
-                let mut tables = current.tables.clone();
-                let complete = staged.touched.private.iter();
-                complete.filter_map(|id| private.tables.by_id(*id)).for_each(|store| tables.share(store));
-                for step in &staged.steps {
-                    Taking { inner: &inner, tables: &current.tables }.give_back_for(&step.effect)?;
-                    each_effect(&step.effect, &mut |effect| {
-                        self.publish_effect(effect, staged, &mut tables)
-                    })?;
-                }
-                let record = self.definitions_record(staged, &inner)?;
-                let worker = &mut self.worker;
-                commit = match worker.pipeline.commit_definitions(&mut worker.workspace, &record) {
-                    Ok(committed) => committed,
-                    Err(CommitError::Conflict(conflict)) => return Err(worker.lost_at_commit(conflict)),
-                    Err(CommitError::Log(error)) => return Err(error.into()),
-                    Err(CommitError::Interrupted(error)) => return Err(Error::Sql(*error)),
-                };
-                Ok(Some((private.schema.clone(), tables)))
-            },
-        )?;
-        Ok(commit)
-    }
-
-    /// Waits for a checkpoint or backup to end. Does not wait for another definition, because that waits for
-    /// this transaction to end: the transaction has lost the race to it. There is none while this transaction
-    /// runs alone.
-    ///
-    /// # Errors
-    /// `40001`: another session is changing definitions.
-    pub(super) fn wait_for_maintenance<'a>(
-        &self,
-        inner: &'a Inner,
-        staged: &Staged,
-    ) -> Result<MutexGuard<'a, ()>, Error> {
-        loop {
-            match inner.maintenance.try_lock() {
-                Ok(guard) => return Ok(guard),
-                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) if staged.kept.is_none() && inner.definitions.is_changing() => {
-                    return Err(serialization_failure(Conflict::Read));
-                }
-                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+        inner.definitions.exclusively(slot, &epochs, &patience, |current| {
+            debug_assert_eq!(current.number, staged.base.number, "this transaction holds the definitions");
+            let mut tables = current.tables.clone();
+            let complete = staged.touched.private.iter();
+            complete.filter_map(|id| private.tables.by_id(*id)).for_each(|store| tables.share(store));
+            for step in &staged.steps {
+                Taking { inner: &inner, tables: &current.tables }.give_back_for(&step.effect)?;
+                each_effect(&step.effect, &mut |effect| self.publish_effect(effect, staged, &mut tables))?;
             }
-        }
+            let record = self.definitions_record(staged, &inner)?;
+            let worker = &mut self.worker;
+            commit = match worker.pipeline.commit_definitions(&mut worker.workspace, &record) {
+                Ok(committed) => committed,
+                Err(CommitError::Conflict(conflict)) => return Err(worker.lost_at_commit(conflict)),
+                Err(CommitError::Log(error)) => return Err(error.into()),
+                Err(CommitError::Interrupted(error)) => return Err(Error::Sql(*error)),
+            };
+            Ok(Some((private.schema.clone(), tables)))
+        })?;
+        Ok(commit)
     }
 
     /// Applies an effect to the shared tables. Those of the private tables are already complete.
