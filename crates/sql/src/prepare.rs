@@ -170,13 +170,6 @@ pub enum Kind {
     Nothing(Vec<Notice>),
 }
 
-impl Kind {
-    /// Returns whether the statement changes definitions.
-    pub fn defines(&self) -> bool {
-        matches!(self, Self::Definition | Self::Moved | Self::Filled(_))
-    }
-}
-
 /// The built-in procedure that makes a backup.
 const BACKUP: &str = "reprise_backup";
 

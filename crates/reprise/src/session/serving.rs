@@ -203,15 +203,7 @@ impl Session {
         {
             return self.send_outputs(&plan.columns, sink);
         }
-        let in_block = self.block.state == TransactionState::Open;
-        if in_block {
-            if self.must_hold_definitions(statement) {
-                self.hold_definitions()?;
-            }
-            self.begin_in_block()?;
-        } else {
-            self.catch_up();
-        }
+        let in_block = self.begin_bound(statement)?;
         loop {
             let plan = self.current_plan(statement)?;
             if let Some(refused) = &plan.refused {
@@ -263,11 +255,20 @@ impl Session {
         }
     }
 
-    /// Returns whether the open transaction begins with a change of definitions. It waits for other ones before
-    /// its begin, since those wait for all transactions that have begun.
-    fn must_hold_definitions(&self, statement: &Statement) -> bool {
+    /// Makes a transaction ready for a statement. Returns whether it is one of several statements.
+    fn begin_bound(&mut self, statement: &Statement) -> Result<bool, Error> {
+        if self.block.state != TransactionState::Open {
+            self.catch_up();
+            return Ok(false);
+        }
         let Block { begun, access, .. } = self.block;
-        !begun && access == Access::ReadWrite && statement.plan().kind.defines()
+        let defines = matches!(statement.plan().kind, Kind::Definition | Kind::Moved | Kind::Filled(_));
+        if !begun && access == Access::ReadWrite && defines {
+            // Before its begin: transactions that change definitions wait for all that have begun.
+            self.hold_definitions()?;
+        }
+        self.begin_in_block()?;
+        Ok(true)
     }
 
     /// Returns the plan of a statement for the session's definitions.

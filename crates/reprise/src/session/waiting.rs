@@ -82,7 +82,7 @@ impl Session {
     /// Holds the definitions for the session's transaction, once no other transaction changes some.
     ///
     /// # Errors
-    /// `40P01` or `40001`: the open transaction must not wait; `55P03`, `57014`: the wait was too long, or was
+    /// `40P01` or `40001`: the open transaction must not wait; `55P03`, `57014`: the wait was too long or
     /// cancelled. Or the caller waits.
     pub(super) fn hold_definitions(&mut self) -> Result<(), Error> {
         // A transaction that has not begun keeps no other one waiting.

@@ -1,13 +1,14 @@
 //! Definitions that change in transactions of several statements: all or nothing, by every method of
 //! recovery.
 
+mod waits;
+
 use crate::common::Durably as _;
 use crate::common::{on, recovered_digest_of, recovered_digest_on, small};
 use reprise::disk::{CrashingDisk, Disk};
-use reprise::{Config, Content, Database, Error, Nowhere, Scheme, Sequencing, Session, Value};
+use reprise::{Config, Content, Database, Error, Nowhere, Sequencing, Session, Value};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const FOLDER: &str = "/db";
@@ -126,69 +127,6 @@ fn what_is_rolled_back_was_never_there() {
     assert_eq!(database.digest().unwrap(), before);
     in_transaction(&mut session, &MIGRATION).unwrap();
     check_after(&mut session);
-}
-
-/// A definition waits while an open transaction changes definitions, alone and as the beginning of another
-/// transaction. No one fails.
-#[test]
-fn definitions_wait_for_one_another() {
-    let (_folder, database) = open_with(|_| {});
-    let mut session = database.session().unwrap();
-    session.execute_script(BEFORE).unwrap();
-    let theirs: &[&[&str]] = &[
-        &["CREATE TABLE theirs (id INT)"],
-        &["CREATE TABLE filled AS SELECT * FROM account"],
-        &["GRANT SELECT ON account TO PUBLIC"],
-        &["BEGIN", "CREATE TABLE pair (id INT)", "INSERT INTO pair VALUES (1)", "COMMIT"],
-        &[
-            "BEGIN",
-            "ALTER TABLE account ALTER balance SET NOT NULL",
-            "UPDATE account SET balance = 1",
-            "COMMIT",
-        ],
-        &["BEGIN", "CREATE TABLE drawn AS SELECT * FROM account", "COMMIT"],
-    ];
-    for (round, theirs) in theirs.iter().enumerate() {
-        session.begin().unwrap();
-        run(&mut session, "SELECT balance FROM account WHERE id = 1").unwrap();
-        run(&mut session, &format!("CREATE TABLE own_{round} (id INT PRIMARY KEY)")).unwrap();
-        run(&mut session, &format!("INSERT INTO own_{round} VALUES (1)")).unwrap();
-        let is_done = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| {
-                let mut other = database.session().unwrap();
-                for statement in *theirs {
-                    match *statement {
-                        "BEGIN" => other.begin(),
-                        "COMMIT" => other.commit().map(drop),
-                        _ => run(&mut other, statement),
-                    }
-                    .unwrap_or_else(|error| panic!("{statement}: {error}"));
-                }
-                is_done.store(true, Ordering::SeqCst);
-            });
-            std::thread::sleep(Duration::from_millis(60));
-            assert!(!is_done.load(Ordering::SeqCst), "{theirs:?} waits");
-            session.commit().unwrap().wait().unwrap();
-            waiting.join().unwrap();
-        });
-        assert_eq!(numbers(&mut session, &format!("SELECT count(*) FROM own_{round}")), [1]);
-    }
-    session.begin().unwrap();
-    run(&mut session, "CREATE TABLE own (id INT)").unwrap();
-    let mut other = database.session().unwrap();
-    other.set_lock_timeout(Some(Duration::from_millis(20)));
-    assert_eq!(run(&mut other, "CREATE TABLE theirs_2 (id INT)").unwrap_err().sqlstate(), "55P03");
-    // After a rollback to before the first definition the others go on.
-    session.rollback();
-    session.begin().unwrap();
-    session.set_savepoint("before").unwrap();
-    run(&mut session, "CREATE TABLE own (id INT)").unwrap();
-    session.roll_back_to_savepoint("before").unwrap();
-    other.begin().unwrap();
-    run(&mut other, "CREATE TABLE theirs_2 (id INT)").unwrap();
-    session.commit().unwrap().wait().unwrap();
-    other.commit().unwrap().wait().unwrap();
 }
 
 /// A transaction with definitions waits for all that are open when it commits. One that waits for a row of it
@@ -429,75 +367,6 @@ fn tables_change_after_a_physical_log() {
     let database = Database::open(folder.path(), small()).unwrap();
     let mut session = database.session().unwrap();
     assert_eq!(numbers(&mut session, "SELECT a FROM t WHERE b = 6 ORDER BY id"), [4, 5]);
-}
-
-/// Of two transactions that have read rows before, one waits for the definitions, and the other one for all
-/// transactions to end. Neither waits until it gives up.
-#[test]
-fn of_two_that_wait_for_each_other_one_ends() {
-    let (_folder, database) = open_with(|_| {});
-    database.session().unwrap().execute_script(BEFORE).unwrap();
-    let begun = std::time::Instant::now();
-    for round in 0..5 {
-        let all_read = std::sync::Barrier::new(2);
-        let outcomes = std::thread::scope(|scope| {
-            let one = |name: &'static str| {
-                let (database, all_read) = (&database, &all_read);
-                scope.spawn(move || {
-                    let mut session = database.session().unwrap();
-                    session.begin().unwrap();
-                    run(&mut session, "SELECT balance FROM account WHERE id = 1").unwrap();
-                    all_read.wait();
-                    let table = format!("{name}_{round}");
-                    let ran = run(&mut session, &format!("CREATE TABLE {table} (id INT PRIMARY KEY)"))
-                        .and_then(|()| run(&mut session, &format!("INSERT INTO {table} VALUES (1)")))
-                        .and_then(|()| session.commit().map(drop));
-                    session.rollback();
-                    ran.map_err(|error| error.sqlstate().to_owned())
-                })
-            };
-            [one("a"), one("b")].map(|thread| thread.join().unwrap())
-        });
-        assert_eq!(outcomes.iter().filter(|own| own.is_ok()).count(), 1, "{outcomes:?}");
-        assert!(outcomes.contains(&Err("40P01".into())), "{outcomes:?}");
-    }
-    assert!(begun.elapsed().as_secs() < 8, "{:?}", begun.elapsed());
-}
-
-/// Sessions that begin with definitions follow one another, whatever the concurrency control.
-#[test]
-fn many_that_begin_with_definitions_follow_one_another() {
-    for concurrency in [
-        Scheme::Optimistic,
-        Scheme::TwoPhase,
-        Scheme::TwoPhaseWaitDie,
-        Scheme::TwoPhaseNoWait,
-        Scheme::DependencyGraph,
-    ] {
-        let (_folder, database) = open_with(|config| config.concurrency = concurrency);
-        database.session().unwrap().execute_script(BEFORE).unwrap();
-        std::thread::scope(|scope| {
-            for thread in 0..4 {
-                let database = &database;
-                scope.spawn(move || {
-                    let mut session = database.session().unwrap();
-                    for round in 0..10 {
-                        let table = format!("made_{thread}_{round}");
-                        let create = format!("CREATE TABLE {table} AS SELECT * FROM account");
-                        if round % 2 == 0 {
-                            session.begin().unwrap();
-                            run(&mut session, &create).unwrap();
-                            run(&mut session, &format!("DROP TABLE {table}")).unwrap();
-                            session.commit().unwrap().wait().unwrap();
-                        } else {
-                            run(&mut session, &create).unwrap();
-                            run(&mut session, &format!("DROP TABLE {table}")).unwrap();
-                        }
-                    }
-                });
-            }
-        });
-    }
 }
 
 fn work(disk: &Arc<dyn Disk>) -> Result<(), Error> {
