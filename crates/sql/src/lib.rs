@@ -128,6 +128,7 @@ pub use filled::Filled;
 pub use image::ImageError;
 pub use interrupt::interruptible;
 pub use lifting::{Lifted, lift};
+pub use lock::TableLock;
 pub use oids::{number_of, table_of};
 pub use partition::Move;
 pub use plan::{ColumnOrigin, ResultColumn};

@@ -8,6 +8,7 @@ use crate::copy::Copy;
 use crate::deferral::SetConstraints;
 use crate::evaluated::Arguments;
 use crate::filled::Filled;
+use crate::lock::{Locking, TableLock};
 use crate::nameless::{Compiled, compile_arguments, compile_for_client, compile_statement, parameters_of};
 use crate::nesting::with_stack;
 use crate::plan::ResultColumn;
@@ -19,7 +20,7 @@ use crate::types::short;
 use crate::types::without_limits;
 use catalog::Type;
 use procedure::query::ExplainOptions;
-use procedure::{CastContext, Expression, Machine, Notice, Procedure, SqlError};
+use procedure::{Expression, Notice, Procedure, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -94,6 +95,8 @@ pub enum Kind {
     Release(String),
     /// SET CONSTRAINTS.
     SetConstraints(SetConstraints),
+    /// LOCK TABLE in a mode that conflicts with those of queries or writes.
+    Lock(TableLock),
     /// SET, RESET, as text.
     Set,
     /// DISCARD, by its tag.
@@ -169,9 +172,6 @@ pub enum Kind {
     /// warnings.
     Nothing(Vec<Notice>),
 }
-
-/// The built-in procedure that makes a backup.
-const BACKUP: &str = "reprise_backup";
 
 /// Returns PostgreSQL's tag of a statement that changes definitions; `None` for any other statement.
 fn definition_tag(statement: &ast::Stmt) -> Option<&'static str> {
@@ -310,9 +310,13 @@ impl Schema {
                 return Ok(Prepared { columns, ..Prepared::plain(kind, "CALL") });
             }
             ast::Stmt::Lock(lock) => {
-                let (procedure, refused) = self.lock(lock, source)?;
-                let plain = Prepared::plain(Kind::Run(procedure), "LOCK TABLE");
-                return Ok(Prepared { refused: refused.map(Box::new), ..plain });
+                let (locking, refused) = self.lock(lock, source)?;
+                let kind = match locking {
+                    Locking::Alone(lock) => Kind::Lock(lock),
+                    Locking::Nothing(procedure) => Kind::Run(procedure),
+                };
+                let refused = refused.map(Box::new);
+                return Ok(Prepared { refused, ..Prepared::plain(kind, "LOCK TABLE") });
             }
             ast::Stmt::Listen(listen) => {
                 let channel = Binder::new(self, source).part(listen.channel(), node)?;
@@ -401,37 +405,6 @@ impl Schema {
             _ => return self.prepare_run(statement, source, types),
         };
         Ok(Prepared::plain(kind, tag))
-    }
-
-    /// Returns whether a CALL is of the built-in `reprise_backup`. A procedure of the same name hides
-    /// the built-in.
-    fn is_backup(&self, call: &ast::Call) -> bool {
-        let path = call.procedure_name_ref().and_then(|name| name.path_ref());
-        path.is_some_and(|path| crate::types::object_name(&path) == BACKUP)
-            && self.procedure(BACKUP).is_none()
-    }
-
-    /// Returns the argument of `reprise_backup`, an expression of constants.
-    fn backup_name(&self, call: &ast::Call, source: &Source) -> Result<String, StatementError> {
-        let (mut binder, node) = (Binder::new(self, source), call.syntax());
-        let list = call.arg_list();
-        let mut arguments = list.into_iter().flat_map(|list| list.args()).map(|argument| argument.expr());
-        let (Some(Some(argument)), None) = (arguments.next(), arguments.next()) else {
-            let error = SqlError::new("42883", format!("{BACKUP} takes one argument"));
-            return Err(binder.error(node, error.with_hint("Give the name of the backup.")));
-        };
-        let value = binder.bind_as(&argument, catalog::ScalarType::Text, CastContext::Explicit)?;
-        let mut machine = Machine::default();
-        let value = value.evaluate(&mut machine).map_err(|error| binder.error(node, *error))?;
-        match value {
-            catalog::Datum::Bytes(name) => {
-                Ok(String::from_utf8_lossy(machine.frame.arena.bytes(name)).into_owned())
-            }
-            _ => {
-                let message = format!("the argument of {BACKUP} must not be NULL");
-                Err(binder.error(node, SqlError::new("22004", message)))
-            }
-        }
     }
 
     fn prepare_run(

@@ -1,5 +1,6 @@
 //! Transactions of several statements: their begin, statements, savepoints and end.
 
+use super::alone::Alone;
 use super::staged::{Staged, StagedMark};
 use super::{Access, Session, read_only};
 use crate::worker::{Recorded, Request, serialization_failure};
@@ -7,6 +8,7 @@ use crate::{Commit, Error};
 use catalog::now_us;
 use logging::Commit as CommitPoint;
 use procedure::{Call, Conflict, ConstraintModes, Failure, Procedure, SqlError};
+use std::sync::Arc;
 use storage::Snapshot;
 use transaction::{CommitError, Holding, LoggedBy, Savepoint, Tables};
 
@@ -36,6 +38,8 @@ struct NamedSavepoint {
     constraint_modes: ConstraintModes,
     /// The access mode of the transaction at the savepoint.
     access: Access,
+    /// Whether LOCK TABLE ran the transaction alone at the savepoint.
+    is_alone: bool,
 }
 
 /// The transaction of several statements.
@@ -47,9 +51,11 @@ pub(super) struct Block {
     pub(super) timestamp_us: i64,
     pub(super) access: Access,
     /// The snapshot of a READ ONLY transaction; `None` in other transactions.
-    snapshot: Option<Snapshot>,
+    pub(super) snapshot: Option<Snapshot>,
     /// The changed definitions; `None` if there are none.
     pub(super) staged: Option<Box<Staged>>,
+    /// LOCK TABLE keeps all other transactions from beginning; `None` if none was executed.
+    pub(super) alone: Option<Arc<Alone>>,
     /// Earlier private tables, which the transaction may have observed; first those that it had found.
     pub(super) retired: Vec<Tables>,
     /// Savepoints, oldest first.
@@ -204,7 +210,7 @@ impl Session {
             self.worker.let_go();
         }
         if let Some(staged) = &mut block.staged {
-            staged.readmit_others();
+            staged.readmit_others(&self.worker.inner);
             self.worker.refresh();
         }
         self.free_private(&block.retired);
@@ -260,6 +266,7 @@ impl Session {
             definitions,
             constraint_modes: self.worker.machine.services.constraint_modes.clone(),
             access: self.block.access,
+            is_alone: self.block.alone.is_some(),
         });
         Ok(())
     }
@@ -289,8 +296,10 @@ impl Session {
     pub fn roll_back_to_savepoint(&mut self, name: &str) -> Result<(), Error> {
         let index = self.find_savepoint(name)?;
         self.block.savepoints.truncate(index + 1);
-        let NamedSavepoint { savepoint, ref definitions, access, .. } = self.block.savepoints[index];
+        let NamedSavepoint { savepoint, ref definitions, access, is_alone, .. } =
+            self.block.savepoints[index];
         let definitions = definitions.clone();
+        self.block.alone.take_if(|_| !is_alone);
         if let Some(savepoint) = savepoint {
             self.worker.workspace.roll_back_to(savepoint);
         }
@@ -422,8 +431,9 @@ impl Session {
         self.worker.forget_races();
         self.worker.workspace.stop_waiting();
         match self.block.savepoints.last() {
-            Some(NamedSavepoint { savepoint: Some(last), definitions, .. }) => {
+            Some(NamedSavepoint { savepoint: Some(last), definitions, is_alone, .. }) => {
                 let definitions = definitions.clone();
+                self.block.alone.take_if(|_| !is_alone);
                 self.worker.workspace.roll_back_to(*last);
                 // The writes that remain are to the tables of that moment.
                 self.roll_back_staged(definitions.as_deref());
@@ -447,8 +457,9 @@ impl Session {
         self.block.savepoints.clear();
         self.block.snapshot = None;
         self.block.begun = false;
+        self.block.alone = None;
         if let Some(staged) = &mut self.block.staged {
-            staged.readmit_others();
+            staged.readmit_others(&self.worker.inner);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A session: the settings, the open transaction and the last answer of one client. It runs calls and
 //! statements on its worker, one at a time.
 
+mod alone;
 mod answers;
 mod batched;
 mod block;

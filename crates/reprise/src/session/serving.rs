@@ -214,6 +214,7 @@ impl Session {
                 Kind::Definition => return self.run_definition(statement.text(), in_block).map(|()| 0),
                 Kind::Moved => return self.run_moves(statement.text(), in_block).map(|()| 0),
                 Kind::Filled(filled) => return self.fill(filled, in_block),
+                Kind::Lock(lock) if in_block => return self.lock_tables(lock).map(|()| 0),
                 Kind::SetConstraints(set) if in_block => return self.set_constraints(set).map(|()| 0),
                 // Outside of a transaction block SET CONSTRAINTS changes nothing.
                 Kind::Nothing(_) | Kind::SetConstraints(_) => return Ok(0),
@@ -262,8 +263,9 @@ impl Session {
             return Ok(false);
         }
         let Block { begun, access, .. } = self.block;
-        let defines = matches!(statement.plan().kind, Kind::Definition | Kind::Moved | Kind::Filled(_));
-        if !begun && access == Access::ReadWrite && defines {
+        let kind = &statement.plan().kind;
+        let holds = matches!(kind, Kind::Definition | Kind::Moved | Kind::Filled(_) | Kind::Lock(_));
+        if !begun && access == Access::ReadWrite && holds {
             // Before its begin: transactions that change definitions wait for all that have begun.
             self.hold_definitions()?;
         }

@@ -24,8 +24,9 @@ mod commit;
 mod numbers;
 
 use super::Session;
+use super::alone::Alone;
 use crate::Error;
-use crate::definitions::{Version, apply, hold};
+use crate::definitions::{Version, apply};
 use crate::inner::Inner;
 use crate::sequences::{Source, Taking};
 use catalog::{Index, SequencePlace, Table, TableId, now_us};
@@ -51,7 +52,7 @@ pub(super) struct Staged {
     timestamp_us: i64,
     seed: u64,
     /// Keeps all other transactions from beginning; `None` until a definition needs that.
-    kept: Option<Kept>,
+    alone: Option<Arc<Alone>>,
 }
 
 /// A statement that changes definitions.
@@ -72,15 +73,6 @@ struct Touched {
     deferred: BTreeSet<TableId>,
     /// The deferred changes, in order.
     pending: Vec<Effect>,
-}
-
-/// The right to run alone. It ends when this is dropped.
-struct Kept(Arc<Inner>);
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        self.0.definitions.readmit();
-    }
 }
 
 /// The changed definitions at a savepoint.
@@ -109,14 +101,16 @@ impl Staged {
     fn new(base: &Arc<Version>, seed: u64) -> Self {
         let (base, counters) = (Arc::clone(base), Arc::new(Counters::default()));
         let (steps, touched) = (Vec::new(), Touched::default());
-        let (timestamp_us, kept) = (now_us(), None);
-        Self { base, steps, touched, counters, timestamp_us, seed, kept }
+        let (timestamp_us, alone) = (now_us(), None);
+        Self { base, steps, touched, counters, timestamp_us, seed, alone }
     }
 
     /// Lets other transactions begin, because this one has failed. The sequences of the database go on behind
     /// the numbers that this transaction has given: a client may have seen them.
-    pub(super) fn readmit_others(&mut self) {
-        let Some(Kept(inner)) = &self.kept else { return };
+    pub(super) fn readmit_others(&mut self, inner: &Inner) {
+        if self.alone.is_none() {
+            return;
+        }
         let taking = Taking { inner, tables: &self.base.tables };
         for (sequence, (row, _)) in self.counters.rows() {
             let place = SequencePlace::of_row(row).filter(|_| self.base.tables.by_id(sequence).is_some());
@@ -125,7 +119,7 @@ impl Staged {
                 let _ = taking.advance(sequence, place);
             }
         }
-        self.kept = None;
+        self.alone = None;
     }
 
     /// Begins to count created sequences, and stops for dropped ones.
@@ -355,7 +349,7 @@ impl Session {
         if let Effect::Rebuild(rebuild) = effect {
             // From here on the transaction counts these sequences itself, if no other one can. Otherwise the
             // table has no rows, so the definition has drawn no numbers.
-            let counts = |own: &TableId| staged.kept.is_some() || staged.counters.has(*own);
+            let counts = |own: &TableId| staged.alone.is_some() || staged.counters.has(*own);
             for sequence in rebuild.sequences().into_iter().filter(counts) {
                 staged.counters.read(tables.store(sequence), self.worker.workspace.worker().guard());
                 staged.touched.private.insert(sequence);
@@ -390,16 +384,9 @@ impl Session {
     /// # Errors
     /// `55P03`: transactions stay open.
     fn exclude_others(&mut self, staged: &mut Staged) -> Result<(), Error> {
-        if staged.kept.is_none() {
-            let inner = Arc::clone(&self.worker.inner);
-            let _maintenance = hold(&inner.maintenance);
-            let slot = self.worker.workspace.slot();
-            let epochs = Arc::clone(&staged.base.tables.epochs);
+        if staged.alone.is_none() {
             let patience = self.worker.patience(&self.settings());
-            let holds = Arc::clone(&self.worker.workspace.tables().holds);
-            let _awaits_all = holds.await_all(slot);
-            inner.definitions.keep(slot, &epochs, &patience)?;
-            staged.kept = Some(Kept(Arc::clone(&inner)));
+            staged.alone = Some(self.run_alone_from_now(&patience)?);
         }
         if staged.touched.pending.is_empty() {
             return Ok(());
@@ -446,7 +433,7 @@ impl Session {
         let Some(mut staged) = self.block.staged.take() else { return };
         self.block.retired.push(self.worker.workspace.tables().clone());
         let Some(mark) = mark else {
-            staged.readmit_others();
+            staged.readmit_others(&self.worker.inner);
             self.worker.enter_version(Arc::clone(&staged.base));
             let shared = Source::new(Arc::clone(&self.worker.inner), staged.base.tables.clone());
             self.worker.machine.count_by(Arc::new(shared));

@@ -254,7 +254,12 @@ impl Worker {
 
     /// Returns the limits of a definition's wait for transactions to end.
     pub(crate) fn patience(&self, settings: &Settings) -> Patience {
-        Patience::new(self.machine.interrupts().clone(), settings.lock_timeout)
+        self.patience_of(settings.lock_timeout)
+    }
+
+    /// As `patience`, with a limit of its own; `None` is the default one.
+    pub(crate) fn patience_of(&self, limit: Option<Duration>) -> Patience {
+        Patience::new(self.machine.interrupts().clone(), limit)
     }
 
     /// Returns which rows the next attempt holds.

@@ -117,7 +117,7 @@ impl Client {
             return Err(failed_transaction());
         }
         if tag == "LOCK TABLE" {
-            self.require_block(tag)?;
+            self.require_transaction(tag, protocol)?;
         }
         if state != TransactionState::None
             && let Some(command) = runs_alone(tag, prepared.text())
@@ -159,7 +159,12 @@ impl Client {
                 self.put_texts(lines);
                 complete(tag)
             }
-            Kind::Declare { name, holds, text } => self.declare(name.clone(), *holds, text).await,
+            Kind::Declare { name, holds, text } => {
+                if !holds {
+                    self.require_transaction("DECLARE CURSOR", protocol)?;
+                }
+                self.declare(name.clone(), *holds, text).await
+            }
             Kind::Fetch { name, count, moves } => self.fetch(name, *count, *moves, formats),
             Kind::Close(name) => {
                 match name {
@@ -249,6 +254,7 @@ impl Client {
             | Kind::Run(_)
             | Kind::Analyze(_)
             | Kind::Call(..)
+            | Kind::Lock(_)
             | Kind::SetConstraints(_) => {
                 if tag == "SET CONSTRAINTS" && state == TransactionState::None {
                     self.warn("25P01", "SET CONSTRAINTS can only be used in transaction blocks");
@@ -303,10 +309,6 @@ impl Client {
 
     /// DECLARE: the query runs now, and its rows are kept.
     pub(super) async fn declare(&mut self, name: String, holds: bool, text: &str) -> Result<Outcome, Error> {
-        if !holds && (self.transaction_state() == TransactionState::None || self.is_implicit) {
-            let message = "DECLARE CURSOR can only be used in transaction blocks";
-            return Err(SqlError::new("25P01", message).into());
-        }
         if self.portals.contains_key(&name) {
             return Err(SqlError::new("42P03", format!("cursor \"{name}\" already exists")).into());
         }

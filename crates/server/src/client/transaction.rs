@@ -1,6 +1,6 @@
 //! The commands of transactions: begin, end, savepoints and modes.
 
-use super::{Client, OpenTransaction, Savepoint};
+use super::{Client, OpenTransaction, Protocol, Savepoint};
 use reprise::{Access, Error, Session, SqlError, TransactionState};
 use sql::TransactionModes;
 
@@ -15,8 +15,9 @@ impl Client {
             self.warn("25001", "there is already a transaction in progress");
         }
         self.begin_implicit()?;
+        self.set_modes(modes)?;
         self.is_implicit = false;
-        self.change_modes(modes)
+        Ok(())
     }
 
     /// COMMIT and ROLLBACK. With AND CHAIN, another transaction with the same modes begins. Returns the
@@ -63,6 +64,14 @@ impl Client {
             return Ok(());
         }
         Err(SqlError::new("25P01", format!("{command} can only be used in transaction blocks")))
+    }
+
+    /// As `require_block`, for a command that may also be one of several statements in a query.
+    pub(super) fn require_transaction(&self, command: &str, protocol: Protocol) -> Result<(), SqlError> {
+        match protocol {
+            Protocol::Simple if self.transaction_state() != TransactionState::None => Ok(()),
+            _ => self.require_block(command),
+        }
     }
 
     /// SET TRANSACTION.

@@ -205,8 +205,59 @@ fn a_locked_table_keeps_its_definition() {
     }
     assert_eq!(outcome(&mut one, "BEGIN"), "ok");
     assert_eq!(outcome(&mut one, "LOCK TABLE nothing IN ACCESS SHARE MODE"), "42P01");
-    assert_eq!(outcome(&mut one, "ROLLBACK; BEGIN"), "ok");
-    assert_eq!(outcome(&mut one, "LOCK TABLE t"), "0A000");
+    assert_eq!(outcome(&mut one, "ROLLBACK"), "ok");
+    assert_eq!(outcome(&mut one, "SELECT 1; LOCK TABLE t IN ACCESS SHARE MODE"), "ok", "as part of a query");
+}
+
+/// In a mode that conflicts with writes or queries, the transaction runs alone.
+#[test]
+fn a_table_is_locked_against_writes_and_queries() {
+    for server in Server::of_each_kind() {
+        let (mut one, mut two) = (connect(&server), connect(&server));
+        one.batch_execute("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE log (id INT)").unwrap();
+        for (place, mode) in ["", "IN SHARE MODE", "IN EXCLUSIVE MODE"].into_iter().enumerate() {
+            assert_eq!(outcome(&mut one, &format!("LOCK TABLE t {mode}")), "25P01");
+            assert_eq!(outcome(&mut one, &format!("BEGIN; LOCK TABLE log, t {mode}")), "ok");
+            let waiting = Waiting::start(two, &format!("INSERT INTO t VALUES ({place})"));
+            assert!(waiting.waits(), "{mode}");
+            assert_eq!(outcome(&mut one, &format!("DELETE FROM t; INSERT INTO log VALUES ({place})")), "ok");
+            assert_eq!(outcome(&mut one, "COMMIT"), "ok");
+            let (answer, client) = waiting.end();
+            assert_eq!(answer, "ok");
+            two = client;
+            assert_eq!(two.query_one("SELECT id FROM t", &[]).unwrap().get::<_, i32>(0), place as i32);
+        }
+        // Another transaction that changes or locks something waits before its begin.
+        assert_eq!(outcome(&mut one, "BEGIN; LOCK t"), "ok");
+        let waiting = Waiting::start(two, "LOCK TABLE log IN SHARE MODE; INSERT INTO log VALUES (7)");
+        assert!(waiting.waits());
+        assert_eq!(
+            outcome(&mut one, "CREATE TABLE made (id INT); INSERT INTO made VALUES (1); COMMIT"),
+            "ok"
+        );
+        let (answer, client) = waiting.end();
+        assert_eq!(answer, "ok");
+        two = client;
+        // NOWAIT, and limits.
+        assert_eq!(outcome(&mut two, "BEGIN; SELECT * FROM log"), "ok");
+        assert_eq!(outcome(&mut one, "BEGIN; LOCK TABLE t NOWAIT"), "55P03");
+        assert_eq!(outcome(&mut one, "ROLLBACK; SET lock_timeout = '30ms'; BEGIN; LOCK TABLE t"), "55P03");
+        assert_eq!(outcome(&mut one, "ROLLBACK; BEGIN; SAVEPOINT a"), "ok");
+        assert_eq!(outcome(&mut two, "ROLLBACK"), "ok");
+        assert_eq!(outcome(&mut one, "LOCK TABLE t NOWAIT"), "ok");
+        assert_eq!(outcome(&mut two, "SET lock_timeout = '30ms'; SELECT * FROM log"), "55P03");
+        assert_eq!(outcome(&mut one, "ROLLBACK TO a"), "ok");
+        assert_eq!(outcome(&mut two, "SELECT * FROM log"), "ok", "the lock goes back with the savepoint");
+        // It goes with the transaction, however that ends.
+        for end in ["SELECT 1 / 0", "ROLLBACK"] {
+            assert_eq!(outcome(&mut one, "ROLLBACK; BEGIN; LOCK TABLE t"), "ok");
+            outcome(&mut one, end);
+            assert_eq!(outcome(&mut two, "SELECT * FROM log"), "ok", "{end}");
+        }
+        assert_eq!(outcome(&mut one, "ROLLBACK; BEGIN; LOCK TABLE t"), "ok");
+        drop(one);
+        two.batch_execute("SET lock_timeout = '5s'; INSERT INTO log VALUES (9)").unwrap();
+    }
 }
 
 /// Rows are counted, and memory is that of the rows.

@@ -257,6 +257,15 @@ impl Workspace {
         held
     }
 
+    /// As `hold_definitions`, and never waits. Returns whether the transaction holds the definitions.
+    pub fn try_hold_definitions(&mut self) -> bool {
+        let is_held = self.hold_definitions().is_ok();
+        if !is_held {
+            self.forget_blocker();
+        }
+        is_held
+    }
+
     /// Locks a granule for the transaction, unless it has done so.
     pub(crate) fn acquire(&mut self, name: u64, mode: Mode) -> Result<(), Failure> {
         let held = self.held.modes.get(&name).copied();

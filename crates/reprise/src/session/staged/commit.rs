@@ -25,7 +25,7 @@ impl Session {
             Ok(commit) => _ = self.answers(commit),
             Err(_) => {
                 self.definitions_failed();
-                staged.readmit_others();
+                staged.readmit_others(&self.worker.inner);
             }
         }
         retired.push(self.worker.workspace.tables().clone());
