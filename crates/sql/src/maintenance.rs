@@ -1,5 +1,5 @@
-//! Maintenance: backups by CALL; and VACUUM and ANALYZE, which have no effect: the tables that they name exist,
-//! and a role is told which of them it may not treat.
+//! Maintenance: backups by CALL; and VACUUM and ANALYZE, which have no effect: the tables that they name
+//! exist, and a role is told which of them it may not treat.
 
 use crate::binder::Binder;
 use crate::error::StatementError;
