@@ -120,7 +120,7 @@ mod words;
 mod zoned;
 
 pub use advisory_functions::{AdvisoryAction, AdvisoryCall};
-pub use copy::{Copy, CopyFormat, CopyOptions};
+pub use copy::{Copy, CopyFormat, CopyOptions, Forced, Header};
 pub use deferral::SetConstraints;
 pub use error::StatementError;
 pub use evaluated::Arguments;

@@ -28,6 +28,12 @@ impl Client {
         if self.session.as_ref().is_some_and(|session| session.access() == Access::ReadOnly) {
             return Err(SqlError::new("25006", "cannot execute COPY FROM in a read-only transaction").into());
         }
+        if copy.options.freezes && !self.session.as_ref().is_some_and(|session| session.changes_definitions())
+        {
+            let message = "cannot perform COPY FREEZE because the table was not created or truncated in the \
+                           current subtransaction";
+            return Err(SqlError::new("55000", message).into());
+        }
         let format = i16::from(copy.options.format == CopyFormat::Binary);
         let response = CopyInResponse::new(format as i8, columns as i16, vec![format; columns]);
         self.output.put(Message::CopyInResponse(response));
@@ -57,7 +63,7 @@ impl Client {
     /// Sends the error that ended a copy. Returns whether messages are skipped until SYNC.
     fn fail_copy(&mut self, error: &Error, copy: &CopyIn, protocol: Protocol) -> bool {
         let mut response = error_response(error, "");
-        response.fields.extend(copy.context().map(|context| (b'W', context)));
+        response.fields.extend(copy.context(error).map(|context| (b'W', context)));
         self.fail_with(response, error);
         if protocol == Protocol::Simple {
             self.ready();
@@ -144,7 +150,7 @@ impl Client {
         let format = i16::from(copy.options.format == CopyFormat::Binary);
         let response = CopyOutResponse::new(format as i8, columns.len() as i16, vec![format; columns.len()]);
         self.output.put(Message::CopyOutResponse(response));
-        let out = CopyOut::new(copy);
+        let out = CopyOut::new(copy, columns)?;
         out.begin(columns, &mut self.output.lock());
         let rows = self.rows(&prepared, &[], RowsTo::Copy(out.clone()));
         let count = Arc::clone(&rows.count);

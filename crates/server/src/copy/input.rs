@@ -7,12 +7,34 @@ use super::SIGNATURE;
 use crate::wire::{Format, datum_of};
 use catalog::utf8_of;
 use reprise::{Arena, Datum, Error, Parameters, SqlError, Statement};
-use sql::{Copy, CopyFormat, CopyOptions};
+use sql::{Copy, CopyFormat, CopyOptions, Header};
 use std::ops::Range;
+
+/// The longest part of a row or value that the CONTEXT of an error shows, in bytes.
+const SHOWN: usize = 100;
+
+/// How lines end: as the first one does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LineEnd {
+    Newline,
+    Return,
+    Both,
+}
+
+/// A column of a COPY.
+struct Target {
+    name: String,
+    /// The text for NULL is that text.
+    is_never_null: bool,
+    /// The text for NULL is NULL in quotes, too.
+    is_null_in_quotes: bool,
+}
 
 /// The input of COPY FROM, which is cut into rows.
 pub(crate) struct CopyIn {
     options: CopyOptions,
+    table: String,
+    columns: Vec<Target>,
     /// The statement that inserts a row.
     pub(crate) insert: Statement,
     /// The values of the row that was read last.
@@ -26,8 +48,13 @@ pub(crate) struct CopyIn {
     is_begun: bool,
     /// Whether the end-of-data mark was read.
     is_over: bool,
-    /// Number of rows that were read, including the header.
-    rows: u64,
+    /// Number of lines that were read, including the header; in the binary format, of rows.
+    lines: u64,
+    line_end: Option<LineEnd>,
+    /// The place of the line that was read last.
+    line: Option<Range<usize>>,
+    /// The column whose value is being read.
+    column: Option<usize>,
     /// Number of rows that were inserted.
     pub(crate) inserted: u64,
     fields: Fields,
@@ -66,8 +93,16 @@ impl CopyIn {
     pub(crate) fn new(copy: &Copy, insert: Statement) -> Self {
         let mut arena = Arena::default();
         arena.set_zone(insert.zone().cloned());
+        let options = copy.options.clone();
+        let columns = copy.columns.iter().map(|name| Target {
+            name: name.clone(),
+            is_never_null: options.force_not_null.contains(name),
+            is_null_in_quotes: options.force_null.contains(name),
+        });
         Self {
-            options: copy.options.clone(),
+            table: copy.table.clone().unwrap_or_default(),
+            columns: columns.collect(),
+            options,
             values: Parameters::new(&insert),
             insert,
             input: Vec::new(),
@@ -75,7 +110,10 @@ impl CopyIn {
             searched: 0,
             is_begun: false,
             is_over: false,
-            rows: 0,
+            lines: 0,
+            line_end: None,
+            line: None,
+            column: None,
             inserted: 0,
             fields: Fields::default(),
             arena,
@@ -92,9 +130,42 @@ impl CopyIn {
         self.input.len() - self.read
     }
 
-    /// Returns the CONTEXT of an error: the number of the current row, if there is one.
-    pub(crate) fn context(&self) -> Option<String> {
-        (self.rows > 0).then(|| format!("COPY, line {}", self.rows))
+    /// Returns the CONTEXT of an error: the table, the line, and the column or the text of the line.
+    pub(crate) fn context(&self, error: &Error) -> Option<String> {
+        let place = format!("COPY {}, line {}", self.table, self.lines);
+        let shown = |bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes);
+            match text.len() {
+                0..=SHOWN => format!("\"{text}\""),
+                _ => format!("\"{}...\"", &text[..text.floor_char_boundary(SHOWN)]),
+            }
+        };
+        match (error.sqlstate(), self.column) {
+            // PostgreSQL checks foreign keys behind the last row.
+            (_, None) if self.lines == 0 => None,
+            ("23503", _) => None,
+            (_, Some(column)) => {
+                let place = format!("{place}, column {}", self.columns[column].name);
+                match self.value_of(column) {
+                    _ if self.options.format == CopyFormat::Binary => Some(place),
+                    Some(value) => Some(format!("{place}: {}", shown(value))),
+                    None => Some(format!("{place}: null input")),
+                }
+            }
+            // PostgreSQL finds these when it writes several rows at once.
+            ("23505", None) => Some(place),
+            (_, None) => match self.line.clone().and_then(|line| self.input.get(line)) {
+                Some(line) => Some(format!("{place}: {}", shown(line))),
+                None => Some(place),
+            },
+        }
+    }
+
+    /// Returns the bytes of a field of the row; `None` if it is NULL.
+    fn value_of(&self, column: usize) -> Option<&[u8]> {
+        let ends = &self.fields.ends;
+        let start = ends.get(..column)?.iter().rev().find_map(|end| *end).unwrap_or(0);
+        self.fields.bytes.get(start..(*ends.get(column)?)?)
     }
 
     /// Reads the next row into `values`. Returns whether the input holds a further row. `is_end`: no more
@@ -105,6 +176,7 @@ impl CopyIn {
     pub(crate) fn next_row(&mut self, is_end: bool) -> Result<bool, Error> {
         self.values.clear();
         self.arena.clear();
+        (self.line, self.column) = (None, None);
         if self.is_over {
             return self.skip_to_end();
         }
@@ -114,15 +186,57 @@ impl CopyIn {
             CopyFormat::Text => None,
             CopyFormat::Csv => Some(quotes),
         };
-        let Some(line) = self.take_data_line(is_end, quotes) else { return Ok(false) };
-        utf8_of(&self.input[line.clone()]).map_err(SqlError::from)?;
-        self.fields.clear();
-        match quotes {
-            None => self.cut_text(line)?,
-            Some(_) => self.cut_csv(line)?,
+        loop {
+            let Some(line) = self.take_data_line(is_end, quotes)? else {
+                if is_end && !self.is_begun && self.options.header == Header::Match {
+                    // No line is an empty one.
+                    (self.lines, self.line) = (1, Some(0..0));
+                    self.fields.clear();
+                    self.fields.end(0, self.options.null.is_empty());
+                    self.check_header()?;
+                }
+                return Ok(false);
+            };
+            let is_header =
+                !std::mem::replace(&mut self.is_begun, true) && self.options.header != Header::Row;
+            if is_header && self.options.header == Header::Names {
+                self.line = None;
+                continue;
+            }
+            utf8_of(&self.input[line.clone()]).map_err(SqlError::from)?;
+            self.fields.clear();
+            match quotes {
+                None => self.cut_text(line)?,
+                Some(_) => self.cut_csv(line)?,
+            }
+            if !is_header {
+                self.read_fields()?;
+                return Ok(true);
+            }
+            self.check_header()?;
         }
-        self.read_fields()?;
-        Ok(true)
+    }
+
+    /// Checks that the header has the names of the columns.
+    fn check_header(&self) -> Result<(), Error> {
+        let (found, expected) = (self.fields.ends.len(), self.columns.len());
+        if found != expected {
+            let message = format!("wrong number of fields in header line: got {found}, expected {expected}");
+            return Err(malformed(message));
+        }
+        for (place, Target { name, .. }) in self.columns.iter().enumerate() {
+            let found = match self.value_of(place) {
+                Some(value) if value == name.as_bytes() => continue,
+                Some(value) => format!("\"{}\"", String::from_utf8_lossy(value)),
+                None => format!("null value (\"{}\")", self.options.null),
+            };
+            let field = place + 1;
+            let message = format!(
+                "column name mismatch in header line field {field}: got {found}, expected \"{name}\""
+            );
+            return Err(malformed(message));
+        }
+        Ok(())
     }
 
     /// Reads the fields of a text or CSV row as values.
@@ -131,26 +245,61 @@ impl CopyIn {
         if self.fields.ends.len() > types.len() {
             return Err(malformed("extra data after last expected column"));
         }
-        if self.fields.ends.len() < types.len() {
-            return Err(malformed("missing data for a column"));
-        }
-        let mut start = 0;
-        for (end, ty) in self.fields.ends.iter().zip(types) {
-            let value = match end {
+        let (mut start, null) = (0, self.options.null.as_bytes());
+        for (column, ty) in types.iter().enumerate() {
+            let Target { ref name, is_never_null, is_null_in_quotes } = self.columns[column];
+            let Some(end) = self.fields.ends.get(column) else {
+                self.column = None;
+                return Err(malformed(format!("missing data for column \"{name}\"")));
+            };
+            let field = end.map(|end| &self.fields.bytes[std::mem::replace(&mut start, end)..end]);
+            let field = match field {
+                None => is_never_null.then_some(null),
+                Some(field) => Some(field).filter(|field| !is_null_in_quotes || *field != null),
+            };
+            self.column = Some(column);
+            let value = match field {
                 None => Datum::Null,
-                Some(end) => {
-                    let bytes = &self.fields.bytes[std::mem::replace(&mut start, *end)..*end];
-                    datum_of(bytes, *ty, Format::Text, &mut self.arena)?
-                }
+                Some(field) => datum_of(field, *ty, Format::Text, &mut self.arena)?,
             };
             self.values.push(value, &self.arena);
         }
+        self.column = None;
         Ok(())
+    }
+
+    /// Returns how the line ends whose end begins at a place of the unread input, and how many bytes that end
+    /// has; `None` if the next byte decides and has not arrived.
+    ///
+    /// # Errors
+    /// `22P04`: the first line ends in another way.
+    fn line_end_at(&self, offset: usize, is_end: bool) -> Result<Option<(LineEnd, usize)>, Error> {
+        let unread = &self.input[self.read..];
+        let ended = match (unread[offset], unread.get(offset + 1), self.line_end) {
+            (b'\n', ..) => (LineEnd::Newline, 1),
+            (_, _, Some(LineEnd::Return)) => (LineEnd::Return, 1),
+            (_, None, _) if !is_end => return Ok(None),
+            (_, Some(b'\n'), None | Some(LineEnd::Both)) => (LineEnd::Both, 2),
+            _ => (LineEnd::Return, 1),
+        };
+        if self.line_end.is_none_or(|first| first == ended.0) {
+            return Ok(Some(ended));
+        }
+        let is_csv = self.options.format == CopyFormat::Csv;
+        let (kind, name, escaped) = match ended.0 {
+            LineEnd::Newline => (if is_csv { "unquoted" } else { "literal" }, "newline", "\\n"),
+            _ => (if is_csv { "unquoted" } else { "literal" }, "carriage return", "\\r"),
+        };
+        let hint = match is_csv {
+            true => format!("Use quoted CSV field to represent {name}."),
+            false => format!("Use \"{escaped}\" to represent {name}."),
+        };
+        Err(SqlError::new("22P04", format!("{kind} {name} found in data")).with_hint(hint).into())
     }
 
     /// Takes a line from the input. Returns its place there, without its end. `quotes` holds the quote and
     /// escape characters of CSV, in which a quoted newline is data.
-    fn take_line(&mut self, is_end: bool, quotes: Option<(u8, u8)>) -> Option<Range<usize>> {
+    fn take_line(&mut self, is_end: bool, quotes: Option<(u8, u8)>) -> Result<Option<Range<usize>>, Error> {
         let unread = &self.input[self.read..];
         let mut quoted = false;
         let mut offset = if quotes.is_some() { 0 } else { self.searched };
@@ -160,10 +309,21 @@ impl CopyIn {
                 Some((quote, _)) if byte == quote => quoted = !quoted,
                 // In text, a newline behind a backslash is data.
                 None if byte == b'\\' => offset += 1,
-                _ if byte == b'\n' && !quoted => {
-                    let end = offset - usize::from(unread[..offset].ends_with(b"\r"));
-                    return Some(self.take(end, offset + 1));
-                }
+                _ if matches!(byte, b'\n' | b'\r') && !quoted => match self.line_end_at(offset, is_end) {
+                    Ok(Some((end, length))) => {
+                        self.line_end = Some(end);
+                        return Ok(Some(self.take(offset, offset + length)));
+                    }
+                    // The next byte decides.
+                    Ok(None) => {
+                        self.searched = offset;
+                        return Ok(None);
+                    }
+                    Err(error) => {
+                        self.lines += 1;
+                        return Err(error);
+                    }
+                },
                 _ => {}
             }
             offset += 1;
@@ -171,7 +331,7 @@ impl CopyIn {
         // A backslash at the end of the input may escape a newline that arrives later.
         let (count, is_escaped) = (unread.len(), quotes.is_none() && offset > unread.len());
         self.searched = count - usize::from(is_escaped);
-        (is_end && count > 0).then(|| self.take(count, count))
+        Ok((is_end && count > 0).then(|| self.take(count, count)))
     }
 
     /// Counts `count` further bytes as read. Returns the place of the first `length` of them.
@@ -182,20 +342,27 @@ impl CopyIn {
         start..start + length
     }
 
-    /// Takes a line of data: skips the header, and stops at the end-of-data mark.
-    fn take_data_line(&mut self, is_end: bool, quotes: Option<(u8, u8)>) -> Option<Range<usize>> {
-        loop {
-            let line = self.take_line(is_end, quotes)?;
-            self.rows += 1;
-            if self.input[line.clone()] == *b"\\." {
-                self.is_over = true;
-                return None;
-            }
-            if self.options.header && !std::mem::replace(&mut self.is_begun, true) {
-                continue;
-            }
-            return Some(line);
+    /// Takes a line of data: stops at the end-of-data mark.
+    fn take_data_line(
+        &mut self,
+        is_end: bool,
+        quotes: Option<(u8, u8)>,
+    ) -> Result<Option<Range<usize>>, Error> {
+        let known = self.line_end.filter(|_| quotes.is_some());
+        let Some(line) = self.take_line(is_end, quotes)? else { return Ok(None) };
+        let text = &self.input[line.clone()];
+        self.lines += 1;
+        // As in PostgreSQL, those in quotes are counted once it is known how lines end.
+        if let Some(known) = known {
+            let end = if known == LineEnd::Newline { b'\n' } else { b'\r' };
+            self.lines += text.iter().filter(|byte| **byte == end).count() as u64;
         }
+        if text == b"\\." {
+            self.is_over = true;
+            return Ok(None);
+        }
+        self.line = Some(line.clone());
+        Ok(Some(line))
     }
 
     /// Cuts a line of the text format into fields.
@@ -306,6 +473,16 @@ impl CopyIn {
     }
 
     fn read_binary_row(&mut self, is_end: bool) -> Result<bool, Error> {
+        let lines = self.lines;
+        let is_read = self.read_binary_values(is_end)?;
+        if !is_read {
+            // The rest of the row has not arrived.
+            self.lines = lines;
+        }
+        Ok(is_read)
+    }
+
+    fn read_binary_values(&mut self, is_end: bool) -> Result<bool, Error> {
         if !self.is_begun && !self.read_header(is_end)? {
             return Ok(false);
         }
@@ -324,7 +501,9 @@ impl CopyIn {
             return Err(malformed(message));
         }
         let mut offset = 2;
-        for ty in types {
+        self.lines += 1;
+        for (column, ty) in types.iter().enumerate() {
+            self.column = Some(column);
             let Some(length) = unread.get(offset..offset + 4) else { return short() };
             let length = number(length);
             offset += 4;
@@ -339,7 +518,7 @@ impl CopyIn {
             offset += length;
         }
         self.read += offset;
-        self.rows += 1;
+        self.column = None;
         Ok(true)
     }
 }

@@ -3,8 +3,8 @@
 use super::SIGNATURE;
 use crate::wire::{Format, put_text, put_value};
 use bytes::{BufMut, BytesMut};
-use reprise::{Arena, Column, Datum, Type};
-use sql::{Copy, CopyFormat, CopyOptions};
+use reprise::{Arena, Column, Datum, SqlError, Type};
+use sql::{Copy, CopyFormat, CopyOptions, Forced, Header};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Clone)]
 pub(crate) struct CopyOut {
     options: CopyOptions,
+    /// Whether the values of each column are quoted in any case.
+    is_quoted: Arc<[bool]>,
     /// Whether the header of the binary format was written: it precedes the first row.
     is_headed: Arc<AtomicBool>,
 }
@@ -27,8 +29,23 @@ fn put_data(out: &mut BytesMut, put: impl FnOnce(&mut BytesMut)) {
 }
 
 impl CopyOut {
-    pub(crate) fn new(copy: &Copy) -> Self {
-        Self { options: copy.options.clone(), is_headed: Arc::default() }
+    /// Returns the output of rows with these columns.
+    ///
+    /// # Errors
+    /// `42703`: an option names another column.
+    pub(crate) fn new(copy: &Copy, columns: &[Column]) -> Result<Self, SqlError> {
+        let forced = &copy.options.force_quote;
+        if let Forced::Columns(names) = forced
+            && let Some(name) = names.iter().find(|name| !columns.iter().any(|known| known.name == **name))
+        {
+            return Err(SqlError::new("42703", format!("column \"{name}\" does not exist")));
+        }
+        let is_quoted = |column: &Column| match forced {
+            Forced::All => true,
+            Forced::Columns(names) => names.contains(&column.name),
+        };
+        let is_quoted = columns.iter().map(is_quoted).collect();
+        Ok(Self { options: copy.options.clone(), is_quoted, is_headed: Arc::default() })
     }
 
     /// Begins again: a repeated attempt writes all rows once more.
@@ -46,12 +63,14 @@ impl CopyOut {
     /// Writes the header of text and CSV.
     pub(crate) fn begin(&self, columns: &[Column], out: &mut BytesMut) {
         match self.options.format {
-            CopyFormat::Text | CopyFormat::Csv if self.options.header => put_data(out, |out| {
-                for (index, column) in columns.iter().enumerate() {
-                    self.put_field(index, Some(column.name.as_bytes()), out);
-                }
-                out.put_u8(b'\n');
-            }),
+            CopyFormat::Text | CopyFormat::Csv if self.options.header != Header::Row => {
+                put_data(out, |out| {
+                    for (index, column) in columns.iter().enumerate() {
+                        self.put_field(index, Some(column.name.as_bytes()), out);
+                    }
+                    out.put_u8(b'\n');
+                })
+            }
             _ => {}
         }
     }
@@ -89,7 +108,7 @@ impl CopyOut {
                 }
                 let start = out.len();
                 put_text(value, ty, arena, out);
-                if !self.is_plain(index, &out[start..], self.options.force_quote) {
+                if !self.is_plain(index, &out[start..], self.is_quoted[index]) {
                     let field = out[start..].to_vec();
                     out.truncate(start);
                     self.put_quoted(&field, out);
