@@ -15,6 +15,9 @@ pub struct Domain {
     pub ty: Type,
     /// Whether NULL is a value.
     pub nullable: bool,
+    /// The default of columns without their own, as SQL text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
     /// CHECK constraints, by name: name and condition over `VALUE` as SQL text.
     pub checks: Vec<(String, String)>,
 }

@@ -1,6 +1,6 @@
 //! The types that a catalog has by name: enumerations and domains.
 
-use crate::{Catalog, Domain, EnumType, Enumeration, ScalarType, Table, Type};
+use crate::{Catalog, Column, Domain, EnumType, Enumeration, ScalarType, Table, Type};
 use std::sync::Arc;
 
 /// The number in `pg_type` of the first enumeration or domain.
@@ -56,6 +56,12 @@ impl Catalog {
         self.domains.get(name)
     }
 
+    /// Returns the default of a column: its own, or that of its domain.
+    pub fn default_of<'c>(&'c self, column: &'c Column) -> Option<&'c str> {
+        let of_domain = || self.domain(column.domain.as_deref()?)?.default.as_deref();
+        column.default.as_deref().or_else(of_domain)
+    }
+
     /// Returns all domains, by name.
     pub fn domains(&self) -> impl Iterator<Item = &Domain> {
         self.domains.values()
@@ -69,8 +75,8 @@ impl Catalog {
 
     /// Adds a domain without constraints.
     pub fn create_domain(&mut self, name: String, ty: Type) -> Domain {
-        let domain =
-            Domain { name: name.clone(), oid: self.next_number(), ty, nullable: true, checks: Vec::new() };
+        let (oid, nullable, default) = (self.next_number(), true, None);
+        let domain = Domain { name: name.clone(), oid, ty, nullable, default, checks: Vec::new() };
         self.domains.insert(name, domain.clone());
         domain
     }

@@ -78,6 +78,7 @@ impl Schema {
             ty: returns.into(),
             register: procedure::Register(0),
             origin: None,
+            domain: None,
         };
         let key = Arguments::new(values, binder.registers.len(), false);
         let (action, is_shared, of_transaction) = (*action, *is_shared, *of_transaction);
@@ -114,6 +115,7 @@ impl Schema {
             ty: ScalarType::Text.into(),
             register: procedure::Register(0),
             origin: None,
+            domain: None,
         };
         let parameters = binder.parameter_types(node)?;
         let kind = Kind::Sleep(Arguments::new(vec![seconds], binder.registers.len(), false));

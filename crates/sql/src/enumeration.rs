@@ -187,7 +187,7 @@ impl Schema {
     }
 
     /// Returns whether an expression of a table contains a text.
-    fn is_written_in_tables(&self, text: &str) -> bool {
+    pub(crate) fn is_written_in_tables(&self, text: &str) -> bool {
         let holds = |expression: &str| expression.contains(text);
         self.catalog.tables().any(|table| {
             table.checks.iter().any(|(_, condition)| holds(condition))

@@ -44,7 +44,10 @@ impl Schema {
             ("typnotnull", (!domain.nullable).into()),
             ("typispreferred", false.into()),
             ("typowner", self.owner_cell(&subject)),
-            ("typdefault", Cell::Null),
+            (
+                "typdefault",
+                domain.default.as_deref().map_or(Cell::Null, |text| self.named(text, false).into()),
+            ),
             ("typacl", self.acl_cell(&subject)),
             ("typelem", 0.into()),
         ];
