@@ -13,6 +13,9 @@ pub struct Domain {
     pub oid: u32,
     /// The type of the values.
     pub ty: Type,
+    /// The full name of the domain over whose values it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
     /// Whether NULL is a value.
     pub nullable: bool,
     /// The default of columns without their own, as SQL text.

@@ -65,6 +65,20 @@ fn add_constraint(
     Ok(())
 }
 
+fn is_default(qualifier: &ast::DomainQualifier) -> bool {
+    matches!(qualifier, ast::DomainQualifier::Constraint(ast::Constraint::DefaultConstraint(_)))
+}
+
+/// Returns whether an expression names a type.
+fn names_type(text: &str, name: &str) -> bool {
+    let is_it = |ty: ast::Type| match ty {
+        ast::Type::PathType(path) => path.path_ref().is_some_and(|path| object_name(&path) == name),
+        _ => false,
+    };
+    let source = Source::parse(&format!("SELECT {text}"));
+    source.is_ok_and(|own| own.file.syntax().descendants().filter_map(ast::Type::cast).any(is_it))
+}
+
 /// Sets the default of a domain. A default of NULL is none.
 fn set_default(
     schema: &Schema,
@@ -124,11 +138,14 @@ fn add_check(
 }
 
 /// Makes the checks of a new constraint of a domain those of the columns, and moves them to the front.
-fn mark_added(rebuild: &mut Rebuild, domain: &str, constraint: &str) {
+fn mark_added(rebuild: &mut Rebuild, domains: &[String], constraint: &str) {
     let width = rebuild.old.columns.len() as u32;
     let checks = std::mem::take(&mut rebuild.checks);
-    let is_added = |own: &Check| own.name == constraint && own.owner == CheckOwner::Domain(domain.to_owned());
-    let (mut added, others): (Vec<_>, Vec<_>) = checks.into_iter().partition(is_added);
+    let is_added = |own: &Check| match &own.owner {
+        CheckOwner::Domain(domain) => own.name == constraint && domains.contains(domain),
+        _ => false,
+    };
+    let (mut added, unchanged): (Vec<_>, Vec<_>) = checks.into_iter().partition(is_added);
     for check in &mut added {
         let mut column = 0;
         check.condition.walk(&mut |part| {
@@ -138,7 +155,7 @@ fn mark_added(rebuild: &mut Rebuild, domain: &str, constraint: &str) {
         });
         check.owner = CheckOwner::DomainOf(column);
     }
-    rebuild.checks = added.into_iter().chain(others).collect();
+    rebuild.checks = added.into_iter().chain(unchanged).collect();
 }
 
 impl Schema {
@@ -154,15 +171,11 @@ impl Schema {
         let name = made_name(&binder, &path)?;
         self.refuse_taken_type(&name, source, node)?;
         let written = binder.part(create.ty(), node)?;
-        if binder.domain_named_by(&written).is_some() {
-            return Err(binder.unsupported(written.syntax(), "a domain of a domain"));
-        }
-        let ty = binder.bind_type(&written)?;
-        match ty.scalar() {
-            Some(scalar) if scalar.enumeration().is_none() => {}
-            _ => return Err(binder.unsupported(written.syntax(), "a domain of this type")),
-        }
+        let (ty, base) = binder.bind_declared(&written)?;
         let mut domain = self.catalog.create_domain(name.clone(), ty);
+        // As in PostgreSQL, a domain keeps the default that the domain under it had.
+        let inherited = base.as_deref().and_then(|own| before.catalog.domain(own)?.default.clone());
+        domain.base = base;
         for qualifier in create.domain_qualifiers() {
             match qualifier {
                 ast::DomainQualifier::Constraint(constraint) => {
@@ -172,6 +185,9 @@ impl Schema {
                     return Err(unsupported(source, collate.syntax(), "COLLATE of a domain"));
                 }
             }
+        }
+        if !create.domain_qualifiers().any(|own| is_default(&own)) {
+            domain.default = inherited;
         }
         self.catalog.replace_domain(&name, domain);
         if self.is_mentioned(&name) {
@@ -235,28 +251,10 @@ impl Schema {
             }
             Some(Action::DropNotNull(_)) => domain.nullable = true,
             Some(Action::DropConstraint(drop)) => {
-                let path = drop.constraint_name_ref().and_then(|name| name.path_ref());
-                let name = path.as_ref().map(object_name).unwrap_or_default();
-                let before = domain.checks.len();
-                domain.checks.retain(|(own, _)| *own != name);
-                if domain.checks.len() == before {
-                    let object = format!("constraint \"{name}\" of domain \"{}\"", short(&old));
-                    if drop.if_exists().is_none() {
-                        return Err(at(SqlError::new("42704", format!("{object} does not exist"))));
-                    }
-                    self.notices.skip_missing(&object);
-                }
+                self.drop_domain_constraint(&mut domain, &drop).map_err(at)?;
             }
             Some(Action::DomainRenameTo(rename)) => {
-                let path = rename.domain().and_then(|name| name.path());
-                let new = path.and_then(|path| path.segment()).map(|own| own.text()).unwrap_or_default();
-                domain.name = in_schema_of(&old, new);
-                self.refuse_taken_type(&domain.name, source, node)?;
-                if self.is_kept_in_text(&old) {
-                    return Err(unsupported(source, node, "a new name of a domain that other objects use"));
-                }
-                let [from, to] = [&old, &domain.name].map(|name| Subject::Type(name.clone()));
-                self.rename_subject(&from, to);
+                self.rename_domain(&mut domain, &rename, source, node)?;
             }
             _ => return Err(unsupported(source, node, "this change of a domain")),
         }
@@ -270,6 +268,46 @@ impl Schema {
         Ok(Effect::All(effects))
     }
 
+    fn drop_domain_constraint(
+        &mut self,
+        domain: &mut Domain,
+        drop: &ast::DropConstraint,
+    ) -> Result<(), SqlError> {
+        let path = drop.constraint_name_ref().and_then(|name| name.path_ref());
+        let name = path.as_ref().map(object_name).unwrap_or_default();
+        let before = domain.checks.len();
+        domain.checks.retain(|(own, _)| *own != name);
+        if domain.checks.len() < before {
+            return Ok(());
+        }
+        let object = format!("constraint \"{name}\" of domain \"{}\"", short(&domain.name));
+        if drop.if_exists().is_none() {
+            return Err(SqlError::new("42704", format!("{object} does not exist")));
+        }
+        self.notices.skip_missing(&object);
+        Ok(())
+    }
+
+    fn rename_domain(
+        &mut self,
+        domain: &mut Domain,
+        rename: &ast::DomainRenameTo,
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let path = rename.domain().and_then(|name| name.path());
+        let new = path.and_then(|path| path.segment()).map(|own| own.text()).unwrap_or_default();
+        let new = in_schema_of(&domain.name, new);
+        self.refuse_taken_type(&new, source, node)?;
+        if self.is_kept_in_text(&domain.name) {
+            return Err(unsupported(source, node, "a new name of a domain that an expression uses"));
+        }
+        let [from, to] = [&domain.name, &new].map(|name| Subject::Type(name.clone()));
+        self.rename_subject(&from, to);
+        domain.name = new;
+        Ok(())
+    }
+
     /// Returns the effects that check the rows of tables against a new constraint of a domain.
     fn check_columns_of(
         &mut self,
@@ -277,13 +315,14 @@ impl Schema {
         constraint: &str,
         at: At<'_>,
     ) -> Result<Vec<Effect>, StatementError> {
-        let uses =
-            |table: &&Arc<Table>| table.columns.iter().any(|own| own.domain.as_deref() == Some(domain));
+        let domains = self.catalog.domains_over(domain);
+        let is_of = |own: &Column| own.domain.as_ref().is_some_and(|name| domains.contains(name));
+        let uses = |table: &&Arc<Table>| table.columns.iter().any(is_of);
         let tables: Vec<_> = self.catalog.tables().filter(uses).cloned().collect();
         let mut effects = Vec::new();
         for table in tables {
             let mut rebuild = self.rebuild_same(&table, at)?;
-            mark_added(&mut rebuild, domain, constraint);
+            mark_added(&mut rebuild, &domains, constraint);
             effects.push(Effect::Rebuild(Arc::new(rebuild)));
         }
         Ok(effects)
@@ -291,12 +330,19 @@ impl Schema {
 
     /// Returns whether a domain is named by an expression of a table or of a domain, which is kept as text.
     fn is_kept_in_text(&self, domain: &str) -> bool {
-        let name = short(domain);
-        let mut texts = self.catalog.domains().flat_map(|own| {
-            let checks = own.checks.iter().map(|(_, text)| text);
-            checks.chain(&own.default).map(move |text| (own, text))
-        });
-        self.is_written_in_tables(name) || texts.any(|(_, text)| text.contains(name))
+        let of_table = |table: &Table| {
+            let checks = table.checks.iter().map(|(_, text)| text);
+            let defaults = table.columns.iter().filter_map(|own| own.default.as_ref());
+            let triggers = table.triggers.iter().filter_map(|own| own.condition.as_ref());
+            let indexes = table.indexes.iter().filter_map(|own| own.details.condition.as_ref());
+            let mut texts = checks.chain(defaults).chain(triggers).chain(indexes);
+            texts.any(|text| names_type(text, domain))
+        };
+        let of_domain = |own: &Domain| {
+            let mut texts = own.checks.iter().map(|(_, text)| text).chain(&own.default);
+            texts.any(|text| names_type(text, domain))
+        };
+        self.catalog.tables().any(|table| of_table(table)) || self.catalog.domains().any(of_domain)
     }
 
     pub(crate) fn drop_domain(
@@ -342,9 +388,12 @@ impl Schema {
             let error = error.with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
             return Err(source.error_at(node.text_range().start().into(), error));
         }
-        if self.is_kept_in_text(name) {
+        let over = self.catalog.domains().find(|own| own.base.as_deref() == Some(name));
+        if over.is_some() || self.is_kept_in_text(name) {
             let message = format!("cannot drop type {name} because other objects depend on it");
-            let error = SqlError::new("2BP01", message);
+            let detail = over.map(|own| format!("type {} depends on type {name}", own.name));
+            let detail = detail.unwrap_or_else(|| format!("an expression depends on type {name}"));
+            let error = SqlError::new("2BP01", message).with_detail(detail);
             return Err(source.error_at(node.text_range().start().into(), error));
         }
         self.catalog.drop_domain(name);

@@ -13,7 +13,7 @@ use crate::plan::Origins;
 use crate::schema::Schema;
 use crate::types::{last_name, object_name};
 use catalog::{Column, Domain, OnCommit, Table, TableId, Trigger, TriggerTiming, Type};
-use procedure::{Check, CheckOwner, DomainValue, Expression, Procedure, Register};
+use procedure::{Check, CheckOwner, DomainValue, Expression, Procedure, Register, Statement};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -75,15 +75,21 @@ impl Binder<'_> {
             owner: CheckOwner::Domain(domain.name.clone()),
             condition,
         };
+        let schema = self.schema;
+        let under = schema.catalog().domains_under(domain);
         let mut checks = Vec::new();
-        if !domain.nullable {
+        if under.iter().any(|own| !own.nullable) {
             let is_null = Expression::IsNull(Box::new(Expression::Register(value)));
             checks.push(check("", Expression::Not(Box::new(is_null))));
         }
         let row = value_table(domain.ty);
-        // As in PostgreSQL, constraints are checked in the order of their names.
-        let mut texts: Vec<_> = domain.checks.iter().collect();
-        texts.sort();
+        // As in PostgreSQL, the constraints of a domain are checked in the order of their names, after those
+        // of the domain under it.
+        let texts = under.into_iter().flat_map(|own| {
+            let mut texts: Vec<_> = own.checks.iter().collect();
+            texts.sort();
+            texts
+        });
         for (name, text) in texts {
             let condition = self.bind_definition(text, node, |binder, condition| {
                 binder.over_row(&row, value, |binder| binder.bind_condition(condition))
@@ -144,6 +150,28 @@ impl Binder<'_> {
         for (column, (_, field)) in table.visible().iter().zip(fields) {
             column.domain.clone().map(|domain| self.domains.insert(field.register, domain));
         }
+    }
+
+    /// Binds the assignment of an element of an array. The array of a domain is set after a check.
+    pub(crate) fn assign_element(
+        &mut self,
+        variable: Variable,
+        index: Expression,
+        value: Expression,
+        node: &SyntaxNode,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let Variable { register: target, ty, .. } = variable;
+        if !self.domains.contains_key(&target) {
+            out.push(Statement::AssignElement { array: target, index, value });
+            return Ok(());
+        }
+        let array = self.new_register(ty);
+        out.push(Statement::Assign { target: array, value: Expression::Register(target) });
+        out.push(Statement::AssignElement { array, index, value });
+        let value = self.checked_for(target, Expression::Register(array), node)?;
+        out.push(Statement::Assign { target, value });
+        Ok(())
     }
 
     /// Converts a value of a row to be written to the domain of its column. PostgreSQL does so before the

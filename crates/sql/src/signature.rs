@@ -19,6 +19,27 @@ fn domains_of(parameters: &[(Register, &Parameter)]) -> Vec<Option<String>> {
     parameters.iter().map(|(_, own)| own.domain().map(str::to_owned)).collect()
 }
 
+/// Binds RETURNS TABLE, whose columns are variables.
+fn bind_table(binder: &mut Binder<'_>, list: &ast::ReturnTableArgList) -> Result<(), StatementError> {
+    let mut columns = Vec::new();
+    for column in list.args() {
+        let name = binder.part(column.name(), column.syntax())?;
+        let ty = binder.part(column.func_type(), column.syntax())?;
+        let (ty, domain) = binder.bind_function_type(&ty)?;
+        columns.push((ast::normalize_name_node(name.syntax()), ty));
+        binder.returned_domains.push(domain);
+    }
+    for (position, (name, ty)) in columns.iter().enumerate() {
+        let register = binder.new_register(*ty);
+        binder.returned_domains[position].clone().map(|own| binder.domains.insert(register, own));
+        binder.returned.push(register);
+        let variable = Variable { register, ty: *ty, constant: false };
+        binder.declare(name.clone(), Name::Variable(variable));
+    }
+    binder.returns = Some(columns);
+    Ok(())
+}
+
 impl Routine {
     /// Binds and declares the parameters. They can be qualified by the routine's name.
     pub(crate) fn bind_parameters(&self, binder: &mut Binder<'_>) -> Result<Vec<Parameter>, StatementError> {
@@ -130,22 +151,7 @@ impl Routine {
             return if self.is_function { self.result_of_outputs(binder, parameters) } else { Ok(None) };
         };
         if let Some(list) = result.return_table_arg_list() {
-            let mut columns = Vec::new();
-            for column in list.args() {
-                let name = binder.part(column.name(), column.syntax())?;
-                let ty = binder.part(column.func_type(), column.syntax())?;
-                let (ty, domain) = binder.bind_function_type(&ty)?;
-                columns.push((ast::normalize_name_node(name.syntax()), ty));
-                binder.returned_domains.push(domain);
-            }
-            for (position, (name, ty)) in columns.iter().enumerate() {
-                let register = binder.new_register(*ty);
-                binder.returned_domains[position].clone().map(|own| binder.domains.insert(register, own));
-                binder.returned.push(register);
-                let variable = Variable { register, ty: *ty, constant: false };
-                binder.declare(name.clone(), Name::Variable(variable));
-            }
-            binder.returns = Some(columns);
+            bind_table(binder, &list)?;
             return Ok(None);
         }
         let ty = binder.part(result.func_type(), result.syntax())?;

@@ -363,7 +363,7 @@ impl Binder<'_> {
                 let position = self.part(index.index(), node)?;
                 let index = self.bind_as(&position, ScalarType::Integer, CastContext::Assignment)?;
                 let value = self.bind_as(&value, element, CastContext::Variable)?;
-                out.push(Statement::AssignElement { array: variable.register, index, value });
+                self.assign_element(variable, index, value, node, out)?;
             }
             Some(slice @ ast::Accessor::SliceAccessor(_)) => {
                 let offset = self.offset(target.syntax());
@@ -372,6 +372,7 @@ impl Binder<'_> {
                 let subscripted = Subscripted { name: &name, old, ty: variable.ty };
                 let value = self.bind(&value)?;
                 let value = self.bind_subscripted(subscripted, [slice].into_iter(), Some(value), node)?;
+                let value = self.checked_for(variable.register, value, node)?;
                 out.push(Statement::Assign { target: variable.register, value });
             }
         }

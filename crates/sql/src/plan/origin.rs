@@ -32,6 +32,13 @@ pub struct ResultColumn {
     pub domain: Option<String>,
 }
 
+impl ResultColumn {
+    /// Makes a column of computed values.
+    pub(crate) fn computed(name: &str, ty: Type, register: Register) -> Self {
+        Self { name: name.into(), ty, register, origin: None, domain: None }
+    }
+}
+
 /// The columns of tables and views by the registers that have their values.
 #[derive(Debug, Default)]
 pub(crate) struct Origins(HashMap<Register, Known>);

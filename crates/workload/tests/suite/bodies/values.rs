@@ -83,15 +83,14 @@ impl Writer<'_> {
         let (int, other) = (self.value(Int, deeper), self.value(ty, deeper));
         let same = self.value(ty, deeper);
         match ty {
-            Int => match self.number(10) {
+            Int => match self.number(9) {
                 0..3 => format!("({int} {} {other})", self.of(&["+", "-", "*"])),
                 3 => format!("({int} {} {other})", self.of(&["/", "%"])),
                 4 => format!("length({})", self.value(Text, deeper)),
                 5 => format!("array_length({}, 1)", self.value(Ints, deeper)),
                 6 => format!("({})[{int}]", self.value(Ints, deeper)),
                 7 => format!("doubled({int})"),
-                8 => format!("({int})::few"),
-                _ => format!("({})::int", self.value(Numeric, deeper)),
+                _ => format!("({})::{}", self.value(Numeric, deeper), self.of(&["int", "few"])),
             },
             Numeric => match self.number(5) {
                 0..2 => format!("({same} {} {other})", self.of(&["+", "-", "*", "/"])),
@@ -99,11 +98,10 @@ impl Writer<'_> {
                 3 => format!("({int})::numeric"),
                 _ => format!("(SELECT {}(n) FROM a WHERE g = {int})", self.of(&["sum", "avg", "max"])),
             },
-            Text => match self.number(8) {
+            Text => match self.number(7) {
                 0..2 => format!("({same} || {other})"),
-                2 => format!("({int})::text"),
+                2 => format!("CAST({int} AS {})", self.of(&["text", "word"])),
                 3 => format!("upper({same})"),
-                6 => format!("CAST({same} AS word)"),
                 4 => format!("substr({same}, {int}, 2)"),
                 5 => format!("format('%s-%s', {same}, {int})"),
                 _ => format!("name_of({int})"),
