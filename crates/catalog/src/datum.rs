@@ -22,9 +22,10 @@ pub struct Span {
 /// Its layout is fixed, because compiled code reads and writes datums: a tag of four bytes, and the value
 /// from byte 8 on. Tags are numbered in the order of the kinds, from 0.
 #[repr(C, u32)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub enum Datum {
     /// SQL NULL.
+    #[default]
     Null,
     /// Integers, booleans (0 or 1), dates, timestamps, and decimals as scaled integers where the type has a
     /// scale.

@@ -13,8 +13,14 @@ pub struct Domain {
     pub oid: u32,
     /// The type of the values.
     pub ty: Type,
+    /// The full name of the domain over whose values it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
     /// Whether NULL is a value.
     pub nullable: bool,
+    /// The default of columns without their own, as SQL text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
     /// CHECK constraints, by name: name and condition over `VALUE` as SQL text.
     pub checks: Vec<(String, String)>,
 }

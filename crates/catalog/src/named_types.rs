@@ -1,6 +1,6 @@
 //! The types that a catalog has by name: enumerations and domains.
 
-use crate::{Catalog, Domain, EnumType, Enumeration, ScalarType, Table, Type};
+use crate::{Catalog, Column, Domain, EnumType, Enumeration, ScalarType, Table, Type};
 use std::sync::Arc;
 
 /// The number in `pg_type` of the first enumeration or domain.
@@ -34,6 +34,8 @@ impl Catalog {
         let new = EnumType::of(new);
         self.enumerations.remove(&old.definition().name);
         self.enumerations.insert(new.definition().name.clone(), new);
+        let over = self.domains.values_mut().filter(|own| own.ty.element() == ScalarType::Enum(old));
+        over.for_each(|own| own.ty = own.ty.with_element(ScalarType::Enum(new)));
         let mut changed = Vec::new();
         for table in self.tables.values_mut() {
             if table.columns.iter().any(|own| own.ty.element() == ScalarType::Enum(old)) {
@@ -56,6 +58,26 @@ impl Catalog {
         self.domains.get(name)
     }
 
+    /// Returns a domain and the domains under it, the lowest first.
+    pub fn domains_under<'c>(&'c self, domain: &'c Domain) -> Vec<&'c Domain> {
+        let under = std::iter::successors(Some(domain), |own| self.domain(own.base.as_deref()?));
+        let mut all: Vec<_> = under.collect();
+        all.reverse();
+        all
+    }
+
+    /// Returns the names of a domain and of the domains over it.
+    pub fn domains_over(&self, name: &str) -> Vec<String> {
+        let is_over = |own: &&Domain| self.domains_under(own).iter().any(|under| under.name == name);
+        self.domains().filter(is_over).map(|own| own.name.clone()).collect()
+    }
+
+    /// Returns the default of a column: its own, or that of its domain.
+    pub fn default_of<'c>(&'c self, column: &'c Column) -> Option<&'c str> {
+        let of_domain = || self.domain(column.domain.as_deref()?)?.default.as_deref();
+        column.default.as_deref().or_else(of_domain)
+    }
+
     /// Returns all domains, by name.
     pub fn domains(&self) -> impl Iterator<Item = &Domain> {
         self.domains.values()
@@ -69,8 +91,8 @@ impl Catalog {
 
     /// Adds a domain without constraints.
     pub fn create_domain(&mut self, name: String, ty: Type) -> Domain {
-        let domain =
-            Domain { name: name.clone(), oid: self.next_number(), ty, nullable: true, checks: Vec::new() };
+        let (oid, nullable, base, default) = (self.next_number(), true, None, None);
+        let domain = Domain { name: name.clone(), oid, ty, base, nullable, default, checks: Vec::new() };
         self.domains.insert(name, domain.clone());
         domain
     }
@@ -88,6 +110,8 @@ impl Catalog {
                 changed.push(Arc::clone(table));
             }
         }
+        let over = self.domains.values_mut().filter(|own| own.base.as_deref() == Some(old));
+        over.for_each(|own| own.base = Some(new.name.clone()));
         self.domains.insert(new.name.clone(), new);
         changed
     }

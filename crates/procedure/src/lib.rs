@@ -38,6 +38,7 @@ pub use ir::added::added_columns;
 pub use ir::by_value::ByValueCause;
 pub use ir::compare::{CompareClass, CompareOperator, ElementClass};
 pub use ir::conditions::sqlstates_of;
+pub use ir::domain_value::DomainValue;
 pub use ir::effect::{Effect, Rebuild, sequences_in};
 pub use ir::expression::{ArithmeticOperator, Evaluated, Expression, NumberClass, Register};
 pub use ir::function::Function;

@@ -73,12 +73,8 @@ impl Schema {
             AdvisoryAction::Lock | AdvisoryAction::UnlockAll => ScalarType::Text,
             AdvisoryAction::TryLock | AdvisoryAction::Unlock => ScalarType::Boolean,
         };
-        let column = ResultColumn {
-            name: alias.unwrap_or(name),
-            ty: returns.into(),
-            register: procedure::Register(0),
-            origin: None,
-        };
+        let name = alias.unwrap_or(name);
+        let column = ResultColumn::computed(&name, returns.into(), procedure::Register(0));
         let key = Arguments::new(values, binder.registers.len(), false);
         let (action, is_shared, of_transaction) = (*action, *is_shared, *of_transaction);
         let kind = Kind::Advisory(AdvisoryCall { action, is_shared, of_transaction, key });
@@ -109,12 +105,8 @@ impl Schema {
             let epoch = binder.call_built_in("date_part", parts, node)?;
             seconds = binder.coerce(epoch, ScalarType::Double.into(), CastContext::Implicit, node)?;
         }
-        let column = ResultColumn {
-            name: alias.unwrap_or_else(|| name.into()),
-            ty: ScalarType::Text.into(),
-            register: procedure::Register(0),
-            origin: None,
-        };
+        let name = alias.unwrap_or_else(|| name.into());
+        let column = ResultColumn::computed(&name, ScalarType::Text.into(), procedure::Register(0));
         let parameters = binder.parameter_types(node)?;
         let kind = Kind::Sleep(Arguments::new(vec![seconds], binder.registers.len(), false));
         Ok(Prepared { kind, tag: "SELECT 1", parameters, columns: vec![column], refused: None })

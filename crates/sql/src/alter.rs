@@ -186,11 +186,23 @@ impl Schema {
     fn replace(
         &mut self,
         old: &Arc<Table>,
-        mut new: NewTable,
+        new: NewTable,
         origins: &[Origin],
         new_keys: &BTreeSet<String>,
         at: At<'_>,
     ) -> Result<Effect, StatementError> {
+        let rebuild = self.replaced(old, new, origins, new_keys, at)?;
+        Ok(Effect::Rebuild(Arc::new(rebuild)))
+    }
+
+    fn replaced(
+        &mut self,
+        old: &Arc<Table>,
+        mut new: NewTable,
+        origins: &[Origin],
+        new_keys: &BTreeSet<String>,
+        at: At<'_>,
+    ) -> Result<Rebuild, StatementError> {
         let At { source, node } = at;
         self.move_references(old, &mut new, origins, new_keys);
         let made = self.catalog.replace_table(&old.name, new);
@@ -201,7 +213,13 @@ impl Schema {
         self.forget_foreign_keys();
         let rebuild = self.rebuild(old, &made, origins, new_keys, at)?;
         self.recompile(source, node)?;
-        Ok(Effect::Rebuild(Arc::new(rebuild)))
+        Ok(rebuild)
+    }
+
+    /// Returns the conversion of a table's rows into the same rows, which are checked again.
+    pub(crate) fn rebuild_same(&mut self, table: &Arc<Table>, at: At<'_>) -> Result<Rebuild, StatementError> {
+        let origins: Vec<Origin> = (0..table.columns.len()).map(Origin::Old).collect();
+        self.replaced(table, NewTable::from(&**table), &origins, &BTreeSet::new(), at)
     }
 
     /// Adds an index, and the hidden columns that it indexes.

@@ -101,7 +101,7 @@ pub(crate) struct TriggerFrame {
     pub(crate) arguments: Vec<String>,
 }
 
-/// A register that a statement sets in place of a variable that is never NULL.
+/// A register that a statement sets in place of a variable whose values are checked.
 pub(crate) struct Unchecked {
     pub(crate) source: Register,
     pub(crate) target: Register,
@@ -153,13 +153,18 @@ pub(crate) struct Binder<'a> {
     pub(crate) prologue: Vec<Statement>,
     /// The names of the variables that are never NULL.
     pub(crate) never_null: HashMap<Register, String>,
-    /// The registers that the current statement sets in place of such variables.
+    /// The domains of variables, by register.
+    pub(crate) domains: HashMap<Register, String>,
+    /// The registers that the current statement sets in place of variables that are never NULL or have a
+    /// domain.
     pub(crate) unchecked: Vec<Unchecked>,
     pub(crate) found: Option<Register>,
     /// The register and type of a function's result.
     pub(crate) result: Option<(Register, Type)>,
     /// The columns of the rows that a function returns; `None` if it does not return rows.
     pub(crate) returns: Option<Vec<(String, Type)>>,
+    /// The domains of these columns; empty if none has one.
+    pub(crate) returned_domains: Vec<Option<String>>,
     /// The variables from which RETURN NEXT takes a row; empty if it has an expression.
     pub(crate) returned: Vec<Register>,
     /// Whether the function has no result.
@@ -226,10 +231,12 @@ impl<'a> Binder<'a> {
             actual: None,
             prologue: Vec::new(),
             never_null: HashMap::new(),
+            domains: HashMap::new(),
             unchecked: Vec::new(),
             found: None,
             result: None,
             returns: None,
+            returned_domains: Vec::new(),
             returned: Vec::new(),
             is_void: false,
             returns_row: false,

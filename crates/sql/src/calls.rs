@@ -203,6 +203,7 @@ impl Binder<'_> {
             return Err(self.unsupported(node, "a procedure in an expression"));
         };
         let target = self.new_register(ty);
+        self.note_result(function, target);
         self.note_call(function);
         let outputs = vec![(target, Cast::Same)];
         if let Some(lifted) = &mut self.lifted {
@@ -223,6 +224,7 @@ impl Binder<'_> {
             return Err(self.unsupported(node, "a procedure in an expression"));
         };
         let target = self.new_register(ty);
+        self.note_result(function, target);
         self.note_call(function);
         let procedure = Arc::clone(function);
         let applied = self.queries.applied.get_or_insert_default();

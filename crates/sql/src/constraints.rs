@@ -94,7 +94,8 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Expression, StatementError> {
         let definition = &table.columns[column];
-        let text = definition.default.as_deref().filter(|_| !definition.generated);
+        let schema = self.schema;
+        let text = schema.catalog().default_of(definition).filter(|_| !definition.generated);
         let needs = self.needs.len();
         let bound = self.bind_default_text(text, definition.ty, node)?;
         if definition.identity.is_some() {

@@ -34,13 +34,14 @@ impl Binder<'_> {
         for argument in declaration.args().into_iter().flat_map(|list| list.plpgsql_cursor_args()) {
             let argument_name = self.part(argument.name(), node)?;
             let argument_name = ast::normalize_name_node(argument_name.syntax());
-            let ty = match self.part(argument.ty(), node)? {
+            let (ty, domain) = match self.part(argument.ty(), node)? {
                 ast::PlpgsqlDeclType::FuncType(ty) => self.bind_function_type(&ty)?,
                 ast::PlpgsqlDeclType::PlpgsqlPercentRowtype(row) => {
                     return Err(self.unsupported(row.syntax(), "%ROWTYPE of a cursor's argument"));
                 }
             };
             let register = self.new_register(ty);
+            domain.map(|domain| self.domains.insert(register, domain));
             arguments.push((argument_name, Variable { register, ty, constant: false }));
         }
         let register = self.new_register(ScalarType::BigInt);
@@ -96,6 +97,7 @@ impl Binder<'_> {
             };
             let (_, parameter) = *self.part(declared, argument.syntax())?;
             let value = self.bind_as(&expression, parameter.ty, CastContext::Variable)?;
+            let value = self.checked_for(parameter.register, value, node)?;
             out.push(Statement::Assign { target: parameter.register, value });
         }
         let names =

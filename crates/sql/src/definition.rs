@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 mod deferral;
 mod generated;
+pub(crate) use generated::bind_for;
 mod likeness;
 mod names;
 
@@ -153,7 +154,7 @@ impl<'a> TableBuilder<'a> {
         };
         let (ty, domain) = match serial {
             Some(ty) => (ty.into(), None),
-            None => self.binder.bind_column_type(&ty, &self.table.triggers)?,
+            None => self.binder.bind_declared(&ty)?,
         };
         let column = Column { name, ty, domain, nullable: true, ..Column::default() };
         self.table.insert_column(position, column);

@@ -6,15 +6,15 @@
 
 use crate::binder::Binder;
 use crate::cascade::cascades;
+use crate::definition::bind_for;
+use crate::domain_values::value_table;
 use crate::error::StatementError;
-use crate::oids::table_oid;
-use crate::plan::ColumnOrigin;
 use crate::schema::{Schema, unsupported};
 use crate::source::{At, Source};
 use crate::subject::Subject;
 use crate::types::{first_free, in_schema_of, made_name, object_name, short};
-use catalog::{Column, Domain, OnCommit, Table, TableId, Trigger, TriggerTiming, Type};
-use procedure::{Check, CheckOwner, Effect, Expression, Register, SqlError};
+use catalog::{Column, Domain, Table};
+use procedure::{Check, CheckOwner, Effect, Expression, Rebuild, SqlError, sequences_in};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -27,92 +27,6 @@ pub(crate) fn tag_of(statement: &ast::Stmt) -> Option<&'static str> {
         ast::Stmt::DropDomain(_) => "DROP DOMAIN",
         _ => return None,
     })
-}
-
-/// Returns a table whose only column is `VALUE`, to bind conditions over it.
-fn value_table(ty: Type) -> Table {
-    let columns = vec![Column { name: "value".into(), ty, nullable: true, ..Column::default() }];
-    Table {
-        id: TableId(u32::MAX),
-        name: String::new(),
-        layout: Table::layout_of(&columns),
-        columns,
-        indexes: Vec::new(),
-        checks: Vec::new(),
-        foreign_keys: Vec::new(),
-        hidden_key: false,
-        sequence: None,
-        triggers: Vec::new(),
-        on_commit: OnCommit::Preserve,
-    }
-}
-
-impl Binder<'_> {
-    /// Binds the constraints of the domains of a table's columns, over a row in registers.
-    pub(crate) fn bind_domains(
-        &mut self,
-        table: &Table,
-        registers: Register,
-        node: &SyntaxNode,
-    ) -> Result<Vec<Check>, StatementError> {
-        let mut checks = Vec::new();
-        for (place, column) in table.columns.iter().enumerate() {
-            let Some(name) = &column.domain else { continue };
-            let Some(domain) = self.schema.catalog().domain(name) else { continue };
-            let value = Register(registers.0 + place as u32);
-            let check = |name: &str, condition| Check {
-                name: name.into(),
-                owner: CheckOwner::Domain(domain.name.clone()),
-                condition,
-            };
-            if !domain.nullable {
-                let is_null = Expression::IsNull(Box::new(Expression::Register(value)));
-                checks.push(check("", Expression::Not(Box::new(is_null))));
-            }
-            let row = value_table(domain.ty);
-            for (name, text) in &domain.checks {
-                let condition = self.bind_definition(text, node, |binder, condition| {
-                    binder.over_row(&row, value, |binder| binder.bind_condition(condition))
-                })?;
-                checks.push(check(name, condition));
-            }
-        }
-        Ok(checks)
-    }
-
-    /// Returns the domain that a type names.
-    pub(crate) fn domain_named_by(&self, ty: &ast::Type) -> Option<&Domain> {
-        let ast::Type::PathType(path) = ty else { return None };
-        self.schema.catalog().domain(&object_name(&path.path_ref()?))
-    }
-
-    /// Binds the type of a column. Returns the type of its values, and the domain's name.
-    pub(crate) fn bind_column_type(
-        &self,
-        ty: &ast::Type,
-        triggers: &[Trigger],
-    ) -> Result<(Type, Option<String>), StatementError> {
-        let Some(domain) = self.domain_named_by(ty) else { return Ok((self.bind_type(ty)?, None)) };
-        match triggers.iter().any(|trigger| trigger.timing == TriggerTiming::Before) {
-            true => {
-                Err(self.unsupported(ty.syntax(), "a column of a domain in a table with a BEFORE trigger"))
-            }
-            false => Ok((domain.ty, Some(domain.name.clone()))),
-        }
-    }
-
-    /// Refuses a use of a table that does not check the constraints of domains.
-    pub(crate) fn refuse_domains(
-        &self,
-        table: &Table,
-        what: &str,
-        node: &SyntaxNode,
-    ) -> Result<(), StatementError> {
-        match table.columns.iter().any(|column| column.domain.is_some()) {
-            true => Err(self.unsupported(node, &format!("{what} of a table with a column of a domain"))),
-            false => Ok(()),
-        }
-    }
 }
 
 /// Adds a constraint to a domain.
@@ -131,8 +45,12 @@ fn add_constraint(
         ast::Constraint::NotNullConstraint(_) => domain.nullable = false,
         ast::Constraint::NullConstraint(_) => domain.nullable = true,
         ast::Constraint::CheckConstraint(check) => add_check(schema, domain, check, source)?,
-        ast::Constraint::DefaultConstraint(_) => {
-            return Err(unsupported(source, node, "DEFAULT of a domain"));
+        ast::Constraint::DefaultConstraint(default) => {
+            if domain.default.is_some() {
+                let error = SqlError::new("42601", "multiple default expressions");
+                return Err(source.error_at(node.text_range().start().into(), error));
+            }
+            set_default(schema, domain, default.expr(), node, source)?;
         }
         ast::Constraint::UniqueConstraint(_) => return Err(impossible("unique")),
         ast::Constraint::PrimaryKeyConstraint(_) => return Err(impossible("primary key")),
@@ -144,6 +62,41 @@ fn add_constraint(
             return Err(unsupported(source, node, "GENERATED of a domain"));
         }
     }
+    Ok(())
+}
+
+fn is_default(qualifier: &ast::DomainQualifier) -> bool {
+    matches!(qualifier, ast::DomainQualifier::Constraint(ast::Constraint::DefaultConstraint(_)))
+}
+
+/// Returns whether an expression names a type.
+fn names_type(text: &str, name: &str) -> bool {
+    let is_it = |ty: ast::Type| match ty {
+        ast::Type::PathType(path) => path.path_ref().is_some_and(|path| object_name(&path) == name),
+        _ => false,
+    };
+    let source = Source::parse(&format!("SELECT {text}"));
+    source.is_ok_and(|own| own.file.syntax().descendants().filter_map(ast::Type::cast).any(is_it))
+}
+
+/// Sets the default of a domain. A default of NULL is none.
+fn set_default(
+    schema: &Schema,
+    domain: &mut Domain,
+    default: Option<ast::Expr>,
+    node: &SyntaxNode,
+    source: &Source,
+) -> Result<(), StatementError> {
+    let mut binder = Binder::new(schema, source);
+    let expression = binder.part(default, node)?;
+    let column = Column { name: short(&domain.name).into(), ty: domain.ty, ..Column::default() };
+    let (value, applied) = binder.applying(|binder| bind_for(binder, &expression, &column))?;
+    binder.refuse_subqueries(&applied, "DEFAULT expression", node)?;
+    if !applied.is_empty() || !sequences_in(&value).is_empty() {
+        return Err(binder.unsupported(node, "a default of a domain that calls a function or takes a number"));
+    }
+    let text = source.text_of(expression.syntax()).to_owned();
+    domain.default = Some(text).filter(|_| value != Expression::NULL);
     Ok(())
 }
 
@@ -184,6 +137,27 @@ fn add_check(
     Ok(())
 }
 
+/// Makes the checks of a new constraint of a domain those of the columns, and moves them to the front.
+fn mark_added(rebuild: &mut Rebuild, domains: &[String], constraint: &str) {
+    let width = rebuild.old.columns.len() as u32;
+    let checks = std::mem::take(&mut rebuild.checks);
+    let is_added = |own: &Check| match &own.owner {
+        CheckOwner::Domain(domain) => own.name == constraint && domains.contains(domain),
+        _ => false,
+    };
+    let (mut added, unchanged): (Vec<_>, Vec<_>) = checks.into_iter().partition(is_added);
+    for check in &mut added {
+        let mut column = 0;
+        check.condition.walk(&mut |part| {
+            if let Expression::Register(register) = part {
+                column = register.0.saturating_sub(width) as usize;
+            }
+        });
+        check.owner = CheckOwner::DomainOf(column);
+    }
+    rebuild.checks = added.into_iter().chain(unchanged).collect();
+}
+
 impl Schema {
     pub(crate) fn create_domain(
         &mut self,
@@ -197,15 +171,11 @@ impl Schema {
         let name = made_name(&binder, &path)?;
         self.refuse_taken_type(&name, source, node)?;
         let written = binder.part(create.ty(), node)?;
-        if binder.domain_named_by(&written).is_some() {
-            return Err(binder.unsupported(written.syntax(), "a domain of a domain"));
-        }
-        let ty = binder.bind_type(&written)?;
-        match ty.scalar() {
-            Some(scalar) if scalar.enumeration().is_none() => {}
-            _ => return Err(binder.unsupported(written.syntax(), "a domain of this type")),
-        }
+        let (ty, base) = binder.bind_declared(&written)?;
         let mut domain = self.catalog.create_domain(name.clone(), ty);
+        // As in PostgreSQL, a domain keeps the default that the domain under it had.
+        let inherited = base.as_deref().and_then(|own| before.catalog.domain(own)?.default.clone());
+        domain.base = base;
         for qualifier in create.domain_qualifiers() {
             match qualifier {
                 ast::DomainQualifier::Constraint(constraint) => {
@@ -215,6 +185,9 @@ impl Schema {
                     return Err(unsupported(source, collate.syntax(), "COLLATE of a domain"));
                 }
             }
+        }
+        if !create.domain_qualifiers().any(|own| is_default(&own)) {
+            domain.default = inherited;
         }
         self.catalog.replace_domain(&name, domain);
         if self.is_mentioned(&name) {
@@ -240,26 +213,6 @@ impl Schema {
         })
     }
 
-    /// Refuses a table that is made of a column of a domain, because its column would have the domain, too.
-    pub(crate) fn refuse_domain_of(
-        &self,
-        origin: ColumnOrigin,
-        binder: &Binder<'_>,
-        node: &SyntaxNode,
-    ) -> Result<(), StatementError> {
-        let is_origin = |table: &&Arc<Table>| table_oid(table) == i64::from(origin.relation);
-        match self.catalog.tables().find(is_origin) {
-            Some(table) => {
-                let column = table.columns.get(usize::from(origin.column) - 1);
-                match column.is_some_and(|column| column.domain.is_some()) {
-                    true => Err(binder.unsupported(node, "a table that is made of a column of a domain")),
-                    false => Ok(()),
-                }
-            }
-            None => Ok(()),
-        }
-    }
-
     /// Returns a column of a domain, and its table.
     fn column_of_domain(&self, domain: &str) -> Option<(&str, &Arc<Table>)> {
         self.catalog.tables().find_map(|table| {
@@ -278,48 +231,118 @@ impl Schema {
         let mut domain = self.named_domain(alter.domain_ref(), source, node)?;
         let old = domain.name.clone();
         let at = |error: SqlError| source.error_at(node.text_range().start().into(), error);
+        // The constraint that the rows of tables must meet, too; empty for NOT NULL.
+        let mut added = None;
         match alter.action() {
             Some(Action::OwnerTo(_)) => return Ok(Effect::None),
-            Some(Action::AddConstraint(_) | Action::SetNotNull(_))
-                if self.column_of_domain(&old).is_some() =>
-            {
-                return Err(unsupported(source, node, "a further constraint of a domain that a table uses"));
-            }
             Some(Action::AddConstraint(add)) => {
                 let constraint = Binder::new(self, source).part(add.constraint(), node)?;
                 if !matches!(constraint, ast::Constraint::CheckConstraint(_)) {
                     return Err(unsupported(source, node, "this constraint"));
                 }
                 add_constraint(self, &mut domain, &constraint, source)?;
+                added = domain.checks.last().map(|(name, _)| name.clone());
             }
-            Some(Action::SetNotNull(_)) => domain.nullable = false,
+            Some(Action::SetDefault(set)) => set_default(self, &mut domain, set.expr(), node, source)?,
+            Some(Action::DropDefault(_)) => domain.default = None,
+            Some(Action::SetNotNull(_)) => {
+                added = Some(String::new()).filter(|_| domain.nullable);
+                domain.nullable = false;
+            }
             Some(Action::DropNotNull(_)) => domain.nullable = true,
             Some(Action::DropConstraint(drop)) => {
-                let path = drop.constraint_name_ref().and_then(|name| name.path_ref());
-                let name = path.as_ref().map(object_name).unwrap_or_default();
-                let before = domain.checks.len();
-                domain.checks.retain(|(own, _)| *own != name);
-                if domain.checks.len() == before {
-                    let object = format!("constraint \"{name}\" of domain \"{}\"", short(&old));
-                    if drop.if_exists().is_none() {
-                        return Err(at(SqlError::new("42704", format!("{object} does not exist"))));
-                    }
-                    self.notices.skip_missing(&object);
-                }
+                self.drop_domain_constraint(&mut domain, &drop).map_err(at)?;
             }
             Some(Action::DomainRenameTo(rename)) => {
-                let path = rename.domain().and_then(|name| name.path());
-                let new = path.and_then(|path| path.segment()).map(|own| own.text()).unwrap_or_default();
-                domain.name = in_schema_of(&old, new);
-                self.refuse_taken_type(&domain.name, source, node)?;
-                let [from, to] = [&old, &domain.name].map(|name| Subject::Type(name.clone()));
-                self.rename_subject(&from, to);
+                self.rename_domain(&mut domain, &rename, source, node)?;
             }
             _ => return Err(unsupported(source, node, "this change of a domain")),
         }
+        let name = domain.name.clone();
         let tables = self.catalog.replace_domain(&old, domain);
         self.recompile(source, node)?;
-        Ok(Effect::All(tables.into_iter().map(Effect::Redefine).collect()))
+        let mut effects: Vec<_> = tables.into_iter().map(Effect::Redefine).collect();
+        if let Some(constraint) = added {
+            effects.append(&mut self.check_columns_of(&name, &constraint, At { source, node })?);
+        }
+        Ok(Effect::All(effects))
+    }
+
+    fn drop_domain_constraint(
+        &mut self,
+        domain: &mut Domain,
+        drop: &ast::DropConstraint,
+    ) -> Result<(), SqlError> {
+        let path = drop.constraint_name_ref().and_then(|name| name.path_ref());
+        let name = path.as_ref().map(object_name).unwrap_or_default();
+        let before = domain.checks.len();
+        domain.checks.retain(|(own, _)| *own != name);
+        if domain.checks.len() < before {
+            return Ok(());
+        }
+        let object = format!("constraint \"{name}\" of domain \"{}\"", short(&domain.name));
+        if drop.if_exists().is_none() {
+            return Err(SqlError::new("42704", format!("{object} does not exist")));
+        }
+        self.notices.skip_missing(&object);
+        Ok(())
+    }
+
+    fn rename_domain(
+        &mut self,
+        domain: &mut Domain,
+        rename: &ast::DomainRenameTo,
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let path = rename.domain().and_then(|name| name.path());
+        let new = path.and_then(|path| path.segment()).map(|own| own.text()).unwrap_or_default();
+        let new = in_schema_of(&domain.name, new);
+        self.refuse_taken_type(&new, source, node)?;
+        if self.is_kept_in_text(&domain.name) {
+            return Err(unsupported(source, node, "a new name of a domain that an expression uses"));
+        }
+        let [from, to] = [&domain.name, &new].map(|name| Subject::Type(name.clone()));
+        self.rename_subject(&from, to);
+        domain.name = new;
+        Ok(())
+    }
+
+    /// Returns the effects that check the rows of tables against a new constraint of a domain.
+    fn check_columns_of(
+        &mut self,
+        domain: &str,
+        constraint: &str,
+        at: At<'_>,
+    ) -> Result<Vec<Effect>, StatementError> {
+        let domains = self.catalog.domains_over(domain);
+        let is_of = |own: &Column| own.domain.as_ref().is_some_and(|name| domains.contains(name));
+        let uses = |table: &&Arc<Table>| table.columns.iter().any(is_of);
+        let tables: Vec<_> = self.catalog.tables().filter(uses).cloned().collect();
+        let mut effects = Vec::new();
+        for table in tables {
+            let mut rebuild = self.rebuild_same(&table, at)?;
+            mark_added(&mut rebuild, &domains, constraint);
+            effects.push(Effect::Rebuild(Arc::new(rebuild)));
+        }
+        Ok(effects)
+    }
+
+    /// Returns whether a domain is named by an expression of a table or of a domain, which is kept as text.
+    fn is_kept_in_text(&self, domain: &str) -> bool {
+        let of_table = |table: &Table| {
+            let checks = table.checks.iter().map(|(_, text)| text);
+            let defaults = table.columns.iter().filter_map(|own| own.default.as_ref());
+            let triggers = table.triggers.iter().filter_map(|own| own.condition.as_ref());
+            let indexes = table.indexes.iter().filter_map(|own| own.details.condition.as_ref());
+            let mut texts = checks.chain(defaults).chain(triggers).chain(indexes);
+            texts.any(|text| names_type(text, domain))
+        };
+        let of_domain = |own: &Domain| {
+            let mut texts = own.checks.iter().map(|(_, text)| text).chain(&own.default);
+            texts.any(|text| names_type(text, domain))
+        };
+        self.catalog.tables().any(|table| of_table(table)) || self.catalog.domains().any(of_domain)
     }
 
     pub(crate) fn drop_domain(
@@ -363,6 +386,14 @@ impl Schema {
             let detail = format!("column {column} of table {table} depends on type {name}");
             let error = SqlError::new("2BP01", message).with_detail(detail);
             let error = error.with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
+            return Err(source.error_at(node.text_range().start().into(), error));
+        }
+        let over = self.catalog.domains().find(|own| own.base.as_deref() == Some(name));
+        if over.is_some() || self.is_kept_in_text(name) {
+            let message = format!("cannot drop type {name} because other objects depend on it");
+            let detail = over.map(|own| format!("type {} depends on type {name}", own.name));
+            let detail = detail.unwrap_or_else(|| format!("an expression depends on type {name}"));
+            let error = SqlError::new("2BP01", message).with_detail(detail);
             return Err(source.error_at(node.text_range().start().into(), error));
         }
         self.catalog.drop_domain(name);

@@ -189,12 +189,16 @@ impl Schema {
     /// Returns whether an expression of a table contains a text.
     fn is_written_in_tables(&self, text: &str) -> bool {
         let holds = |expression: &str| expression.contains(text);
-        self.catalog.tables().any(|table| {
-            table.checks.iter().any(|(_, condition)| holds(condition))
-                || table.columns.iter().any(|column| column.default.as_deref().is_some_and(holds))
-                || table.triggers.iter().any(|trigger| trigger.condition.as_deref().is_some_and(holds))
-                || table.indexes.iter().any(|index| index.details.condition.as_deref().is_some_and(holds))
-        })
+        let is_in_domain = |own: &catalog::Domain| {
+            own.default.as_deref().is_some_and(holds) || own.checks.iter().any(|(_, text)| holds(text))
+        };
+        self.catalog.domains().any(is_in_domain)
+            || self.catalog.tables().any(|table| {
+                table.checks.iter().any(|(_, condition)| holds(condition))
+                    || table.columns.iter().any(|column| column.default.as_deref().is_some_and(holds))
+                    || table.triggers.iter().any(|trigger| trigger.condition.as_deref().is_some_and(holds))
+                    || table.indexes.iter().any(|index| index.details.condition.as_deref().is_some_and(holds))
+            })
     }
 
     pub(crate) fn drop_type(
@@ -244,6 +248,12 @@ impl Schema {
             let detail = format!("column {column} of table {table} depends on type {ty}");
             let error = SqlError::new("2BP01", message).with_detail(detail);
             let error = error.with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
+            return Err(source.error_at(node.text_range().start().into(), error));
+        }
+        if let Some(domain) = self.catalog.domains().find(|own| own.ty.element() == ty) {
+            let message = format!("cannot drop type {ty} because other objects depend on it");
+            let detail = format!("type {} depends on type {ty}", domain.name);
+            let error = SqlError::new("2BP01", message).with_detail(detail);
             return Err(source.error_at(node.text_range().start().into(), error));
         }
         self.catalog.drop_enumeration(name);

@@ -411,6 +411,18 @@ impl Binder<'_> {
     }
 
     fn bind_cast(&mut self, cast: &ast::CastExpr) -> Result<Typed, StatementError> {
+        let bound = self.bind_plain_cast(cast)?;
+        let domain = cast.ty().and_then(|ty| Some(self.domain_named_by(&ty)?.name.clone()));
+        match (bound, domain) {
+            (Typed::Known(value, ty), Some(domain)) => {
+                Ok(Typed::Known(self.as_domain(&domain, value, cast.syntax())?, ty))
+            }
+            (bound, _) => Ok(bound),
+        }
+    }
+
+    /// Binds a cast to a type; of a domain, to the type under it.
+    fn bind_plain_cast(&mut self, cast: &ast::CastExpr) -> Result<Typed, StatementError> {
         let node = cast.syntax();
         let Some(target) = cast.ty() else { return Err(self.unsupported(node, "this cast")) };
         let object = target.syntax().text().to_string().to_lowercase();
@@ -436,7 +448,7 @@ impl Binder<'_> {
         if is_polymorphic(object) {
             return Err(self.no_cast_to(object, cast)?);
         }
-        let ty = self.bind_type(&target)?;
+        let (ty, _) = self.bind_declared(&target)?;
         if let Some(fields) = cast.interval_qualifier() {
             let text = self.interval_of_field(cast.literal(), &fields)?;
             return Ok(Typed::Known(self.coerce(text, ty, CastContext::Explicit, node)?, ty));
@@ -464,9 +476,9 @@ impl Binder<'_> {
             _ => return Err(self.unsupported(node, "this cast")),
         };
         let value = self.coerce(operand, ty, CastContext::Explicit, node)?;
-        // A cast column of the catalogs is described by the type of the cast.
-        let is_described =
-            Self::register_of(&value).is_some_and(|register| self.origins.has_catalog_type(register));
+        // A cast column of the catalogs, or of a domain, is described by the type of the cast.
+        let is_described = self.domain_of(&value).is_some()
+            || Self::register_of(&value).is_some_and(|register| self.origins.has_catalog_type(register));
         Ok(Typed::Known(
             match is_described {
                 true => Expression::Cast { cast: Cast::Same, operand: Box::new(value) },

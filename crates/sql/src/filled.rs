@@ -140,9 +140,6 @@ impl Schema {
         if names.len() > compiled.columns.len() {
             return Err(binder.error(node, SqlError::new("42601", "too many column names were specified")));
         }
-        for origin in compiled.columns.iter().filter_map(|column| column.origin) {
-            self.refuse_domain_of(origin, binder, node)?;
-        }
         let given = names.iter().map(Some).chain(std::iter::repeat(None));
         let columns = compiled.columns.iter().zip(given).map(|(column, given)| {
             // As in PostgreSQL, an expression has no precision that later values would be rounded to.
@@ -150,6 +147,7 @@ impl Schema {
                 (None, scalar) if scalar.is_numeric() => column.ty.with_element(ScalarType::AnyNumeric),
                 _ => column.ty,
             };
+            let ty = column.domain.as_deref().map_or_else(|| ty.to_string(), quoted_path);
             format!("{} {ty}", quoted(given.unwrap_or(&column.name)))
         });
         let columns: Vec<String> = columns.collect();

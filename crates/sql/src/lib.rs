@@ -33,6 +33,7 @@ mod deferral;
 mod definition;
 mod dependents;
 mod domain;
+mod domain_values;
 mod ending;
 mod enumeration;
 mod error;

@@ -21,7 +21,7 @@ impl Binder<'_> {
         let name = name.map(|name| ast::normalize_name_node(name.syntax()));
         let label = self.new_label();
         self.targets.push(Target { name, label, is_loop: true });
-        let mut checked = self.take_checks();
+        let mut checked = self.take_checks(node)?;
         checked.append(&mut self.bind_inner(body, node)?);
         self.targets.pop();
         Ok((label, checked))

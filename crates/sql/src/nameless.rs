@@ -7,6 +7,7 @@ use crate::routine::{Parts, Routine, finish};
 use crate::schema::Schema;
 use crate::source::Source;
 use catalog::{ProcedureId, Type};
+use procedure::query::OutputColumn;
 use procedure::{ByValueCause, CastContext, Mode, Parameter, Procedure, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -54,7 +55,11 @@ pub(crate) fn compile_for_client(
     let origins = std::mem::take(&mut binder.origins);
     let refused = binder.refusal();
     let procedure = finish(binder, statements, parts, source, node);
-    let columns = procedure.client_columns().iter().map(|column| origins.described(column)).collect();
+    let described = |column: &OutputColumn| ResultColumn {
+        domain: schema.domain_in(&origins, column.register).map(|domain| domain.name.clone()),
+        ..origins.described(column)
+    };
+    let columns = procedure.client_columns().iter().map(described).collect();
     Ok(Compiled { procedure, parameters, columns, refused })
 }
 

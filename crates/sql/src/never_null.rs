@@ -1,5 +1,5 @@
-//! Variables that are declared NOT NULL: a statement sets a register in the variable's place, and the
-//! variable is set after a check.
+//! Variables that are declared NOT NULL or have a domain: a statement sets a register in the variable's
+//! place, and the variable is set after a check.
 
 use crate::binder::{Binder, Unchecked};
 use crate::error::StatementError;
@@ -48,7 +48,7 @@ impl Binder<'_> {
 
     /// Returns the register that a statement sets for a variable.
     pub(crate) fn target_for(&mut self, target: Register) -> Register {
-        if !self.never_null.contains_key(&target) {
+        if !self.never_null.contains_key(&target) && !self.domains.contains_key(&target) {
             return target;
         }
         let source = self.new_register(self.registers[target.0 as usize]);
@@ -57,13 +57,20 @@ impl Binder<'_> {
     }
 
     /// Returns the statements that check and set the variables that a statement sets.
-    pub(crate) fn take_checks(&mut self) -> Vec<Statement> {
+    pub(crate) fn take_checks(&mut self, node: &SyntaxNode) -> Result<Vec<Statement>, StatementError> {
         let mut checks = Vec::new();
         for Unchecked { source, target } in std::mem::take(&mut self.unchecked) {
-            let name = self.never_null.get(&target).cloned().unwrap_or_default();
-            checks.push(self.refuse_null(source, &name));
-            checks.push(Statement::Assign { target, value: Expression::Register(source) });
+            let mut value = self.checked_for(target, Expression::Register(source), node)?;
+            if let Some(name) = self.never_null.get(&target).cloned() {
+                // As in PostgreSQL, the domain is checked first.
+                if self.domains.contains_key(&target) {
+                    checks.push(Statement::Assign { target: source, value });
+                    value = Expression::Register(source);
+                }
+                checks.push(self.refuse_null(source, &name));
+            }
+            checks.push(Statement::Assign { target, value });
         }
-        checks
+        Ok(checks)
     }
 }

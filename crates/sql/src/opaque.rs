@@ -1,7 +1,7 @@
 //! Opaque PL/pgSQL statements, which the analysis does not support: functions that return rows, cursors,
 //! EXECUTE, COMMIT and ROLLBACK.
 
-use crate::binder::{Binder, Name, Variable};
+use crate::binder::{Binder, Body, Name, Variable};
 use crate::error::StatementError;
 use crate::nameless::compile_for_client;
 use crate::plan::ResultColumn;
@@ -55,6 +55,7 @@ impl Binder<'_> {
         };
         let columns: Columns = query.columns.iter().map(|column| (column.name.clone(), column.ty)).collect();
         let query_types: Vec<Type> = columns.iter().map(|(_, ty)| *ty).collect();
+        let is_returned = types.is_some();
         let types = types.unwrap_or(&query_types);
         if types.len() != columns.len() {
             let error = SqlError::new("42804", "structure of query does not match function result type");
@@ -66,9 +67,40 @@ impl Binder<'_> {
             return Err(self.error(node, error.with_detail(detail)));
         }
         let targets: Vec<_> = types.iter().map(|ty| (self.new_register(*ty), *ty)).collect();
-        let outputs = self.outputs(bound.items, &targets, node)?;
+        let found: Vec<String> = bound.items.iter().map(|(_, item, _)| self.type_shown(item)).collect();
+        let mut outputs = self.outputs(bound.items, &targets, node)?;
+        if is_returned {
+            for (position, output) in outputs.iter_mut().enumerate() {
+                let value = std::mem::replace(&mut output.1, Expression::NULL);
+                output.1 = self.returned_value(position, value, &found[position], node)?;
+            }
+        }
         let target = QueryTarget::Statement { outputs, strict: false };
         Ok((self.query(query, target, node), columns))
+    }
+
+    /// Converts a value of a query to the domain of a returned column. As in PostgreSQL, PL/pgSQL takes a
+    /// column of the domain alone.
+    fn returned_value(
+        &mut self,
+        position: usize,
+        value: Expression,
+        found: &str,
+        node: &SyntaxNode,
+    ) -> Result<Expression, StatementError> {
+        let Some(domain) = self.returned_domains.get(position).cloned().flatten() else { return Ok(value) };
+        if !matches!(self.body, Some(Body::Plpgsql(_))) {
+            return self.as_domain(&domain, value, node);
+        }
+        if found == domain {
+            return Ok(value);
+        }
+        let error = SqlError::new("42804", "structure of query does not match function result type");
+        let detail = format!(
+            "Returned type {found} does not match expected type {domain} in column {}.",
+            position + 1
+        );
+        Err(self.error(node, error.with_detail(detail)))
     }
 
     /// Returns the column types of the rows that the current function returns.
@@ -111,11 +143,15 @@ impl Binder<'_> {
                         for ((_, field), ty) in fields.iter().zip(types) {
                             let typed =
                                 crate::binder::Typed::Known(Expression::Register(field.register), field.ty);
-                            values.push(self.coerce(typed, *ty, CastContext::Variable, node)?);
+                            let value = self.coerce(typed, *ty, CastContext::Variable, node)?;
+                            values.push(self.checked_column(values.len(), value, node)?);
                         }
                         values
                     }
-                    (None, [only]) => vec![self.bind_as(&value, *only, CastContext::Variable)?],
+                    (None, [only]) => {
+                        let value = self.bind_as(&value, *only, CastContext::Variable)?;
+                        vec![self.checked_column(0, value, node)?]
+                    }
                     _ => {
                         let message = "wrong record type supplied in RETURN NEXT";
                         return Err(self.error(node, SqlError::new("42804", message)));
@@ -145,6 +181,9 @@ impl Binder<'_> {
         out: &mut Vec<Statement>,
     ) -> Result<(), StatementError> {
         let node = end.syntax();
+        if self.returned_domains.iter().any(Option::is_some) {
+            return Err(self.unsupported(node, "RETURN QUERY EXECUTE of a function that returns a domain"));
+        }
         let types = self.returned_types(node)?;
         let text = self.bind_dynamic(end.query(), end.using_clause(), Destination::Returned(types), node)?;
         self.push_opaque(text, out);

@@ -9,8 +9,8 @@ use procedure::{CastContext, Expression, Function, Machine, Mode, Parameter, Reg
 use squawk_syntax::ast::{self, AstNode};
 
 impl Binder<'_> {
-    /// Binds the type of a parameter. Returns it with its name, if that is a table, whose rows it has, or
-    /// polymorphic.
+    /// Binds the type of a parameter. Returns it with its name, if that is a table, whose rows it has, a
+    /// domain, or polymorphic.
     pub(crate) fn parameter_type(
         &self,
         ty: &ast::FuncType,
@@ -22,7 +22,11 @@ impl Binder<'_> {
             }
             None => {
                 let name = ty.syntax().text().to_string().to_lowercase();
-                let ty = without_limits(self.bind_function_type(ty)?);
+                let (ty, domain) = self.bind_function_type(ty)?;
+                if domain.is_some() {
+                    return Ok((ty, domain));
+                }
+                let ty = without_limits(ty);
                 Ok((ty, (self.actual.is_none() && is_polymorphic(&name)).then_some(name)))
             }
         }
@@ -46,7 +50,8 @@ impl Binder<'_> {
             return Err(self.error(node, error));
         }
         let name = parameter.name().map(|name| ast::normalize_name_node(name.syntax())).unwrap_or_default();
-        let mut bound = Parameter { is_variadic, type_of, ..Parameter::new(name, ty, mode) };
+        let is_of_domain = type_of.as_ref().is_some_and(|name| self.schema.catalog().domain(name).is_some());
+        let mut bound = Parameter { is_variadic, type_of, is_of_domain, ..Parameter::new(name, ty, mode) };
         if let Some(expression) = parameter.param_default().and_then(|default| default.expr()) {
             if mode == Mode::Out {
                 let error = SqlError::new("42P13", "only input parameters can have default values");

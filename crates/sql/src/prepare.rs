@@ -427,7 +427,7 @@ impl Schema {
         if let Some(Called { procedure, arguments, parameters, name, refused }) = called {
             let mut columns: Vec<ResultColumn> = procedure
                 .outputs()
-                .map(|(name, register, ty)| ResultColumn { name: name.into(), ty, register, origin: None })
+                .map(|(name, register, ty)| ResultColumn::computed(name, ty, register))
                 .collect();
             if let (Some(name), [column]) = (name, columns.as_mut_slice()) {
                 column.name = name;
@@ -568,6 +568,5 @@ fn last_word(text: &str) -> String {
 }
 
 pub(crate) fn text_column(name: &str) -> ResultColumn {
-    let ty = catalog::ScalarType::Text.into();
-    ResultColumn { name: name.into(), ty, register: procedure::Register(0), origin: None }
+    ResultColumn::computed(name, catalog::ScalarType::Text.into(), procedure::Register(0))
 }

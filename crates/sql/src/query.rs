@@ -402,7 +402,7 @@ impl Binder<'_> {
 
     /// Assigns the items of a SELECT or RETURNING to targets, converted to their types.
     pub(crate) fn outputs(
-        &self,
+        &mut self,
         items: Vec<(String, Typed, SyntaxNode)>,
         targets: &[(Register, catalog::Type)],
         node: &SyntaxNode,
@@ -416,7 +416,8 @@ impl Binder<'_> {
             .into_iter()
             .zip(targets)
             .map(|((_, item, node), (target, ty))| {
-                Ok((*target, self.coerce(item, *ty, CastContext::Variable, &node)?))
+                let value = self.coerce(item, *ty, CastContext::Variable, &node)?;
+                Ok((*target, self.checked_for(*target, value, &node)?))
             })
             .collect()
     }

@@ -173,10 +173,11 @@ impl Routine {
                 binder.bind_sql_body(statements, &parameters, body.syntax())?
             }
         };
-        statements.splice(0..0, std::mem::take(&mut binder.prologue));
         if self.is_strict() {
             statements.insert(0, end_at_null(&parameters));
         }
+        // As in PostgreSQL, an argument of a domain is checked although the routine is strict.
+        statements.splice(0..0, std::mem::take(&mut binder.prologue));
         if let (true, RoutineBody::Plpgsql(_), Some((target, _))) = (binder.is_void, body, result) {
             statements.insert(0, Statement::Assign { target, value: Expression::text("") });
         }
@@ -460,6 +461,8 @@ pub(crate) fn finish(
     let ahead = procedure::plan_lookups(&mut body, accesses);
     // A function runs in the transaction of its caller, and so do the procedures that it calls.
     let is_function = parts.result.is_some() || binder.returns.is_some();
+    let domain = parts.result.and_then(|(register, _)| binder.domains.remove(&register));
+    let domains = if domain.is_some() { vec![domain] } else { binder.returned_domains };
     let mut procedure = Procedure {
         id: parts.id,
         version: parts.version,
@@ -487,6 +490,7 @@ pub(crate) fn finish(
         is_definer: false,
         follows_role: binder.follows_role,
         is_refused: binder.is_refused,
+        domains,
         compiled: CompiledSlot::default(),
     };
     procedure.witnesses = procedure::analysis::witnesses(&procedure);

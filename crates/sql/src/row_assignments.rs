@@ -110,6 +110,7 @@ impl Binder<'_> {
                 (None, RowFields::Present(fields))
             }
         };
+        let is_absent = matches!(fields, RowFields::Absent);
         let values: Vec<Typed> = match fields {
             RowFields::Absent => vec![Typed::Null; targets.len()],
             RowFields::Present(fields) => fields.into_iter().map(|(_, value)| value).collect(),
@@ -137,10 +138,32 @@ impl Binder<'_> {
             }
             Some(query) => self.fetch_row(query, sources, node, out),
         }
+        let mut checked = Vec::new();
         for ((target, _), source) in targets.iter().zip(registers) {
-            out.push(Statement::Assign { target: *target, value: Expression::Register(source) });
+            let value = Expression::Register(source);
+            // As in PostgreSQL, a row that is NULL has fields that are NULL, whatever their domains are.
+            let value = if is_absent { value } else { self.checked_for(*target, value, node)? };
+            checked.push((*target, value));
         }
+        self.assign_together(checked, out);
         Ok(())
+    }
+
+    /// Sets variables after all values have been checked.
+    fn assign_together(&mut self, values: Vec<(Register, Expression)>, out: &mut Vec<Statement>) {
+        let mut later = Vec::new();
+        for (target, value) in values {
+            let value = match value {
+                Expression::Domain(_) => {
+                    let checked = self.new_register(self.registers[target.0 as usize]);
+                    out.push(Statement::Assign { target: checked, value });
+                    Expression::Register(checked)
+                }
+                value => value,
+            };
+            later.push(Statement::Assign { target, value });
+        }
+        out.append(&mut later);
     }
 
     /// Adds a query for its first row. An assignment leaves FOUND as it is.

@@ -5,13 +5,39 @@ use crate::error::StatementError;
 use crate::routine::Routine;
 use crate::types::{object_name, short, without_limits};
 use catalog::{ScalarType, Type};
-use procedure::{Parameter, Register, SqlError};
+use procedure::{Expression, Parameter, Register, SqlError, Statement};
 use squawk_syntax::ast::{self, AstNode};
 
 /// Returns the OUT and INOUT parameters, with their registers.
 fn outputs_of(parameters: &[Parameter]) -> impl Iterator<Item = (Register, &Parameter)> {
     let outputs = parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_output());
     outputs.map(|(position, parameter)| (Register(position as u32), parameter))
+}
+
+/// Returns the domains of parameters.
+fn domains_of(parameters: &[(Register, &Parameter)]) -> Vec<Option<String>> {
+    parameters.iter().map(|(_, own)| own.domain().map(str::to_owned)).collect()
+}
+
+/// Binds RETURNS TABLE, whose columns are variables.
+fn bind_table(binder: &mut Binder<'_>, list: &ast::ReturnTableArgList) -> Result<(), StatementError> {
+    let mut columns = Vec::new();
+    for column in list.args() {
+        let name = binder.part(column.name(), column.syntax())?;
+        let ty = binder.part(column.func_type(), column.syntax())?;
+        let (ty, domain) = binder.bind_function_type(&ty)?;
+        columns.push((ast::normalize_name_node(name.syntax()), ty));
+        binder.returned_domains.push(domain);
+    }
+    for (position, (name, ty)) in columns.iter().enumerate() {
+        let register = binder.new_register(*ty);
+        binder.returned_domains[position].clone().map(|own| binder.domains.insert(register, own));
+        binder.returned.push(register);
+        let variable = Variable { register, ty: *ty, constant: false };
+        binder.declare(name.clone(), Name::Variable(variable));
+    }
+    binder.returns = Some(columns);
+    Ok(())
 }
 
 impl Routine {
@@ -51,12 +77,31 @@ impl Routine {
         }
         // The registers of parameters come first.
         for (position, parameter) in parameters.iter().enumerate() {
+            self.bind_domain_of(binder, parameter, Register(position as u32))?;
+        }
+        for (position, parameter) in parameters.iter().enumerate() {
             if parameter.takes_row() {
                 let number = format!("${}", position + 1);
                 binder.declare_row_parameter(parameter, position, [&parameter.name, &number])?;
             }
         }
         Ok(parameters)
+    }
+
+    /// Notes the domain of a parameter. The value of an argument is checked before the first statement.
+    fn bind_domain_of(
+        &self,
+        binder: &mut Binder<'_>,
+        parameter: &Parameter,
+        target: Register,
+    ) -> Result<(), StatementError> {
+        let Some(domain) = parameter.domain() else { return Ok(()) };
+        binder.domains.insert(target, domain.to_owned());
+        if parameter.is_input() {
+            let value = binder.checked_for(target, Expression::Register(target), &self.node)?;
+            binder.prologue.push(Statement::Assign { target, value });
+        }
+        Ok(())
     }
 
     /// Binds SETOF: rows of one value, of a table's columns, or of the OUT parameters.
@@ -73,6 +118,7 @@ impl Routine {
         }
         if !outputs.is_empty() {
             binder.returned = outputs.iter().map(|(register, _)| *register).collect();
+            binder.returned_domains = domains_of(&outputs);
             binder.returns = Some(
                 outputs.into_iter().map(|(_, parameter)| (parameter.name.clone(), parameter.ty)).collect(),
             );
@@ -83,13 +129,16 @@ impl Routine {
             _ => None,
         };
         let table = path.and_then(|path| binder.schema.catalog().table(&object_name(&path)).ok());
-        if let Some(table) = table {
-            binder.refuse_domains(table, "a result of rows", ty.syntax())?;
-        }
-        binder.returns = Some(match table {
-            Some(table) => table.visible().iter().map(|column| (column.name.clone(), column.ty)).collect(),
-            None => vec![(short(&self.name).to_owned(), binder.bind_function_type(ty)?)],
-        });
+        (binder.returns, binder.returned_domains) = match table {
+            Some(table) => {
+                binder.refuse_domains(table, "a result of rows", ty.syntax())?;
+                (Some(Binder::row_columns(table)), Vec::new())
+            }
+            None => {
+                let (ty, domain) = binder.bind_function_type(ty)?;
+                (Some(vec![(short(&self.name).to_owned(), ty)]), vec![domain])
+            }
+        };
         Ok(())
     }
 
@@ -102,19 +151,7 @@ impl Routine {
             return if self.is_function { self.result_of_outputs(binder, parameters) } else { Ok(None) };
         };
         if let Some(list) = result.return_table_arg_list() {
-            let mut columns = Vec::new();
-            for column in list.args() {
-                let name = binder.part(column.name(), column.syntax())?;
-                let ty = binder.part(column.func_type(), column.syntax())?;
-                columns.push((ast::normalize_name_node(name.syntax()), binder.bind_function_type(&ty)?));
-            }
-            for (name, ty) in &columns {
-                let register = binder.new_register(*ty);
-                binder.returned.push(register);
-                let variable = Variable { register, ty: *ty, constant: false };
-                binder.declare(name.clone(), Name::Variable(variable));
-            }
-            binder.returns = Some(columns);
+            bind_table(binder, &list)?;
             return Ok(None);
         }
         let ty = binder.part(result.func_type(), result.syntax())?;
@@ -144,13 +181,23 @@ impl Routine {
             binder.declare_row_result(Binder::row_columns(&table));
             return Ok(None);
         }
-        let declared = without_limits(binder.bind_function_type(&ty)?);
+        let (declared, domain) = match binder.bind_function_type(&ty)? {
+            (ty, None) => (without_limits(ty), None),
+            of_domain => of_domain,
+        };
         let mut outputs = outputs_of(parameters);
         match (outputs.next(), outputs.next()) {
-            (None, _) => Ok(Some((binder.new_register(declared), declared))),
-            (Some((register, only)), None) if only.ty == declared => Ok(Some((register, declared))),
+            (None, _) => {
+                let register = binder.new_register(declared);
+                domain.map(|domain| binder.domains.insert(register, domain));
+                Ok(Some((register, declared)))
+            }
+            (Some((register, only)), None) if only.ty == declared && only.domain() == domain.as_deref() => {
+                Ok(Some((register, declared)))
+            }
             (Some((_, only)), None) => {
-                let message = format!("function result type must be {} because of OUT parameters", only.ty);
+                let only = only.type_name();
+                let message = format!("function result type must be {only} because of OUT parameters");
                 Err(binder.error(ty.syntax(), SqlError::new("42P13", message)))
             }
             _ => {
@@ -178,6 +225,7 @@ impl Routine {
             [(register, only)] => Ok(Some((*register, only.ty))),
             _ => {
                 binder.returned = outputs.iter().map(|(register, _)| *register).collect();
+                binder.returned_domains = domains_of(&outputs);
                 let columns = outputs.iter().enumerate().map(|(position, (_, parameter))| {
                     let name = if parameter.name.is_empty() {
                         format!("column{}", position + 1)

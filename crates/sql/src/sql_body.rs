@@ -105,7 +105,8 @@ impl Binder<'_> {
         }
         let mut outputs = Vec::new();
         for ((_, item, item_node), (target, ty)) in bound.items.into_iter().zip(targets) {
-            outputs.push((*target, self.coerce(item, *ty, CastContext::Assignment, &item_node)?));
+            let value = self.coerce(item, *ty, CastContext::Assignment, &item_node)?;
+            outputs.push((*target, self.checked_for(*target, value, node)?));
         }
         Ok(self.execute(bound.work, outputs, false, node))
     }
@@ -121,6 +122,7 @@ impl Binder<'_> {
         match targets {
             [(target, ty)] => {
                 let value = self.bind_as(&value, *ty, CastContext::Assignment)?;
+                let value = self.checked_for(*target, value, node)?;
                 Ok(vec![Statement::Assign { target: *target, value }])
             }
             _ => Err(self.no_result(node)),

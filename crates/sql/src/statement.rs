@@ -39,7 +39,7 @@ impl Binder<'_> {
             self.lifted = Some(Vec::new());
             let mut bound = Vec::new();
             self.bind_statement(&statement, &mut bound)?;
-            bound.append(&mut self.take_checks());
+            bound.append(&mut self.take_checks(node)?);
             statements.append(&mut self.lifted.take().unwrap_or_default());
             statements.append(&mut bound);
         }
@@ -216,7 +216,7 @@ impl Binder<'_> {
         let node = variable.syntax();
         let name = self.part(variable.name(), node)?;
         let name = ast::normalize_name_node(name.syntax());
-        let ty = match self.part(variable.ty(), node)? {
+        let (ty, domain) = match self.part(variable.ty(), node)? {
             ty if variable.not_null().is_some() && self.is_row_type(&ty) => {
                 return Err(self.unsupported(node, "a NOT NULL row"));
             }
@@ -234,7 +234,6 @@ impl Binder<'_> {
             }
             ast::PlpgsqlDeclType::FuncType(ty) => match self.table_of_type(&ty) {
                 Some(table) => {
-                    self.refuse_domains(&table, "a row variable", node)?;
                     self.declare_row(name.clone(), &table, out);
                     return self.initial_row(&name, variable.init(), node, out);
                 }
@@ -242,7 +241,6 @@ impl Binder<'_> {
             },
             ast::PlpgsqlDeclType::PlpgsqlPercentRowtype(row) => {
                 let table = self.table_of_row(&row)?;
-                self.refuse_domains(&table, "a row variable", node)?;
                 self.declare_row(name.clone(), &table, out);
                 return self.initial_row(&name, variable.init(), node, out);
             }
@@ -255,6 +253,8 @@ impl Binder<'_> {
             None => Expression::NULL,
         };
         let register = self.new_register(ty);
+        domain.map(|domain| self.domains.insert(register, domain));
+        let value = self.checked_for(register, value, node)?;
         let constant = variable.constant_token().is_some();
         let shown = name.clone();
         self.declare(name, Name::Variable(Variable { register, ty, constant }));
@@ -363,7 +363,7 @@ impl Binder<'_> {
                 let position = self.part(index.index(), node)?;
                 let index = self.bind_as(&position, ScalarType::Integer, CastContext::Assignment)?;
                 let value = self.bind_as(&value, element, CastContext::Variable)?;
-                out.push(Statement::AssignElement { array: variable.register, index, value });
+                self.assign_element(variable, index, value, node, out)?;
             }
             Some(slice @ ast::Accessor::SliceAccessor(_)) => {
                 let offset = self.offset(target.syntax());
@@ -372,6 +372,7 @@ impl Binder<'_> {
                 let subscripted = Subscripted { name: &name, old, ty: variable.ty };
                 let value = self.bind(&value)?;
                 let value = self.bind_subscripted(subscripted, [slice].into_iter(), Some(value), node)?;
+                let value = self.checked_for(variable.register, value, node)?;
                 out.push(Statement::Assign { target: variable.register, value });
             }
         }
@@ -510,6 +511,7 @@ impl Binder<'_> {
             (Some(value), Some((target, ty))) => {
                 let value = self.single_expression(Some(value), node)?;
                 let value = self.bind_as(&value, ty, CastContext::Variable)?;
+                let value = self.checked_for(target, value, node)?;
                 out.push(Statement::Assign { target, value });
             }
             (Some(_), None) if self.returns.is_some() => {

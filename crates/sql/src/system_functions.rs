@@ -249,7 +249,7 @@ impl Binder<'_> {
             "pg_table_is_visible" => self.visible(number(self)?, self.schema.relations_by_path()),
             "pg_function_is_visible" => self.visible(number(self)?, self.schema.routines_by_path()),
             "pg_type_is_visible" => self.visible(number(self)?, self.schema.types_by_path()),
-            "pg_typeof" => text(&arguments[0].shown_type()),
+            "pg_typeof" => text(&self.type_shown(&arguments[0])),
             "pg_encoding_to_char" => text("UTF8"),
             "pg_client_encoding" => text("UTF8"),
             "pg_is_in_recovery" | "pg_relation_is_publishable" => {

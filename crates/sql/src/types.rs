@@ -212,36 +212,6 @@ impl Binder<'_> {
             }
         })
     }
-
-    /// Binds the type of a parameter or variable, including `table.column%TYPE`.
-    pub(crate) fn bind_function_type(&self, ty: &ast::FuncType) -> Result<Type, StatementError> {
-        match ty {
-            ast::FuncType::Type(ty) => self.bind_type(ty),
-            ast::FuncType::PercentType(percent) => {
-                let Some(path) = percent.path_ref() else {
-                    return Err(self.unsupported(percent.syntax(), "this %TYPE"));
-                };
-                let column = last_name(&path);
-                match path.qualifier() {
-                    Some(table) => {
-                        let table = self.table(&object_name(&table), table.syntax())?;
-                        let position = self.column_of(&table, &column, path.syntax())?;
-                        if table.columns[position].domain.is_some() {
-                            return Err(self.unsupported(percent.syntax(), "%TYPE of a column of a domain"));
-                        }
-                        Ok(table.columns[position].ty)
-                    }
-                    None => match self.variable(&column) {
-                        Some(variable) => Ok(variable.ty),
-                        None => Err(self.error(
-                            path.syntax(),
-                            SqlError::new("42704", format!("variable \"{column}\" does not exist")),
-                        )),
-                    },
-                }
-            }
-        }
-    }
 }
 
 /// Returns the name of an object in the catalog: with its schema before a dot, unless that is `public`.

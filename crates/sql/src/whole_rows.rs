@@ -199,6 +199,7 @@ impl Binder<'_> {
         let columns: Vec<(String, Type)> =
             table.visible().iter().map(|column| (column.name.clone(), column.ty)).collect();
         let fields = self.new_fields(&columns);
+        self.note_domains(table, &fields);
         for (_, field) in &fields {
             out.push(Statement::Assign { target: field.register, value: Expression::NULL });
         }

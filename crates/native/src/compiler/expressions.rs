@@ -57,7 +57,11 @@ impl Compiler<'_, '_> {
         match expression {
             Expression::Constant(datum) => self.constant(*datum),
             Expression::Register(register) => self.get(*register),
-            Expression::Bytes(_) | Expression::Numeric(_) => self.apply(expression, &[]),
+            Expression::Bytes(_) | Expression::Numeric(_) | Expression::Value => self.apply(expression, &[]),
+            Expression::Domain(own) => {
+                let value = self.expression(&own.operand);
+                self.apply(expression, &[value])
+            }
             Expression::Arithmetic { operator, class, operands } => {
                 let (left, right) = (self.expression(&operands[0]), self.expression(&operands[1]));
                 self.unless_null(&[left, right], |own| {

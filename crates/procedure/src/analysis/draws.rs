@@ -117,7 +117,11 @@ impl DrawReplacer {
                 return;
             }
             // The first operand decides whether further operands are evaluated.
-            Expression::And(_) | Expression::Or(_) | Expression::Case { .. } | Expression::Coalesce(_) => 1,
+            Expression::And(_)
+            | Expression::Or(_)
+            | Expression::Case { .. }
+            | Expression::Coalesce(_)
+            | Expression::Domain(_) => 1,
             _ => usize::MAX,
         };
         for (index, operand) in expression.operands_mut().into_iter().enumerate() {

@@ -33,6 +33,8 @@ pub struct Frame {
     pub(crate) distinct: Distinct,
     /// The call's time, in microseconds since 2000-01-01 UTC.
     pub(crate) timestamp_us: i64,
+    /// The value that a constraint of a domain is being checked for.
+    pub(crate) domain_value: Datum,
     /// State of `random()`.
     pub(crate) random: u64,
     /// Number of rounds of loops so far, over all calls.

@@ -108,9 +108,25 @@ impl Check {
                 let detail = format!("Partition key of the failing row contains ({names}) = ({values}).");
                 (format!("no partition of relation \"{name}\" found for row"), detail)
             }
-            CheckOwner::Table | CheckOwner::Domain(_) | CheckOwner::View => return None,
+            CheckOwner::Table | CheckOwner::Domain(_) | CheckOwner::DomainOf(_) | CheckOwner::View => {
+                return None;
+            }
         };
         Some(SqlError::new("23514", message).with_detail(detail).with_relation(schema, name))
+    }
+
+    /// Returns the error of a row of a table that violates a new constraint of a column's domain; `None` for
+    /// any other constraint.
+    #[cold]
+    pub fn added_error(&self, table: &Table) -> Option<SqlError> {
+        let CheckOwner::DomainOf(column) = self.owner else { return None };
+        let (column, table_name) = (&table.columns[column].name, table.short_name());
+        let (code, what) = match &*self.name {
+            "" => ("23502", "null values"),
+            _ => ("23514", "values that violate the new constraint"),
+        };
+        let message = format!("column \"{column}\" of table \"{table_name}\" contains {what}");
+        Some(SqlError::new(code, message).with_column(table, column))
     }
 
     /// Returns the error of a value that violates a constraint of a domain; `None` for any other one.

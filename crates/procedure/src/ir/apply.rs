@@ -26,6 +26,7 @@ impl Expression {
                 Self::Function { function: *function, arguments: list(arguments) }
             }
             Self::Array(items) => Self::Array(list(items)),
+            Self::Domain(own) => Self::Domain(Box::new(own.without_operand())),
             other => other.clone(),
         }
     }
@@ -43,6 +44,8 @@ impl Expression {
         match (self, values) {
             (Self::Bytes(bytes), _) => Ok(machine.frame.arena.push_bytes(bytes)),
             (Self::Numeric(value), _) => Ok(machine.frame.arena.push_numeric(value.clone())),
+            (Self::Value, _) => Ok(machine.frame.domain_value),
+            (Self::Domain(own), [value]) => own.check(*value, machine),
             (Self::Array(_), _) => Ok(machine.frame.arena.push_array(values)),
             (Self::Function { function, .. }, _) => function.apply(values, machine),
             (Self::Cast { cast, .. }, [value]) => Ok(cast.apply(*value, &mut machine.frame.arena)?),

@@ -5,6 +5,7 @@
 //! and similar expressions.
 
 use super::compare::{CompareClass, CompareOperator, are_distinct, compare};
+use super::domain_value::DomainValue;
 use crate::{Cast, Function, Machine, Quantifier, SqlError, Watched};
 use catalog::{Arena, Datum, Numeric, date_plus, is_finite_date};
 use std::sync::Arc;
@@ -158,6 +159,10 @@ pub enum Expression {
         /// Its arguments.
         arguments: Vec<Expression>,
     },
+    /// A value that must meet the constraints of a domain.
+    Domain(Box<DomainValue>),
+    /// The value that a constraint of a domain is about.
+    Value,
     /// An expression that is compiled once it is hot.
     Watched(Arc<Watched>),
 }
@@ -209,7 +214,13 @@ impl Expression {
     /// Returns its direct operands, in the order in which they are evaluated.
     pub fn operands(&self) -> Vec<&Self> {
         match self {
-            Self::Register(_) | Self::Constant(_) | Self::Bytes(_) | Self::Numeric(_) => Vec::new(),
+            Self::Register(_) | Self::Constant(_) | Self::Bytes(_) | Self::Numeric(_) | Self::Value => {
+                Vec::new()
+            }
+            Self::Domain(own) => {
+                let conditions = own.constraints.iter().map(|constraint| &constraint.condition);
+                std::iter::once(&own.operand).chain(conditions).collect()
+            }
             Self::Arithmetic { operands, .. }
             | Self::Compare { operands, .. }
             | Self::Distinct { operands, .. }
@@ -248,7 +259,8 @@ impl Expression {
         let mut constant = !self.depends_on_zone();
         self.walk(&mut |part| {
             constant &= match part {
-                Self::Register(_) => false,
+                // As in PostgreSQL, a value is converted to a domain when a statement runs.
+                Self::Register(_) | Self::Value | Self::Domain(_) => false,
                 Self::Function { function, .. } => !function.depends_on_call(),
                 _ => true,
             };
@@ -376,6 +388,11 @@ impl Expression {
                 quantifier.evaluate(value, array, machine)
             }
             Self::Function { function, arguments } => function.evaluate(arguments, machine),
+            Self::Domain(own) => {
+                let value = own.operand.evaluate(machine)?;
+                own.check(value, machine)
+            }
+            Self::Value => Ok(machine.frame.domain_value),
             Self::Watched(watched) => watched.evaluate(machine),
         }
     }

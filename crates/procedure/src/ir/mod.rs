@@ -7,6 +7,7 @@ mod apply;
 pub(crate) mod by_value;
 pub(crate) mod compare;
 pub(crate) mod conditions;
+pub(crate) mod domain_value;
 pub(crate) mod effect;
 pub(crate) mod expression;
 pub(crate) mod function;

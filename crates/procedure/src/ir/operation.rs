@@ -103,6 +103,8 @@ pub enum CheckOwner {
     Table,
     /// The domain of a column, by its full name.
     Domain(String),
+    /// The domain of a column, by the column's position. The constraint is new, and the rows are old.
+    DomainOf(usize),
     /// A view through which the row is written, with CHECK OPTION.
     View,
     /// A partition through which the row is written.

@@ -35,19 +35,27 @@ pub struct Parameter {
     pub computed: Option<String>,
     /// Whether it takes all further arguments as an array.
     pub is_variadic: bool,
-    /// The name of its type, if that is a table, whose rows it takes, or polymorphic.
+    /// The name of its type, if that is a table, whose rows it takes, a domain, or polymorphic.
     pub type_of: Option<String>,
+    /// Whether `type_of` is a domain.
+    pub is_of_domain: bool,
 }
 
 impl Parameter {
     /// Makes a parameter without a default.
     pub fn new(name: String, ty: Type, mode: Mode) -> Self {
-        Self { name, ty, mode, default: None, computed: None, is_variadic: false, type_of: None }
+        let (is_variadic, is_of_domain) = (false, false);
+        Self { name, ty, mode, default: None, computed: None, is_variadic, type_of: None, is_of_domain }
     }
 
     /// Returns whether it takes the rows of a table.
     pub fn takes_row(&self) -> bool {
         self.ty == ScalarType::Record.into() && self.type_of.is_some()
+    }
+
+    /// Returns the full name of its domain.
+    pub fn domain(&self) -> Option<&str> {
+        self.type_of.as_deref().filter(|_| self.is_of_domain)
     }
 
     /// Returns whether the argument may be omitted.
@@ -127,6 +135,8 @@ pub struct Procedure {
     pub follows_role: bool,
     /// Whether the role for which it was compiled may not execute one of its statements.
     pub is_refused: bool,
+    /// The domains of its result or of the columns of its rows, by their full names; empty if none has one.
+    pub domains: Vec<Option<String>>,
     /// Its compiled code.
     pub compiled: CompiledSlot,
 }

@@ -1,7 +1,9 @@
 //! Visits the registers that expressions, operations and statements use and define, in the order of
 //! execution.
 
-use crate::{Access, Aggregate, Expression, Operation, OperationKind, Path, Register, Select, Statement};
+use crate::{
+    Access, Aggregate, DomainValue, Expression, Operation, OperationKind, Path, Register, Select, Statement,
+};
 use std::sync::Arc;
 
 /// The role of a register in an operation or statement.
@@ -31,7 +33,14 @@ impl Expression {
     /// Returns its direct operands, in the order in which they are evaluated, to be changed.
     pub fn operands_mut(&mut self) -> Vec<&mut Self> {
         match self {
-            Self::Register(_) | Self::Constant(_) | Self::Bytes(_) | Self::Numeric(_) => Vec::new(),
+            Self::Register(_) | Self::Constant(_) | Self::Bytes(_) | Self::Numeric(_) | Self::Value => {
+                Vec::new()
+            }
+            Self::Domain(own) => {
+                let DomainValue { operand, constraints, .. } = &mut **own;
+                let conditions = constraints.iter_mut().map(|constraint| &mut constraint.condition);
+                std::iter::once(operand).chain(conditions).collect()
+            }
             Self::Arithmetic { operands, .. }
             | Self::Compare { operands, .. }
             | Self::Distinct { operands, .. }

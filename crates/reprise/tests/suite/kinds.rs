@@ -100,6 +100,51 @@ fn domains_change_between_calls() {
     assert_eq!(error.sqlstate(), "23514");
 }
 
+/// Casts to domains, and parameters, variables, results and defaults of domains, are checked by a replay as
+/// they were by the call, whose domains had other constraints and defaults.
+#[test]
+fn domains_of_values_change_between_calls() {
+    let script = "CREATE DOMAIN low AS INT CHECK (VALUE < 1000) DEFAULT 7;
+         CREATE DOMAIN word VARCHAR(9) CONSTRAINT word_long CHECK (length(VALUE) > 1);
+         CREATE TABLE t (id INT PRIMARY KEY, n low, w word, o INT);
+         CREATE FUNCTION fired() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+         BEGIN
+             IF NEW.id % 4 = 0 THEN NEW.n := NEW.n * 2; END IF;
+             RETURN NEW;
+         END $$;
+         CREATE TRIGGER fires BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION fired();
+         CREATE FUNCTION twice(a low) RETURNS low LANGUAGE plpgsql AS $$ BEGIN RETURN a * 2; END $$;
+         CREATE PROCEDURE put(p INT) LANGUAGE plpgsql AS $$
+         DECLARE v low := 3; x word; r t;
+         BEGIN
+             BEGIN
+                 v := twice(p * 11);
+                 x := repeat('x', p % 5);
+                 INSERT INTO t VALUES (p, v, x, (v % 30)::low);
+             EXCEPTION WHEN check_violation OR not_null_violation THEN
+                 INSERT INTO t (id, w, o) VALUES (p, 'caught', v);
+             END;
+             SELECT * INTO r FROM t WHERE id = p - 2;
+             BEGIN
+                 r.n := r.n * 3;
+                 UPDATE t SET n = r.n, o = o + 1 WHERE id = r.id;
+             EXCEPTION WHEN check_violation THEN
+                 UPDATE t SET n = DEFAULT WHERE id = r.id AND (n - 1)::low < 900;
+             END;
+         END $$;";
+    let changes: &[&str] = &[
+        "ALTER DOMAIN low SET DEFAULT 11",
+        "ALTER DOMAIN word DROP CONSTRAINT word_long; ALTER DOMAIN low DROP DEFAULT",
+        "ALTER DOMAIN low DROP CONSTRAINT low_check",
+    ];
+    let layouts: &[&str] = &[
+        "ALTER DOMAIN low ADD CONSTRAINT most CHECK (VALUE < 2000); ALTER TABLE t ADD COLUMN more low",
+        "ALTER DOMAIN low SET DEFAULT 11; ALTER DOMAIN low DROP CONSTRAINT low_check",
+        "CREATE TABLE u AS SELECT id, n, 5::low AS five FROM t; ALTER DOMAIN low ADD CHECK (VALUE > -5)",
+    ];
+    comes_back(script, layouts, changes);
+}
+
 /// A call before a change of an enumeration is replayed with the labels that there were, one after it with
 /// those that there are.
 #[test]

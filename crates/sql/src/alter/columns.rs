@@ -62,7 +62,8 @@ impl Alteration<'_> {
         }
         self.builder.merge_keys();
         let added = &self.builder.table.columns[position];
-        self.origins[position] = Origin::Added(added.default.clone().filter(|_| !added.generated));
+        let default = self.builder.binder.schema.catalog().default_of(added).filter(|_| !added.generated);
+        self.origins[position] = Origin::Added(default.map(str::to_owned));
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
 /// Binds the DEFAULT or the generation expression of a column.
-pub(super) fn bind_for(
+pub(crate) fn bind_for(
     binder: &mut Binder<'_>,
     expression: &ast::Expr,
     column: &Column,

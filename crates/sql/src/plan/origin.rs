@@ -3,7 +3,7 @@
 //! Source: PostgreSQL, `markTargetListOrigin` in parse_target.c.
 
 use crate::system::{VECTORS, catalog_type};
-use catalog::{Column, Type};
+use catalog::{Column, Domain, Type};
 use procedure::query::OutputColumn;
 use procedure::{Expression, Register};
 use std::collections::HashMap;
@@ -28,6 +28,15 @@ pub struct ResultColumn {
     pub register: Register,
     /// The column of a table or view that it has the values of; `None` for a computed value.
     pub origin: Option<ColumnOrigin>,
+    /// The full name of the domain of its values, if they are those of a column or a conversion.
+    pub domain: Option<String>,
+}
+
+impl ResultColumn {
+    /// Makes a column of computed values.
+    pub(crate) fn computed(name: &str, ty: Type, register: Register) -> Self {
+        Self { name: name.into(), ty, register, origin: None, domain: None }
+    }
 }
 
 /// The columns of tables and views by the registers that have their values.
@@ -38,15 +47,29 @@ pub(crate) struct Origins(HashMap<Register, Known>);
 /// of the column.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
-    origin: ColumnOrigin,
+    origin: ValueOrigin,
     ty: Type,
+}
+
+/// The origin of a value whose type is more than the type of its register.
+#[derive(Clone, Copy, Debug)]
+enum ValueOrigin {
+    /// A column of a table or view.
+    Column(ColumnOrigin),
+    /// A conversion to a domain, by its number in `pg_type`.
+    Domain(u32),
 }
 
 impl Origins {
     /// Notes a register with the values of a column of a relation.
     pub(super) fn note_column(&mut self, register: Register, oid: i64, column: usize, ty: Type) {
         let origin = ColumnOrigin { relation: oid as u32, column: column as u16 + 1 };
-        self.note(register, Some(Known { origin, ty }));
+        self.note(register, Some(Known { origin: ValueOrigin::Column(origin), ty }));
+    }
+
+    /// Notes a register with values of a domain.
+    pub(crate) fn note_domain(&mut self, register: Register, domain: &Domain) {
+        self.note(register, Some(Known { origin: ValueOrigin::Domain(domain.oid), ty: domain.ty }));
     }
 
     /// Notes that consecutive registers hold the columns of a relation.
@@ -57,7 +80,7 @@ impl Origins {
     }
 
     /// Notes that a register has the value of an expression.
-    pub(super) fn note_value(&mut self, register: Register, value: &Expression) {
+    pub(crate) fn note_value(&mut self, register: Register, value: &Expression) {
         if let Expression::Register(from) = value {
             self.note(register, self.of(*from));
         }
@@ -71,21 +94,38 @@ impl Origins {
         self.0.get(&register).copied()
     }
 
+    /// Returns the column whose values a register has.
+    pub(crate) fn column_of(&self, register: Register) -> Option<ColumnOrigin> {
+        match self.of(register)?.origin {
+            ValueOrigin::Column(origin) => Some(origin),
+            ValueOrigin::Domain(_) => None,
+        }
+    }
+
+    /// Returns the number in `pg_type` of the domain to which the values of a register have been converted.
+    pub(crate) fn domain_of(&self, register: Register) -> Option<u32> {
+        match self.of(register)?.origin {
+            ValueOrigin::Column(_) => None,
+            ValueOrigin::Domain(number) => Some(number),
+        }
+    }
+
     /// Returns whether a register has values of a column of the catalogs whose arrays begin at subscript 0.
     pub(crate) fn is_vector(&self, register: Register) -> bool {
-        let oid = self.of(register).and_then(|known| catalog_type(known.origin));
+        let oid = self.column_of(register).and_then(catalog_type);
         oid.is_some_and(|oid| VECTORS.contains(&oid))
     }
 
     /// Returns whether a register has values of a column of the catalogs that has another type in PostgreSQL.
     pub(crate) fn has_catalog_type(&self, register: Register) -> bool {
-        self.of(register).and_then(|known| catalog_type(known.origin)).is_some()
+        self.column_of(register).and_then(catalog_type).is_some()
     }
 
     /// Returns the description of a column.
     pub(crate) fn described(&self, column: &OutputColumn) -> ResultColumn {
         let OutputColumn { name, ty, register } = column.clone();
-        let known = self.of(register).filter(|known| known.ty == ty);
-        ResultColumn { name, ty, register, origin: known.map(|known| known.origin) }
+        let is_converted = self.of(register).is_some_and(|known| known.ty != ty);
+        let origin = self.column_of(register).filter(|_| !is_converted);
+        ResultColumn { name, ty, register, origin, domain: None }
     }
 }

@@ -360,7 +360,7 @@ impl Binder<'_> {
                 Some(register) => register,
                 None => {
                     let register = self.new_register(ty);
-                    self.origins.note_value(register, &value);
+                    self.note_value(register, &value);
                     order.iter_mut().filter(|key| key.value == value).for_each(|key| {
                         key.value = Expression::Register(register);
                     });

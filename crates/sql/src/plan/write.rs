@@ -79,7 +79,7 @@ impl Binder<'_> {
         for (name, item, item_node) in items {
             let (value, ty) = self.settle(item, None, &item_node)?;
             let register = self.new_register(ty);
-            self.origins.note_value(register, &value);
+            self.note_value(register, &value);
             values.push((register, value));
             bound.columns.push(OutputColumn { name, ty, register });
             bound.nodes.push(item_node);
@@ -210,9 +210,12 @@ impl Binder<'_> {
             self.refuse_given(table, column, given.is_some(), overriding.as_ref(), node)?;
             values[column] = given.filter(|_| !(is_user && table.columns[column].identity.is_some()));
         }
-        let complete = values.into_iter().enumerate().map(|(column, value)| match value {
-            Some(value) => Ok(value),
-            None => self.bind_default(table, column, node),
+        let complete = values.into_iter().enumerate().map(|(column, value)| {
+            let value = match value {
+                Some(value) => value,
+                None => self.bind_default(table, column, node)?,
+            };
+            self.before_triggers(table, column, value, node)
         });
         complete.collect()
     }
@@ -365,6 +368,7 @@ impl Binder<'_> {
                     None if target_relation.has_defaults_of_view(self.schema) => Expression::NULL,
                     None => self.bind_default(table, position, node)?,
                 };
+                let value = self.before_triggers(table, position, value, target_node)?;
                 assignments.push((position, value));
             }
         }

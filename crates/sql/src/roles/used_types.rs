@@ -102,7 +102,11 @@ impl Schema {
             if self.procedure(&routine.name).is_some_and(|known| known.version == routine.version) {
                 continue;
             }
-            routine.parameters.iter().for_each(|parameter| add(&mut used, parameter.ty));
+            routine.parameters.iter().for_each(|parameter| match parameter.domain() {
+                Some(domain) => used.push(domain.to_owned()),
+                None => add(&mut used, parameter.ty),
+            });
+            used.extend(routine.domains.iter().flatten().cloned());
             routine.result.iter().for_each(|(_, ty)| add(&mut used, *ty));
             routine.rows.iter().flatten().for_each(|(_, ty)| add(&mut used, *ty));
         }

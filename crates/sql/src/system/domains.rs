@@ -33,18 +33,22 @@ impl Schema {
         let base = type_oid(domain.ty);
         let mut row = rows.iter().find(|row| matches!(row[0], Cell::Int(oid) if oid == base))?.clone();
         let subject = Subject::Type(domain.name.clone());
+        let under = domain.base.as_deref().and_then(|name| self.catalog().domain(name));
         let values: [(&str, Cell); 13] = [
             ("oid", i64::from(domain.oid).into()),
             ("typname", domain.name.rsplit('.').next().unwrap_or_default().into()),
             ("typnamespace", self.namespace_oid(&domain.name).into()),
             ("typtype", "d".into()),
             ("typarray", 0.into()),
-            ("typbasetype", base.into()),
+            ("typbasetype", under.map_or(base, |own| own.oid.into()).into()),
             ("typtypmod", i64::from(type_modifier(domain.ty.element())).into()),
             ("typnotnull", (!domain.nullable).into()),
             ("typispreferred", false.into()),
             ("typowner", self.owner_cell(&subject)),
-            ("typdefault", Cell::Null),
+            (
+                "typdefault",
+                domain.default.as_deref().map_or(Cell::Null, |text| self.named(text, false).into()),
+            ),
             ("typacl", self.acl_cell(&subject)),
             ("typelem", 0.into()),
         ];

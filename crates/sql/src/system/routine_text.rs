@@ -281,16 +281,22 @@ impl RoutineText {
             return String::new();
         }
         let outputs = routine.parameters.iter().filter(|parameter| parameter.is_output()).count();
-        let text = |ty| type_text(without_limits(ty), is_qualified);
+        let text = |ty, position: usize| match routine.domains.get(position).and_then(Option::as_deref) {
+            Some(domain) => path_text(domain, is_qualified),
+            None => type_text(without_limits(ty), is_qualified),
+        };
         match (&routine.rows, routine.result) {
             _ if routine.is_void => "void".into(),
             _ if routine.is_trigger => "trigger".into(),
-            (None, Some((_, ty))) => text(ty),
+            (None, Some((_, ty))) => text(ty, 0),
             (None, None) => String::new(),
             (Some(columns), _) if self.returns_table => {
                 let columns: Vec<_> = columns
                     .iter()
-                    .map(|(name, ty)| format!("{} {}", crate::quoted::quoted(name), text(*ty)))
+                    .enumerate()
+                    .map(|(position, (name, ty))| {
+                        format!("{} {}", crate::quoted::quoted(name), text(*ty, position))
+                    })
                     .collect();
                 format!("TABLE({})", columns.join(", "))
             }
@@ -302,7 +308,7 @@ impl RoutineText {
                         let name = self.row_type.as_deref().unwrap_or_default();
                         format!("{set}{}", path_text(name, is_qualified))
                     }
-                    [(_, ty)] => format!("{set}{}", text(*ty)),
+                    [(_, ty)] => format!("{set}{}", text(*ty, 0)),
                     _ => format!("{set}record"),
                 }
             }

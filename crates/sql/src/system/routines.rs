@@ -10,7 +10,8 @@ use crate::subject::Subject;
 use crate::types::short;
 use catalog::{ScalarType, Type};
 use procedure::{
-    BuiltIn, CASTS, CastContext, Form, Kind, Mode, OperatorForm, Procedure, Volatility, built_ins, operators,
+    BuiltIn, CASTS, CastContext, Form, Kind, Mode, OperatorForm, Parameter, Procedure, Volatility, built_ins,
+    operators,
 };
 use std::sync::Arc;
 
@@ -154,11 +155,19 @@ impl Schema {
 
     fn routine_row(&self, routine: &Procedure) -> Vec<Cell> {
         let text = RoutineText::of(routine, self);
-        let types: Vec<i64> = routine.inputs().map(|(_, parameter)| type_oid(parameter.ty)).collect();
+        let of_type = |ty: Type, domain: Option<&str>| {
+            let domain = domain.and_then(|name| self.catalog().domain(name));
+            domain.map_or_else(|| type_oid(ty), |own| own.oid.into())
+        };
+        let returned =
+            |position: usize, ty| of_type(ty, routine.domains.get(position).and_then(Option::as_deref));
+        let of_parameter = |parameter: &Parameter| of_type(parameter.ty, parameter.domain());
+        let types: Vec<i64> = routine.inputs().map(|(_, parameter)| of_parameter(parameter)).collect();
         let defaults = routine.parameters.iter().filter(|parameter| parameter.has_default()).count() as i64;
         let columns = text.columns(routine);
-        let all = routine.parameters.iter().map(|parameter| type_oid(parameter.ty));
-        let all = all.chain(columns.iter().map(|(_, ty)| type_oid(*ty)));
+        let all = routine.parameters.iter().map(of_parameter);
+        let of_columns = columns.iter().enumerate();
+        let all = all.chain(of_columns.map(|(position, (_, ty))| returned(position, *ty)));
         let modes = routine.parameters.iter().map(|parameter| match parameter.mode {
             Mode::In if parameter.is_variadic => "v",
             Mode::In => "i",
@@ -171,10 +180,10 @@ impl Schema {
         let only_inputs =
             columns.is_empty() && routine.parameters.iter().all(|parameter| !parameter.is_output());
         let result = match (routine.result, &routine.rows) {
-            (Some((_, ty)), _) if !routine.is_void => type_oid(ty),
+            (Some((_, ty)), _) if !routine.is_void => returned(0, ty),
             _ if routine.is_trigger => TRIGGER,
             (_, Some(columns)) => match columns.as_slice() {
-                [(_, ty)] => type_oid(*ty),
+                [(_, ty)] => returned(0, *ty),
                 _ => RECORD,
             },
             (None, None) if routine.parameters.iter().any(|parameter| parameter.is_output()) => RECORD,

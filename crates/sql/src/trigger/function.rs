@@ -270,6 +270,7 @@ impl Binder<'_> {
             fields.push((column.name.clone(), variable));
         }
         let variables = fields.iter().map(|(_, variable)| *variable).collect();
+        self.note_domains(table, &fields);
         self.declare(record.into(), Name::Row(fields));
         variables
     }

@@ -151,10 +151,6 @@ fn trigger_definition(
         ast::Timing::TimingAfter(_) => TriggerTiming::After,
         ast::Timing::TimingInsteadOf(timing) => return Err(binder.unsupported(timing.syntax(), "INSTEAD OF")),
     };
-    if timing == TriggerTiming::Before {
-        // PostgreSQL checks the constraints of domains after BEFORE triggers, which is not supported.
-        binder.refuse_domains(table, "a BEFORE trigger", node)?;
-    }
     let (events, columns) = events_of(create, table, binder)?;
     let for_each_row = matches!(create.trigger_level(), Some(ast::TriggerLevel::ForEachRow(_)));
     let condition = create.when_condition().and_then(|when| when.expr());

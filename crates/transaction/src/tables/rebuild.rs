@@ -72,7 +72,8 @@ pub(super) fn apply(
         }
         for check in checks.iter().filter(|_| how.is_new) {
             if check.condition.evaluate(&mut machine).map_err(|error| *error)? == Datum::Int(0) {
-                return Err(check.domain_error().unwrap_or_else(|| violated(new, &check.name)));
+                let error = check.domain_error().or_else(|| check.added_error(new));
+                return Err(error.unwrap_or_else(|| violated(new, &check.name)));
             }
         }
         new.layout.encode(&row, &machine.frame.arena, &mut image);

@@ -90,7 +90,7 @@ impl Writer<'_> {
                 5 => format!("array_length({}, 1)", self.value(Ints, deeper)),
                 6 => format!("({})[{int}]", self.value(Ints, deeper)),
                 7 => format!("doubled({int})"),
-                _ => format!("({})::int", self.value(Numeric, deeper)),
+                _ => format!("({})::{}", self.value(Numeric, deeper), self.of(&["int", "few"])),
             },
             Numeric => match self.number(5) {
                 0..2 => format!("({same} {} {other})", self.of(&["+", "-", "*", "/"])),
@@ -100,7 +100,7 @@ impl Writer<'_> {
             },
             Text => match self.number(7) {
                 0..2 => format!("({same} || {other})"),
-                2 => format!("({int})::text"),
+                2 => format!("CAST({int} AS {})", self.of(&["text", "word"])),
                 3 => format!("upper({same})"),
                 4 => format!("substr({same}, {int}, 2)"),
                 5 => format!("format('%s-%s', {same}, {int})"),

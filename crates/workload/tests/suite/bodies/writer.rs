@@ -7,6 +7,8 @@ use rand::rngs::SmallRng;
 use std::fmt::Write as _;
 
 pub(super) const SCHEMA: &[&str] = &[
+    "CREATE DOMAIN few AS INT CHECK (VALUE < 90)",
+    "CREATE DOMAIN word AS TEXT CHECK (length(VALUE) < 6) CHECK (VALUE <> 'a b')",
     "CREATE TABLE a (id INT PRIMARY KEY, g INT NOT NULL, n NUMERIC(10,2), s TEXT, d DATE, f BOOLEAN,
      xs INT[])",
     "CREATE INDEX a_g ON a (g)",
@@ -106,6 +108,15 @@ impl<'r> Writer<'r> {
         self.of(TYPES)
     }
 
+    /// Returns the name of a type, or of a domain over it.
+    fn declared(&mut self, ty: Type) -> &'static str {
+        match ty {
+            Int if self.one_in(4) => "few",
+            Text if self.one_in(4) => "word",
+            ty => ty.name(),
+        }
+    }
+
     fn line(&mut self, text: &str) {
         let _ = writeln!(self.text, "{text}");
     }
@@ -126,7 +137,7 @@ impl<'r> Writer<'r> {
             };
             let ty_name = match self.one_in(5) {
                 true => format!("a.{}%TYPE", ty.column()),
-                false => ty.name().into(),
+                false => self.declared(ty).into(),
             };
             self.line(&format!("{name} {ty_name}{value};"));
             self.variables.push(Variable { name, ty, is_written: true });
@@ -491,16 +502,16 @@ impl<'r> Writer<'r> {
         let mut parameters: Vec<String> = Vec::new();
         for (number, ty) in types.iter().enumerate() {
             let name = format!("p{number}");
-            parameters.push(format!("{name} {}", ty.name()));
+            parameters.push(format!("{name} {}", self.declared(*ty)));
             self.variables.push(Variable { name, ty: *ty, is_written: number == 0 });
         }
         if let Returns::InOut(ty) = self.returns {
-            parameters.push(format!("INOUT io {}", ty.name()));
+            parameters.push(format!("INOUT io {}", self.declared(ty)));
             self.variables.push(Variable { name: "io".into(), ty, is_written: true });
         }
         let (word, returned) = match self.returns {
             Returns::Nothing => ("FUNCTION", "RETURNS void ".into()),
-            Returns::One(ty) => ("FUNCTION", format!("RETURNS {} ", ty.name())),
+            Returns::One(ty) => ("FUNCTION", format!("RETURNS {} ", self.declared(ty))),
             Returns::Set(ty) => ("FUNCTION", format!("RETURNS SETOF {} ", ty.name())),
             Returns::Table(x, y) => ("FUNCTION", format!("RETURNS TABLE (x {}, y {}) ", x.name(), y.name())),
             Returns::InOut(_) => ("PROCEDURE", String::new()),
