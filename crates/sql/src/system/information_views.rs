@@ -271,8 +271,9 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
     ),
     (
         "information_schema.domains",
-        "SELECT 'postgres' AS domain_catalog, n.nspname AS domain_schema, t.typname AS domain_name, \
-         format_type(t.typbasetype, NULL) AS data_type, CASE WHEN t.typbasetype IN (1042, 1043) AND \
+        "SELECT 'postgres' AS domain_catalog, n.nspname AS domain_schema, t.typname AS domain_name, CASE \
+         u.nspname WHEN 'pg_catalog' THEN format_type(t.typbasetype, NULL) ELSE 'USER-DEFINED' END AS \
+         data_type, CASE WHEN t.typbasetype IN (1042, 1043) AND \
          t.typtypmod > 0 THEN t.typtypmod - 4 END AS character_maximum_length, NULL::integer AS \
          character_octet_length, NULL::text AS character_set_catalog, NULL::text AS \
          character_set_schema, NULL::text AS character_set_name, NULL::text AS collation_catalog, \
@@ -285,11 +286,12 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          t.typbasetype = 1082 THEN 0 WHEN t.typbasetype IN (1083, 1186) THEN 6 WHEN t.typbasetype IN \
          (1114, 1184) THEN CASE WHEN t.typtypmod < 0 THEN 6 ELSE t.typtypmod END END AS \
          datetime_precision, NULL::text AS interval_type, NULL::integer AS interval_precision, \
-         t.typdefault AS domain_default, 'postgres' AS udt_catalog, 'pg_catalog' AS udt_schema, \
+         t.typdefault AS domain_default, 'postgres' AS udt_catalog, u.nspname AS udt_schema, \
          b.typname AS udt_name, NULL::text AS scope_catalog, NULL::text AS scope_schema, NULL::text \
          AS scope_name, NULL::integer AS maximum_cardinality, '1' AS dtd_identifier FROM \
          pg_catalog.pg_type t JOIN pg_catalog.pg_type b ON b.oid = t.typbasetype JOIN \
-         pg_catalog.pg_namespace n ON n.oid = t.typnamespace WHERE t.typtype = 'd' AND \
+         pg_catalog.pg_namespace n ON n.oid = t.typnamespace JOIN pg_catalog.pg_namespace u ON u.oid = \
+         b.typnamespace WHERE t.typtype = 'd' AND \
          (pg_has_role(t.typowner, 'USAGE') OR has_type_privilege(t.oid, 'USAGE'))",
     ),
     ("information_schema.information_schema_catalog_name", "SELECT 'postgres' AS catalog_name"),
