@@ -5,6 +5,7 @@
 use super::bound::RangeValue;
 use super::literal::typed;
 use super::{Bound, PartitionKey};
+use crate::oids::table_oid;
 use crate::quoted::quoted;
 use crate::schema::Schema;
 use catalog::Type;
@@ -126,6 +127,22 @@ impl Schema {
             partition = self.partitions.members.get(&own.parent).map(|parent| (&*own.parent, parent));
         }
         Some(all_of(&parts))
+    }
+
+    /// Returns the expression of the number of the leaf partition of a row of a relation.
+    pub(crate) fn number_of_leaf(&self, name: &str) -> String {
+        if !self.is_partitioned(name) {
+            return self.shown_table(name).map_or(0, |table| table_oid(table)).to_string();
+        }
+        let (mut arms, mut otherwise) = (String::new(), "NULL".to_owned());
+        for (child, partition) in self.partitions.children(name) {
+            let number = self.number_of_leaf(child);
+            match partition.bound {
+                Bound::Default => otherwise = number,
+                _ => arms += &format!("WHEN {} THEN {number} ", all_of(&self.own_conditions(child))),
+            }
+        }
+        if arms.is_empty() { otherwise } else { format!("CASE {arms}ELSE {otherwise} END") }
     }
 
     /// Returns the condition that a row of a divided relation meets if one of its partitions takes it.
