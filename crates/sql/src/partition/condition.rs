@@ -4,8 +4,7 @@
 
 use super::bound::RangeValue;
 use super::literal::typed;
-use super::{Bound, PartitionKey};
-use crate::oids::table_oid;
+use super::{Bound, PartitionKey, Strategy};
 use crate::quoted::quoted;
 use crate::schema::Schema;
 use catalog::Type;
@@ -90,6 +89,7 @@ impl Schema {
         match bound {
             Bound::Range { from, to } => of_range(&columns, from, to, &types),
             Bound::List(values) => of_list(&columns[0], values.iter(), types[0]),
+            Bound::Hash(share) => vec![self.condition_of_share(parent, key, *share)],
             Bound::Default => {
                 let bounds = self.partitions.children(parent).map(|(_, partition)| &partition.bound);
                 let (mut ranges, mut listed) = (Vec::new(), Vec::new());
@@ -99,7 +99,7 @@ impl Schema {
                             ranges.push(all_of(&of_range(&columns, from, to, &types)));
                         }
                         Bound::List(values) => listed.extend(values),
-                        Bound::Default => {}
+                        Bound::Default | Bound::Hash(_) => {}
                     }
                 }
                 if !listed.is_empty() {
@@ -132,7 +132,7 @@ impl Schema {
     /// Returns the expression of the number of the leaf partition of a row of a relation.
     pub(crate) fn number_of_leaf(&self, name: &str) -> String {
         if !self.is_partitioned(name) {
-            return self.shown_table(name).map_or(0, |table| table_oid(table)).to_string();
+            return self.number_of_relation(name).to_string();
         }
         let (mut arms, mut otherwise) = (String::new(), "NULL".to_owned());
         for (child, partition) in self.partitions.children(name) {
@@ -152,16 +152,20 @@ impl Schema {
             return "true".into();
         }
         let Some(key) = self.partitions.keys.get(name) else { return "false".into() };
-        let (mut joined, mut listed) = (Vec::new(), Vec::new());
+        if key.strategy == Strategy::Hash && self.takes_all_hashes(name) {
+            return "true".into();
+        }
+        let (mut joined, mut listed, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
         for (_, partition) in self.partitions.children(name) {
             match &partition.bound {
                 Bound::Range { from, to } => join_range(&mut joined, from, to),
                 Bound::List(values) => listed.extend(values.iter().cloned()),
+                Bound::Hash(share) => bounds.push(Bound::Hash(*share)),
                 Bound::Default => {}
             }
         }
         let of_range = |(from, to)| Bound::Range { from, to };
-        let mut bounds: Vec<Bound> = joined.into_iter().map(of_range).collect();
+        bounds.extend(joined.into_iter().map(of_range));
         bounds.extend((!listed.is_empty()).then_some(Bound::List(listed)));
         let conditions = bounds.iter().map(|bound| all_of(&self.conditions_of_bound(name, key, bound)));
         any_of(&conditions.collect::<Vec<_>>())

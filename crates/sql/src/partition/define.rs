@@ -102,8 +102,8 @@ impl Schema {
         Ok(Effect::None)
     }
 
-    /// Writes the views of partitions again, after a change of their roots or bounds. Keeps the views of which
-    /// nothing has changed.
+    /// Writes the views of partitions again, after a change of their roots or bounds. Keeps the views of
+    /// which nothing has changed.
     pub(crate) fn renew_partitions(&mut self) {
         let Self { partitions, catalog, .. } = self;
         let mut last = partitions.members.values().map(|own| own.number).max().unwrap_or_default();

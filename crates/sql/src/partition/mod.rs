@@ -13,6 +13,7 @@ mod bound;
 mod checks;
 mod condition;
 mod define;
+mod hash;
 mod literal;
 mod moved;
 mod shown;
@@ -32,6 +33,8 @@ pub(crate) enum Strategy {
     Range,
     /// By lists of values.
     List,
+    /// By remainders of a hash of the values.
+    Hash,
 }
 
 impl Strategy {
@@ -40,6 +43,7 @@ impl Strategy {
         match self {
             Self::Range => "range",
             Self::List => "list",
+            Self::Hash => "hash",
         }
     }
 }
@@ -69,8 +73,8 @@ pub(crate) struct Partition {
     /// The defaults of columns that differ from those of the root; `None` for no default.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) defaults: BTreeMap<String, Option<String>>,
-    /// Whether the primary key of the root has been created for ONLY the root, so that the partition may still
-    /// name its own one.
+    /// Whether the primary key of the root has been created for ONLY the root, so that the partition may
+    /// still name its own one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) lacks_primary_key: bool,
 }

@@ -1,9 +1,10 @@
 //! Partitions in the system catalogs: each is shown as a table with the columns, CHECKs and keys of its root.
 
 use super::bound::values_text;
+use super::hash::Share;
 use super::literal::plain;
 use super::{Bound, Partition, Strategy};
-use crate::oids::{index_oid, table_oid};
+use crate::oids::{index_oid, number_of, table_oid};
 use crate::quoted::quoted;
 use crate::schema::Schema;
 use crate::types::{in_schema_of, short};
@@ -62,6 +63,20 @@ impl Schema {
         self.catalog.table(name).ok().or_else(|| self.partitions.table(name))
     }
 
+    /// Returns the OID of a table or partition; 0 if there is none.
+    pub(super) fn number_of_relation(&self, name: &str) -> i64 {
+        match self.partitions.members.get(name) {
+            Some(partition) => number_of(TableId(FIRST_TABLE + partition.number)),
+            None => self.catalog.table(name).map_or(0, |table| table_oid(table)),
+        }
+    }
+
+    /// Returns the leaf partitions within a relation, with their OIDs.
+    pub(crate) fn leaves_of(&self, name: &str) -> Vec<(i64, String)> {
+        let within = self.partitions.within(name).into_iter().filter(|own| !self.is_partitioned(own));
+        within.map(|own| (self.number_of_relation(&own), own)).collect()
+    }
+
     /// Returns FOR VALUES of a partition.
     pub(crate) fn bound_text(&self, name: &str) -> Option<String> {
         let partition = self.partitions.members.get(name)?;
@@ -69,6 +84,9 @@ impl Schema {
         let types = self.types_of_key(key, &partition.root);
         Some(match &partition.bound {
             Bound::Default => "DEFAULT".into(),
+            Bound::Hash(Share { modulus, remainder }) => {
+                format!("FOR VALUES WITH (modulus {modulus}, remainder {remainder})")
+            }
             Bound::Range { from, to } => {
                 let (from, to) = (values_text(from, &types), values_text(to, &types));
                 format!("FOR VALUES FROM ({from}) TO ({to})")

@@ -8,10 +8,18 @@ use proptest::prelude::*;
 #[derive(Clone, Copy, Debug)]
 pub struct Parts {
     column: &'static str,
-    is_range: bool,
+    by: By,
     last: Last,
     /// Whether the second partition is partitioned by the other column, if keys admit it.
     is_divided: bool,
+}
+
+/// What decides about the partition of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum By {
+    Range,
+    List,
+    Hash,
 }
 
 /// Which rows the last partition takes.
@@ -56,8 +64,9 @@ impl Parts {
     pub fn any() -> impl Strategy<Value = Self> {
         let last = proptest::sample::select(&[Last::Default, Last::Above, Last::Behind][..]);
         let column = proptest::sample::select(&["a", "b"][..]);
-        let parts = (column, any::<bool>(), last, any::<bool>());
-        parts.prop_map(|(column, is_range, last, is_divided)| Self { column, is_range, last, is_divided })
+        let by = proptest::sample::select(&[By::Range, By::List, By::Hash][..]);
+        let parts = (column, by, last, any::<bool>());
+        parts.prop_map(|(column, by, last, is_divided)| Self { column, by, last, is_divided })
     }
 
     fn other_column(self) -> &'static str {
@@ -72,36 +81,47 @@ impl Parts {
         if !can_divide(self.column) {
             return None;
         }
-        self.is_range &= is_ordered(ty(self.column));
+        let own = ty(self.column);
+        self.by = match self.by {
+            By::Range if !is_ordered(own) => By::List,
+            By::Hash if matches!(own, Ty::Double | Ty::Real) => By::Range,
+            by => by,
+        };
         self.is_divided &= can_divide(self.other_column());
         Some(self)
     }
 
     /// PARTITION BY of the table.
     pub fn by(self) -> String {
-        format!(" PARTITION BY {} ({})", if self.is_range { "RANGE" } else { "LIST" }, self.column)
+        let by = match self.by {
+            By::Range => "RANGE",
+            By::List => "LIST",
+            By::Hash => "HASH",
+        };
+        format!(" PARTITION BY {by} ({})", self.column)
     }
 
     /// FOR VALUES of a partition.
     fn bound(self, shape: &Shape, number: usize) -> String {
         let ty = if self.column == "a" { shape.a } else { shape.b };
         let value = |integer: i32| ty.of(&integer.to_string());
-        match (self.is_range, number, self.last) {
-            (true, 0, _) => format!("FOR VALUES FROM (MINVALUE) TO ({})", value(2)),
-            (true, 1, _) => format!("FOR VALUES FROM ({}) TO ({})", value(2), value(4)),
-            (true, 2, Last::Above) => format!("FOR VALUES FROM ({}) TO (MAXVALUE)", value(4)),
-            (true, 2, Last::Behind) => format!("FOR VALUES FROM ({}) TO ({})", value(4), value(5)),
-            (true, 3, Last::Behind) => format!("FOR VALUES FROM ({}) TO (MAXVALUE)", value(1_000)),
-            (false, 0, _) => format!("FOR VALUES IN ({}, {})", value(0), value(2)),
-            (false, 1, Last::Above) => format!("FOR VALUES IN ({}, NULL)", value(1)),
-            (false, 1, _) => format!("FOR VALUES IN ({})", value(1)),
+        match (self.by, number, self.last) {
+            (By::Hash, ..) => format!("FOR VALUES WITH (MODULUS 3, REMAINDER {number})"),
+            (By::Range, 0, _) => format!("FOR VALUES FROM (MINVALUE) TO ({})", value(2)),
+            (By::Range, 1, _) => format!("FOR VALUES FROM ({}) TO ({})", value(2), value(4)),
+            (By::Range, 2, Last::Above) => format!("FOR VALUES FROM ({}) TO (MAXVALUE)", value(4)),
+            (By::Range, 2, Last::Behind) => format!("FOR VALUES FROM ({}) TO ({})", value(4), value(5)),
+            (By::Range, 3, Last::Behind) => format!("FOR VALUES FROM ({}) TO (MAXVALUE)", value(1_000)),
+            (By::List, 0, _) => format!("FOR VALUES IN ({}, {})", value(0), value(2)),
+            (By::List, 1, Last::Above) => format!("FOR VALUES IN ({}, NULL)", value(1)),
+            (By::List, 1, _) => format!("FOR VALUES IN ({})", value(1)),
             _ => "DEFAULT".into(),
         }
     }
 
     /// The statements that make the partitions of table `number`.
     pub fn definitions(self, number: usize, shape: &Shape) -> String {
-        let last = if self.is_range && self.last == Last::Behind { 3 } else { 2 };
+        let last = if self.by == By::Range && self.last == Last::Behind { 3 } else { 2 };
         let made = (0..=last).map(|part| {
             let bound = self.bound(shape, part);
             let (own, inner) = match self.is_divided && part == 1 {
@@ -141,9 +161,10 @@ CREATE TABLE {table}b PARTITION OF {table} DEFAULT;"
         let (table, first) = (format!("t{number}"), self.bound(shape, 0));
         let ty = if self.column == "a" { shape.a } else { shape.b };
         // Fewer rows fit than before.
-        let fewer = match self.is_range {
-            true => format!("FOR VALUES FROM ({}) TO ({})", ty.of("0"), ty.of("1")),
-            false => format!("FOR VALUES IN ({})", ty.of("0")),
+        let fewer = match self.by {
+            By::Range => format!("FOR VALUES FROM ({}) TO ({})", ty.of("0"), ty.of("1")),
+            By::List => format!("FOR VALUES IN ({})", ty.of("0")),
+            By::Hash => "FOR VALUES WITH (MODULUS 6, REMAINDER 0)".into(),
         };
         let detach = format!("ALTER TABLE {table} DETACH PARTITION {table}_p0");
         match change {
@@ -161,20 +182,14 @@ CREATE TABLE {table}b PARTITION OF {table} DEFAULT;"
             ],
             Change::Empty => vec![format!("TRUNCATE {table}_p0"), format!("DELETE FROM {table}_p1")],
             Change::DropDivided => vec![format!("DROP TABLE {table}_p1")],
-            Change::Add => match self.is_range {
-                true => {
-                    let (from, to) = (ty.of("5"), ty.of("7"));
-                    vec![format!(
-                        "CREATE TABLE {table}_p5 PARTITION OF {table} FOR VALUES FROM ({from}) TO ({to})"
-                    )]
-                }
-                false => {
-                    vec![format!(
-                        "CREATE TABLE {table}_p5 PARTITION OF {table} FOR VALUES IN ({})",
-                        ty.of("6")
-                    )]
-                }
-            },
+            Change::Add => {
+                let bound = match self.by {
+                    By::Range => format!("FOR VALUES FROM ({}) TO ({})", ty.of("5"), ty.of("7")),
+                    By::List => format!("FOR VALUES IN ({})", ty.of("6")),
+                    By::Hash => "FOR VALUES WITH (MODULUS 6, REMAINDER 3)".into(),
+                };
+                vec![format!("CREATE TABLE {table}_p5 PARTITION OF {table} {bound}")]
+            }
         }
     }
 }

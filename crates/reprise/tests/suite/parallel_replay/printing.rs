@@ -105,10 +105,8 @@ impl Printer<'_> {
                 // around it.
                 let order = if self.tables[*t].has_primary_key() { "a, b" } else { "a, b, v, w LIMIT 6" };
                 let from = self.relation(*t);
-                writeln!(
-                    f,
-                    "{label} FOR {name}, e IN SELECT v, {second} FROM {from} WHERE {rows} ORDER BY {order} LOOP"
-                )?;
+                let query = format!("SELECT v, {second} FROM {from} WHERE {rows} ORDER BY {order}");
+                writeln!(f, "{label} FOR {name}, e IN {query} LOOP")?;
                 self.steps(f, inside, around + 1)?;
                 writeln!(f, "END LOOP;")
             }
