@@ -93,12 +93,12 @@ impl Schema {
         let behind = known.iter().find(|(own, _)| *own > new);
         let modulus = new.modulus;
         let detail = match (before, behind) {
-            (Some((own, name)), _) if modulus % own.modulus != 0 => Some(format!(
+            (Some((own, name)), _) if !modulus.is_multiple_of(own.modulus) => Some(format!(
                 "The new modulus {modulus} is not divisible by {}, the modulus of existing partition \"{}\".",
                 own.modulus,
                 short(name)
             )),
-            (_, Some((own, name))) if own.modulus % modulus != 0 => Some(format!(
+            (_, Some((own, name))) if !own.modulus.is_multiple_of(modulus) => Some(format!(
                 "The new modulus {modulus} is not a factor of {}, the modulus of existing partition \"{}\".",
                 own.modulus,
                 short(name)
