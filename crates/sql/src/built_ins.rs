@@ -145,6 +145,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Option<Typed>, StatementError> {
         Ok(Some(match (name, arguments) {
+            ("satisfies_hash_partition", [_, _, _, _, ..]) => self.satisfies_hash(arguments, node)?,
             ("age", [moment]) => self.bind_age(moment.clone(), node)?,
             ("coalesce", [_, ..]) => {
                 let (items, ty) = self.unify("COALESCE", arguments.to_vec(), node)?;

@@ -373,6 +373,7 @@ impl Routine {
             Some(text) => binder.bind_when(text, &self.node)?,
             None => Vec::new(),
         };
+        statements.append(&mut binder.declare_partition(table, trigger, event, &self.node)?);
         let block = self.block(body, &mut binder)?;
         statements.push(binder.bind_block(&block)?);
         statements.push(binder.end_of_trigger());

@@ -245,9 +245,9 @@ impl Schema {
         }
     }
 
-    /// Returns a view that can no longer be bound, with its error.
+    /// Returns a view that can no longer be bound, with its error. Those of partitions are written again.
     pub(crate) fn broken_view(&self) -> Option<(&Arc<View>, StatementError)> {
-        self.views().find_map(|view| {
+        self.views().filter(|view| !self.is_partition(&view.name)).find_map(|view| {
             let bind = || {
                 let source = Source::parse(&view.query)?;
                 let query = source.file.syntax().descendants().find_map(ast::SelectVariant::cast);

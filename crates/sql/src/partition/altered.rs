@@ -2,6 +2,7 @@
 //!
 //! A partition has the indexes of its root. It may give them names, as dumps of PostgreSQL do.
 
+use super::shown::index_name;
 use crate::binder::Binder;
 use crate::definition::TableBuilder;
 use crate::error::StatementError;
@@ -12,6 +13,7 @@ use catalog::{NewTable, Table};
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
+use std::sync::Arc;
 
 impl Schema {
     /// Executes an ALTER TABLE that concerns partitions; `None` for any other one.
@@ -34,17 +36,20 @@ impl Schema {
             }
             _ => {}
         }
+        let is_alone = alter.table_relation_name().is_some_and(|name| name.only_token().is_some());
         if self.is_partition(name) {
             for action in &actions {
-                self.alter_partition(name, action, source)?;
+                self.alter_partition(name, action, is_alone, source)?;
             }
             return Ok(Some(Effect::None));
         }
-        let is_alone = alter.table_relation_name().is_some_and(|name| name.only_token().is_some());
         let is_root = self.is_partitioned(name);
         for action in actions.iter().filter(|_| is_root) {
             self.check_change_of_key(name, action, source)?;
             self.keep_defaults(name, action, is_alone);
+            if is_alone && is_primary_key(action) {
+                self.partitions.members_of(name).for_each(|own| own.lacks_primary_key = true);
+            }
         }
         Ok(None)
     }
@@ -101,7 +106,7 @@ impl Schema {
         let Ok(table) = self.catalog.table(root) else { return };
         let Some(column) = table.column(&name) else { return };
         let default = table.columns[column].default.clone();
-        for partition in self.partitions.members.values_mut().filter(|partition| partition.root == root) {
+        for partition in self.partitions.members_of(root) {
             match is_alone {
                 true => _ = partition.defaults.entry(name.clone()).or_insert_with(|| default.clone()),
                 false => _ = partition.defaults.remove(&name),
@@ -114,6 +119,7 @@ impl Schema {
         &mut self,
         name: &str,
         action: &ast::AlterTableAction,
+        is_alone: bool,
         source: &Source,
     ) -> Result<(), StatementError> {
         use ast::AlterTableAction as Action;
@@ -141,7 +147,7 @@ impl Schema {
                 let Some(constraint) = add.constraint() else {
                     return Err(unsupported(source, node, "this constraint"));
                 };
-                self.key_of_partition(name, constraint.syntax(), source)
+                self.key_of_partition(name, constraint.syntax(), is_alone, source)
             }
             _ => Err(unsupported(source, node, "this form of ALTER TABLE of a partition")),
         }
@@ -158,7 +164,7 @@ impl Schema {
         let path = binder.part(rename.table_name().and_then(|name| name.path()), node)?;
         let new = in_schema_of(name, made_name(&binder, &path)?);
         self.refuse_taken(&new, source, node)?;
-        let Some(old) = self.partitions.tables.get(name).cloned() else { return Ok(()) };
+        let Some(old) = self.partitions.table(name).cloned() else { return Ok(()) };
         let renamed = Table { name: new.clone(), ..Table::clone(&old) };
         self.views.remove(name);
         if let Some(partition) = self.partitions.members.remove(name) {
@@ -197,7 +203,7 @@ impl Schema {
             _ => return Err(unsupported(source, node, "another column in a partition than in its table")),
         };
         if let Some(partition) = self.partitions.members.get_mut(partition) {
-            partition.defaults.insert(name, default);
+            Arc::make_mut(partition).defaults.insert(name, default);
         }
         self.recompile(source, node)
     }
@@ -207,6 +213,7 @@ impl Schema {
         &mut self,
         partition: &str,
         constraint: &SyntaxNode,
+        is_alone: bool,
         source: &Source,
     ) -> Result<(), StatementError> {
         let at = At { source, node: constraint };
@@ -222,13 +229,27 @@ impl Schema {
         let name = name.and_then(|clause| clause.constraint_name());
         let name = name.map(|name| ast::normalize_name_node(name.syntax()));
         let root = Binder::new(self, source).table(self.partitions.root_of(partition), constraint)?;
+        let own = self.partitions.members.get(partition);
+        if is_primary && !root.hidden_key && own.is_some_and(|own| !own.lacks_primary_key) {
+            let message = format!("multiple primary keys for table \"{}\" are not allowed", short(partition));
+            return Err(
+                source.error_at(constraint.text_range().start().into(), SqlError::new("42P16", message))
+            );
+        }
         let is_meant = |(position, index): (usize, &catalog::Index)| {
             index.is_constraint
                 && (position == 0 && !root.hidden_key) == is_primary
                 && self.has_columns(&root, index, &columns)
         };
         let known = root.indexes.iter().enumerate().position(is_meant);
-        self.name_index(partition, name, known.map(|position| &root.indexes[position]), at)
+        self.name_index(partition, name, known.map(|position| &root.indexes[position]), at)?;
+        let named = if is_alone { vec![partition.to_owned()] } else { self.partitions.within(partition) };
+        for name in named.iter().filter(|_| is_primary) {
+            if let Some(own) = self.partitions.members.get_mut(name) {
+                Arc::make_mut(own).lacks_primary_key = false;
+            }
+        }
+        Ok(())
     }
 
     fn has_columns(&self, root: &Table, index: &catalog::Index, columns: &[String]) -> bool {
@@ -255,13 +276,19 @@ impl Schema {
                 name
             }
             None => {
-                let base = in_schema_of(partition, format!("{}_{}", short(partition), short(&known.name)));
-                first_free(base, |name| self.relation_exists(name))
+                let root = Binder::new(self, at.source).table(self.partitions.root_of(partition), at.node)?;
+                let base = index_name(partition, &root, &known.name);
+                let is_shown = self
+                    .partitions
+                    .table(partition)
+                    .is_some_and(|table| table.indexes.iter().any(|index| index.name == base));
+                if is_shown { base } else { first_free(base, |name| self.relation_exists(name)) }
             }
         };
         if let Some(member) = self.partitions.members.get_mut(partition) {
-            member.indexes.insert(name, known.name.clone());
+            Arc::make_mut(member).indexes.insert(name, known.name.clone());
         }
+        self.renew_partitions();
         Ok(())
     }
 
@@ -315,26 +342,64 @@ impl Schema {
             return Ok(None);
         };
         let binder = Binder::new(self, source);
-        let root = binder.part(alter.index_ref().and_then(|name| name.path_ref()), node)?;
+        let index = binder.part(alter.index_ref().and_then(|name| name.path_ref()), node)?;
         let own = binder.part(attach.index_ref().and_then(|name| name.path_ref()), node)?;
-        let (root, own) = (object_name(&root), object_name(&own));
-        let known = self.partitions.members.values().find_map(|partition| partition.indexes.get(&own));
-        match known {
-            Some(known) if *known == root => Ok(Some(Effect::None)),
-            _ if self.catalog.index(&root).is_err() || known.is_none() => {
-                let missing = if self.catalog.index(&root).is_err() { root } else { own };
-                let message = format!("relation \"{missing}\" does not exist");
-                Err(binder.error(node, SqlError::new("42P01", message)))
+        let (index, own) = (object_name(&index), object_name(&own));
+        let refuse = |error: SqlError| Err(binder.error(node, error));
+        let (of, own_of) = match (self.shown_index(&index), self.shown_index(&own)) {
+            (Some(of), Some(own_of)) => (of, own_of),
+            (of, _) => {
+                let (name, code) = if of.is_none() { (index, "42809") } else { (own, "42P17") };
+                return match self.relation_exists(&name) {
+                    true => refuse(SqlError::new(code, format!("\"{}\" is not an index", short(&name)))),
+                    false => refuse(SqlError::new("42P01", format!("relation \"{name}\" does not exist"))),
+                };
+            }
+        };
+        if !self.is_partitioned(&of.table) {
+            let message = format!(
+                "ALTER action ATTACH PARTITION cannot be performed on relation \"{}\"",
+                short(&index)
+            );
+            let detail = "This operation is not supported for indexes.";
+            return refuse(SqlError::new("42809", message).with_detail(detail));
+        }
+        let detail = match self.partitions.members.get(&own_of.table) {
+            Some(partition) if partition.parent == of.table => {
+                if own_of.position == of.position {
+                    return Ok(Some(Effect::None));
+                }
+                // Each index of a partition belongs to one of its table.
+                format!("Another index is already attached for partition \"{}\".", short(&own_of.table))
             }
             _ => {
-                let message = format!(
-                    "cannot attach index \"{}\" as a partition of index \"{}\"",
-                    short(&own),
-                    short(&root)
-                );
-                let error = SqlError::new("55000", message);
-                Err(binder.error(node, error.with_detail("The index definitions do not match.")))
+                let (own, table) = (short(&own), short(&of.table));
+                format!("Index \"{own}\" is not an index on any partition of table \"{table}\".")
             }
-        }
+        };
+        let (own, index) = (short(&own), short(&index));
+        let message = format!("cannot attach index \"{own}\" as a partition of index \"{index}\"");
+        refuse(SqlError::new("55000", message).with_detail(detail))
     }
+
+    /// Returns the table and position of an index of a table or partition.
+    fn shown_index(&self, name: &str) -> Option<ShownIndex> {
+        self.shown_tables().find_map(|table| {
+            let position = table.indexes.iter().position(|index| index.name == name)?;
+            Some(ShownIndex { table: table.name.clone(), position })
+        })
+    }
+}
+
+/// An index of a table or partition.
+struct ShownIndex {
+    table: String,
+    position: usize,
+}
+
+/// Returns whether an action adds a primary key.
+fn is_primary_key(action: &ast::AlterTableAction) -> bool {
+    let ast::AlterTableAction::AddConstraint(add) = action else { return false };
+    let constraint = add.constraint().and_then(|own| ast::TableConstraint::cast(own.syntax().clone()));
+    matches!(constraint, Some(ast::TableConstraint::PrimaryKeyConstraint(_)))
 }

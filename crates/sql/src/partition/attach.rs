@@ -15,6 +15,7 @@ use catalog::{ForeignKey, Index, NewTable, Table};
 use procedure::{Effect, SqlError};
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Returns the name of a table whose rows are about to become those of a partition.
 pub(super) fn name_aside(name: &str) -> String {
@@ -65,11 +66,9 @@ impl Schema {
             of_root.column(name).is_some_and(|column| of_root.columns[column].identity.is_some())
         };
         let defaults = own.filter(|(name, _)| !is_counted(name)).collect();
-        for within in self.partitions.members.values_mut().filter(|within| within.root == name) {
-            within.root.clone_from(&root);
-        }
-        let partition = Partition { root, parent: parent.to_owned(), bound, indexes, defaults };
-        self.partitions.members.insert(name, partition);
+        self.partitions.members_of(&name).for_each(|within| within.root.clone_from(&root));
+        let partition = Partition { indexes, defaults, ..Partition::new(root, parent.to_owned(), bound) };
+        self.partitions.members.insert(name, Arc::new(partition));
         self.check_keys_of_partitions(&of_root, at)?;
         self.renew_partitions();
         self.recompile(source, at.node)?;

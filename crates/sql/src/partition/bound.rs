@@ -1,6 +1,7 @@
 //! PARTITION BY and FOR VALUES: reads them, and refuses bounds that overlap.
 //! Source: PostgreSQL 15, `transformPartitionBound` and `check_new_partition_bound`.
 
+use super::hash::{Share, is_hashed};
 use super::literal::plain;
 use super::{PartitionKey, Strategy};
 use crate::binder::Binder;
@@ -33,6 +34,8 @@ pub(crate) enum Bound {
     Default,
     /// The texts of values; `None` for NULL.
     List(Vec<Option<String>>),
+    /// The rows of which the hash has a remainder.
+    Hash(Share),
     /// From the first values, up to and without the last ones.
     Range {
         /// The least values, a value a column.
@@ -71,7 +74,7 @@ pub(super) fn partition_key(
     let strategy = match &*name {
         "range" => Strategy::Range,
         "list" => Strategy::List,
-        "hash" => return Err(binder.unsupported(strategy.syntax(), "PARTITION BY HASH")),
+        "hash" => Strategy::Hash,
         _ => {
             let message = format!("unrecognized partitioning strategy \"{name}\"");
             return refused(node, "22023", &message);
@@ -99,7 +102,8 @@ pub(super) fn partition_key(
                 .with_detail(format!("Column \"{name}\" is a generated column."));
             return Err(binder.error(item.syntax(), error));
         }
-        if column.ty.is_array() || !has_order(column.ty) {
+        let is_divided = if strategy == Strategy::Hash { is_hashed(column.ty) } else { has_order(column.ty) };
+        if column.ty.is_array() || !is_divided {
             let what = format!("a partition key of type {}", column.ty);
             return Err(binder.unsupported(item.syntax(), &what));
         }
@@ -135,6 +139,13 @@ impl Schema {
         let types = self.types_of_key(key, self.partitions.root_of(parent));
         let at = At { source: at.source, node: written.syntax() };
         let bound = match (&written, key.strategy) {
+            (ast::PartitionType::PartitionDefault(_), Strategy::Hash) => {
+                let message = "a hash-partitioned table may not have a default partition";
+                return Err(binder.error(at.node, SqlError::new("42P16", message)));
+            }
+            (ast::PartitionType::PartitionForValuesWith(share), Strategy::Hash) => {
+                return self.read_share(share, parent, name, at);
+            }
             (ast::PartitionType::PartitionDefault(_), _) => {
                 if let Some(known) = self.partitions.default_of(parent) {
                     let message = format!(
@@ -162,9 +173,6 @@ impl Schema {
                 let from = self.range_values(binder.part(from, at.node)?.exprs(), &types, "FROM", at)?;
                 let to = self.range_values(binder.part(to, at.node)?.exprs(), &types, "TO", at)?;
                 Bound::Range { from, to }
-            }
-            (ast::PartitionType::PartitionForValuesWith(_), _) => {
-                return Err(binder.unsupported(at.node, "a partition of a hash"));
             }
             (_, strategy) => {
                 let message = format!("invalid bound specification for a {} partition", strategy.name());

@@ -4,7 +4,7 @@
 
 use super::bound::RangeValue;
 use super::literal::typed;
-use super::{Bound, PartitionKey};
+use super::{Bound, PartitionKey, Strategy};
 use crate::quoted::quoted;
 use crate::schema::Schema;
 use catalog::Type;
@@ -89,6 +89,7 @@ impl Schema {
         match bound {
             Bound::Range { from, to } => of_range(&columns, from, to, &types),
             Bound::List(values) => of_list(&columns[0], values.iter(), types[0]),
+            Bound::Hash(share) => vec![self.condition_of_share(parent, key, *share)],
             Bound::Default => {
                 let bounds = self.partitions.children(parent).map(|(_, partition)| &partition.bound);
                 let (mut ranges, mut listed) = (Vec::new(), Vec::new());
@@ -98,7 +99,7 @@ impl Schema {
                             ranges.push(all_of(&of_range(&columns, from, to, &types)));
                         }
                         Bound::List(values) => listed.extend(values),
-                        Bound::Default => {}
+                        Bound::Default | Bound::Hash(_) => {}
                     }
                 }
                 if !listed.is_empty() {
@@ -128,6 +129,22 @@ impl Schema {
         Some(all_of(&parts))
     }
 
+    /// Returns the expression of the number of the leaf partition of a row of a relation.
+    pub(crate) fn number_of_leaf(&self, name: &str) -> String {
+        if !self.is_partitioned(name) {
+            return self.number_of_relation(name).to_string();
+        }
+        let (mut arms, mut otherwise) = (String::new(), "NULL".to_owned());
+        for (child, partition) in self.partitions.children(name) {
+            let number = self.number_of_leaf(child);
+            match partition.bound {
+                Bound::Default => otherwise = number,
+                _ => arms += &format!("WHEN {} THEN {number} ", all_of(&self.own_conditions(child))),
+            }
+        }
+        if arms.is_empty() { otherwise } else { format!("CASE {arms}ELSE {otherwise} END") }
+    }
+
     /// Returns the condition that a row of a divided relation meets if one of its partitions takes it.
     /// Ranges that follow each other are one range there.
     pub(super) fn condition_of_any(&self, name: &str) -> String {
@@ -135,16 +152,20 @@ impl Schema {
             return "true".into();
         }
         let Some(key) = self.partitions.keys.get(name) else { return "false".into() };
-        let (mut joined, mut listed) = (Vec::new(), Vec::new());
+        if key.strategy == Strategy::Hash && self.takes_all_hashes(name) {
+            return "true".into();
+        }
+        let (mut joined, mut listed, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
         for (_, partition) in self.partitions.children(name) {
             match &partition.bound {
                 Bound::Range { from, to } => join_range(&mut joined, from, to),
                 Bound::List(values) => listed.extend(values.iter().cloned()),
+                Bound::Hash(share) => bounds.push(Bound::Hash(*share)),
                 Bound::Default => {}
             }
         }
         let of_range = |(from, to)| Bound::Range { from, to };
-        let mut bounds: Vec<Bound> = joined.into_iter().map(of_range).collect();
+        bounds.extend(joined.into_iter().map(of_range));
         bounds.extend((!listed.is_empty()).then_some(Bound::List(listed)));
         let conditions = bounds.iter().map(|bound| all_of(&self.conditions_of_bound(name, key, bound)));
         any_of(&conditions.collect::<Vec<_>>())

@@ -1,7 +1,7 @@
 //! CREATE TABLE … PARTITION BY and PARTITION OF, and the views that partitions are.
 
 use super::bound::partition_key;
-use super::{Partition, Partitions};
+use super::{Bound, Partition, Partitions, Renewed};
 use crate::binder::Binder;
 use crate::error::StatementError;
 use crate::quoted::{quoted, quoted_path};
@@ -14,7 +14,7 @@ use catalog::Table;
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Schema {
@@ -93,9 +93,7 @@ impl Schema {
         self.refuse_taken(&name, source, node)?;
         let bound = self.read_bound(create.partition_type(), &parent, &name, At { source, node })?;
         let root = self.partitions.root_of(&parent).to_owned();
-        let partition =
-            Partition { root, parent, bound, indexes: BTreeMap::new(), defaults: BTreeMap::new() };
-        self.partitions.members.insert(name.clone(), partition);
+        self.partitions.members.insert(name.clone(), Arc::new(Partition::new(root, parent, bound)));
         if let Some(by) = create.partition_by() {
             self.divide(&name, &by, source)?;
         }
@@ -104,25 +102,56 @@ impl Schema {
         Ok(Effect::None)
     }
 
-    /// Writes the views of all partitions again, after a change of their roots or bounds.
+    /// Writes the views of partitions again, after a change of their roots or bounds. Keeps the views of
+    /// which nothing has changed.
     pub(crate) fn renew_partitions(&mut self) {
         let Self { partitions, catalog, .. } = self;
+        let mut last = partitions.members.values().map(|own| own.number).max().unwrap_or_default();
         for partition in partitions.members.values_mut() {
-            partition.indexes.retain(|_, of_root| catalog.index(of_root).is_ok());
+            if partition.number == 0 {
+                last += 1;
+                Arc::make_mut(partition).number = last;
+            }
+            let has = |of_root: &String| catalog.index(of_root).is_ok();
+            if !partition.indexes.values().all(has) {
+                Arc::make_mut(partition).indexes.retain(|_, of_root| has(of_root));
+            }
             let Ok(root) = catalog.table(&partition.root) else { continue };
             let known = |name: &str| root.column(name).map(|column| &root.columns[column].default);
-            partition.defaults.retain(|name, own| known(name).is_some_and(|known| known != own));
+            let differs = |name: &String, own: &Option<String>| known(name).is_some_and(|known| known != own);
+            if !partition.defaults.iter().all(|(name, own)| differs(name, own)) {
+                Arc::make_mut(partition).defaults.retain(|name, own| differs(name, own));
+            }
         }
-        let members = self.partitions.members.iter();
-        let written: Vec<View> =
-            members.filter_map(|(name, partition)| self.written(name, partition)).collect();
-        self.views.extend(written.into_iter().map(|view| (view.name.clone(), Arc::new(view))));
-        self.partitions.tables = self.tables_of_partitions();
+        let Partitions { members, renewed, .. } = partitions;
+        renewed.retain(|name, _| members.contains_key(name));
+        let changed = self.partitions.members.iter().filter(|(name, own)| !self.is_renewed(name, own));
+        let written = changed.filter_map(|(name, partition)| {
+            let root = self.catalog.table(&partition.root).ok()?;
+            let (table, view) = (self.table_of_partition(name, partition, root), self.written(name, root)?);
+            let (table, root) = (Arc::new(table), Arc::clone(root));
+            Some((view, Renewed { table, root, partition: Arc::clone(partition) }))
+        });
+        let written: Vec<_> = written.collect();
+        for (view, renewed) in written {
+            self.partitions.renewed.insert(view.name.clone(), renewed);
+            self.views.insert(view.name.clone(), Arc::new(view));
+        }
     }
 
-    /// Returns the view of a partition; `None` if its root is gone.
-    fn written(&self, name: &str, partition: &Partition) -> Option<View> {
-        let root = self.catalog.table(&partition.root).ok()?;
+    /// Returns whether the view of a partition is what it would be written as. That of a default partition,
+    /// or within one, depends on other partitions.
+    fn is_renewed(&self, name: &str, partition: &Arc<Partition>) -> bool {
+        let Ok(root) = self.catalog.table(&partition.root) else { return false };
+        let is_same =
+            |known: &Renewed| Arc::ptr_eq(&known.root, root) && Arc::ptr_eq(&known.partition, partition);
+        let parent = |own: &&Arc<Partition>| self.partitions.members.get(&own.parent);
+        self.partitions.renewed.get(name).is_some_and(is_same)
+            && std::iter::successors(Some(partition), parent).all(|own| own.bound != Bound::Default)
+    }
+
+    /// Returns the view of a partition.
+    fn written(&self, name: &str, root: &Table) -> Option<View> {
         let columns: Vec<_> = root.visible().iter().map(|column| quoted(&column.name)).collect();
         let (columns, alias) = (columns.join(", "), quoted(root.short_name()));
         let condition = self.partition_condition(name)?;
@@ -170,7 +199,8 @@ impl Schema {
 impl Partitions {
     /// Follows an index of a root, or of a partition, with a new name.
     pub(crate) fn rename_index(&mut self, old: &str, new: &str) {
-        for partition in self.members.values_mut() {
+        let has = |own: &&mut Arc<Partition>| own.indexes.values().any(|of_root| of_root == old);
+        for partition in self.members.values_mut().filter(has).map(Arc::make_mut) {
             let of_root = partition.indexes.values_mut().filter(|of_root| *of_root == old);
             of_root.for_each(|of_root| new.clone_into(of_root));
         }

@@ -5,7 +5,7 @@ use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::schema::Schema;
 use crate::source::Source;
-use catalog::{Datum, ScalarType, Type, output_text};
+use catalog::{Datum, Numeric, ScalarType, Type, output_text};
 use procedure::{CastContext, Machine, SqlError};
 use squawk_syntax::ast::{self, AstNode};
 use std::cmp::Ordering;
@@ -35,6 +35,23 @@ pub(super) fn plain(text: &str, ty: Type) -> String {
 pub(super) fn typed(text: &str, ty: Type) -> String {
     let has_label = matches!(ty.scalar(), Some(ScalarType::Numeric { .. })) || !is_bare(text, ty);
     if has_label { format!("{}::{ty}", plain(text, ty)) } else { text.to_owned() }
+}
+
+/// Compares two values of a type by their texts; `None` if that takes more than their bytes.
+fn order_of_texts(left: &str, right: &str, ty: Type) -> Option<Ordering> {
+    let is_plain = |text: &str| text.find('-') == Some(4) && !text.ends_with("BC");
+    match ty.scalar()? {
+        ScalarType::Text | ScalarType::Varchar(_) | ScalarType::Uuid => Some(left.cmp(right)),
+        // Years of four digits before other parts of the same lengths.
+        ScalarType::Date | ScalarType::Timestamp if is_plain(left) && is_plain(right) => {
+            Some(left.cmp(right))
+        }
+        ScalarType::Numeric { .. } | ScalarType::AnyNumeric => {
+            let (left, right): (Numeric, Numeric) = (left.parse().ok()?, right.parse().ok()?);
+            Some(left.compare(&right))
+        }
+        _ => None,
+    }
 }
 
 impl Schema {
@@ -84,6 +101,9 @@ impl Schema {
         let numbers = left.parse::<i64>().ok().zip(right.parse::<i64>().ok());
         if let Some((left, right)) = numbers.filter(|_| ty.scalar().is_some_and(ScalarType::is_integer)) {
             return Ok(left.cmp(&right));
+        }
+        if let Some(order) = order_of_texts(left, right, ty) {
+            return Ok(order);
         }
         let is = |operator: &str| {
             let text = format!("SELECT {} {operator} {}", typed(left, ty), typed(right, ty));

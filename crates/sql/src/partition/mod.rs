@@ -13,6 +13,7 @@ mod bound;
 mod checks;
 mod condition;
 mod define;
+mod hash;
 mod literal;
 mod moved;
 mod shown;
@@ -32,6 +33,8 @@ pub(crate) enum Strategy {
     Range,
     /// By lists of values.
     List,
+    /// By remainders of a hash of the values.
+    Hash,
 }
 
 impl Strategy {
@@ -40,6 +43,7 @@ impl Strategy {
         match self {
             Self::Range => "range",
             Self::List => "list",
+            Self::Hash => "hash",
         }
     }
 }
@@ -55,6 +59,9 @@ pub(crate) struct PartitionKey {
 /// A partition.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Partition {
+    /// Its number among all partitions, from which its OIDs follow; 0 until `renew_partitions`.
+    #[serde(default)]
+    pub(crate) number: u32,
     /// The stored table.
     pub(crate) root: String,
     /// The root, or the partition that this one divides.
@@ -66,9 +73,19 @@ pub(crate) struct Partition {
     /// The defaults of columns that differ from those of the root; `None` for no default.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) defaults: BTreeMap<String, Option<String>>,
+    /// Whether the primary key of the root has been created for ONLY the root, so that the partition may
+    /// still name its own one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) lacks_primary_key: bool,
 }
 
 impl Partition {
+    /// Returns a partition that names nothing of its own.
+    pub(super) fn new(root: String, parent: String, bound: Bound) -> Self {
+        let (indexes, defaults) = (BTreeMap::new(), BTreeMap::new());
+        Self { number: 0, root, parent, bound, indexes, defaults, lacks_primary_key: false }
+    }
+
     /// Gives a table the defaults of the partition.
     pub(super) fn set_defaults(&self, columns: &mut [Column]) {
         for column in columns.iter_mut().filter(|column| !column.generated) {
@@ -85,13 +102,38 @@ pub(crate) struct Partitions {
     /// The keys of roots and of partitions that are divided again, by name.
     pub(crate) keys: BTreeMap<String, PartitionKey>,
     /// Partitions by name.
-    pub(crate) members: BTreeMap<String, Partition>,
-    /// The tables as which the catalogs show the partitions.
+    pub(crate) members: BTreeMap<String, Arc<Partition>>,
+    /// What `renew_partitions` has made of each partition.
     #[serde(skip)]
-    pub(crate) tables: BTreeMap<String, Arc<Table>>,
+    renewed: BTreeMap<String, Renewed>,
+}
+
+/// What follows from the definition of a partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Renewed {
+    /// The table as which the catalogs show the partition.
+    table: Arc<Table>,
+    /// The root and partition from which it was made.
+    root: Arc<Table>,
+    partition: Arc<Partition>,
 }
 
 impl Partitions {
+    /// Returns the tables as which the catalogs show the partitions.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = (&String, &Arc<Table>)> {
+        self.renewed.iter().map(|(name, renewed)| (name, &renewed.table))
+    }
+
+    /// Returns the table as which the catalogs show a partition.
+    pub(crate) fn table(&self, name: &str) -> Option<&Arc<Table>> {
+        self.renewed.get(name).map(|renewed| &renewed.table)
+    }
+
+    /// Returns the partitions of a root, to change them.
+    fn members_of(&mut self, root: &str) -> impl Iterator<Item = &mut Partition> {
+        self.members.values_mut().filter(move |partition| partition.root == root).map(Arc::make_mut)
+    }
+
     /// Returns whether there is no partitioned table.
     pub(crate) fn is_empty(&self) -> bool {
         self.keys.is_empty()
@@ -101,7 +143,7 @@ impl Partitions {
     pub(crate) fn children<'a>(
         &'a self,
         parent: &'a str,
-    ) -> impl Iterator<Item = (&'a String, &'a Partition)> {
+    ) -> impl Iterator<Item = (&'a String, &'a Arc<Partition>)> {
         self.members.iter().filter(move |(_, partition)| partition.parent == parent)
     }
 
@@ -169,7 +211,7 @@ impl Partitions {
                 }
             }
         }
-        for partition in self.members.values_mut().filter(|partition| partition.root == old) {
+        for partition in self.members_of(old) {
             let defaults = std::mem::take(&mut partition.defaults).into_iter();
             partition.defaults = defaults.filter_map(|(name, own)| Some((column(&name)?, own))).collect();
         }
@@ -179,7 +221,8 @@ impl Partitions {
         if let Some(key) = self.keys.remove(old) {
             self.keys.insert(new.to_owned(), key);
         }
-        for partition in self.members.values_mut() {
+        let of_it = |own: &&mut Arc<Partition>| own.root == old || own.parent == old;
+        for partition in self.members.values_mut().filter(of_it).map(Arc::make_mut) {
             for name in [&mut partition.root, &mut partition.parent] {
                 if name == old {
                     new.clone_into(name);

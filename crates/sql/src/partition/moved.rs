@@ -18,7 +18,6 @@ use crate::types::{made_name, object_name, short};
 use catalog::Table;
 use procedure::{Procedure, SqlError};
 use squawk_syntax::ast::{self, AstNode};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A step of a statement that moves rows of partitions.
@@ -156,9 +155,8 @@ impl Schema {
         let mut steps = vec![Move::Define];
         steps.extend(self.refusal_of_default(parent, &name).filter(|_| bound != Bound::Default));
         let mut after = self.clone();
-        let (indexes, defaults) = (BTreeMap::new(), BTreeMap::new());
-        let partition = Partition { root, parent: parent.to_owned(), bound, indexes, defaults };
-        after.partitions.members.insert(name.clone(), partition);
+        let partition = Partition::new(root, parent.to_owned(), bound);
+        after.partitions.members.insert(name.clone(), Arc::new(partition));
         let (aside, root) = (quoted_path(&name_aside(&name)), quoted_path(&table.name));
         let condition = after.partition_condition(&name).unwrap_or_else(|| "true".into());
         let query = format!("SELECT 1 FROM {aside} WHERE NOT {condition} LIMIT 1");

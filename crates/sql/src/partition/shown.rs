@@ -1,19 +1,21 @@
 //! Partitions in the system catalogs: each is shown as a table with the columns, CHECKs and keys of its root.
 
 use super::bound::values_text;
+use super::hash::Share;
 use super::literal::plain;
-use super::{Bound, Strategy};
-use crate::oids::{index_oid, table_oid};
+use super::{Bound, Partition, Strategy};
+use crate::oids::{index_oid, number_of, table_oid};
 use crate::quoted::quoted;
 use crate::schema::Schema;
 use crate::types::{in_schema_of, short};
 use catalog::{Index, IndexId, Table, TableId};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The numbers of the first shown table and of its first index. Tables of the catalog have smaller ones.
 const FIRST_TABLE: u32 = 300_000;
 const FIRST_INDEX: u32 = 500_000;
+/// Numbers of indexes that each shown table has.
+const INDEXES_OF_A_TABLE: u32 = 64;
 
 /// A relation that inherits another one, by their OIDs.
 pub(crate) struct Inherited {
@@ -31,40 +33,48 @@ pub(crate) struct Divided<'a> {
 }
 
 impl Schema {
-    /// Returns the tables as which the catalogs show partitions, by the names of these.
-    pub(super) fn tables_of_partitions(&self) -> BTreeMap<String, Arc<Table>> {
-        let (mut tables, mut next) = (BTreeMap::new(), FIRST_INDEX);
-        for (position, (name, partition)) in self.partitions.members.iter().enumerate() {
-            let Ok(root) = self.catalog.table(&partition.root) else { continue };
-            let mut table = Table::clone(root);
-            table.id = TableId(FIRST_TABLE + position as u32);
-            table.name.clone_from(name);
-            table.triggers.clear();
-            table.foreign_keys.clear();
-            for column in table.columns.iter_mut().filter(|column| column.identity.is_some()) {
-                (column.identity, column.default) = (None, None);
-            }
-            partition.set_defaults(&mut table.columns);
-            for index in &mut table.indexes {
-                let own = partition.indexes.iter().find(|(_, of_root)| **of_root == index.name);
-                let own = own.map(|(own, _)| own.clone());
-                index.name = own.unwrap_or_else(|| index_name(name, root, &index.name));
-                index.id = IndexId(next);
-                next += 1;
-            }
-            tables.insert(name.clone(), Arc::new(table));
+    /// Returns the table as which the catalogs show a partition of a root.
+    pub(super) fn table_of_partition(&self, name: &str, partition: &Partition, root: &Table) -> Table {
+        let mut table = Table::clone(root);
+        table.id = TableId(FIRST_TABLE + partition.number);
+        name.clone_into(&mut table.name);
+        table.triggers.clear();
+        table.foreign_keys.clear();
+        for column in table.columns.iter_mut().filter(|column| column.identity.is_some()) {
+            (column.identity, column.default) = (None, None);
         }
-        tables
+        partition.set_defaults(&mut table.columns);
+        for (position, index) in table.indexes.iter_mut().enumerate() {
+            let own = partition.indexes.iter().find(|(_, of_root)| **of_root == index.name);
+            let own = own.map(|(own, _)| own.clone());
+            index.name = own.unwrap_or_else(|| index_name(name, root, &index.name));
+            index.id = IndexId(FIRST_INDEX + partition.number * INDEXES_OF_A_TABLE + position as u32);
+        }
+        table
     }
 
     /// Returns the tables and sequences of the catalog, and those as which partitions are shown.
     pub(crate) fn shown_tables(&self) -> impl Iterator<Item = &Arc<Table>> {
-        self.catalog.tables().chain(self.partitions.tables.values())
+        self.catalog.tables().chain(self.partitions.tables().map(|(_, table)| table))
     }
 
     /// Returns the table as which the catalogs show a table or partition.
     pub(crate) fn shown_table(&self, name: &str) -> Option<&Arc<Table>> {
-        self.catalog.table(name).ok().or_else(|| self.partitions.tables.get(name))
+        self.catalog.table(name).ok().or_else(|| self.partitions.table(name))
+    }
+
+    /// Returns the OID of a table or partition; 0 if there is none.
+    pub(super) fn number_of_relation(&self, name: &str) -> i64 {
+        match self.partitions.members.get(name) {
+            Some(partition) => number_of(TableId(FIRST_TABLE + partition.number)),
+            None => self.catalog.table(name).map_or(0, |table| table_oid(table)),
+        }
+    }
+
+    /// Returns the leaf partitions within a relation, with their OIDs.
+    pub(crate) fn leaves_of(&self, name: &str) -> Vec<(i64, String)> {
+        let within = self.partitions.within(name).into_iter().filter(|own| !self.is_partitioned(own));
+        within.map(|own| (self.number_of_relation(&own), own)).collect()
     }
 
     /// Returns FOR VALUES of a partition.
@@ -74,6 +84,9 @@ impl Schema {
         let types = self.types_of_key(key, &partition.root);
         Some(match &partition.bound {
             Bound::Default => "DEFAULT".into(),
+            Bound::Hash(Share { modulus, remainder }) => {
+                format!("FOR VALUES WITH (modulus {modulus}, remainder {remainder})")
+            }
             Bound::Range { from, to } => {
                 let (from, to) = (values_text(from, &types), values_text(to, &types));
                 format!("FOR VALUES FROM ({from}) TO ({to})")
@@ -104,7 +117,7 @@ impl Schema {
             let condition = self.partition_condition(name).filter(|condition| condition != "true")?;
             Some((table_oid(table), condition))
         };
-        self.partitions.tables.iter().filter_map(text).collect()
+        self.partitions.tables().filter_map(text).collect()
     }
 
     /// Returns the partitioned tables.

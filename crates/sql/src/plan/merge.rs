@@ -1,5 +1,6 @@
 //! Binds MERGE as a plan: the source joined with the table, and the action for each joined row.
 
+use super::conjunct::Conjunct;
 use super::from::{OuterJoin, Source};
 use super::target::Target;
 use super::{Binder, Bound};
@@ -33,7 +34,8 @@ impl Binder<'_> {
         }
         let path = merge.table_relation_name().and_then(|name| name.table_name_ref());
         let path = path.and_then(|name| name.path_ref());
-        if let Some(path) = path.as_ref().filter(|path| self.schema.view(&object_name(path)).is_some()) {
+        let is_view = |name: &str| self.schema.view(name).is_some() && !self.schema.is_partition(name);
+        if let Some(path) = path.as_ref().filter(|path| is_view(&object_name(path))) {
             let message = format!("cannot execute MERGE on relation \"{}\"", last_name(path));
             let error = SqlError::new("0A000", message);
             return Err(self.error(node, error.with_detail("This operation is not supported for views.")));
@@ -54,20 +56,24 @@ impl Binder<'_> {
         let actions = clauses.into_iter().map(|clause| self.bind_merge_when(clause, &target));
         let actions = actions.collect::<Result<Vec<_>, _>>()?;
         let registers = self.row_registers(&table);
-        let rules = self.bind_rules(&table, registers, None, node)?;
+        let rules = self.bind_target_rules(&target, registers, None, node)?;
         let target = sources.sources.remove(0);
+        // The condition of a partition.
+        let is_of_target = |own: &mut Conjunct| own.refers.relations & target.relations() != 0;
+        let mut of_target: Vec<Conjunct> = sources.conjuncts.extract_if(.., is_of_target).collect();
         let (input, _) = if keeps_source {
             let join = OuterJoin {
                 kind: JoinKind::Left,
                 left: sources.sources,
                 left_conjuncts: sources.conjuncts,
                 right: vec![target],
-                right_conjuncts: Vec::new(),
+                right_conjuncts: of_target,
                 condition: conjuncts,
             };
             self.join_all(vec![Source::Join(Box::new(join))], Vec::new(), None)?
         } else {
             sources.sources.insert(0, target);
+            sources.conjuncts.append(&mut of_target);
             sources.conjuncts.append(&mut conjuncts);
             self.join_all(sources.sources, sources.conjuncts, None)?
         };
@@ -106,7 +112,8 @@ impl Binder<'_> {
     /// Binds a WHEN clause. NOT MATCHED may refer only to columns of the source.
     fn bind_merge_when(&mut self, clause: When, into: &Target) -> Result<MergeAction, StatementError> {
         let When { matched, condition, action, node } = clause;
-        let target = &mut self.level().relations[0];
+        let relation = into.position();
+        let target = &mut self.level().relations[relation];
         let visible = (target.alias.clone(), target.columns.clone(), target.hidden);
         if !matched {
             (target.alias, target.columns, target.hidden) = (String::new(), Vec::new(), 0);
@@ -117,7 +124,7 @@ impl Binder<'_> {
             Ok((condition, binder.bind_merge_action(matched, action, into, &node)?))
         };
         let bound = self.applying(bind);
-        let target = &mut self.level().relations[0];
+        let target = &mut self.level().relations[relation];
         (target.alias, target.columns, target.hidden) = visible;
         let ((condition, change), applied) = bound?;
         if !applied.is_empty() {

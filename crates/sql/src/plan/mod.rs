@@ -87,8 +87,8 @@ pub(crate) enum Rows {
         /// Whether the plan refers to levels below.
         outer: bool,
     },
-    /// The row of a table that registers hold already, from a first one on.
-    Row { registers: Register },
+    /// The row of a named table that registers hold already, from a first one on.
+    Row { table: String, registers: Register },
     /// The rows of a view that a statement writes, computed of another relation of the level.
     View { below: usize, view: Rc<SimpleView> },
 }
@@ -231,7 +231,7 @@ impl Relation {
     /// Returns a relation of one row of a table that registers hold.
     fn of_row(table: &Table, alias: String, registers: Register, is_plain: bool) -> Self {
         let columns = table.visible().iter().map(|column| (column.name.clone(), column.ty)).collect();
-        Self { alias, columns, rows: Rows::Row { registers }, is_plain, hidden: 0 }
+        Self { alias, columns, rows: Rows::Row { table: table.name.clone(), registers }, is_plain, hidden: 0 }
     }
 
     /// Returns the number of columns that are part of `*`.
@@ -388,7 +388,7 @@ impl Binder<'_> {
                 register
             }
             Rows::Plan { registers, .. } => registers[column],
-            Rows::Row { registers } => Register(registers.0 + column as u32),
+            Rows::Row { registers, .. } => Register(registers.0 + column as u32),
             Rows::View { .. } => unreachable!("its columns are those of the relation below"),
         };
         Ok(Typed::Known(Expression::Register(register), ty))
@@ -419,6 +419,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Option<Typed>, StatementError> {
         match self.locate_column(qualifier, name, node)? {
+            None if name == "tableoid" => self.number_of_table(qualifier, node),
             None => Ok(None),
             Some((level, Located::Merged(merged))) => self.merged_column(level, merged, node).map(Some),
             Some((level, Located::Column(relation, column))) => {
@@ -483,8 +484,7 @@ impl Binder<'_> {
 
     /// Returns whether a qualifier names a relation.
     pub(crate) fn names_relation(&self, qualifier: &str) -> bool {
-        let mut relations = self.queries.levels.iter().flat_map(|level| &level.relations);
-        relations.any(|relation| relation.alias == qualifier)
+        self.queries.levels.iter().flat_map(|level| &level.relations).any(|known| known.alias == qualifier)
     }
 
     /// Returns whether FROM has the table or view with this schema and name, without another alias.

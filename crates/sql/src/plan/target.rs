@@ -50,6 +50,11 @@ impl Target {
         self.views.last().map(|view| &**view)
     }
 
+    /// Returns the position of the relation that the statement names in a level that begins with the target.
+    pub(super) fn position(&self) -> usize {
+        self.views.len()
+    }
+
     /// Returns whether the columns have the defaults of a view, which are NULL.
     pub(super) fn has_defaults_of_view(&self, schema: &Schema) -> bool {
         self.view().is_some_and(|view| !schema.is_partition(&view.name))

@@ -454,7 +454,8 @@ impl Binder<'_> {
         set.extend(rules.generated.iter().map(|(column, _)| *column));
         // In RETURNING, the table's columns are those of the written row.
         self.origins.note_row(registers, table_oid(&table), table.visible());
-        let rows = std::mem::replace(&mut self.level().relations[0].rows, Rows::Row { registers });
+        let row = Rows::Row { table: target.table.name.clone(), registers };
+        let rows = std::mem::replace(&mut self.level().relations[0].rows, row);
         let returned = self.returning(Plan::One, update.returning_clause());
         self.level().relations[0].rows = rows;
         let returned = returned?;

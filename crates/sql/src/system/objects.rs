@@ -128,7 +128,7 @@ impl Schema {
     }
 
     pub(crate) fn view_oid(&self, view: &View) -> i64 {
-        if let Some(table) = self.partitions.tables.get(&view.name) {
+        if let Some(table) = self.partitions.table(&view.name) {
             return table_oid(table);
         }
         2_000_000 + self.views().position(|known| known.name == view.name).unwrap_or(0) as i64

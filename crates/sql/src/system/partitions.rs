@@ -7,7 +7,7 @@ use crate::schema::Schema;
 impl Schema {
     /// Returns whether a name is that of an index of a partition.
     pub(super) fn is_index_of_partition(&self, name: &str) -> bool {
-        self.partitions.tables.values().flat_map(|table| &table.indexes).any(|index| index.name == name)
+        self.partitions.tables().flat_map(|(_, table)| &table.indexes).any(|index| index.name == name)
     }
 
     pub(super) fn pg_inherits(&self) -> SystemRelation {

@@ -7,6 +7,7 @@ mod fired;
 mod function;
 mod lowered;
 mod order;
+mod partitioned;
 
 pub(crate) use fired::WrittenRow;
 pub(crate) use lowered::Triggered;

@@ -8,6 +8,7 @@
 mod batches;
 mod granules;
 mod memory;
+mod partitions;
 mod printing;
 mod received;
 mod reservations;
@@ -16,6 +17,7 @@ mod steps;
 mod tables;
 
 use crate::common::{PARALLEL_REPLAYS, SHADOWS, compiled_on, digest_by, on_demand_digest, recovered_by};
+use partitions::Change;
 use printing::Procedure;
 use proptest::prelude::*;
 use reprise::disk::{CrashingDisk, Disk};
@@ -62,7 +64,21 @@ struct Case {
     draws: bool,
     /// Before which call a checkpoint is taken.
     checkpoint: Option<usize>,
+    /// Changes of partitions: before which call, and of which table.
+    changes: Vec<(usize, usize, Change)>,
     recoveries: Recoveries,
+}
+
+impl Case {
+    /// The statements that change partitions before a call.
+    fn changes_before(&self, call: usize) -> Vec<String> {
+        let changes = self.changes.iter().filter(|(before, ..)| *before == call);
+        let changed = changes.filter_map(|(_, t, change)| {
+            let shape = &self.tables[*t];
+            Some(shape.parts?.change(*t, shape, *change))
+        });
+        changed.flatten().collect()
+    }
 }
 
 /// How a case is recovered, besides `clr`.
@@ -122,9 +138,11 @@ fn procedures() -> impl Strategy<Value = Vec<Procedure>> {
 fn case() -> impl Strategy<Value = Case> {
     let tables = proptest::collection::vec(Shape::any(), TABLES);
     let checkpoint = proptest::option::weighted(0.3, 0..MOST_CALLS);
-    let settings = (any::<bool>(), proptest::bool::weighted(0.2), 0..3u8, checkpoint, Recoveries::any());
+    let changes = proptest::collection::vec((0..MOST_CALLS, 0..TABLES, Change::any()), 0..4);
+    let places = (checkpoint, changes);
+    let settings = (any::<bool>(), proptest::bool::weighted(0.2), 0..3u8, places, Recoveries::any());
     (tables, procedures(), settings).prop_flat_map(|(tables, procedures, settings)| {
-        let (witnesses, draws, by_value, checkpoint, recoveries) = settings;
+        let (witnesses, draws, by_value, (checkpoint, changes), recoveries) = settings;
         // None, some or all of the calls are logged by value.
         let by_value = proptest::bool::weighted(f64::from(by_value) / 2.0);
         let argument = || proptest::option::weighted(0.9, 0..VALUES);
@@ -134,7 +152,8 @@ fn case() -> impl Strategy<Value = Case> {
         let calls = proptest::collection::vec(call, 1..MOST_CALLS);
         calls.prop_map(move |calls| {
             let (tables, procedures, recoveries) = (tables.clone(), procedures.clone(), recoveries.clone());
-            Case { tables, procedures, calls, witnesses, draws, checkpoint, recoveries }
+            let changes = changes.clone();
+            Case { tables, procedures, calls, witnesses, draws, checkpoint, changes, recoveries }
         })
     })
 }
@@ -154,6 +173,12 @@ fn check(case: &Case) {
     for (number, call) in case.calls.iter().enumerate() {
         if case.checkpoint == Some(number) {
             db.checkpoint().unwrap();
+        }
+        for change in case.changes_before(number) {
+            match session.execute_script(&change) {
+                Ok(()) | Err(Error::Sql(_) | Error::Statement(_)) => {}
+                Err(error) => panic!("{error}: {change}"),
+            }
         }
         session.log_by_value(call.by_value);
         let arguments = call.values(&case.procedures[call.procedure]);

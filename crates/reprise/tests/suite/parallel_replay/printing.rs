@@ -35,6 +35,8 @@ struct Printer<'c> {
     draws: bool,
     /// Loops so far, which gives them names.
     loops: usize,
+    /// Statements so far, which chooses between a table and its partitions.
+    statements: usize,
 }
 
 impl Printer<'_> {
@@ -56,6 +58,12 @@ impl Printer<'_> {
             Rows::First(first) => format!("a = {}", a(first)),
             Rows::ByValue(v) => format!("v = {v}"),
         }
+    }
+
+    /// The name of a table, or of one of its partitions.
+    fn relation(&mut self, t: usize) -> String {
+        self.statements += 1;
+        self.tables[t].parts.map_or_else(|| format!("t{t}"), |parts| parts.relation(t, self.statements))
     }
 
     fn steps(&mut self, f: &mut fmt::Formatter<'_>, steps: &[Step], around: usize) -> fmt::Result {
@@ -96,10 +104,9 @@ impl Printer<'_> {
                 // A loop over all rows of a table without a primary key could double them with each round
                 // around it.
                 let order = if self.tables[*t].has_primary_key() { "a, b" } else { "a, b, v, w LIMIT 6" };
-                writeln!(
-                    f,
-                    "{label} FOR {name}, e IN SELECT v, {second} FROM t{t} WHERE {rows} ORDER BY {order} LOOP"
-                )?;
+                let from = self.relation(*t);
+                let query = format!("SELECT v, {second} FROM {from} WHERE {rows} ORDER BY {order}");
+                writeln!(f, "{label} FOR {name}, e IN {query} LOOP")?;
                 self.steps(f, inside, around + 1)?;
                 writeln!(f, "END LOOP;")
             }
@@ -129,47 +136,48 @@ impl Printer<'_> {
     }
 
     /// Writes a step that is one statement on a table, or an assignment.
-    fn access(&self, f: &mut fmt::Formatter<'_>, step: &Step) -> fmt::Result {
+    fn access(&mut self, f: &mut fmt::Formatter<'_>, step: &Step) -> fmt::Result {
         let returning = |rows: &Rows, into: &Option<&str>| match (rows, into) {
             (Rows::Key(..), Some(name)) => format!(" RETURNING v INTO {name}"),
             _ => String::new(),
         };
+        let table = step.table().map(|t| self.relation(t)).unwrap_or_default();
         match step {
             Step::Assign(name, value) => writeln!(f, "{name} := {value};"),
             Step::Read(t, rows, name) => {
                 let rows = self.rows(*t, rows);
-                writeln!(f, "SELECT v INTO {name} FROM t{t} WHERE {rows} ORDER BY a, b, v, w LIMIT 1;")
+                writeln!(f, "SELECT v INTO {name} FROM {table} WHERE {rows} ORDER BY a, b, v, w LIMIT 1;")
             }
             Step::ReadTwice(t, rows, name) => {
                 let (rows, order) = (self.rows(*t, rows), "a, b, v, w LIMIT 1");
-                writeln!(f, "SELECT v, v + 1 INTO {name}, {name} FROM t{t} WHERE {rows} ORDER BY {order};")
+                writeln!(f, "SELECT v, v + 1 INTO {name}, {name} FROM {table} WHERE {rows} ORDER BY {order};")
             }
             Step::Set(t, rows, v) => {
                 let rows = self.rows(*t, rows);
-                writeln!(f, "UPDATE t{t} SET v = {v} WHERE {rows};")
+                writeln!(f, "UPDATE {table} SET v = {v} WHERE {rows};")
             }
             Step::Count(t, rows, name) => {
                 let rows = self.rows(*t, rows);
-                writeln!(f, "SELECT count(*) % {VALUES} INTO {name} FROM t{t} WHERE {rows};")
+                writeln!(f, "SELECT count(*) % {VALUES} INTO {name} FROM {table} WHERE {rows};")
             }
             Step::Insert(t, a, b, v) => {
                 let Shape { a: a_type, b: b_type, .. } = &self.tables[*t];
                 let (a, b) = (self.key(a, *a_type), self.key(b, *b_type));
                 let w = self.tables[*t].note(&format!("'row ' || {v}"));
-                writeln!(f, "INSERT INTO t{t} VALUES ({a}, {b}, {v}, {w});")
+                writeln!(f, "INSERT INTO {table} VALUES ({a}, {b}, {v}, {w});")
             }
             Step::Update(t, rows, v, into) => {
                 let (returning, rows) = (returning(rows, into), self.rows(*t, rows));
                 let w = self.tables[*t].noted(&v.to_string());
-                writeln!(f, "UPDATE t{t} SET v = (v + {v}) % {VALUES}, w = {w} WHERE {rows}{returning};")
+                writeln!(f, "UPDATE {table} SET v = (v + {v}) % {VALUES}, w = {w} WHERE {rows}{returning};")
             }
             Step::Move(t, rows, b) if self.tables[*t].can_move() => {
                 let (b, rows) = (self.key(b, self.tables[*t].b), self.rows(*t, rows));
-                writeln!(f, "UPDATE t{t} SET b = {b} WHERE {rows};")
+                writeln!(f, "UPDATE {table} SET b = {b} WHERE {rows};")
             }
             Step::Delete(t, rows, into) => {
                 let (returning, rows) = (returning(rows, into), self.rows(*t, rows));
-                writeln!(f, "DELETE FROM t{t} WHERE {rows}{returning};")
+                writeln!(f, "DELETE FROM {table} WHERE {rows}{returning};")
             }
             _ => Ok(()),
         }
@@ -195,10 +203,14 @@ impl fmt::Debug for Case {
             )?;
             writeln!(f, "DECLARE p INT; q INT; r INT; e INT; k INT; n0 INT; n1 INT; n2 INT; n3 INT;\nBEGIN")?;
             let (tables, procedures) = (&self.tables, &self.procedures);
-            Printer { tables, procedures, number, draws: self.draws, loops: 0 }.steps(f, steps, 0)?;
+            Printer { tables, procedures, number, draws: self.draws, loops: 0, statements: number }
+                .steps(f, steps, 0)?;
             writeln!(f, "result := p;\nEND $$;")?;
         }
         for (number, call) in self.calls.iter().enumerate() {
+            for change in self.changes_before(number) {
+                writeln!(f, "-- {change};")?;
+            }
             let how = if call.by_value { " by value" } else { "" };
             let arguments = call.values(&self.procedures[call.procedure]).map(|value| value.to_string());
             if self.checkpoint == Some(number) {

@@ -75,6 +75,23 @@ pub enum Step {
     Now(&'static str),
 }
 
+impl Step {
+    /// Returns the table of a step that is one statement.
+    pub fn table(&self) -> Option<usize> {
+        match self {
+            Self::Read(t, ..)
+            | Self::ReadTwice(t, ..)
+            | Self::Count(t, ..)
+            | Self::Insert(t, ..)
+            | Self::Update(t, ..)
+            | Self::Set(t, ..)
+            | Self::Move(t, ..)
+            | Self::Delete(t, ..) => Some(*t),
+            _ => None,
+        }
+    }
+}
+
 /// The variable of a key that is read.
 pub const KEY: &str = "k";
 

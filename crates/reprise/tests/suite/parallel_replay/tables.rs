@@ -2,6 +2,7 @@
 //! Invariant: seventy rows that differ in one integer fit every table. Held by: `definitions`, which every
 //! case runs.
 
+use super::partitions::Parts;
 use proptest::prelude::*;
 use reprise::Value;
 
@@ -221,6 +222,7 @@ pub struct Shape {
     /// Whether a, b and v may be NULL, where the key admits it.
     nullable: [bool; 3],
     keys: [Key; 2],
+    pub parts: Option<Parts>,
 }
 
 impl Shape {
@@ -243,11 +245,22 @@ impl Shape {
         ];
         let notes = prop_oneof![2 => Just(Note::Text), 1 => Just(Note::Document), 1 => Just(Note::List)];
         let (derived, partial) = (proptest::bool::weighted(0.3), proptest::bool::weighted(0.2));
-        let options = (notes, (derived, any::<bool>(), partial), any::<[bool; 3]>());
+        let parts = proptest::option::weighted(0.4, Parts::any());
+        let options = (notes, (derived, any::<bool>(), partial), any::<[bool; 3]>(), parts);
         let shape = (Ty::any(), Ty::any(), Ty::amount(), options, first, second);
-        shape.prop_map(|(a, b, v, (w, (derived, indexed, partial), nullable), first, second)| {
+        shape.prop_map(|(a, b, v, (w, (derived, indexed, partial), nullable, parts), first, second)| {
             let derives = [derived, derived && indexed, partial && a != Ty::Boolean];
-            Self { a, b, v, w, derives, nullable, keys: [first, second] }.with_room()
+            let mut shape = Self { a, b, v, w, derives, nullable, keys: [first, second], parts }.with_room();
+            shape.parts = shape.parts.and_then(|parts| parts.fit(&shape));
+            shape
+        })
+    }
+
+    /// Whether each unique key has a column, so that the table can be partitioned by it.
+    pub fn is_in_each_key(&self, column: &str) -> bool {
+        self.keys.iter().all(|key| match key {
+            Key::Primary(columns) | Key::Unique(columns) => columns.contains(&column),
+            Key::Index(_) | Key::None => true,
         })
     }
 
@@ -333,7 +346,11 @@ impl Shape {
             };
             indexes += &format!("\nCREATE {kind} t{number}_{place} ON t{number} ({});", on.join(", "));
         }
-        format!("CREATE TABLE t{number} ({columns});{indexes}")
+        let (by, parts) = match self.parts {
+            Some(parts) => (parts.by(), parts.definitions(number, self)),
+            None => (String::new(), String::new()),
+        };
+        format!("CREATE TABLE t{number} ({columns}){by};{indexes}{parts}")
     }
 }
 
