@@ -10,7 +10,7 @@ use crate::binder::{Binder, Typed};
 use crate::plan::Bound;
 use crate::query::{BoundRows, Work};
 use crate::trigger::Triggered;
-use catalog::{Deferral, ForeignKey, Type};
+use catalog::{Deferral, ForeignKey, Index, Type};
 use procedure::query::{Delete, HeldRows, Insert, JoinKind, Plan, RowRules, Update};
 use procedure::{
     Access, Aggregate, AggregateFunction, Cast, Choice, Expression, Function, OperationKind, Path, Register,
@@ -310,7 +310,9 @@ impl Binder<'_> {
         let Insert { input, table, values, registers, rules, conflict, triggers, .. } = insert;
         // Whether a deferrable key is checked here depends on the transaction.
         let is_apart = |key: &ForeignKey| key.parent == table.name || key.deferral != Deferral::Never;
-        if conflict.is_some() || table.foreign_keys.iter().any(is_apart) || rules.calls.is_some() {
+        let is_deferrable =
+            table.foreign_keys.iter().any(is_apart) || table.indexes.iter().any(Index::is_deferrable);
+        if conflict.is_some() || is_deferrable || rules.calls.is_some() {
             return None;
         }
         let references = self.schema.foreign_keys().map(|keys| keys.references_of(table.id).to_vec());

@@ -5,7 +5,7 @@
 use super::Workspace;
 use super::write_set::{Action, Link};
 use crate::on_demand::{Intent, Place};
-use catalog::{Arena, Datum, Table, TableId};
+use catalog::{Arena, Datum, Index, Table, TableId};
 use procedure::{Conflict, DataAccess, Failure, NestedScans, ScanRange, SqlError, Violated};
 use storage::{Added, Change, Handle, KeyRange, Linked, NewState, OutOfMemory};
 
@@ -119,8 +119,8 @@ impl Workspace {
         row: NewRow<'_>,
         own: Handle,
     ) -> Result<bool, Failure> {
-        let columns = &table.indexes[index].columns;
-        if columns.iter().any(|column| row.values[*column].is_null()) {
+        let Index { columns, rules, .. } = &table.indexes[index];
+        if !rules.nulls_equal && columns.iter().any(|column| row.values[*column].is_null()) {
             return Ok(false);
         }
         let mut lower = Vec::new();
