@@ -1,5 +1,5 @@
-//! Deferrable UNIQUE and PRIMARY KEY constraints: at most one row has the key at the end of a statement, or of
-//! the transaction that defers the check.
+//! Deferrable UNIQUE and PRIMARY KEY constraints: at most one row has the key at the end of a statement, or
+//! of the transaction that defers the check.
 //!
 //! Storage allows duplicates in the index of such a key. The check reads the rows that have the key, so two
 //! transactions that write the same key never both commit. Held by:

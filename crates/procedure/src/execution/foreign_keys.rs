@@ -36,8 +36,8 @@ pub(crate) struct ChangedRows<'a> {
 }
 
 impl ForeignKeys {
-    /// Returns all foreign keys and deferrable keys of a catalog; `None` if there are none. `change` returns the new values of
-    /// the columns of a foreign key.
+    /// Returns all foreign keys and deferrable keys of a catalog; `None` if there are none. `change` returns
+    /// the new values of the columns of a foreign key.
     pub fn of(catalog: &Catalog, mut change: impl FnMut(&Reference) -> KeyChange) -> Option<Self> {
         let mut keys = Self::default();
         for table in catalog.tables() {

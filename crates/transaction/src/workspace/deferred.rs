@@ -62,8 +62,8 @@ impl Workspace {
         })
     }
 
-    /// Checks the constraints that `before` defers and `after` does not, for all rows that the transaction has
-    /// written. At the end of the transaction there is no `after`.
+    /// Checks the constraints that `before` defers and `after` does not, for all rows that the transaction
+    /// has written. At the end of the transaction there is no `after`.
     ///
     /// # Errors
     /// `23503`, `23505`: a row breaks one. A conflict.

@@ -256,8 +256,8 @@ fn conflicting<D: Transaction>(
             continue;
         }
         if index.is_deferrable() {
-            let message = "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as \
-                arbiters";
+            let message = "ON CONFLICT does not support deferrable unique constraints/exclusion constraints \
+                as arbiters";
             return Err(SqlError::new("55000", message).with_constraint(table, &index.name).into());
         }
         let value = |column: usize| machine.get(Register(registers.0 + column as u32));

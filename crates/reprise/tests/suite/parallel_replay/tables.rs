@@ -341,7 +341,12 @@ impl Shape {
                 Key::Index(on) => ("INDEX", on),
                 Key::None => continue,
             };
-            indexes += &format!("\nCREATE {kind} t{number}_{place} ON t{number} ({});", on.join(", "));
+            let nulls = match key {
+                Key::Unique(_) if self.nullable[place] => " NULLS NOT DISTINCT",
+                _ => "",
+            };
+            let on = on.join(", ");
+            indexes += &format!("\nCREATE {kind} t{number}_{place} ON t{number} ({on}){nulls};");
         }
         format!("CREATE TABLE t{number} ({columns});{indexes}")
     }
