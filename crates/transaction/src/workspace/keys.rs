@@ -76,7 +76,7 @@ impl Workspace {
         if self.is_locking {
             self.discipline.add_key(self, table, index, key)?;
         }
-        if table.indexes[index].unique && self.violates_unique(table, index, row, record)? {
+        if table.indexes[index].is_key() && self.violates_unique(table, index, row, record)? {
             return Err(Violated::Unique(index).error(table, row.values, row.arena).into());
         }
         self.recover_entry(table.id, index, key)?;
@@ -111,7 +111,8 @@ impl Workspace {
         Ok(())
     }
 
-    /// Whether another row has the same columns of a unique index.
+    /// Whether another row has the same columns of a unique index. For a deferrable key no row counts yet, but
+    /// the transaction waits for others that write the same key; else neither would pass validation.
     fn violates_unique(
         &mut self,
         table: &Table,
@@ -156,6 +157,9 @@ impl Workspace {
                 continue;
             }
             if self.read(found, &[], &mut scratch, &mut [])? {
+                if !table.indexes[range.index].unique {
+                    continue;
+                }
                 // Unless the transaction that holds it deletes it, or gives it another key.
                 self.discipline.collide(self, found)?;
                 return Ok(true);
