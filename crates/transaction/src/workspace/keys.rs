@@ -111,8 +111,8 @@ impl Workspace {
         Ok(())
     }
 
-    /// Whether another row has the same columns of a unique index. For a deferrable key no row counts yet, but
-    /// the transaction waits for others that write the same key; else neither would pass validation.
+    /// Whether another row has the same columns of a unique index. For a deferrable key no row counts yet,
+    /// but the transaction waits for each other writer of the key; else neither would pass validation.
     fn violates_unique(
         &mut self,
         table: &Table,
