@@ -13,6 +13,7 @@ mod elements;
 mod encoding;
 mod enumeration;
 mod identifiers;
+mod index;
 mod input;
 mod json;
 mod key;
@@ -39,6 +40,7 @@ pub use elements::write_elements;
 pub use encoding::{DecodeError, Reader, decode_value, encode_value, put_varint, skip_value};
 pub use enumeration::{EnumLabel, EnumType, Enumeration, LabelPlace};
 pub use identifiers::{CommitOrder, Epoch, IndexId, ProcedureId, TableId};
+pub use index::{Index, IndexDetails, KeyRules, NewIndex};
 pub use input::{array_elements, bytea_of_escaped, surrogate_pair, utf8_of};
 pub use json::{
     Json, canonical_jsonb, check_json, compare_jsonb, json_elements, json_members, json_text,
@@ -50,10 +52,7 @@ pub use on_commit::OnCommit;
 pub use row::{
     ChangedWord, ColumnKind, ColumnSlot, LONG, RowLayout, VARIABLE_ALIGNMENT, words_of, words_of_decimal,
 };
-pub use schema::{
-    Catalog, CatalogError, Column, ForeignKey, Identity, Index, IndexDetails, NewIndex, NewTable,
-    ReferenceAction, Table,
-};
+pub use schema::{Catalog, CatalogError, Column, ForeignKey, Identity, NewTable, ReferenceAction, Table};
 pub use sequence::{Sequence, SequencePlace};
 pub use shown::output_text;
 pub use temporal::{

@@ -5,6 +5,7 @@
 //! the field names below are a file format: a new field needs a default, and no field is renamed.
 
 use crate::deferral::Deferral;
+use crate::index::{Index, NewIndex};
 use crate::{Arena, Datum};
 use crate::{Domain, EnumType, OnCommit};
 use crate::{
@@ -84,48 +85,10 @@ impl Default for Column {
     }
 }
 
-/// An index. Keys of every index but the primary one end with the primary key, so that all are unique.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Index {
-    /// Its number.
-    pub id: IndexId,
-    /// Its name.
-    pub name: String,
-    /// Its columns, by index in the table.
-    pub columns: Vec<usize>,
-    /// Whether two rows with the same columns, none of them NULL, are refused.
-    pub unique: bool,
-    /// Whether a PRIMARY KEY or UNIQUE constraint of the table created it.
-    pub is_constraint: bool,
-    /// What else its definition says.
-    #[serde(default, skip_serializing_if = "IndexDetails::is_empty")]
-    pub details: IndexDetails,
-}
-
-/// What an index's definition says beside its columns. None of it changes a result: the keys are kept in
-/// ascending order and read in either direction, an entry leads to the whole row, and every row has one. It
-/// is kept to be shown.
-#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct IndexDetails {
-    /// What stands behind each column, such as `DESC NULLS LAST`; no texts if nothing stands anywhere.
-    pub orders: Vec<String>,
-    /// INCLUDE, by index in the table.
-    pub included: Vec<usize>,
-    /// WHERE, as SQL text.
-    pub condition: Option<String>,
-}
-
-impl IndexDetails {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// What happens to a referencing row when the referenced row is deleted or its key changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum ReferenceAction {
-    /// The statement is refused: NO ACTION, RESTRICT.
+    /// The statement is refused, or, if the constraint is deferred, the transaction: NO ACTION.
     #[default]
     Refuse,
     /// The referencing row is deleted, or its columns take the new key.
@@ -134,6 +97,15 @@ pub enum ReferenceAction {
     SetNull,
     /// The referencing columns take their defaults.
     SetDefault,
+    /// The statement is refused at once: RESTRICT.
+    Restrict,
+}
+
+impl ReferenceAction {
+    /// Returns whether it refuses the deletion or change of a referenced row.
+    pub fn refuses(self) -> bool {
+        matches!(self, Self::Refuse | Self::Restrict)
+    }
 }
 
 /// FOREIGN KEY.
@@ -250,28 +222,6 @@ pub struct NewTable {
     pub on_commit: OnCommit,
 }
 
-/// The definition of an index to create.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct NewIndex {
-    /// Its name.
-    pub name: String,
-    /// Its columns, by index in the table.
-    pub columns: Vec<usize>,
-    /// Whether two rows with the same columns, none of them NULL, are refused.
-    pub unique: bool,
-    /// Whether a constraint creates it.
-    pub is_constraint: bool,
-    /// What else its definition says.
-    pub details: IndexDetails,
-}
-
-impl From<&Index> for NewIndex {
-    fn from(index: &Index) -> Self {
-        let Index { name, columns, unique, is_constraint, details, .. } = index.clone();
-        Self { name, columns, unique, is_constraint, details }
-    }
-}
-
 impl From<&Table> for NewTable {
     fn from(table: &Table) -> Self {
         Self {
@@ -316,7 +266,17 @@ impl Table {
         self.indexes.iter().position(is_meant)
     }
 
-    /// Returns the primary key.
+    /// Returns whether an index is the declared primary key.
+    pub fn is_primary_key(&self, index: usize) -> bool {
+        self.indexes[index].rules.is_primary || index == 0 && !self.hidden_key
+    }
+
+    /// Returns the declared primary key.
+    pub fn primary_key(&self) -> Option<&Index> {
+        (0..self.indexes.len()).find(|index| self.is_primary_key(*index)).map(|index| &self.indexes[index])
+    }
+
+    /// Returns the index that orders the rows: the primary key, or the hidden key.
     pub fn primary(&self) -> &Index {
         &self.indexes[0]
     }
@@ -521,7 +481,7 @@ impl Catalog {
     }
 
     fn new_index(&mut self, table: &Table, new: NewIndex) -> Result<Index, CatalogError> {
-        let NewIndex { name, columns, unique, is_constraint, details } = new;
+        let NewIndex { name, columns, unique, is_constraint, rules, details } = new;
         if table.has_index(&name)
             || self.tables.contains_key(&name)
             || self.tables.values().any(|other| other.has_index(&name))
@@ -536,7 +496,7 @@ impl Catalog {
         }
         let id = IndexId(self.next_index);
         self.next_index += 1;
-        Ok(Index { id, name, columns, unique, is_constraint, details })
+        Ok(Index { id, name, columns, unique, is_constraint, rules, details })
     }
 
     /// Adds an index to a table and returns the changed table.

@@ -9,7 +9,7 @@
 //! `crates/reprise/tests/suite/definitions.rs`, `roles.rs`.
 
 use crate::Error;
-use catalog::{Deferral, SessionZone};
+use catalog::{Deferral, Index, SessionZone};
 use logging::content::StatementRecord;
 use native::Compiler;
 use procedure::{Effect, ForeignKeys, Interrupts, Notice, Procedure, SqlError};
@@ -89,7 +89,7 @@ pub(crate) struct Version {
     by_zone: Mutex<HashMap<(u32, String), Arc<Schema>>>,
     /// The definitions as sessions with temporary schemas use them, as far as they were asked for.
     by_session: Mutex<HashMap<SessionKey, Arc<Schema>>>,
-    /// All foreign keys, if some can be checked at the end of a transaction.
+    /// All foreign keys and deferrable keys, if some can be checked at the end of a transaction.
     pub(crate) deferrable: Option<Arc<ForeignKeys>>,
 }
 
@@ -97,10 +97,10 @@ impl Version {
     pub(crate) fn new(number: u64, schema: Schema, tables: Tables) -> Self {
         let procedures = schema.procedures();
         let procedures = procedures.map(|known| (known.name.clone(), Arc::clone(known))).collect();
-        let can_be_deferred = schema
-            .catalog()
-            .tables()
-            .any(|table| table.foreign_keys.iter().any(|key| key.deferral != Deferral::Never));
+        let can_be_deferred = schema.catalog().tables().any(|table| {
+            table.foreign_keys.iter().any(|key| key.deferral != Deferral::Never)
+                || table.indexes.iter().any(Index::is_deferrable)
+        });
         let deferrable = schema.foreign_keys().filter(|_| can_be_deferred).cloned();
         let (by_role, by_zone, by_session) = Default::default();
         let objects = number;

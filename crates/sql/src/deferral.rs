@@ -4,7 +4,7 @@ use crate::error::StatementError;
 use crate::schema::Schema;
 use crate::source::Source;
 use catalog::{Deferral, TableId};
-use procedure::{Reference, SqlError};
+use procedure::SqlError;
 use squawk_syntax::ast::{self, AstNode};
 
 /// SET CONSTRAINTS.
@@ -36,25 +36,17 @@ impl Schema {
             let error = |code: &str, message: String| {
                 Err(source.error_at(name.syntax().text_range().start().into(), SqlError::new(code, message)))
             };
-            let known = self.constraints().into_iter().any(|known| {
-                known.name == constraint && schema_of(&known.table.name) == schema && known.kind != "f"
-            });
-            let references: Vec<&Reference> = self
-                .foreign_keys()
-                .into_iter()
-                .flat_map(|keys| keys.iter())
-                .filter(|reference| {
-                    reference.name == constraint && schema_of(&reference.table.name) == schema
-                })
-                .collect();
-            if known || references.iter().any(|reference| reference.deferral == Deferral::Never) {
-                return error("42809", format!("constraint \"{constraint}\" is not deferrable"));
-            }
-            if references.is_empty() {
+            let all = self.constraints();
+            let named =
+                all.iter().filter(|known| known.name == constraint && schema_of(&known.table.name) == schema);
+            let named: Vec<_> = named.collect();
+            if named.is_empty() {
                 return error("42704", format!("constraint \"{constraint}\" does not exist"));
             }
-            constraints
-                .extend(references.iter().map(|constraint| (constraint.table.id, constraint.name.clone())));
+            if named.iter().any(|known| known.deferral == Deferral::Never) {
+                return error("42809", format!("constraint \"{constraint}\" is not deferrable"));
+            }
+            constraints.extend(named.iter().map(|known| (known.table.id, constraint.clone())));
         }
         Ok(SetConstraints { constraints: Some(constraints), deferred })
     }

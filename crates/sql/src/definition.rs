@@ -12,6 +12,7 @@ use catalog::{
     Column, Deferral, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table,
     TableId,
 };
+use keys::{NewKey, deferrable_parent};
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -20,21 +21,20 @@ use std::sync::Arc;
 
 mod deferral;
 mod generated;
-pub(crate) use generated::bind_for;
+mod keys;
 mod likeness;
 mod names;
 
-/// The DEFAULT of the hidden key of a table without a primary key.
-const ROW_IDENTITY: &str = "gen_row_identity()";
+pub(crate) use generated::bind_for;
 
 /// A table definition under construction.
 pub(crate) struct TableBuilder<'a> {
     pub(crate) binder: Binder<'a>,
     /// The table. It has the indexes that stay, with an existing primary key first.
     pub(crate) table: NewTable,
-    /// Constraints that become indexes: name, columns.
-    primary: Option<(Option<String>, Vec<usize>)>,
-    uniques: Vec<(Option<String>, Vec<usize>)>,
+    /// Constraints that become indexes.
+    primary: Option<NewKey>,
+    uniques: Vec<NewKey>,
     /// Foreign keys with their nodes. Their references are looked up after all columns are known.
     references: Vec<(ForeignKey, Option<Vec<String>>, SyntaxNode)>,
     /// CHECK constraints that are bound after all columns are known.
@@ -193,16 +193,14 @@ impl<'a> TableBuilder<'a> {
             }
             ast::ColumnConstraint::CheckConstraint(check) => self.check(check)?,
             ast::ColumnConstraint::PrimaryKeyConstraint(key) => {
-                self.refuse_options(key.constraint_options(), None)?;
-                self.refuse_parameters(key.index_parameters())?;
                 let name = constraint_name(key.constraint_name_clause());
-                self.primary_key(name, vec![position], node)?;
+                let rules = self.key_rules(key.constraint_options(), key.index_parameters())?;
+                self.primary_key(NewKey { name, columns: vec![position], rules, included: vec![] }, node)?;
             }
             ast::ColumnConstraint::UniqueConstraint(unique) => {
-                self.refuse_options(unique.constraint_options(), None)?;
-                self.refuse_parameters(unique.index_parameters())?;
+                let rules = self.key_rules(unique.constraint_options(), unique.index_parameters())?;
                 let name = self.unused(constraint_name(unique.constraint_name_clause()), node)?;
-                self.uniques.push((name, vec![position]));
+                self.uniques.push(NewKey { name, columns: vec![position], rules, included: vec![] });
             }
             ast::ColumnConstraint::ReferencesConstraint(references) => {
                 let deferral = self.deferral(references.constraint_options(), references.match_type())?;
@@ -213,7 +211,7 @@ impl<'a> TableBuilder<'a> {
                     references.referential_actions(),
                     node,
                 )?;
-                self.defer(&mut key, deferral, references.referential_actions())?;
+                key.deferral = deferral;
                 let column = references.column().map(|name| vec![ast::normalize_name_node(name.syntax())]);
                 self.references.push((key, column, node.clone()));
             }
@@ -284,17 +282,14 @@ impl<'a> TableBuilder<'a> {
         let node = constraint.syntax();
         match constraint {
             ast::TableConstraint::PrimaryKeyConstraint(key) => {
-                self.refuse_options(key.constraint_options(), None)?;
-                self.refuse_parameters(key.index_parameters())?;
-                let columns = self.columns(key.index_parameters(), node)?;
-                self.primary_key(constraint_name(key.constraint_name_clause()), columns, node)
+                let name = constraint_name(key.constraint_name_clause());
+                let key = self.new_key(name, key.constraint_options(), key.index_parameters(), node)?;
+                self.primary_key(key, node)
             }
             ast::TableConstraint::UniqueConstraint(unique) => {
-                self.refuse_options(unique.constraint_options(), None)?;
-                self.refuse_parameters(unique.index_parameters())?;
-                let columns = self.columns(unique.index_parameters(), node)?;
                 let name = self.unused(constraint_name(unique.constraint_name_clause()), node)?;
-                self.uniques.push((name, columns));
+                let key = self.new_key(name, unique.constraint_options(), unique.index_parameters(), node)?;
+                self.uniques.push(key);
                 Ok(())
             }
             ast::TableConstraint::CheckConstraint(check) => self.check(check),
@@ -317,25 +312,11 @@ impl<'a> TableBuilder<'a> {
                     foreign.referential_actions(),
                     node,
                 )?;
-                self.defer(&mut key, deferral, foreign.referential_actions())?;
+                key.deferral = deferral;
                 self.references.push((key, parent, node.clone()));
                 Ok(())
             }
             _ => Err(self.binder.unsupported(node, "this constraint")),
-        }
-    }
-
-    /// Refuses options that change the meaning of a key. Storage parameters have no effect.
-    fn refuse_parameters(&self, parameters: Option<ast::IndexParameters>) -> Result<(), StatementError> {
-        let Some(parameters) = parameters else { return Ok(()) };
-        if let Some(include) = parameters.constraint_include_clause() {
-            return Err(self.binder.unsupported(include.syntax(), "INCLUDE"));
-        }
-        match parameters.nulls_distinct_option() {
-            Some(option) if option.syntax().text().to_string().to_lowercase().contains("not") => {
-                Err(self.binder.unsupported(option.syntax(), "NULLS NOT DISTINCT"))
-            }
-            _ => Ok(()),
         }
     }
 
@@ -361,7 +342,8 @@ impl<'a> TableBuilder<'a> {
             };
             *target = match self.binder.part(ref_action, node)? {
                 ast::RefAction::Cascade(_) => ReferenceAction::Cascade,
-                ast::RefAction::NoAction(_) | ast::RefAction::Restrict(_) => ReferenceAction::Refuse,
+                ast::RefAction::NoAction(_) => ReferenceAction::Refuse,
+                ast::RefAction::Restrict(_) => ReferenceAction::Restrict,
                 ast::RefAction::SetNullColumns(target_columns)
                     if target_columns.column_ref_list().is_none() =>
                 {
@@ -395,16 +377,6 @@ impl<'a> TableBuilder<'a> {
         self.table.columns.iter().position(|column| column.name == name)
     }
 
-    fn columns(
-        &self,
-        parameters: Option<ast::IndexParameters>,
-        node: &SyntaxNode,
-    ) -> Result<Vec<usize>, StatementError> {
-        let list = parameters.and_then(|parameters| parameters.column_list());
-        let list = self.binder.part(list, node)?;
-        self.positions(list.column_name_refs().map(|name| name.syntax().clone()))
-    }
-
     fn positions(&self, names: impl Iterator<Item = SyntaxNode>) -> Result<Vec<usize>, StatementError> {
         names
             .map(|node| {
@@ -415,24 +387,6 @@ impl<'a> TableBuilder<'a> {
                 })
             })
             .collect()
-    }
-
-    fn primary_key(
-        &mut self,
-        name: Option<String>,
-        columns: Vec<usize>,
-        node: &SyntaxNode,
-    ) -> Result<(), StatementError> {
-        let has_one = !self.table.indexes.is_empty() && !self.table.hidden_key && !self.primary_is_gone;
-        if self.primary.is_some() || has_one {
-            let message = format!("multiple primary keys for table \"{}\" are not allowed", self.table.name);
-            return Err(self.binder.error(node, SqlError::new("42P16", message)));
-        }
-        for column in &columns {
-            self.table.columns[*column].nullable = false;
-        }
-        self.primary = Some((self.unused(name, node)?, columns));
-        Ok(())
     }
 
     fn check(&mut self, check: &ast::CheckConstraint) -> Result<(), StatementError> {
@@ -449,46 +403,9 @@ impl<'a> TableBuilder<'a> {
         Ok(())
     }
 
-    /// Merges new keys with the same columns to one key, with the first given name.
-    pub(crate) fn merge_keys(&mut self) {
-        let mut kept: Vec<(Option<String>, Vec<usize>)> = Vec::new();
-        for (name, columns) in std::mem::take(&mut self.uniques) {
-            match self.primary.iter_mut().chain(&mut kept).find(|(_, known)| *known == columns) {
-                Some((known, _)) => *known = known.take().or(name),
-                None => kept.push((name, columns)),
-            }
-        }
-        self.uniques = kept;
-    }
-
     /// Returns the table, and the sequences of its columns.
     pub(crate) fn finish(mut self) -> Result<(NewTable, Vec<NewTable>), StatementError> {
-        let name = self.short_name().to_owned();
-        let details = catalog::IndexDetails::default;
-        let of =
-            |name, columns| NewIndex { name, columns, unique: true, is_constraint: true, details: details() };
-        if let Some((primary, columns)) = self.primary.take() {
-            if self.table.hidden_key {
-                self.table.columns.pop();
-                self.table.indexes.remove(0);
-                self.table.hidden_key = false;
-            }
-            let index_name = self.key_name(primary, format!("{name}_pkey"));
-            self.table.indexes.insert(0, of(index_name, columns));
-        } else if self.table.indexes.is_empty() || self.primary_is_gone {
-            let default = Some(ROW_IDENTITY.into());
-            let (ty, nullable) = (ScalarType::Uuid.into(), false);
-            self.table.columns.push(Column { ty, nullable, default, ..Column::default() });
-            let columns = vec![self.table.columns.len() - 1];
-            let name = format!("{}.(row)", self.table.name);
-            self.table.indexes.insert(0, NewIndex { is_constraint: false, ..of(name, columns) });
-            self.table.hidden_key = true;
-        }
-        for (unique, columns) in std::mem::take(&mut self.uniques) {
-            let names: Vec<_> = columns.iter().map(|c| self.table.columns[*c].name.as_str()).collect();
-            let index_name = self.key_name(unique, format!("{name}_{}_key", names.join("_")));
-            self.table.indexes.push(of(index_name, columns));
-        }
+        self.add_keys();
         self.table.indexes.append(&mut self.copied);
         let table = self.as_table();
         self.check_expressions(&table)?;
@@ -511,6 +428,7 @@ impl<'a> TableBuilder<'a> {
             columns: new.columns.clone(),
             unique: new.unique,
             is_constraint: new.is_constraint,
+            rules: new.rules,
             details: new.details.clone(),
         };
         Arc::new(Table {
@@ -547,16 +465,19 @@ impl<'a> TableBuilder<'a> {
                 true => Arc::clone(table),
                 false => self.binder.table(&key.parent, &at)?,
             };
+            let is_named = names.is_some();
             key.parent_columns = match names {
                 Some(names) => {
                     let position = |name: &String| self.binder.column_of(&parent, name, &at);
                     names.iter().map(position).collect::<Result<_, _>>()?
                 }
-                None if parent.hidden_key => Vec::new(),
-                None => parent.primary().columns.clone(),
+                None => parent.primary_key().map(|key| key.columns.clone()).unwrap_or_default(),
             };
             let refused =
                 |code: &str, message: String| Err(self.binder.error(&at, SqlError::new(code, message)));
+            if let Some(message) = deferrable_parent(&parent, &key.parent_columns, is_named) {
+                return refused("55000", message);
+            }
             if key.parent_columns.is_empty() {
                 let message = format!("there is no primary key for referenced table \"{}\"", parent.name);
                 return refused("42704", message);

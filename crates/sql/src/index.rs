@@ -13,7 +13,7 @@ use crate::schema::{Schema, refused, unsupported};
 use crate::source::{At, Source};
 use crate::subject::Subject;
 use crate::types::{first_free, in_schema_of, last_name, made_name, object_name, short};
-use catalog::{Column, IndexDetails, NewIndex, NewTable, Table, Type};
+use catalog::{Column, IndexDetails, KeyRules, NewIndex, NewTable, Table, Type};
 use procedure::{Effect, SqlError};
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -77,9 +77,9 @@ pub(crate) fn index_definition(
 ) -> Result<IndexDefinition, StatementError> {
     let binder = Binder::new(schema, source);
     let node = create.syntax();
-    if let Some(option) = create.nulls_distinct_option() {
-        return Err(binder.unsupported(option.syntax(), "NULLS [NOT] DISTINCT"));
-    }
+    let nulls_equal =
+        matches!(create.nulls_distinct_option(), Some(ast::NullsDistinctOption::NullsNotDistinct(_)));
+    let rules = KeyRules { nulls_equal, ..KeyRules::default() };
     check_method(&binder, create)?;
     let path = create.table_relation_name().and_then(|name| name.table_name_ref());
     let path = binder.part(path.and_then(|name| name.path_ref()), node)?;
@@ -124,7 +124,7 @@ pub(crate) fn index_definition(
         let base = format!("{}_{}_idx", short(&table.name), names.join("_"));
         first_free(in_schema_of(&table.name, base), |name| schema.relation_exists(name))
     });
-    let index = NewIndex { name, columns, unique, is_constraint: false, details };
+    let index = NewIndex { name, columns, unique, is_constraint: false, rules, details };
     Ok(IndexDefinition { table, hidden, index })
 }
 

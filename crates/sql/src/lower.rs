@@ -10,7 +10,7 @@ use crate::binder::{Binder, Typed};
 use crate::plan::Bound;
 use crate::query::{BoundRows, Work};
 use crate::trigger::Triggered;
-use catalog::{Deferral, ForeignKey, Type};
+use catalog::{Deferral, ForeignKey, Index, Table, Type};
 use procedure::query::{Delete, HeldRows, Insert, JoinKind, Plan, RowRules, Update};
 use procedure::{
     Access, Aggregate, AggregateFunction, Cast, Choice, Expression, Function, OperationKind, Path, Register,
@@ -19,6 +19,13 @@ use procedure::{
 use squawk_syntax::SyntaxNode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// Returns whether an operation cannot check new rows of a table: it references itself, or whether a
+/// deferrable constraint is checked there depends on the transaction.
+fn is_checked_apart(table: &Table) -> bool {
+    let is_apart = |key: &ForeignKey| key.parent == table.name || key.deferral != Deferral::Never;
+    table.foreign_keys.iter().any(is_apart) || table.indexes.iter().any(Index::is_deferrable)
+}
 
 /// Values of registers.
 type Values = Vec<(Register, Expression)>;
@@ -308,9 +315,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Option<Lowered> {
         let Insert { input, table, values, registers, rules, conflict, triggers, .. } = insert;
-        // Whether a deferrable key is checked here depends on the transaction.
-        let is_apart = |key: &ForeignKey| key.parent == table.name || key.deferral != Deferral::Never;
-        if conflict.is_some() || table.foreign_keys.iter().any(is_apart) || rules.calls.is_some() {
+        if conflict.is_some() || is_checked_apart(table) || rules.calls.is_some() {
             return None;
         }
         let references = self.schema.foreign_keys().map(|keys| keys.references_of(table.id).to_vec());

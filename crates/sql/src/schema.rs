@@ -412,7 +412,7 @@ impl Schema {
     fn bind_key_change(&self, reference: &Reference, source: &Source) -> Result<KeyChange, StatementError> {
         let Reference { table, columns, parent, parent_columns, .. } = reference;
         let actions = [reference.on_delete, reference.on_update];
-        if actions == [ReferenceAction::Refuse; 2] {
+        if actions.iter().all(|action| action.refuses()) {
             return Ok(KeyChange::default());
         }
         let (mut binder, node) = (Binder::new(self, source), source.file.syntax());

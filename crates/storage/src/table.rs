@@ -241,16 +241,18 @@ impl TableStore {
         self.fill(place..place + 1, (&[], None), guard)?;
         let mut cursor = Cursor::default();
         let (mut arena, mut key, mut previous) = (Arena::default(), Vec::new(), Vec::new());
-        if !self.definition.indexes[place].unique {
+        let index = &self.definition.indexes[place];
+        if !index.is_key() {
             return Ok(Ok(()));
         }
-        let own_columns = self.definition.indexes[place].columns.len();
+        let own_columns = index.columns.len();
         cursor.open(&[], None, Direction::Forward);
         while cursor.read_leaf(&self.indexes[place], guard).is_some() {
             while let Some(record) = cursor.next_buffered(guard) {
                 arena.clear();
                 let row = record.row();
-                let has_null = self.key_prefix_of_row(place, own_columns, row, &mut arena, &mut key);
+                let has_null = self.key_prefix_of_row(place, own_columns, row, &mut arena, &mut key)
+                    && !index.rules.nulls_equal;
                 if !has_null && key == previous {
                     return Ok(Err(DuplicateKey {
                         index: place,

@@ -1,15 +1,17 @@
-//! FOREIGN KEY: checks that referenced rows exist, and applies the actions of ON DELETE and ON UPDATE.
+//! FOREIGN KEY: checks that referenced rows exist, and applies the actions of ON DELETE and ON UPDATE. The
+//! checks of deferrable keys are here, too.
 //!
-//! Both happen at the end of a statement, as in PostgreSQL, with ordinary reads and writes of the
+//! All happen at the end of a statement, as in PostgreSQL, with ordinary reads and writes of the
 //! transaction. So of two transactions, one that deletes a row and one that references it, at most one
 //! commits. Replay checks nothing, because it runs committed calls only.
 
 use crate::execution::access::row_of;
-use crate::execution::constraint_modes::ConstraintModes;
+use crate::execution::deferrable_key::DeferrableKey;
+use crate::execution::reference::{KeyChange, Reference};
 use crate::execution::violations::{Violated, violated_check};
 use crate::query::Buffer;
-use crate::{Check, Expression, Failure, Machine, NestedScans, Register, ScanRange, SqlError};
-use catalog::{Arena, Catalog, Datum, Deferral, ForeignKey, ReferenceAction, Table, TableId, successor};
+use crate::{Failure, Machine, NestedScans, Register, SqlError};
+use catalog::{Catalog, Datum, ReferenceAction, Table, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,261 +19,13 @@ use std::sync::Arc;
 /// which an earlier step has changed in one table.
 const MOST_DEPTH: usize = 256;
 
-/// A foreign key, with the tables of both ends.
-#[derive(Clone, Debug)]
-pub struct Reference {
-    /// Its name.
-    pub name: String,
-    /// The table that has it.
-    pub table: Arc<Table>,
-    /// The referencing columns, in the order of the parent's index.
-    pub columns: Vec<usize>,
-    /// The table that is referenced.
-    pub parent: Arc<Table>,
-    /// The referenced columns, in the same order.
-    pub parent_columns: Vec<usize>,
-    /// Position of the unique index of the referenced columns.
-    pub parent_index: usize,
-    /// The action when a referenced row is deleted.
-    pub on_delete: ReferenceAction,
-    /// The action when the key of a referenced row changes.
-    pub on_update: ReferenceAction,
-    /// When rows are checked.
-    pub deferral: Deferral,
-    /// Position of an index of the table whose first columns are the referencing columns, in any order.
-    by_index: Option<usize>,
-    /// The new values of the columns when the referenced row is deleted or its key changes.
-    pub change: KeyChange,
-}
-
-/// The new values of the columns of a foreign key, and the constraints of a row with these values. The
-/// registers hold the row, then the referenced columns of its parent.
-#[derive(Clone, Debug, Default)]
-pub struct KeyChange {
-    /// Number of registers.
-    pub registers: usize,
-    /// The values of the columns that follow from the parent's columns.
-    pub values: Vec<Expression>,
-    /// The defaults of the columns.
-    pub defaults: Vec<Expression>,
-    /// Generated columns, and their values of the row.
-    pub generated: Vec<(usize, Expression)>,
-    /// The CHECK constraints on the row.
-    pub checks: Vec<Check>,
-    /// Whether the defaults depend on the time or on random values.
-    pub depends_on_call: bool,
-    /// The error of every change of a row, if the change cannot be executed.
-    pub refused: Option<Box<SqlError>>,
-}
-
-/// All foreign keys, by table.
+/// All foreign keys, and all deferrable keys, by table.
 #[derive(Debug, Default)]
 pub struct ForeignKeys {
+    unique: BTreeMap<TableId, Vec<DeferrableKey>>,
     of: BTreeMap<TableId, Vec<Reference>>,
     to: BTreeMap<TableId, Vec<Reference>>,
     depend_on_call: bool,
-    can_be_deferred: bool,
-}
-
-impl Reference {
-    fn new(
-        table: &Arc<Table>,
-        key: &ForeignKey,
-        parent: &Arc<Table>,
-        change: impl FnOnce(&Self) -> KeyChange,
-    ) -> Option<Self> {
-        let parent_index = parent.unique_index_of(&key.parent_columns)?;
-        let parent_columns = parent.indexes[parent_index].columns.clone();
-        let position = |column: &usize| key.parent_columns.iter().position(|referenced| referenced == column);
-        let order: Vec<usize> = parent_columns.iter().map(position).collect::<Option<_>>()?;
-        let columns: Vec<usize> = order.iter().map(|position| key.columns[*position]).collect();
-        let by_index = table.indexes.iter().position(|index| {
-            let first = index.columns.get(..columns.len());
-            first.is_some_and(|first| columns.iter().all(|column| first.contains(column)))
-        });
-        let mut reference = Self {
-            name: key.name.clone(),
-            table: Arc::clone(table),
-            columns,
-            parent: Arc::clone(parent),
-            parent_columns,
-            parent_index,
-            on_delete: key.on_delete,
-            on_update: key.on_update,
-            deferral: key.deferral,
-            by_index,
-            change: KeyChange::default(),
-        };
-        reference.change = change(&reference);
-        Some(reference)
-    }
-
-    /// Returns the prefix of an index's keys that belong to rows whose columns have these values.
-    fn prefix(table: &Table, columns: &[usize], values: &[Datum], index: usize, arena: &Arena) -> Vec<u8> {
-        let mut key = Vec::new();
-        for column in &table.indexes[index].columns[..columns.len()] {
-            let position = columns.iter().position(|known| known == column);
-            let value = position.map_or(Datum::Null, |position| values[position]);
-            table.encode_key_column(*column, value, arena, &mut key);
-        }
-        key
-    }
-
-    /// Returns the values of the referencing columns in a row.
-    fn values_of(&self, row: &[Datum]) -> Vec<Datum> {
-        self.columns.iter().map(|column| row[*column]).collect()
-    }
-
-    /// Checks that the row which a row references exists.
-    ///
-    /// # Errors
-    /// `23503`: it does not exist. A conflict.
-    pub fn require<D: NestedScans>(
-        &self,
-        row: &[Datum],
-        arena: &mut Arena,
-        data: &mut D,
-    ) -> Result<(), Failure> {
-        let values = self.values_of(row);
-        if values.iter().any(|value| value.is_null()) || self.has_parent(&values, arena, data)? {
-            return Ok(());
-        }
-        Err(self.missing(&values, arena).into())
-    }
-
-    /// Returns whether a row still has the referencing values that the statement wrote. A foreign key's
-    /// action may have deleted the row or changed the values; the new values are then checked by that action.
-    fn is_current<D: NestedScans>(
-        &self,
-        row: &[Datum],
-        arena: &mut Arena,
-        data: &mut D,
-    ) -> Result<bool, Failure> {
-        let table = &self.table;
-        let primary = &table.primary().columns;
-        let values: Vec<Datum> = primary.iter().map(|column| row[*column]).collect();
-        let key = Self::prefix(table, primary, &values, 0, arena);
-        let Some(found) = data.find(table, &key)? else { return Ok(false) };
-        let slots: Vec<_> = self.columns.iter().map(|column| table.layout.slots()[*column]).collect();
-        let mut values = vec![Datum::Null; slots.len()];
-        if !data.read(found, &slots, arena, &mut values)? {
-            return Ok(false);
-        }
-        Ok(self.encoded(&values, arena) == self.encoded(&self.values_of(row), arena))
-    }
-
-    /// Returns whether it is checked at the end of the transaction.
-    pub fn is_deferred(&self, modes: &ConstraintModes) -> bool {
-        modes.defers(self.deferral, self.table.id, &self.name)
-    }
-
-    /// Returns the error of a row whose referenced row does not exist.
-    pub fn missing(&self, values: &[Datum], arena: &Arena) -> SqlError {
-        let message = format!(
-            "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
-            self.table.short_name(),
-            self.name
-        );
-        let key = self.table.key_text(&self.columns, values, arena);
-        let detail = format!("{key} is not present in table \"{}\".", self.parent.short_name());
-        SqlError::new("23503", message).with_detail(detail).with_constraint(&self.table, &self.name)
-    }
-
-    /// Returns the prefix of the key that a row with these values references, in the parent's unique index.
-    pub fn parent_key(&self, values: &[Datum], arena: &Arena) -> Vec<u8> {
-        Self::prefix(&self.parent, &self.parent_columns, values, self.parent_index, arena)
-    }
-
-    /// Returns whether a row with the referenced key exists.
-    pub(super) fn has_parent<D: NestedScans>(
-        &self,
-        values: &[Datum],
-        arena: &mut Arena,
-        data: &mut D,
-    ) -> Result<bool, Failure> {
-        let lower = self.parent_key(values, arena);
-        if self.parent_index == 0 {
-            return match data.find(&self.parent, &lower)? {
-                Some(row) => data.read(row, &[], arena, &mut []),
-                None => Ok(false),
-            };
-        }
-        let mut found = false;
-        each_of(&self.parent, self.parent_index, &lower, data, |row, data| {
-            found |= data.read(row, &[], arena, &mut [])?;
-            Ok(!found)
-        })?;
-        Ok(found)
-    }
-
-    /// Returns the rows that reference a key: the number of each row, and all of its columns.
-    pub(super) fn users<D: NestedScans>(
-        &self,
-        values: &[Datum],
-        arena: &mut Arena,
-        data: &mut D,
-    ) -> Result<Buffer, Failure> {
-        let slots = self.table.layout.slots();
-        let mut rows = Buffer::new(slots.len() + 1);
-        let index = self.by_index.unwrap_or(0);
-        let lower = match self.by_index {
-            Some(index) => Self::prefix(&self.table, &self.columns, values, index, arena),
-            None => Vec::new(),
-        };
-        let mut row = vec![Datum::Null; slots.len()];
-        // Keys of both tables are compared as the parent's index encodes them.
-        let wanted = self.encoded(values, arena);
-        each_of(&self.table, index, &lower, data, |found, data| {
-            let mark = arena.mark();
-            if data.read(found, slots, arena, &mut row)? {
-                let referencing = self.values_of(&row);
-                if !referencing.iter().any(|value| value.is_null())
-                    && self.encoded(&referencing, arena) == wanted
-                {
-                    let number = Datum::Int(data.keep(found));
-                    rows.push(std::iter::once(number).chain(row.iter().copied()), arena)?;
-                }
-            }
-            arena.release(mark);
-            Ok(true)
-        })?;
-        Ok(rows)
-    }
-
-    /// Returns values of the referenced columns as the parent's index encodes them.
-    fn encoded(&self, values: &[Datum], arena: &Arena) -> Vec<u8> {
-        let mut key = Vec::new();
-        for (column, value) in self.parent_columns.iter().zip(values) {
-            self.parent.encode_key_column(*column, *value, arena, &mut key);
-        }
-        key
-    }
-}
-
-/// Visits the rows of an index whose keys begin with `lower`, until `each` returns false.
-fn each_of<D: NestedScans>(
-    table: &Table,
-    index: usize,
-    lower: &[u8],
-    data: &mut D,
-    mut each: impl FnMut(D::Row, &mut D) -> Result<bool, Failure>,
-) -> Result<(), Failure> {
-    let mut upper = lower.to_vec();
-    successor(&mut upper);
-    let upper = (!upper.is_empty()).then_some(upper.as_slice());
-    data.enter_scan();
-    let mut run = || {
-        data.open_scan(table, ScanRange { index, lower, upper, backward: false })?;
-        while let Some(row) = data.next_row()? {
-            if !each(row, data)? {
-                break;
-            }
-        }
-        Ok(())
-    };
-    let ran = run();
-    data.leave_scan();
-    ran
 }
 
 /// Rows that a statement has changed or deleted: the old rows, and the new ones unless they were deleted.
@@ -282,21 +36,29 @@ pub(crate) struct ChangedRows<'a> {
 }
 
 impl ForeignKeys {
-    /// Returns all foreign keys of a catalog; `None` if there are none. `change` returns the new values of
-    /// the columns of a foreign key.
+    /// Returns all foreign keys and deferrable keys of a catalog; `None` if there are none. `change` returns
+    /// the new values of the columns of a foreign key.
     pub fn of(catalog: &Catalog, mut change: impl FnMut(&Reference) -> KeyChange) -> Option<Self> {
         let mut keys = Self::default();
         for table in catalog.tables() {
+            let unique = DeferrableKey::of(table);
+            if !unique.is_empty() {
+                keys.unique.insert(table.id, unique);
+            }
             for key in &table.foreign_keys {
                 let Ok(parent) = catalog.table(&key.parent) else { continue };
                 let Some(reference) = Reference::new(table, key, parent, &mut change) else { continue };
                 keys.depend_on_call |= reference.change.depends_on_call;
-                keys.can_be_deferred |= reference.deferral != Deferral::Never;
                 keys.to.entry(parent.id).or_default().push(reference.clone());
                 keys.of.entry(table.id).or_default().push(reference);
             }
         }
-        (!keys.of.is_empty()).then_some(keys)
+        (!keys.of.is_empty() || !keys.unique.is_empty()).then_some(keys)
+    }
+
+    /// Returns the deferrable keys of a table.
+    pub fn deferrable_keys_of(&self, table: TableId) -> &[DeferrableKey] {
+        self.unique.get(&table).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Returns the foreign keys that a table has.
@@ -329,19 +91,16 @@ impl ForeignKeys {
         self.depend_on_call
     }
 
-    /// Returns whether some of them can be checked at the end of a transaction.
-    pub fn can_be_deferred(&self) -> bool {
-        self.can_be_deferred
-    }
-
     /// Returns all foreign keys.
     pub fn iter(&self) -> impl Iterator<Item = &Reference> {
         self.of.values().flatten()
     }
 
-    /// Returns whether a table has foreign keys or is referenced by one.
+    /// Returns whether a table has foreign keys or deferrable keys, or is referenced by a foreign key.
     pub fn concern(&self, table: TableId) -> bool {
-        !self.references_of(table).is_empty() || !self.references_to(table).is_empty()
+        !self.references_of(table).is_empty()
+            || !self.references_to(table).is_empty()
+            || self.unique.contains_key(&table)
     }
 
     /// Executes the actions of foreign keys on the rows that reference changed or deleted rows, and checks
@@ -422,7 +181,7 @@ impl ForeignKeys {
         Ok(())
     }
 
-    /// Refuses rows that reference a row that does not exist.
+    /// Refuses rows that reference a row that does not exist, or that have the deferrable key of another row.
     pub(crate) fn require_all<D: NestedScans>(
         &self,
         table: TableId,
@@ -430,6 +189,10 @@ impl ForeignKeys {
         machine: &mut Machine,
         data: &mut D,
     ) -> Result<(), Failure> {
+        let modes = &machine.services.constraint_modes;
+        for key in self.deferrable_keys_of(table).iter().filter(|key| !key.is_deferred(modes)) {
+            key.check((0..rows.len()).map(|row| rows.row(row)), &rows.arena, data)?;
+        }
         let references = self.references_of(table).iter();
         for reference in
             references.filter(|reference| !reference.is_deferred(&machine.services.constraint_modes))
@@ -478,6 +241,9 @@ impl KeyAction<'_> {
         // The new values of the columns, if the row stays.
         let values: Option<Vec<Datum>> = match (self.action, self.after) {
             (ReferenceAction::Refuse, _) => return self.refuse(machine, data),
+            (ReferenceAction::Restrict, _) => {
+                return Err(self.reference.still_used(self.key, &machine.frame.arena).into());
+            }
             (ReferenceAction::Cascade, None) => None,
             (ReferenceAction::Cascade, Some(after)) => Some(self.follow(after, machine)?),
             (ReferenceAction::SetNull, _) => Some(vec![Datum::Null; columns.len()]),

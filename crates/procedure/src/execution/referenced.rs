@@ -1,7 +1,7 @@
 //! Referenced rows that are deleted or change their key: the error if rows still reference one, and the check
 //! at the end of a transaction.
 
-use super::foreign_keys::Reference;
+use super::reference::Reference;
 use crate::{Failure, NestedScans, SqlError};
 use catalog::{Arena, Datum};
 

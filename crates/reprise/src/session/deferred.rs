@@ -4,7 +4,7 @@ use super::Session;
 use crate::Error;
 use crate::worker::serialization_failure;
 use catalog::TableId;
-use procedure::{ConstraintModes, Failure, Reference, SqlError};
+use procedure::{ConstraintModes, Failure, SqlError};
 use sql::SetConstraints;
 
 impl Session {
@@ -17,10 +17,8 @@ impl Session {
         }
         if !set.deferred {
             let before = self.worker.machine.services.constraint_modes.clone();
-            let is_meant =
-                |reference: &Reference| reference.is_deferred(&before) && !reference.is_deferred(&modes);
             if let Some(keys) = self.worker.version.deferrable.clone() {
-                let checked = self.worker.workspace.check_deferred(&keys, &is_meant);
+                let checked = self.worker.workspace.check_deferred(&keys, &before, Some(&modes));
                 self.settle_check(checked)?;
             }
         }
@@ -31,7 +29,7 @@ impl Session {
     /// Checks the constraints that the open transaction has deferred.
     ///
     /// # Errors
-    /// `23503`: a row breaks one; `40001`: the transaction has lost a race. It was rolled back.
+    /// `23503`, `23505`: a row breaks one; `40001`: the transaction has lost a race. It was rolled back.
     pub(super) fn check_deferred(&mut self) -> Result<(), Error> {
         let checked = self.worker.check_deferred();
         self.settle_check(checked)

@@ -225,7 +225,7 @@ impl Session {
                 let Some(known) = known.map(|store| Arc::clone(store.definition())) else { return Ok(()) };
                 self.count_changed(&known, table, staged)?;
                 let mut added = indexes_beside(table, &known);
-                let is_checked = added.any(|index| index.unique);
+                let is_checked = added.any(Index::is_key);
                 let changes_indexes = is_checked
                     || indexes_beside(table, &known).next().is_some()
                     || indexes_beside(&known, table).next().is_some();

@@ -254,7 +254,7 @@ impl Worker {
             None => Ok(()),
             Some(keys) => {
                 let modes = &self.machine.services.constraint_modes;
-                self.workspace.check_deferred(&keys, &|reference| reference.is_deferred(modes))
+                self.workspace.check_deferred(&keys, modes, None)
             }
         }
     }

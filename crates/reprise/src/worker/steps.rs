@@ -23,7 +23,7 @@ impl Steps {
     fn commit(&mut self, workspace: &mut Workspace) -> Result<(), Failure> {
         if let Some(keys) = &self.deferrable {
             let modes = ConstraintModes::default();
-            workspace.check_deferred(keys, &|reference| reference.is_deferred(&modes))?;
+            workspace.check_deferred(keys, &modes, None)?;
         }
         match self.pipeline.commit(workspace, LoggedBy::Value) {
             Ok(outcome) => {

@@ -16,6 +16,7 @@ mod common;
 mod constraints;
 mod contention;
 mod crash_consistency;
+mod deferrable_keys;
 mod deferred;
 mod definitions;
 mod definitions_in_checkpoints;

@@ -145,8 +145,7 @@ impl Alteration<'_> {
         use ast::AlterColumnOption as Option_;
         let node = alter.syntax();
         let position = self.column(alter.column_name_ref(), node)?;
-        let primary = self.builder.table.indexes.first().filter(|_| !self.builder.primary_is_gone);
-        let is_key = primary.is_some_and(|key| key.columns.contains(&position));
+        let is_key = self.builder.known_primary().is_some_and(|key| key.columns.contains(&position));
         match self.builder.binder.part(alter.option(), node)? {
             Option_::SetDefault(set) => {
                 self.refuse_generated(position, node)?;

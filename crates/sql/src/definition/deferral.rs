@@ -2,57 +2,53 @@
 
 use super::TableBuilder;
 use crate::error::StatementError;
-use catalog::{Deferral, ForeignKey};
+use catalog::Deferral;
 use procedure::SqlError;
 use squawk_syntax::ast::{self, AstNode};
 
 impl TableBuilder<'_> {
-    /// Returns when a foreign key is checked.
+    /// Returns when a foreign key or a unique key is checked.
     pub(super) fn deferral(
         &self,
         options: ast::AstChildren<ast::ConstraintOption>,
         match_type: Option<ast::MatchType>,
     ) -> Result<Deferral, StatementError> {
-        use ast::ConstraintOption as Option;
-        let (mut is_deferrable, mut is_deferred, mut rest) = (None, false, Vec::new());
+        use ast::ConstraintOption as Option_;
+        let (mut is_deferrable, mut is_deferred, mut rest) = (None, None, Vec::new());
+        let refused = |option: &ast::ConstraintOption, message: &str| {
+            Err(self.binder.error(option.syntax(), SqlError::new("42601", message)))
+        };
         for option in options {
-            match &option {
-                Option::DeferrableConstraintOption(_) => is_deferrable = Some(true),
-                Option::NotDeferrableConstraintOption(_) => is_deferrable = Some(false),
-                Option::InitiallyDeferredConstraintOption(_) => is_deferred = true,
-                _ => rest.push(option.clone()),
+            let (known, value) = match &option {
+                Option_::DeferrableConstraintOption(_) => (&mut is_deferrable, true),
+                Option_::NotDeferrableConstraintOption(_) => (&mut is_deferrable, false),
+                Option_::InitiallyDeferredConstraintOption(_) => (&mut is_deferred, true),
+                Option_::InitiallyImmediateConstraintOption(_) => (&mut is_deferred, false),
+                _ => {
+                    rest.push(option);
+                    continue;
+                }
+            };
+            if known.replace(value).is_some() {
+                let is_timing = matches!(
+                    option,
+                    Option_::InitiallyDeferredConstraintOption(_)
+                        | Option_::InitiallyImmediateConstraintOption(_)
+                );
+                let what =
+                    if is_timing { "INITIALLY IMMEDIATE/DEFERRED" } else { "DEFERRABLE/NOT DEFERRABLE" };
+                return refused(&option, &format!("multiple {what} clauses not allowed"));
             }
-            if is_deferred && is_deferrable == Some(false) {
-                let message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
-                return Err(self.binder.error(option.syntax(), SqlError::new("42601", message)));
+            if is_deferred == Some(true) && is_deferrable == Some(false) {
+                return refused(&option, "constraint declared INITIALLY DEFERRED must be DEFERRABLE");
             }
         }
         self.refuse_options(rest.into_iter(), match_type)?;
         Ok(match (is_deferrable, is_deferred) {
-            (_, true) => Deferral::Deferred,
-            (Some(true), false) => Deferral::Immediate,
-            (_, false) => Deferral::Never,
+            (_, Some(true)) => Deferral::Deferred,
+            (Some(true), _) => Deferral::Immediate,
+            _ => Deferral::Never,
         })
-    }
-
-    /// Sets when a foreign key is checked.
-    pub(super) fn defer(
-        &self,
-        key: &mut ForeignKey,
-        deferral: Deferral,
-        mut actions: ast::AstChildren<ast::ReferentialAction>,
-    ) -> Result<(), StatementError> {
-        // RESTRICT is checked at once, unlike NO ACTION, and both are one action here.
-        let restricts = |action: &ast::ReferentialAction| {
-            action.syntax().descendants().any(|part| ast::Restrict::can_cast(part.kind()))
-        };
-        if deferral != Deferral::Never
-            && let Some(action) = actions.find(restricts)
-        {
-            return Err(self.binder.unsupported(action.syntax(), "RESTRICT of a deferrable constraint"));
-        }
-        key.deferral = deferral;
-        Ok(())
     }
 
     pub(super) fn refuse_options(

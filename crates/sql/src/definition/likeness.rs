@@ -3,6 +3,7 @@
 //! Differs: comments are not copied.
 
 use super::TableBuilder;
+use super::keys::NewKey;
 use crate::error::StatementError;
 use crate::types::{check_width, first_free, in_schema_of, object_name};
 use catalog::{Column, NewIndex, Table};
@@ -112,9 +113,9 @@ impl TableBuilder<'_> {
             }
             new.columns.iter_mut().for_each(|column| *column += first);
             new.details.included.iter_mut().for_each(|column| *column += first);
-            match (position, index.is_constraint) {
-                (0, _) => self.primary = Some((None, new.columns)),
-                (_, true) => self.uniques.push((None, new.columns)),
+            match (table.is_primary_key(position), index.is_constraint) {
+                (true, _) => self.primary = Some(NewKey::like(new)),
+                (_, true) => self.uniques.push(NewKey::like(new)),
                 (_, false) => {
                     let columns = new.columns.iter().chain(&new.details.included);
                     let names = columns.map(|column| self.table.columns[*column].name.as_str());

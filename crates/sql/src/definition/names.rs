@@ -44,7 +44,7 @@ impl TableBuilder<'_> {
     /// Returns whether the table has a key of this name.
     fn has_key(&self, name: &str) -> bool {
         let indexes = self.table.indexes.iter().filter(|index| index.is_constraint);
-        let new = self.primary.iter().chain(&self.uniques).filter_map(|(name, _)| name.as_deref());
+        let new = self.primary.iter().chain(&self.uniques).filter_map(|key| key.name.as_deref());
         indexes.map(|index| short(&index.name)).chain(new).any(|known| known == name)
     }
 

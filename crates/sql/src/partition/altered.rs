@@ -238,7 +238,7 @@ impl Schema {
         }
         let is_meant = |(position, index): (usize, &catalog::Index)| {
             index.is_constraint
-                && (position == 0 && !root.hidden_key) == is_primary
+                && root.is_primary_key(position) == is_primary
                 && self.has_columns(&root, index, &columns)
         };
         let known = root.indexes.iter().enumerate().position(is_meant);
@@ -319,7 +319,7 @@ impl Schema {
             })
             .collect();
         let is_meant = |index: &&catalog::Index| {
-            index.unique == create.unique_token().is_some()
+            index.is_key() == create.unique_token().is_some()
                 && columns.as_ref().is_some_and(|columns| self.has_columns(&root, index, columns))
                 && index.details.condition.is_some() == create.where_clause().is_some()
         };

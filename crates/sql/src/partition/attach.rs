@@ -31,6 +31,7 @@ fn names_of<'t>(table: &'t Table, columns: &[usize]) -> Vec<&'t str> {
 fn is_same_index(table: &Table, index: &Index, other: &Table, known: &Index) -> bool {
     names_of(table, &index.columns) == names_of(other, &known.columns)
         && index.unique == known.unique
+        && index.rules == known.rules
         && index.details.condition == known.details.condition
 }
 

@@ -41,11 +41,11 @@ impl Schema {
         for divided in self.partitions.divided_within(&table.name) {
             let key = &self.partitions.keys[&divided];
             let indexes = table.indexes.iter().enumerate().skip(usize::from(table.hidden_key));
-            for (position, index) in indexes.filter(|(_, index)| index.unique) {
+            for (position, index) in indexes.filter(|(_, index)| index.is_key()) {
                 let has =
                     |name: &&String| index.columns.iter().any(|column| table.columns[*column].name == **name);
                 let Some(column) = key.columns.iter().find(|name| !has(name)) else { continue };
-                let kind = if position == 0 && !table.hidden_key { "PRIMARY KEY" } else { "UNIQUE" };
+                let kind = if table.is_primary_key(position) { "PRIMARY KEY" } else { "UNIQUE" };
                 let message = "unique constraint on partitioned table must include all partitioning columns";
                 let error = SqlError::new("0A000", message).with_detail(format!(
                     "{kind} constraint on table \"{}\" lacks column \"{column}\" which is part of the \

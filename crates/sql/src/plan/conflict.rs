@@ -27,7 +27,7 @@ impl Binder<'_> {
                 let name = name.syntax().descendants().last().unwrap_or(name.syntax().clone());
                 let name = ast::normalize_name_node(&name);
                 let of_table = target.view().is_none();
-                let is_meant = |index: &Index| of_table && index.unique && short(&index.name) == name;
+                let is_meant = |index: &Index| of_table && index.is_key() && short(&index.name) == name;
                 match table.indexes.iter().position(is_meant) {
                     Some(index) => Some(index),
                     None => {

@@ -234,7 +234,7 @@ impl Binder<'_> {
             let mut named = columns.clone();
             index_columns.sort_unstable();
             named.sort_unstable();
-            index.unique && index_columns == named
+            index.is_key() && index_columns == named
         };
         table.indexes.iter().position(is_meant).ok_or_else(|| {
             let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";

@@ -368,8 +368,8 @@ impl Schema {
             };
             let Ok(table) = self.catalog.table(&name) else { return };
             let key = || {
-                let columns = &table.primary().columns;
-                columns.iter().map(|column| table.columns[*column].name.clone()).collect()
+                let columns = table.primary_key().into_iter().flat_map(|key| &key.columns);
+                columns.map(|column| table.columns[*column].name.clone()).collect()
             };
             let columns = if columns.is_empty() { key() } else { columns };
             all.push(Demand::Columns(name, REFERENCES, columns));

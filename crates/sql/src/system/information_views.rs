@@ -323,8 +323,9 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          constraint_name, 'postgres' AS unique_constraint_catalog, un.nspname AS \
          unique_constraint_schema, u.conname AS unique_constraint_name, 'NONE' AS match_option, CASE \
          c.confupdtype WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL' WHEN 'd' THEN 'SET DEFAULT' \
-         ELSE 'NO ACTION' END AS update_rule, CASE c.confdeltype WHEN 'c' THEN 'CASCADE' WHEN 'n' \
-         THEN 'SET NULL' WHEN 'd' THEN 'SET DEFAULT' ELSE 'NO ACTION' END AS delete_rule FROM \
+         WHEN 'r' THEN 'RESTRICT' ELSE 'NO ACTION' END AS update_rule, CASE c.confdeltype WHEN 'c' THEN \
+         'CASCADE' WHEN 'n' THEN 'SET NULL' WHEN 'd' THEN 'SET DEFAULT' WHEN 'r' THEN 'RESTRICT' ELSE \
+         'NO ACTION' END AS delete_rule FROM \
          pg_catalog.pg_constraint c JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace LEFT \
          JOIN pg_catalog.pg_constraint u ON u.conrelid = c.confrelid AND u.conindid = c.conindid AND \
          u.contype IN ('p', 'u') LEFT JOIN pg_catalog.pg_namespace un ON un.oid = u.connamespace \

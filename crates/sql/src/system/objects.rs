@@ -95,12 +95,26 @@ pub(crate) struct Constraint<'a> {
     pub(super) index: i64,
     pub(super) columns: Vec<usize>,
     pub(super) parent: Option<(i64, Vec<usize>, [ReferenceAction; 2])>,
-    pub(super) deferral: Deferral,
+    pub(crate) deferral: Deferral,
+}
+
+/// Returns the definition of a key.
+fn key_text(table: &Table, position: usize) -> String {
+    let index = &table.indexes[position];
+    let kind = if table.is_primary_key(position) { "PRIMARY KEY" } else { "UNIQUE" };
+    let nulls = if index.rules.nulls_equal { " NULLS NOT DISTINCT" } else { "" };
+    let include = match &index.details.included[..] {
+        [] => String::new(),
+        included => format!(" INCLUDE ({})", columns_of(table, included)),
+    };
+    let columns = columns_of(table, &index.columns);
+    format!("{kind}{nulls} ({columns}){include}{}", index.rules.deferral.clause())
 }
 
 pub(super) fn action_word(action: ReferenceAction) -> Option<&'static str> {
     match action {
         ReferenceAction::Refuse => None,
+        ReferenceAction::Restrict => Some("RESTRICT"),
         ReferenceAction::Cascade => Some("CASCADE"),
         ReferenceAction::SetNull => Some("SET NULL"),
         ReferenceAction::SetDefault => Some("SET DEFAULT"),
@@ -110,6 +124,7 @@ pub(super) fn action_word(action: ReferenceAction) -> Option<&'static str> {
 pub(super) fn action_code(action: ReferenceAction) -> &'static str {
     match action {
         ReferenceAction::Refuse => "a",
+        ReferenceAction::Restrict => "r",
         ReferenceAction::Cascade => "c",
         ReferenceAction::SetNull => "n",
         ReferenceAction::SetDefault => "d",
@@ -164,7 +179,7 @@ impl Schema {
     }
 
     fn index_definition(&self, table: &Table, index: &Index) -> Named {
-        let unique = if index.unique { "UNIQUE " } else { "" };
+        let unique = if index.is_key() { "UNIQUE " } else { "" };
         let columns = index_columns_of(table, index);
         let (name, on) = (quoted(short(&index.name)), path_text(&table.name, true));
         let on = if self.is_partitioned(&table.name) { format!("ONLY {on}") } else { on };
@@ -173,11 +188,12 @@ impl Schema {
             [] => String::new(),
             included => format!(" INCLUDE ({})", columns_of(table, included)),
         };
+        let nulls = if index.rules.nulls_equal { " NULLS NOT DISTINCT" } else { "" };
         let condition = index.details.condition.as_ref().map(|text| self.named(text, false));
         Named::of(|is_qualified| {
             let condition = condition.as_ref().map(|text| text.form(is_qualified));
             let condition = condition.map(|text| format!(" WHERE {}", in_parentheses(text)));
-            format!("{start}{include}{}", condition.unwrap_or_default())
+            format!("{start}{include}{nulls}{}", condition.unwrap_or_default())
         })
     }
 
@@ -198,16 +214,15 @@ impl Schema {
         let mut all = Vec::new();
         for table in self.shown_tables() {
             let base = 4_000_000 + i64::from(table.id.0) * 1_000;
-            for index in table.indexes.iter().filter(|index| index.is_constraint) {
-                let is_primary = index.id == table.primary().id && !table.hidden_key;
-                let word = if is_primary { "PRIMARY KEY" } else { "UNIQUE" };
+            let indexes = table.indexes.iter().enumerate();
+            for (position, index) in indexes.filter(|(_, index)| index.is_constraint) {
                 all.push(Constraint {
-                    deferral: Deferral::Never,
+                    deferral: index.rules.deferral,
                     oid: base + all.len() as i64 % 1_000,
                     name: short(&index.name),
-                    kind: if is_primary { "p" } else { "u" },
+                    kind: if table.is_primary_key(position) { "p" } else { "u" },
                     table,
-                    definition: Named::same(format!("{word} ({})", columns_of(table, &index.columns))),
+                    definition: Named::same(key_text(table, position)),
                     index: index_oid(index),
                     columns: index.columns.clone(),
                     parent: None,

@@ -34,7 +34,7 @@ struct Write<'p> {
 /// Returns whether the action of a foreign key fires a trigger of the referencing table.
 pub(super) fn is_fired_by(trigger: &Trigger, key: &ForeignKey) -> bool {
     let deletes = key.on_delete == ReferenceAction::Cascade;
-    let sets = |action| !matches!(action, ReferenceAction::Refuse);
+    let sets = |action: ReferenceAction| !action.refuses();
     let updates = sets(key.on_update) || sets(key.on_delete) && !deletes;
     deletes && trigger.events.contains(&TriggerEvent::Delete)
         || updates && trigger.events.contains(&TriggerEvent::Update)

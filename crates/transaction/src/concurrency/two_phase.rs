@@ -21,7 +21,7 @@
 use super::Concurrency;
 use crate::holds::{DeadlockPolicy, Mode};
 use crate::{Tables, Workspace};
-use catalog::{Arena, CommitOrder, Table, TableId, successor};
+use catalog::{Arena, CommitOrder, Index, Table, TableId, successor};
 use procedure::{Conflict, Failure, ScanRange};
 use storage::{Handle, Record, TableStore};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -77,9 +77,11 @@ impl Concurrency for TwoPhase {
         index: usize,
         key: &[u8],
     ) -> Result<(), Failure> {
-        // No other transaction adds a key with the same columns of a unique index. NULLs never collide.
-        let columns = &table.indexes[index].columns;
-        let granule = match index > 0 && table.indexes[index].unique && !has_null(table, index, key) {
+        // No other transaction adds a key with the same columns of a unique index, or of a deferrable key,
+        // whose check would wait for it.
+        let Index { columns, rules, .. } = &table.indexes[index];
+        let collides = || rules.nulls_equal || !has_null(table, index, key);
+        let granule = match index > 0 && table.indexes[index].is_key() && collides() {
             true => prefix(table, index, columns.len(), key),
             false => key,
         };

@@ -5,7 +5,7 @@
 use super::Workspace;
 use super::write_set::{Action, Link};
 use crate::on_demand::{Intent, Place};
-use catalog::{Arena, Datum, Table, TableId};
+use catalog::{Arena, Datum, Index, Table, TableId};
 use procedure::{Conflict, DataAccess, Failure, NestedScans, ScanRange, SqlError, Violated};
 use storage::{Added, Change, Handle, KeyRange, Linked, NewState, OutOfMemory};
 
@@ -76,7 +76,7 @@ impl Workspace {
         if self.is_locking {
             self.discipline.add_key(self, table, index, key)?;
         }
-        if table.indexes[index].unique && self.violates_unique(table, index, row, record)? {
+        if table.indexes[index].is_key() && self.violates_unique(table, index, row, record)? {
             return Err(Violated::Unique(index).error(table, row.values, row.arena).into());
         }
         self.recover_entry(table.id, index, key)?;
@@ -111,7 +111,8 @@ impl Workspace {
         Ok(())
     }
 
-    /// Whether another row has the same columns of a unique index.
+    /// Whether another row has the same columns of a unique index. For a deferrable key no row counts yet,
+    /// but the transaction waits for each other writer of the key; else neither would pass validation.
     fn violates_unique(
         &mut self,
         table: &Table,
@@ -119,8 +120,8 @@ impl Workspace {
         row: NewRow<'_>,
         own: Handle,
     ) -> Result<bool, Failure> {
-        let columns = &table.indexes[index].columns;
-        if columns.iter().any(|column| row.values[*column].is_null()) {
+        let Index { columns, rules, .. } = &table.indexes[index];
+        if !rules.nulls_equal && columns.iter().any(|column| row.values[*column].is_null()) {
             return Ok(false);
         }
         let mut lower = Vec::new();
@@ -156,6 +157,9 @@ impl Workspace {
                 continue;
             }
             if self.read(found, &[], &mut scratch, &mut [])? {
+                if !table.indexes[range.index].unique {
+                    continue;
+                }
                 // Unless the transaction that holds it deletes it, or gives it another key.
                 self.discipline.collide(self, found)?;
                 return Ok(true);

@@ -252,11 +252,16 @@ fn conflicting<D: Transaction>(
     data: &mut D,
 ) -> Result<Option<D::Row>, Failure> {
     for (position, index) in table.indexes.iter().enumerate() {
-        if !index.unique || conflict.index.is_some_and(|wanted| wanted != position) {
+        if !index.is_key() || conflict.index.is_some_and(|wanted| wanted != position) {
             continue;
         }
+        if index.is_deferrable() {
+            let message = "ON CONFLICT does not support deferrable unique constraints/exclusion constraints \
+                as arbiters";
+            return Err(SqlError::new("55000", message).with_constraint(table, &index.name).into());
+        }
         let value = |column: usize| machine.get(Register(registers.0 + column as u32));
-        if index.columns.iter().any(|column| value(*column).is_null()) {
+        if !index.rules.nulls_equal && index.columns.iter().any(|column| value(*column).is_null()) {
             continue;
         }
         let mut lower = Vec::new();

@@ -198,6 +198,8 @@ impl Ty {
 enum Key {
     Primary(&'static [&'static str]),
     Unique(&'static [&'static str]),
+    /// The same, for a constraint that is checked at the end of each statement.
+    Deferrable(&'static [&'static str]),
     Index(&'static [&'static str]),
     None,
 }
@@ -233,6 +235,7 @@ impl Shape {
             2 => Just(Key::Primary(&["b", "a"])),
             1 => Just(Key::Unique(&["a"])),
             1 => Just(Key::Unique(&["a", "b"])),
+            1 => Just(Key::Deferrable(&["a", "b"])),
             1 => Just(Key::Index(&["a", "b"])),
             1 => Just(Key::None),
         ];
@@ -241,6 +244,7 @@ impl Shape {
             1 => Just(Key::Index(&["v", "a"])),
             1 => Just(Key::Unique(&["a", "v"])),
             1 => Just(Key::Unique(&["b"])),
+            1 => Just(Key::Deferrable(&["b"])),
             2 => Just(Key::Index(&["b"])),
         ];
         let notes = prop_oneof![2 => Just(Note::Text), 1 => Just(Note::Document), 1 => Just(Note::List)];
@@ -259,7 +263,9 @@ impl Shape {
     /// Whether each unique key has a column, so that the table can be partitioned by it.
     pub fn is_in_each_key(&self, column: &str) -> bool {
         self.keys.iter().all(|key| match key {
-            Key::Primary(columns) | Key::Unique(columns) => columns.contains(&column),
+            Key::Primary(columns) | Key::Unique(columns) | Key::Deferrable(columns) => {
+                columns.contains(&column)
+            }
             Key::Index(_) | Key::None => true,
         })
     }
@@ -272,7 +278,9 @@ impl Shape {
     /// Two values are too few for a unique key of their own.
     fn with_room(mut self) -> Self {
         for key in self.keys {
-            let (Key::Primary(columns) | Key::Unique(columns)) = key else { continue };
+            let (Key::Primary(columns) | Key::Unique(columns) | Key::Deferrable(columns)) = key else {
+                continue;
+            };
             match columns {
                 ["b"] if self.b == Ty::Boolean => self.b = Ty::Int,
                 ["a"] | ["a", "v"] if self.a == Ty::Boolean => self.a = Ty::Int,
@@ -340,11 +348,20 @@ impl Shape {
                     columns += &format!(", PRIMARY KEY ({})", on.join(", "));
                     continue;
                 }
+                Key::Deferrable(on) => {
+                    columns += &format!(", UNIQUE ({}) DEFERRABLE", on.join(", "));
+                    continue;
+                }
                 Key::Unique(on) => ("UNIQUE INDEX", on),
                 Key::Index(on) => ("INDEX", on),
                 Key::None => continue,
             };
-            indexes += &format!("\nCREATE {kind} t{number}_{place} ON t{number} ({});", on.join(", "));
+            let nulls = match key {
+                Key::Unique(_) if self.nullable[place] => " NULLS NOT DISTINCT",
+                _ => "",
+            };
+            let on = on.join(", ");
+            indexes += &format!("\nCREATE {kind} t{number}_{place} ON t{number} ({on}){nulls};");
         }
         let (by, parts) = match self.parts {
             Some(parts) => (parts.by(), parts.definitions(number, self)),

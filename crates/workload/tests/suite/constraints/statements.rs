@@ -146,7 +146,7 @@ impl Generator {
                 text += " NOT NULL";
             }
             if self.one_in(8) {
-                text += " UNIQUE";
+                text += self.of(&[" UNIQUE", " UNIQUE NULLS NOT DISTINCT", " UNIQUE DEFERRABLE"]);
             }
             if self.one_in(6) {
                 text += &format!(" CHECK ({})", self.check(name, ty));
@@ -299,7 +299,10 @@ impl Generator {
                 let new = self.of(&TYPES);
                 format!("ALTER COLUMN {column} TYPE {new}")
             }
-            9 => format!("ADD UNIQUE ({column})"),
+            9 => {
+                let options = self.of(&["", "", " DEFERRABLE", " INITIALLY DEFERRED"]);
+                format!("ADD UNIQUE ({column}){options}")
+            }
             // Of two keys over the same columns, PostgreSQL needs the older one for a foreign key, and
             // Reprise the primary one.
             10 if table.keys.iter().all(|key| *key != [place]) => format!("ADD PRIMARY KEY ({column})"),
