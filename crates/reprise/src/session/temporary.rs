@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// For this long the transaction that ends temporary tables is repeated.
 const LONGEST_ATTEMPTS: Duration = Duration::from_secs(30);
 
+/// A session that is dropped waits for at most this long for another one that changes definitions.
+const LONGEST_DROP: Duration = Duration::from_secs(10);
+
 impl Session {
     /// Sets the temporary schema of later statements, that of the client which uses the session; `None` is
     /// that of the session.
@@ -186,6 +189,7 @@ impl Drop for Session {
             return;
         }
         self.rollback();
+        self.set_lock_timeout(Some(LONGEST_DROP));
         if let Err(error) = self.discard_temporary() {
             tracing::warn!(%error, "temporary tables stay until another session ends: {error}");
         }

@@ -52,6 +52,7 @@ pub(crate) async fn drop_temporary(server: Arc<Server>, temporary: Arc<Temporary
             let mut session = server.pool().take()?;
             session.ends_at(None);
             session.cancelled_by(Arc::default());
+            session.set_lock_timeout(Some(PAUSE));
             session.use_temporary(Some(&temporary));
             let dropped = session.discard_temporary();
             server.pool().give_back(session);
