@@ -321,6 +321,12 @@ impl Definitions {
         drop(Changing(self));
     }
 
+    /// Returns the current version once none is being made.
+    pub(crate) fn settled(&self) -> Arc<Version> {
+        let _making = hold(&self.making);
+        self.current()
+    }
+
     /// Returns the current version if it differs from one in roles and privileges alone.
     pub(crate) fn with_objects_of(&self, version: &Version) -> Option<Arc<Version>> {
         if self.number.load(Ordering::SeqCst) == version.number {

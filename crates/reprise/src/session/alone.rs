@@ -64,10 +64,10 @@ impl Session {
         }
         if lock.waits {
             self.hold_definitions()?;
-        } else if !self.worker.workspace.try_hold_definitions() {
+        } else if self.worker.workspace.hold_definitions().is_err() {
+            self.worker.workspace.let_definitions_go();
             return Err(refused());
         }
-        self.follow_rights();
         let alone = self.run_alone_from_now(&patience).map_err(|error| match error.sqlstate() {
             "55P03" => refused(),
             _ => error,

@@ -5,6 +5,12 @@ use crate::Error;
 use procedure::SqlError;
 use sql::{Filled, Kind, Move, Schema};
 
+/// Returns whether a definition may make a table that the end of its transaction drops.
+fn may_drop_at_commit(text: &str) -> bool {
+    let words: Vec<String> = text.split_whitespace().map(str::to_ascii_lowercase).collect();
+    words.windows(3).any(|words| words[0] == "on" && words[1] == "commit" && words[2].starts_with("drop"))
+}
+
 impl Session {
     /// Returns a definition as it is applied and logged: with verifiers in the place of passwords, and behind
     /// the role that makes it.
@@ -34,6 +40,9 @@ impl Session {
     /// `0A000`: its meaning depends on the zone of the session, which is not UTC. The errors of the
     /// definition.
     pub(super) fn run_definition(&mut self, text: &str, in_block: bool) -> Result<(), Error> {
+        if !in_block && may_drop_at_commit(text) {
+            return self.as_transaction(false, |session| session.run_definition(text, true));
+        }
         if self.zone().is_some()
             && let Err(error) = self.worker.version.schema.check_zoneless(text)
             && error.error.sqlstate == "0A000"

@@ -154,7 +154,6 @@ impl Session {
     pub(super) fn stage(&mut self, text: &str) -> Result<(), Error> {
         if self.block.staged.is_none() {
             self.hold_definitions()?;
-            self.follow_rights();
         }
         let (mut schema, effect) = apply(&self.worker.version.schema, text, self.checks_bodies)?;
         self.worker.machine.services.notices.extend(schema.take_notices());

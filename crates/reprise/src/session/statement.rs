@@ -190,7 +190,7 @@ impl Statement {
     /// to end, and a procedure with COMMIT or ROLLBACK waits for rows.
     pub fn waits_on_its_thread(&self) -> bool {
         match &self.plan().kind {
-            Kind::Definition | Kind::Moved | Kind::Filled(_) => true,
+            Kind::Definition | Kind::Moved | Kind::Filled(_) | Kind::Lock(_) => true,
             Kind::Run(procedure) | Kind::Call(procedure, _) => procedure.ends_transactions,
             Kind::Analyze(analyzed) => analyzed.procedure.ends_transactions,
             _ => false,

@@ -157,7 +157,7 @@ impl Session {
         let access = std::mem::replace(&mut self.access, Access::ReadWrite);
         let begun = Instant::now();
         while let Err(error) = self.end_in_own_transaction() {
-            if begun.elapsed() > LONGEST_ATTEMPTS {
+            if begun.elapsed() > LONGEST_ATTEMPTS || error.sqlstate() == "57014" {
                 tracing::warn!(%error, "rows of temporary tables stay until the next commit: {error}");
                 break;
             }

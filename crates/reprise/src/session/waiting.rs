@@ -90,11 +90,17 @@ impl Session {
         while self.worker.workspace.hold_definitions().is_err() {
             let retried = self.worker.before_retry(Conflict::Held, &settings);
             if retried.is_err() && self.worker.races.busy.is_none() {
-                self.worker.workspace.stop_waiting();
+                self.worker.workspace.let_definitions_go();
             }
             retried?;
         }
         self.worker.forget_races();
+        // The change before may have let the definitions go before its version was published. While this
+        // transaction is open, that version differs in roles and privileges alone.
+        let current = self.worker.inner.definitions.settled();
+        if self.block.begun && current.number != self.worker.version.number && self.block.staged.is_none() {
+            self.worker.enter_version(current);
+        }
         Ok(())
     }
 

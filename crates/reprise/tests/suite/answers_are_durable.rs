@@ -12,8 +12,8 @@ use crate::common::on;
 use catalog::value_from_datum;
 use reprise::disk::{ClosedGate, CrashingDisk, GatedDisk};
 use reprise::{
-    Arena, Config, Content, Database, Datum, Error, Parameters, RowSink, Sequencing, Session, SqlError, Type,
-    Value,
+    Arena, Attempt, Config, Content, Database, Datum, Error, Parameters, RowSink, Sequencing, Session,
+    SqlError, Type, Value,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -83,10 +83,15 @@ fn leave_undurable(sessions: Vec<Session>, ways: &[Way], closed: &ClosedGate, se
     let writers = undurable.zip(sessions).map(|(text, mut session)| {
         std::thread::spawn(move || {
             let prepared = session.prepare(text).unwrap();
-            let sink = Box::new(Rows(Vec::new(), Arc::default()));
-            session
-                .attempt(&prepared, &Parameters::default(), sink)
-                .unwrap_or_else(|error| panic!("{text}: {error}"));
+            loop {
+                let sink = Box::new(Rows(Vec::new(), Arc::default()));
+                let attempt = session.attempt(&prepared, &Parameters::default(), sink);
+                match attempt.unwrap_or_else(|error| panic!("{text}: {error}")) {
+                    Attempt::Done(_) => return,
+                    // Another session changes definitions.
+                    Attempt::Busy(_) => std::thread::sleep(Duration::from_millis(1)),
+                }
+            }
         })
     });
     let writers: Vec<_> = writers.collect();

@@ -257,13 +257,11 @@ impl Workspace {
         held
     }
 
-    /// As `hold_definitions`, and never waits. Returns whether the transaction holds the definitions.
-    pub fn try_hold_definitions(&mut self) -> bool {
-        let is_held = self.hold_definitions().is_ok();
-        if !is_held {
-            self.forget_blocker();
-        }
-        is_held
+    /// Lets the definitions go after a wait that was given up: they may have become this transaction's.
+    pub fn let_definitions_go(&mut self) {
+        self.stop_waiting();
+        self.held.rows.retain(|name| *name != DEFINITIONS);
+        self.tables.holds.release(DEFINITIONS, self.worker.slot());
     }
 
     /// Locks a granule for the transaction, unless it has done so.

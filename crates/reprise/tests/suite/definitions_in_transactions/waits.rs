@@ -1,7 +1,8 @@
 //! Sessions that change definitions wait for one another.
 
 use super::{BEFORE, numbers, open_with, run};
-use reprise::Scheme;
+use crate::common::Durably as _;
+use reprise::{Scheme, Sequencing};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -134,5 +135,58 @@ fn many_that_begin_with_definitions_follow_one_another() {
                 });
             }
         });
+    }
+}
+
+/// A session that has waited too long holds nothing, also if it was given the definitions at that moment.
+#[test]
+fn a_wait_that_is_given_up_holds_nothing() {
+    let (_folder, database) = open_with(|_| {});
+    let (mut session, mut other) = (database.session().unwrap(), database.session().unwrap());
+    session.set_lock_timeout(Some(Duration::from_secs(5)));
+    for round in 0..60 {
+        session.begin().unwrap();
+        run(&mut session, "CREATE TABLE own (id INT)").unwrap();
+        let pause = Duration::from_micros(3000 + 50 * (round % 40));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                other.set_lock_timeout(Some(Duration::from_millis(4)));
+                match round % 2 {
+                    0 => other.execute_script("CREATE TABLE theirs (id INT); DROP TABLE theirs"),
+                    _ => run(&mut other, "CREATE TABLE theirs AS SELECT 1 AS id")
+                        .and_then(|()| run(&mut other, "DROP TABLE theirs")),
+                }
+            });
+            std::thread::sleep(pause);
+            session.rollback();
+            let _ = waiting.join().unwrap();
+        });
+        run(&mut session, "DROP TABLE IF EXISTS theirs").unwrap();
+    }
+}
+
+/// Privileges change beside open transactions. One that then changes definitions does so under the newest.
+#[test]
+fn privileges_that_changed_before_stay() {
+    let (_folder, database) = open_with(|config| config.sequencing = Sequencing::Serial);
+    let (mut session, mut other) = (database.session().unwrap(), database.session().unwrap());
+    session.execute_script(BEFORE).unwrap();
+    session.execute_script("CREATE ROLE reader").unwrap();
+    for round in 0..40 {
+        session.begin().unwrap();
+        run(&mut session, "UPDATE account SET balance = balance + 1 WHERE id = 1").unwrap();
+        session.set_savepoint("a").unwrap();
+        run(&mut session, "CREATE TABLE undone (id INT)").unwrap();
+        let (verb, role) = if round % 2 == 0 { ("GRANT", "TO reader") } else { ("REVOKE", "FROM reader") };
+        std::thread::scope(|scope| {
+            let changing = scope.spawn(|| run(&mut other, &format!("{verb} SELECT ON account {role}")));
+            std::thread::sleep(Duration::from_millis(round % 3));
+            session.roll_back_to_savepoint("a").unwrap();
+            run(&mut session, &format!("CREATE TABLE kept_{round} (id INT)")).unwrap();
+            session.commit().unwrap().wait().unwrap();
+            changing.join().unwrap().unwrap();
+        });
+        let granted = session.query("SELECT has_table_privilege('reader', 'account', 'SELECT')").unwrap();
+        assert_eq!(granted.rows[0][0], reprise::Value::Boolean(round % 2 == 0), "round {round}");
     }
 }
