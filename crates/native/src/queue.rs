@@ -94,9 +94,11 @@ impl Compiler {
         Self { when, queue: Arc::default(), bytes: Arc::default() }
     }
 
-    /// Compiles a procedure, unless it is compiled.
+    /// Compiles a procedure, unless it is compiled. One that reads the catalog stays interpreted: there is
+    /// another version of it with each change of definitions.
     pub fn procedure(&self, procedure: &Arc<Procedure>) {
-        if self.when != Compile::Never && procedure.compiled.get().is_none() {
+        let is_meant = self.when != Compile::Never && !procedure.reads_catalog;
+        if is_meant && procedure.compiled.get().is_none() {
             self.add(Job::Procedure(Arc::clone(procedure)));
         }
     }

@@ -211,6 +211,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) relations_as: RoleId,
     /// Whether the effect of the routine depends on the role that calls it.
     pub(crate) follows_role: bool,
+    /// Whether it has bound names, numbers or rows of the catalog.
+    pub(crate) reads_catalog: bool,
     /// Whether the role may not execute a statement of the routine.
     pub(crate) is_refused: bool,
 }
@@ -261,6 +263,7 @@ impl<'a> Binder<'a> {
             needs: Vec::new(),
             relations_as: schema.acting,
             follows_role: false,
+            reads_catalog: false,
             is_refused: false,
         }
     }

@@ -209,6 +209,9 @@ impl Schema {
         for trigger in triggers {
             schema.restore_trigger(&trigger)?;
         }
+        let refused = |error| ImageError::Refused { name: "a routine".into(), error: Box::new(error) };
+        let nothing = Source::parse("").map_err(refused)?;
+        schema.renew_catalog_readers(&nothing, nothing.file.syntax()).map_err(refused)?;
         Ok(schema)
     }
 

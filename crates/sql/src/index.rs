@@ -79,6 +79,9 @@ pub(crate) fn index_definition(
     let node = create.syntax();
     let nulls_equal =
         matches!(create.nulls_distinct_option(), Some(ast::NullsDistinctOption::NullsNotDistinct(_)));
+    if let Some(clause) = create.where_clause().filter(|_| nulls_equal) {
+        return Err(binder.unsupported(clause.syntax(), "NULLS NOT DISTINCT of an index of some rows"));
+    }
     let rules = KeyRules { nulls_equal, ..KeyRules::default() };
     check_method(&binder, create)?;
     let path = create.table_relation_name().and_then(|name| name.table_name_ref());

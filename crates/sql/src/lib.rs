@@ -20,6 +20,7 @@ mod called_names;
 mod callee;
 mod calls;
 mod cascade;
+mod catalog_readers;
 mod circles;
 mod column_names;
 mod comments;

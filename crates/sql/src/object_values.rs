@@ -9,7 +9,7 @@ use crate::error::StatementError;
 use crate::system::path_text;
 use crate::system_functions::looked_up_text;
 use catalog::{ScalarType, Type};
-use procedure::{Cast, CastContext, CompareClass, CompareOperator, Expression};
+use procedure::{ByValueCause, Cast, CastContext, CompareClass, CompareOperator, Expression};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -76,6 +76,8 @@ impl Binder<'_> {
         if is_number(&operand) || matches!(operand, Typed::Null) {
             return self.coerce(operand, ScalarType::BigInt.into(), CastContext::Explicit, node);
         }
+        self.reads_catalog = true;
+        self.log_by_value(ByValueCause::Moment);
         let name = self.coerce(operand, ScalarType::Text.into(), CastContext::Explicit, node)?;
         let otherwise = match is_cast {
             true => {

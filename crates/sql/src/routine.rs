@@ -490,6 +490,7 @@ pub(crate) fn finish(
         source: source.text_of(node).into(),
         is_definer: false,
         follows_role: binder.follows_role,
+        reads_catalog: binder.reads_catalog,
         is_refused: binder.is_refused,
         domains,
         compiled: CompiledSlot::default(),

@@ -248,6 +248,7 @@ impl Schema {
             while changed.bind_unbound() {
                 changed.recompile(&source, first.syntax())?;
             }
+            changed.renew_catalog_readers(&source, first.syntax())?;
         }
         changed.maker = BOOTSTRAP;
         Ok((changed, effect))

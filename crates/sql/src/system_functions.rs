@@ -41,6 +41,18 @@ pub(crate) fn looked_up(number: Expression, names: Vec<(i64, String)>, otherwise
     Expression::Case { branches, otherwise: Box::new(otherwise) }
 }
 
+/// System functions whose values do not depend on definitions.
+const FIXED: [&str; 8] = [
+    "version",
+    "current_schema",
+    "current_schemas",
+    "pg_typeof",
+    "pg_encoding_to_char",
+    "pg_client_encoding",
+    "pg_is_in_recovery",
+    "pg_relation_is_publishable",
+];
+
 /// Returns an expression for the number of an object by its name.
 pub(crate) fn looked_up_text(
     name: Expression,
@@ -93,6 +105,10 @@ impl Binder<'_> {
 
     /// Returns the name of an object by its number.
     fn name_of(&mut self, number: Expression, names: Vec<(i64, Named)>, otherwise: Expression) -> Expression {
+        self.reads_catalog = true;
+        if !matches!(number, Expression::Constant(_)) {
+            self.log_by_value(ByValueCause::Moment);
+        }
         let form = |qualified: bool| {
             let text = |named: &Named| if qualified { named.qualified.clone() } else { named.plain.clone() };
             names.iter().map(|(oid, named)| (*oid, text(named))).collect()
@@ -215,6 +231,10 @@ impl Binder<'_> {
             && let Some(value) = self.session_value(name)
         {
             return Ok(value);
+        }
+        if !FIXED.contains(&name) {
+            self.reads_catalog = true;
+            self.log_by_value(ByValueCause::Moment);
         }
         Ok(match name {
             "version" => text(VERSION),

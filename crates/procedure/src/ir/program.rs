@@ -133,6 +133,8 @@ pub struct Procedure {
     pub is_definer: bool,
     /// Whether its effect depends on the role that calls it.
     pub follows_role: bool,
+    /// Whether it holds names, numbers or rows of the catalog, which change with definitions.
+    pub reads_catalog: bool,
     /// Whether the role for which it was compiled may not execute one of its statements.
     pub is_refused: bool,
     /// The domains of its result or of the columns of its rows, by their full names; empty if none has one.

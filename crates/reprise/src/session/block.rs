@@ -151,7 +151,11 @@ impl Session {
 
     pub(super) fn commit_open(&mut self) -> Result<CommitPoint, Error> {
         if self.block.begun && self.block.snapshot.is_none() {
-            let checked = self.end_temporary_tables().and_then(|()| self.check_deferred());
+            let checked = self.check_deferred().and_then(|()| {
+                // Nothing is left to check of the rows that go now.
+                self.worker.machine.services.constraint_modes.set_all(false);
+                self.end_temporary_tables()
+            });
             let checked = checked.inspect_err(|_| self.rollback());
             checked.map_err(|error| self.without_hidden_values(error))?;
         }

@@ -155,19 +155,24 @@ impl Session {
         // The caller's wait would repeat the statement.
         let by_caller = std::mem::replace(&mut self.waiting.by_caller, false);
         let access = std::mem::replace(&mut self.access, Access::ReadWrite);
-        let begun = Instant::now();
-        while let Err(error) = self.end_in_own_transaction() {
-            if begun.elapsed() > LONGEST_ATTEMPTS || error.sqlstate() == "57014" {
-                tracing::warn!(%error, "rows of temporary tables stay until the next commit: {error}");
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let blocks_by = self.worker.pipeline.blocks_by;
+        blocks_by(&mut || self.repeat_end_in_own_transaction());
         self.access = access;
         self.waiting.by_caller = by_caller;
         self.worker.races.busy = None;
         self.answer = self.answer.and(shown);
         self.worker.machine.services.take_messages(notices, &notifications);
+    }
+
+    fn repeat_end_in_own_transaction(&mut self) {
+        let begun = Instant::now();
+        while let Err(error) = self.end_in_own_transaction() {
+            if begun.elapsed() > LONGEST_ATTEMPTS || error.sqlstate() == "57014" {
+                tracing::warn!(%error, "rows of temporary tables stay until the next commit: {error}");
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn end_in_own_transaction(&mut self) -> Result<(), Error> {

@@ -25,9 +25,9 @@ impl Client {
                 self.change_channels(Change::Unlisten(None))?;
                 self.numbers = CurrentNumbers::default();
                 self.take_over_modes()?;
-                self.with_session(reprise::Session::discard_temporary)
+                self.discard_temporary()
             }
-            "DISCARD TEMP" => self.with_session(reprise::Session::discard_temporary),
+            "DISCARD TEMP" => self.discard_temporary(),
             "DISCARD SEQUENCES" => {
                 self.numbers = CurrentNumbers::default();
                 Ok(())
@@ -35,6 +35,11 @@ impl Client {
             // Plans are bound again when definitions change.
             _ => Ok(()),
         }
+    }
+
+    fn discard_temporary(&mut self) -> Result<(), Error> {
+        // It waits for other sessions that change definitions.
+        tokio::task::block_in_place(|| self.with_session(reprise::Session::discard_temporary))
     }
 
     /// Returns the temporary schema, which outlives the client until it is dropped.

@@ -134,6 +134,7 @@ impl CopyIn {
     pub(crate) fn context(&self, error: &Error) -> Option<String> {
         let place = format!("COPY {}, line {}", self.table, self.lines);
         let shown = |bytes: &[u8]| {
+            let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
             let text = String::from_utf8_lossy(bytes);
             match text.len() {
                 0..=SHOWN => format!("\"{text}\""),
@@ -144,6 +145,8 @@ impl CopyIn {
             // PostgreSQL checks foreign keys behind the last row.
             (_, None) if self.lines == 0 => None,
             ("23503", _) => None,
+            // Bytes that are no text are not shown.
+            ("22021", _) => Some(place),
             (_, Some(column)) => {
                 let place = format!("{place}, column {}", self.columns[column].name);
                 match self.value_of(column) {
@@ -351,13 +354,15 @@ impl CopyIn {
         let known = self.line_end.filter(|_| quotes.is_some());
         let Some(line) = self.take_line(is_end, quotes)? else { return Ok(None) };
         let text = &self.input[line.clone()];
+        // The mark has a line end, unless it is the last line of the text format, where it is an error.
+        let has_end = self.read > line.end;
         self.lines += 1;
         // As in PostgreSQL, those in quotes are counted once it is known how lines end.
         if let Some(known) = known {
             let end = if known == LineEnd::Newline { b'\n' } else { b'\r' };
             self.lines += text.iter().filter(|byte| **byte == end).count() as u64;
         }
-        if text == b"\\." {
+        if text == b"\\." && has_end {
             self.is_over = true;
             return Ok(None);
         }
@@ -368,13 +373,14 @@ impl CopyIn {
     /// Cuts a line of the text format into fields.
     fn cut_text(&mut self, line: Range<usize>) -> Result<(), Error> {
         let (delimiter, null) = (self.options.delimiter, self.options.null.as_bytes());
+        let has_end = self.read > line.end;
         let mut line = &self.input[line];
         let (mut start, mut offset, mut is_escaped) = (0, 0, false);
         loop {
             match line.get(offset).copied() {
                 // The end-of-data mark, which may follow a row on its line.
                 Some(b'\\') if line.get(offset + 1) == Some(&b'.') => {
-                    if offset + 2 < line.len() {
+                    if offset + 2 < line.len() || !has_end {
                         return Err(malformed("end-of-copy marker corrupt"));
                     }
                     self.is_over = true;
@@ -544,10 +550,8 @@ fn put_unescaped(raw: &[u8], out: &mut Vec<u8>) {
             out.push(*byte);
             continue;
         }
-        let Some((next, behind)) = left.split_first() else {
-            out.push(b'\\');
-            break;
-        };
+        // As in PostgreSQL, a backslash at the end of the data is none.
+        let Some((next, behind)) = left.split_first() else { break };
         left = behind;
         out.push(match next {
             b'0'..=b'7' => {

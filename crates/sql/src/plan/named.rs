@@ -95,6 +95,7 @@ impl Binder<'_> {
         names: (String, Vec<String>),
         node: &SyntaxNode,
     ) -> Result<usize, StatementError> {
+        self.reads_catalog = true;
         let (mut columns, mut registers) = (Vec::new(), Vec::new());
         for (name, ty) in system.columns {
             let register = self.new_register(ty);

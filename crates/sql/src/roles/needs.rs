@@ -155,6 +155,7 @@ impl Binder<'_> {
     pub(crate) fn take_needs(&mut self, inner: &mut Binder<'_>) {
         self.needs.append(&mut inner.needs);
         self.follows_role |= inner.follows_role;
+        self.reads_catalog |= inner.reads_catalog;
         self.is_refused |= inner.is_refused;
     }
 }

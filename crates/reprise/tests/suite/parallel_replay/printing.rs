@@ -209,7 +209,7 @@ impl fmt::Debug for Case {
         }
         for (number, call) in self.calls.iter().enumerate() {
             for change in self.changes_before(number) {
-                writeln!(f, "-- {change};")?;
+                writeln!(f, "-- {};", change.to_string().replace('\n', " "))?;
             }
             let how = if call.by_value { " by value" } else { "" };
             let arguments = call.values(&self.procedures[call.procedure]).map(|value| value.to_string());
