@@ -9,6 +9,7 @@ mod backups;
 mod batch_logs;
 mod batches;
 mod bulk_load;
+mod catalog_readers;
 mod checkpoints;
 mod cleaning_up;
 mod columns;
