@@ -8,7 +8,9 @@ const BEFORE: &str = "
 CREATE TABLE note (id INT PRIMARY KEY, what TEXT);
 CREATE FUNCTION named(o OID) RETURNS TEXT LANGUAGE plpgsql AS $$ BEGIN RETURN o::regclass::text; END $$;
 CREATE FUNCTION tables() RETURNS BIGINT LANGUAGE plpgsql AS $$
-BEGIN RETURN (SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace); END $$;
+BEGIN
+    RETURN (SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace);
+END $$;
 CREATE PROCEDURE remember(i INT, o BIGINT) LANGUAGE plpgsql AS $$
 BEGIN INSERT INTO note VALUES (i, o::oid::regclass::text || ' ' || coalesce(named(o::oid), '-')); END $$;
 CREATE PROCEDURE count_them(i INT) LANGUAGE plpgsql AS $$
