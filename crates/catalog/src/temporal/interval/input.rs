@@ -328,6 +328,10 @@ fn read(text: &str) -> Result<(Sum, bool), Refusal> {
                 sum.add_time(&own)?;
                 unit = Some(Unit::Day);
             }
+            // "ago" is behind a unit; years and months need none.
+            Field::Number(own) if is_ago && unit.is_none() && !own.trim_start_matches('-').contains('-') => {
+                return Err(Refusal::Syntax);
+            }
             Field::Number(own) => unit = Some(sum.add_number(&own, unit.unwrap_or(Unit::Second))?),
         }
     }
