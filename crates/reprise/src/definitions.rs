@@ -321,10 +321,9 @@ impl Definitions {
         drop(Changing(self));
     }
 
-    /// Returns the current version once none is being made.
-    pub(crate) fn settled(&self) -> Arc<Version> {
-        let _making = hold(&self.making);
-        self.current()
+    /// Returns once no version is being made.
+    pub(crate) fn wait_for_version(&self) {
+        drop(hold(&self.making));
     }
 
     /// Returns the current version if it differs from one in roles and privileges alone.

@@ -97,9 +97,9 @@ impl Session {
         self.worker.forget_races();
         // The change before may have let the definitions go before its version was published. While this
         // transaction is open, that version differs in roles and privileges alone.
-        let current = self.worker.inner.definitions.settled();
-        if self.block.begun && current.number != self.worker.version.number && self.block.staged.is_none() {
-            self.worker.enter_version(current);
+        self.worker.inner.definitions.wait_for_version();
+        if self.block.begun {
+            self.follow_rights();
         }
         Ok(())
     }

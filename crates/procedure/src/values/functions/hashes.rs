@@ -58,8 +58,12 @@ fn seed(call: &Call<'_>) -> u64 {
 
 /// Returns the hash of bytes as one integer.
 fn wide(bytes: &[u8], seed: u64) -> Evaluated {
+    Ok(Datum::Int(wide_hash(bytes, seed)))
+}
+
+fn wide_hash(bytes: &[u8], seed: u64) -> i64 {
     let [high, low] = hash(bytes, seed);
-    Ok(Datum::Int((u64::from(high) << 32 | u64::from(low)) as i64))
+    (u64::from(high) << 32 | u64::from(low)) as i64
 }
 
 /// Hashes the digits of a number to the base 10,000 without zeros at the ends, and their weight.
@@ -80,8 +84,7 @@ fn hash_numeric(value: &Numeric, seed: u64) -> Evaluated {
     let last = groups.iter().rposition(|group| *group != 0).unwrap_or(first);
     let weight = (whole.len().div_ceil(4) as i64) - 1 - first as i64;
     let bytes: Vec<u8> = groups[first..=last].iter().flat_map(|group| group.to_le_bytes()).collect();
-    let [high, low] = hash(&bytes, seed);
-    Ok(Datum::Int((u64::from(high) << 32 | u64::from(low)) as i64 ^ weight))
+    Ok(Datum::Int(wide_hash(&bytes, seed) ^ weight))
 }
 
 /// Tells whether hashes of a key, which the binder has made of its values, combine to one with a remainder.
