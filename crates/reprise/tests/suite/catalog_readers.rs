@@ -1,7 +1,7 @@
 //! Routines that read the catalog see it as it is, before and after a recovery.
 
 use crate::common::Durably as _;
-use crate::common::{recovered_digest_of, small};
+use crate::common::{logging, recovered_digest_of};
 use reprise::{Content, Database, Session, Value};
 
 const BEFORE: &str = "
@@ -35,8 +35,7 @@ fn they_see_the_catalog_as_it_is() {
         .flat_map(|own| [(own, false), (own, true)])
     {
         let folder = tempfile::tempdir().unwrap();
-        let mut config = small();
-        config.content = content;
+        let config = logging(content);
         let database = Database::open(folder.path(), config.clone()).unwrap();
         let mut session = database.session().unwrap();
         session.execute_script(BEFORE).unwrap();

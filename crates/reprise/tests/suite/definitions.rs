@@ -2,7 +2,7 @@
 //! position and a hint.
 
 use crate::common::Durably as _;
-use crate::common::{open, recovered_digest, small};
+use crate::common::{logging, open, recovered_digest, small};
 use checkpoint::{Definitions, Manifest};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -456,12 +456,7 @@ fn what_cascades_drop_stays_dropped() {
     for content in [Content::Command, Content::Logical, Content::Adaptive] {
         for checkpointed in [false, true] {
             let folder = tempfile::tempdir().unwrap();
-            let config = || {
-                let mut config = small();
-                config.content = content;
-                config
-            };
-            let db = Database::open(folder.path(), config()).unwrap();
+            let db = Database::open(folder.path(), logging(content)).unwrap();
             let mut session = db.session().unwrap();
             session.execute_script(script).unwrap_or_else(|error| panic!("{content:?}: {error}"));
             for drop in drops {
@@ -473,7 +468,7 @@ fn what_cascades_drop_stays_dropped() {
             }
             let digest = db.digest().unwrap();
             drop((session, db));
-            let db = Database::open(folder.path(), config()).unwrap();
+            let db = Database::open(folder.path(), logging(content)).unwrap();
             assert_eq!(db.digest().unwrap(), digest, "{content:?}, {checkpointed}");
             let mut session = db.session().unwrap();
             let rows = session.execute("SELECT id, n, f FROM t", params![]).unwrap().rows;

@@ -2,7 +2,7 @@
 //! recovers to one state by every method, from checkpoints, too; a row is always that of one partition.
 
 use crate::common::Durably as _;
-use crate::common::{open, recovered_digest, recovered_digest_of, small};
+use crate::common::{logging, open, recovered_digest, recovered_digest_of, small};
 use crate::kinds::comes_back;
 use reprise::{Content, Database, Error, Sequencing, Session, Value, params};
 
@@ -160,12 +160,7 @@ fn deferred_changes_come_before_moved_rows() {
     for content in [Content::Command, Content::Logical] {
         for change in ["DROP COLUMN w", "ADD COLUMN z INT DEFAULT 3"] {
             let folder = tempfile::tempdir().unwrap();
-            let config = || {
-                let mut config = small();
-                config.content = content;
-                config
-            };
-            let db = Database::open(folder.path(), config()).unwrap();
+            let db = Database::open(folder.path(), logging(content)).unwrap();
             let mut session = db.session().unwrap();
             session
                 .execute_script(
@@ -193,7 +188,7 @@ fn deferred_changes_come_before_moved_rows() {
             assert_eq!(count(&mut session), ("2".into(), "1".into()), "{content:?}, {change}");
             let live = db.digest().unwrap();
             drop((session, db));
-            let db = Database::open(folder.path(), config()).unwrap();
+            let db = Database::open(folder.path(), logging(content)).unwrap();
             assert_eq!(db.digest().unwrap(), live, "{content:?}, {change}");
             assert_eq!(count(&mut db.session().unwrap()), ("2".into(), "1".into()));
         }

@@ -33,6 +33,13 @@ pub fn small() -> Config {
     config
 }
 
+/// As `small`, with a log of this content.
+pub fn logging(content: Content) -> Config {
+    let mut config = small();
+    config.content = content;
+    config
+}
+
 /// The concurrency control that REPRISE_CONCURRENCY names.
 fn asked_scheme() -> Option<Scheme> {
     let asked = std::env::var("REPRISE_CONCURRENCY").ok()?;
