@@ -154,6 +154,33 @@ def cursors_of_the_server_are_read_in_parts():
     execute("CLOSE held")
 
 
+def cursors_of_the_server_go_back_and_forth():
+    with connection.transaction():
+        with connection.cursor(name="scrolled", scrollable=True) as cursor:
+            cursor.execute("SELECT n FROM generate_series(1, 9) AS n")
+            assert cursor.fetchmany(3) == [(1,), (2,), (3,)]
+            cursor.scroll(-2)
+            assert cursor.fetchone() == (2,)
+            cursor.scroll(8, mode="absolute")
+            assert cursor.fetchall() == [(9,)]
+        execute("DECLARE c SCROLL CURSOR FOR SELECT n FROM generate_series(1, 5) AS n")
+        for movement, rows in [
+            ("2", [1, 2]), ("PRIOR", [1]), ("LAST", [5]), ("NEXT", []), ("BACKWARD 2", [5, 4]), ("0", [4]),
+            ("ABSOLUTE -2", [4]), ("RELATIVE -3", [1]), ("-1", []), ("FIRST", [1]), ("ABSOLUTE 9", []),
+            ("BACKWARD ALL", [5, 4, 3, 2, 1]), ("ABSOLUTE 0", []), ("FORWARD ALL", [1, 2, 3, 4, 5]),
+        ]:
+            assert execute(f"FETCH {movement} FROM c").fetchall() == [(row,) for row in rows], movement
+        assert execute("MOVE BACKWARD 2 IN c").statusmessage == "MOVE 2"
+    try:
+        with connection.transaction():
+            execute("DECLARE c NO SCROLL CURSOR FOR SELECT n FROM generate_series(1, 5) AS n")
+            execute("FETCH 2 FROM c")
+            execute("FETCH PRIOR FROM c")
+        raise AssertionError("it would go back")
+    except psycopg.errors.ObjectNotInPrerequisiteState:
+        pass
+
+
 def plans_are_shown_with_what_they_came_to():
     lines = [row[0] for row in execute("EXPLAIN ANALYZE SELECT n FROM generate_series(1, 40) AS n WHERE n > 30").fetchall()]
     assert "rows=10 loops=1)" in lines[0] and "rows=40 loops=1)" in lines[1], lines
@@ -189,6 +216,7 @@ for check in (
     a_pipeline_is_one_transaction,
     transactions_nest,
     cursors_of_the_server_are_read_in_parts,
+    cursors_of_the_server_go_back_and_forth,
     plans_are_shown_with_what_they_came_to,
     statements_are_cancelled,
 ):

@@ -83,4 +83,4 @@ pub use values::statistics::Statistic;
 ///
 /// Changes of speed alone do not count, and neither does the support of statements that were refused before.
 /// A database that was stopped cleanly has nothing to replay, and goes on with the new number.
-pub const SEMANTICS: u32 = 11;
+pub const SEMANTICS: u32 = 12;

@@ -8,6 +8,7 @@
 mod advisory;
 mod copying;
 mod extended;
+mod kept_rows;
 mod notifications;
 mod rows;
 mod script;
@@ -15,6 +16,7 @@ mod statement;
 mod temporary;
 mod transaction;
 
+use self::kept_rows::KeptRows;
 use self::script::begins_or_ends_transaction;
 use self::statement::failed_transaction;
 pub(crate) use self::temporary::drop_temporary;
@@ -29,7 +31,6 @@ use crate::startup::Registration;
 use crate::surroundings::SessionView;
 use crate::wire::Format;
 use crate::{Server, error_response};
-use bytes::BytesMut;
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::response::{
     CommandComplete, EmptyQueryResponse, ErrorResponse, ReadyForQuery, TransactionStatus,
@@ -82,8 +83,8 @@ struct Portal {
     formats: Vec<Format>,
     /// As that of a statement.
     described: Option<Placed>,
-    /// The remaining rows, as messages, and the command tag; `None` unless it has run with a limit of rows.
-    kept: Option<(BytesMut, String)>,
+    /// Its rows, and the command tag; `None` unless it has run with a limit of rows.
+    kept: Option<(KeptRows, String)>,
     /// Whether it was declared as a cursor.
     is_cursor: bool,
     /// Whether the cursor outlives its transaction (WITH HOLD).

@@ -20,6 +20,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 mod columns;
+mod existing_index;
 
 /// The origin of a column's values.
 #[derive(Clone)]
@@ -414,7 +415,10 @@ impl Alteration<'_> {
                     return Err(self.builder.binder.unsupported(node, "this constraint"));
                 };
                 self.rebuilds = true;
-                self.builder.table_constraint(&constraint)
+                match self.add_key_of_index(&constraint)? {
+                    true => Ok(()),
+                    false => self.builder.table_constraint(&constraint),
+                }
             }
             Action::DropConstraint(drop) => {
                 let name = self.builder.binder.part(drop.constraint_name_ref(), node)?;

@@ -120,10 +120,7 @@ impl Binder<'_> {
     ) -> Result<Vec<Option<Typed>>, StatementError> {
         let has_array = list.iter().flat_map(ast::ArgList::args).any(|own| own.variadic_token().is_some());
         let is_named = |own: &ast::Arg| matches!(own.func_arg_expr(), Some(ast::FuncArgExpr::NamedArg(_)));
-        if procedure.is_variadic()
-            && !has_array
-            && !list.iter().flat_map(|own| own.args()).any(|own| is_named(&own))
-        {
+        if !has_array && !list.iter().flat_map(|own| own.args()).any(|own| is_named(&own)) {
             let written = self.plain_arguments(list)?;
             let bound = written.iter().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
             return self.by_position(procedure, bound, node);
@@ -151,15 +148,20 @@ impl Binder<'_> {
             && arguments.len() >= inputs
             && let Some((_, last)) = procedure.inputs().last()
         {
-            let elements = arguments.split_off(inputs - 1).into_iter();
             let element = Type::Scalar(last.ty.element());
-            let elements = elements.map(|own| self.coerce(own, element, CastContext::Assignment, node));
+            let is_element = |own: &Typed| {
+                own.known_type().is_none_or(|own| CastContext::Implicit.allows_type(own, element))
+            };
+            if !arguments[inputs - 1..].iter().all(is_element) {
+                return Err(self.no_routine(procedure, &arguments, node));
+            }
+            let elements = arguments.split_off(inputs - 1).into_iter();
+            let elements = elements.map(|own| self.coerce(own, element, CastContext::Implicit, node));
             let array = Expression::Array(elements.collect::<Result<_, _>>()?);
             arguments.push(Typed::Known(array, last.ty));
         }
         if arguments.len() > inputs {
-            let message = format!("\"{}\" takes {inputs} arguments, not {}", procedure.name, arguments.len());
-            return Err(self.error(node, SqlError::new("42883", message)));
+            return Err(self.no_routine(procedure, &arguments, node));
         }
         let mut placed: Vec<_> = arguments.into_iter().map(Some).collect();
         placed.resize(inputs, None);
@@ -196,24 +198,30 @@ impl Binder<'_> {
         arguments: Vec<Option<Typed>>,
         node: &SyntaxNode,
     ) -> Result<Vec<Expression>, StatementError> {
+        let takes = |(parameter, argument): (&Parameter, &Option<Typed>)| match argument {
+            Some(argument) => {
+                argument.known_type().is_none_or(|from| CastContext::Implicit.allows_type(from, parameter.ty))
+            }
+            None => parameter.has_default(),
+        };
+        if !procedure.inputs().map(|(_, parameter)| parameter).zip(&arguments).all(takes) {
+            let given: Vec<_> = arguments.into_iter().flatten().collect();
+            return Err(self.no_routine(procedure, &given, node));
+        }
         let mut bound = Vec::new();
         for ((_, parameter), argument) in procedure.inputs().zip(arguments) {
-            let argument = match (argument, &parameter.default) {
-                (Some(argument), _) => argument,
-                (None, _) if parameter.computed.is_some() => {
-                    let text = parameter.computed.as_deref();
-                    bound.push(self.bind_default_text(text, parameter.ty, node)?);
+            let argument = match (argument, &parameter.computed, &parameter.default) {
+                (Some(argument), ..) => argument,
+                (None, None, Some(default)) if *default != catalog::Value::Null => {
+                    Typed::Literal(default.to_string())
+                }
+                (None, None, _) => Typed::Null,
+                (None, Some(computed), _) => {
+                    bound.push(self.bind_default_text(Some(computed), parameter.ty, node)?);
                     continue;
                 }
-                (None, Some(catalog::Value::Null)) => Typed::Null,
-                (None, Some(default)) => Typed::Literal(default.to_string()),
-                (None, None) => {
-                    let message =
-                        format!("{} needs a value for parameter \"{}\"", procedure.name, parameter.name);
-                    return Err(self.error(node, SqlError::new("42883", message)));
-                }
             };
-            bound.push(self.coerce(argument, parameter.ty, CastContext::Assignment, node)?);
+            bound.push(self.coerce(argument, parameter.ty, CastContext::Implicit, node)?);
         }
         Ok(bound)
     }

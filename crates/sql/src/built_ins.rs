@@ -8,10 +8,11 @@ use crate::quoted::written_path;
 use crate::resolution::{Resolved, element_of, resolve};
 use crate::roles::acl;
 use crate::system::{is_absent, type_named};
+use crate::types::short;
 use catalog::{Datum, ScalarType, Type};
 use procedure::{
     ArithmeticOperator, BuiltIn, ByValueCause, CastContext, CompareClass, CompareOperator, Draw, Expression,
-    Form, Function, Kind, SequenceFunction, SqlError, built_ins_named,
+    Form, Function, Kind, Procedure, SequenceFunction, SqlError, built_ins_named,
 };
 use squawk_syntax::SyntaxNode;
 
@@ -134,6 +135,22 @@ impl Binder<'_> {
     pub(crate) fn no_function_of(&self, shown: &str, node: &SyntaxNode) -> StatementError {
         let message = format!("function {shown} does not exist");
         let hint = format!("No function matches the given name and argument types. {ADD_CASTS}");
+        self.error(node, SqlError::new("42883", message).with_hint(hint))
+    }
+
+    /// Returns the error of a call whose arguments a routine of the schema does not take.
+    pub(crate) fn no_routine(
+        &self,
+        routine: &Procedure,
+        arguments: &[Typed],
+        node: &SyntaxNode,
+    ) -> StatementError {
+        let shown = signature(short(&routine.name), arguments);
+        if routine.is_function {
+            return self.no_function_of(&shown, node);
+        }
+        let message = format!("procedure {shown} does not exist");
+        let hint = format!("No procedure matches the given name and argument types. {ADD_CASTS}");
         self.error(node, SqlError::new("42883", message).with_hint(hint))
     }
 

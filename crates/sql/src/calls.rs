@@ -289,7 +289,7 @@ impl Binder<'_> {
                 inputs.push(Some(bound));
             }
         }
-        let arguments = self.call_arguments(&procedure, inputs, node)?;
+        let arguments = self.call_arguments(&procedure, inputs, path.syntax())?;
         self.note_call(&procedure);
         out.push(Statement::Call { procedure, arguments, outputs });
         Ok(())

@@ -182,12 +182,9 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Expression, StatementError> {
         let from = typed.known_type();
-        let is_allowed = |from, to| match (from, to) {
-            (Type::Scalar(from), Type::Scalar(to)) | (Type::Array(from), Type::Array(to)) => {
-                CastContext::Assignment.allows(from, to)
-            }
-            (Type::Array(_), Type::Scalar(to)) => to.is_text(),
-            (Type::Scalar(_), Type::Array(_)) => false,
+        let is_allowed = |from: Type, to: Type| {
+            let is_printed = from.is_array() && to.scalar().is_some_and(ScalarType::is_text);
+            is_printed || CastContext::Assignment.allows_type(from, to)
         };
         if let Some(from) = from
             && !is_allowed(from, column.ty)

@@ -12,13 +12,14 @@ use catalog::{
     Column, Deferral, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table,
     TableId,
 };
-use keys::{NewKey, deferrable_parent};
+use keys::deferrable_parent;
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+mod column_rules;
 mod deferral;
 mod generated;
 mod keys;
@@ -26,6 +27,7 @@ mod likeness;
 mod names;
 
 pub(crate) use generated::bind_for;
+pub(crate) use keys::NewKey;
 
 /// A table definition under construction.
 pub(crate) struct TableBuilder<'a> {
@@ -113,6 +115,11 @@ impl<'a> TableBuilder<'a> {
         let node = column.syntax();
         let name = self.binder.part(column.name(), node)?.text();
         let position = self.add_column(name, column.ty(), node)?;
+        let constraint = |clause| match clause {
+            ast::ColumnClause::ColumnConstraint(constraint) => Some(constraint),
+            _ => None,
+        };
+        self.check_column_rules(position, &column.clauses().filter_map(constraint).collect::<Vec<_>>())?;
         for clause in column.clauses() {
             match clause {
                 ast::ColumnClause::ColumnConstraint(constraint) => {
@@ -195,12 +202,12 @@ impl<'a> TableBuilder<'a> {
             ast::ColumnConstraint::PrimaryKeyConstraint(key) => {
                 let name = constraint_name(key.constraint_name_clause());
                 let rules = self.key_rules(key.constraint_options(), key.index_parameters())?;
-                self.primary_key(NewKey { name, columns: vec![position], rules, included: vec![] }, node)?;
+                self.add_key(NewKey { name, columns: vec![position], rules, included: vec![] }, true, node)?;
             }
             ast::ColumnConstraint::UniqueConstraint(unique) => {
                 let rules = self.key_rules(unique.constraint_options(), unique.index_parameters())?;
-                let name = self.unused(constraint_name(unique.constraint_name_clause()), node)?;
-                self.uniques.push(NewKey { name, columns: vec![position], rules, included: vec![] });
+                let name = constraint_name(unique.constraint_name_clause());
+                self.add_key(NewKey { name, columns: vec![position], rules, included: vec![] }, false, node)?;
             }
             ast::ColumnConstraint::ReferencesConstraint(references) => {
                 let deferral = self.deferral(references.constraint_options(), references.match_type())?;
@@ -284,15 +291,17 @@ impl<'a> TableBuilder<'a> {
             ast::TableConstraint::PrimaryKeyConstraint(key) => {
                 let name = constraint_name(key.constraint_name_clause());
                 let key = self.new_key(name, key.constraint_options(), key.index_parameters(), node)?;
-                self.primary_key(key, node)
+                self.add_key(key, true, node)
             }
             ast::TableConstraint::UniqueConstraint(unique) => {
-                let name = self.unused(constraint_name(unique.constraint_name_clause()), node)?;
+                let name = constraint_name(unique.constraint_name_clause());
                 let key = self.new_key(name, unique.constraint_options(), unique.index_parameters(), node)?;
-                self.uniques.push(key);
-                Ok(())
+                self.add_key(key, false, node)
             }
-            ast::TableConstraint::CheckConstraint(check) => self.check(check),
+            ast::TableConstraint::CheckConstraint(check) => {
+                self.refuse_deferrable_check(check)?;
+                self.check(check)
+            }
             ast::TableConstraint::ForeignKeyConstraint(foreign) => {
                 let deferral = self.deferral(foreign.constraint_options(), foreign.match_type())?;
                 let columns_node = self.binder.part(foreign.from_columns(), node)?;

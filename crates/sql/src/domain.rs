@@ -254,7 +254,8 @@ impl Schema {
                 self.drop_domain_constraint(&mut domain, &drop).map_err(at)?;
             }
             Some(Action::DomainRenameTo(rename)) => {
-                self.rename_domain(&mut domain, &rename, source, node)?;
+                let path = rename.domain().and_then(|name| name.path());
+                self.rename_domain(&mut domain, path, At { source, node })?;
             }
             _ => return Err(unsupported(source, node, "this change of a domain")),
         }
@@ -288,14 +289,44 @@ impl Schema {
         Ok(())
     }
 
+    /// Returns the domain that a statement about types names.
+    pub(crate) fn domain_of(&self, name: Option<ast::TypeNameRef>) -> Option<Domain> {
+        let path = name.and_then(|name| name.path_ref())?;
+        self.catalog.domain(&object_name(&path)).cloned()
+    }
+
+    /// Executes ALTER TYPE for a domain.
+    pub(crate) fn alter_domain_as_type(
+        &mut self,
+        mut domain: Domain,
+        alter: &ast::AlterType,
+        at: At<'_>,
+    ) -> Result<Effect, StatementError> {
+        let At { source, node } = at;
+        let old = domain.name.clone();
+        match alter.action() {
+            Some(ast::AlterTypeAction::OwnerTo(_)) => return Ok(Effect::None),
+            Some(ast::AlterTypeAction::TypeRenameTo(rename)) => {
+                let path = rename.type_name().and_then(|name| name.path());
+                self.rename_domain(&mut domain, path, at)?;
+            }
+            Some(ast::AlterTypeAction::AddValue(_) | ast::AlterTypeAction::RenameValue(_)) => {
+                let error = SqlError::new("42809", format!("{} is not an enum", short(&old)));
+                return Err(source.error_at(node.text_range().start().into(), error));
+            }
+            _ => return Err(unsupported(source, node, "this change of a type")),
+        }
+        let tables = self.catalog.replace_domain(&old, domain);
+        self.recompile(source, node)?;
+        Ok(Effect::All(tables.into_iter().map(Effect::Redefine).collect()))
+    }
+
     fn rename_domain(
         &mut self,
         domain: &mut Domain,
-        rename: &ast::DomainRenameTo,
-        source: &Source,
-        node: &SyntaxNode,
+        path: Option<ast::Path>,
+        At { source, node }: At<'_>,
     ) -> Result<(), StatementError> {
-        let path = rename.domain().and_then(|name| name.path());
         let new = path.and_then(|path| path.segment()).map(|own| own.text()).unwrap_or_default();
         let new = in_schema_of(&domain.name, new);
         self.refuse_taken_type(&new, source, node)?;
@@ -360,14 +391,21 @@ impl Schema {
                 }
                 domain => domain?,
             };
-            if cascades(node) {
-                let is_of = |column: &Column| column.domain.as_ref() == Some(&domain.name);
-                effects.push(self.drop_columns_of_type(is_of, At { source, node })?);
-            }
-            self.remove_domain(&domain.name, source, node)?;
-            self.recompile(source, node)?;
+            effects.push(self.drop_named_domain(&domain.name, At { source, node })?);
         }
         Ok(Effect::All(effects))
+    }
+
+    /// Drops a domain; with CASCADE, the columns that use it, too.
+    pub(crate) fn drop_named_domain(&mut self, name: &str, at: At<'_>) -> Result<Effect, StatementError> {
+        let At { source, node } = at;
+        let mut effect = Effect::None;
+        if cascades(node) {
+            effect = self.drop_columns_of_type(|column| column.domain.as_deref() == Some(name), at)?;
+        }
+        self.remove_domain(name, source, node)?;
+        self.recompile(source, node)?;
+        Ok(effect)
     }
 
     /// Removes a domain that no column uses.

@@ -117,6 +117,9 @@ impl Schema {
         source: &Source,
     ) -> Result<Effect, StatementError> {
         let node = alter.syntax();
+        if let Some(domain) = self.domain_of(alter.type_name_ref()) {
+            return self.alter_domain_as_type(domain, alter, At { source, node });
+        }
         let enumeration = self.named_enumeration(alter.type_name_ref(), source, node)?;
         let mut changed = enumeration.definition().clone();
         let at = |error: SqlError| source.error_at(node.text_range().start().into(), error);
@@ -209,6 +212,10 @@ impl Schema {
         let node = drop.syntax();
         let mut effects = Vec::new();
         for name in drop.type_name_refs() {
+            if let Some(domain) = self.domain_of(Some(name.clone())) {
+                effects.push(self.drop_named_domain(&domain.name, At { source, node })?);
+                continue;
+            }
             let enumeration = match self.named_enumeration(Some(name), source, node) {
                 Err(error) if error.error.sqlstate == "42704" && drop.if_exists().is_some() => {
                     self.notices.skip_missing_of(&error.error);

@@ -126,6 +126,7 @@ pub use copy::{Copy, CopyFormat, CopyOptions, Forced, Header};
 pub use deferral::SetConstraints;
 pub use error::StatementError;
 pub use evaluated::Arguments;
+pub use fetched::Movement;
 pub use filled::Filled;
 pub use image::ImageError;
 pub use interrupt::interruptible;

@@ -7,6 +7,7 @@ use crate::called_names::called_name;
 use crate::copy::Copy;
 use crate::deferral::SetConstraints;
 use crate::evaluated::Arguments;
+use crate::fetched::Movement;
 use crate::filled::Filled;
 use crate::lock::{Locking, TableLock};
 use crate::nameless::{Compiled, compile_arguments, compile_for_client, compile_statement, parameters_of};
@@ -113,6 +114,8 @@ pub enum Kind {
         name: String,
         /// Whether it outlives its transaction (WITH HOLD).
         holds: bool,
+        /// Whether it moves forward only (NO SCROLL).
+        is_forward_only: bool,
         /// Its query.
         text: String,
     },
@@ -120,8 +123,8 @@ pub enum Kind {
     Fetch {
         /// The cursor.
         name: String,
-        /// Number of rows; `None`: all remaining rows.
-        count: Option<usize>,
+        /// Its movement.
+        movement: Movement,
         /// MOVE: rows are skipped and not returned.
         moves: bool,
     },
@@ -369,18 +372,19 @@ impl Schema {
                 let name = binder.part(declare.cursor(), node)?;
                 let name = ast::normalize_name_node(name.syntax());
                 let holds = matches!(declare.cursor_hold(), Some(ast::CursorHold::WithHold(_)));
+                let is_forward_only = matches!(declare.cursor_scroll(), Some(ast::CursorScroll::NoScroll(_)));
                 let query = binder.part(declare.query(), node)?;
                 let text = source.text_of(query.syntax()).to_owned();
-                (Kind::Declare { name, holds, text }, "DECLARE CURSOR")
+                (Kind::Declare { name, holds, is_forward_only, text }, "DECLARE CURSOR")
             }
             ast::Stmt::Fetch(fetch) => {
-                let (name, count) = self.fetched(fetch.cursor_ref(), fetch.cursor_action(), source, node)?;
-                (Kind::Fetch { name, count, moves: false }, "FETCH")
+                let (name, movement) =
+                    self.fetched(fetch.cursor_ref(), fetch.cursor_action(), source, node)?;
+                (Kind::Fetch { name, movement, moves: false }, "FETCH")
             }
-            ast::Stmt::Move(movement) => {
-                let (name, count) =
-                    self.fetched(movement.cursor_ref(), movement.cursor_action(), source, node)?;
-                (Kind::Fetch { name, count, moves: true }, "MOVE")
+            ast::Stmt::Move(own) => {
+                let (name, movement) = self.fetched(own.cursor_ref(), own.cursor_action(), source, node)?;
+                (Kind::Fetch { name, movement, moves: true }, "MOVE")
             }
             ast::Stmt::Close(close) => {
                 let name = close.cursor_ref().map(|name| ast::normalize_name_node(name.syntax()));
@@ -454,8 +458,8 @@ impl Schema {
         binder.declare_parameters(parameters_of(node), types);
         let path = binder.part(call.procedure_name_ref().and_then(|name| name.path_ref()), node)?;
         let procedure = binder.called_procedure(&path, node)?;
-        let bound = binder.procedure_arguments(&procedure, call.arg_list(), node)?;
-        let values = binder.call_arguments(&procedure, bound, node)?;
+        let bound = binder.procedure_arguments(&procedure, call.arg_list(), path.syntax())?;
+        let values = binder.call_arguments(&procedure, bound, path.syntax())?;
         Ok(Some(called(binder, procedure, values, None, node)?))
     }
 
@@ -479,8 +483,8 @@ impl Schema {
         }
         let mut binder = Binder::new(self, source);
         binder.declare_parameters(parameters_of(node), types);
-        let bound = binder.function_arguments(&procedure, call.arg_list(), node)?;
-        let values = binder.call_arguments(&procedure, bound, node)?;
+        let bound = binder.function_arguments(&procedure, call.arg_list(), call.syntax())?;
+        let values = binder.call_arguments(&procedure, bound, call.syntax())?;
         let name = alias.unwrap_or_else(|| short(&name).to_owned());
         Ok(Some(called(binder, procedure, values, Some(name), node)?))
     }

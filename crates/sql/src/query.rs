@@ -400,24 +400,26 @@ impl Binder<'_> {
         Err(self.error(node, SqlError::new("54011", message)))
     }
 
-    /// Assigns the items of a SELECT or RETURNING to targets, converted to their types.
+    /// Assigns the items of a SELECT or RETURNING to targets, converted to their types. As in PostgreSQL, a
+    /// target without an item is NULL, and an item without a target is evaluated only.
     pub(crate) fn outputs(
         &mut self,
         items: Vec<(String, Typed, SyntaxNode)>,
         targets: &[(Register, catalog::Type)],
         node: &SyntaxNode,
     ) -> Result<Vec<(Register, Expression)>, StatementError> {
-        if items.len() != targets.len() {
-            let message =
-                format!("INTO has {} targets, but there are {} columns", targets.len(), items.len());
-            return Err(self.error(node, SqlError::new("42601", message)));
+        let mut targets = targets.to_vec();
+        for (_, item, _) in items.iter().skip(targets.len()) {
+            let ty = item.known_type().unwrap_or(ScalarType::Text.into());
+            targets.push((self.new_register(ty), ty));
         }
-        items
-            .into_iter()
-            .zip(targets)
+        let missing = targets.len() - items.len();
+        let missing = std::iter::repeat_n((String::new(), Typed::Null, node.clone()), missing);
+        let pairs = items.into_iter().chain(missing).zip(targets);
+        pairs
             .map(|((_, item, node), (target, ty))| {
-                let value = self.coerce(item, *ty, CastContext::Variable, &node)?;
-                Ok((*target, self.checked_for(*target, value, &node)?))
+                let value = self.coerce(item, ty, CastContext::Variable, &node)?;
+                Ok((target, self.checked_for(target, value, &node)?))
             })
             .collect()
     }

@@ -190,9 +190,7 @@ fn takes(kinds: &[Kind], arguments: &[Option<Type>]) -> bool {
 
 fn accepts(kind: Kind, argument: Type) -> bool {
     match (kind, argument) {
-        (Kind::Of(Type::Scalar(to)), Type::Scalar(from)) => CastContext::Implicit.allows(from, to),
-        (Kind::Of(Type::Array(to)), Type::Array(from)) => CastContext::Implicit.allows(from, to),
-        (Kind::Of(_), _) => false,
+        (Kind::Of(to), from) => CastContext::Implicit.allows_type(from, to),
         (Kind::AnyArray | Kind::AnyCompatibleArray, Type::Array(_)) => true,
         (Kind::AnyArray | Kind::AnyCompatibleArray, Type::Scalar(_)) => false,
         (Kind::AnyElement | Kind::AnyCompatible | Kind::AnyNonArray, Type::Scalar(_)) => true,

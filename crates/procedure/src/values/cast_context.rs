@@ -2,6 +2,7 @@
 //! Source: PostgreSQL 15, `pg_cast`, and "CREATE CAST" for the casts by input and output functions.
 
 use catalog::ScalarType::{self, *};
+use catalog::Type;
 
 /// The context of a conversion. Each context allows the conversions of those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -110,5 +111,16 @@ impl CastContext {
     /// Returns whether a value of one type is converted to another here.
     pub fn allows(self, from: ScalarType, to: ScalarType) -> bool {
         Self::of(from, to) <= self
+    }
+
+    /// Returns whether a value or an array of one type is converted to another here. An array becomes no
+    /// scalar, and no scalar becomes an array.
+    pub fn allows_type(self, from: Type, to: Type) -> bool {
+        match (from, to) {
+            (Type::Scalar(from), Type::Scalar(to)) | (Type::Array(from), Type::Array(to)) => {
+                self.allows(from, to)
+            }
+            _ => false,
+        }
     }
 }

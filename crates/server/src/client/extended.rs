@@ -1,17 +1,18 @@
 //! The messages of extended queries: named statements and portals.
 
-use super::rows::{format_at, row_description, whole_rows};
+use super::kept_rows::KeptRows;
+use super::rows::{format_at, row_description};
 use super::{Client, NamedStatement, Outcome, Portal, Protocol};
 use crate::hold;
 use crate::wire::{Format, datum_of, parameter_oid, type_of};
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{
     Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete, PortalSuspended,
 };
 use reprise::{Column, Datum, Error, Parameters, ScalarType, SqlError, Statement, Type};
-use sql::Kind;
+use sql::{Kind, Movement};
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -280,7 +281,7 @@ impl Client {
         match (ran?, kept) {
             (Outcome::Complete(tag), Some(kept)) => {
                 let rows = std::mem::take(&mut *hold(&kept));
-                self.portal(name)?.kept = Some((rows, tag));
+                self.portal(name)?.kept = Some((KeptRows::new(rows, true), tag));
                 self.send_kept_rows(name, most)
             }
             (ran, _) => {
@@ -321,11 +322,9 @@ impl Client {
         let output = self.output.clone();
         let portal = self.portal(name)?;
         let Some((rows, tag)) = &mut portal.kept else { return Ok(()) };
-        let most = if most == 0 { usize::MAX } else { most };
-        let (end, count) = whole_rows(rows, most);
-        output.lock().extend_from_slice(&rows[..end]);
-        rows.advance(end);
-        if !rows.is_empty() {
+        let most = i64::try_from(most).ok().filter(|most| *most > 0).unwrap_or(i64::MAX);
+        let count = rows.take(Movement::By(most), Some(&mut output.lock()))?;
+        if !rows.is_at_end() {
             output.put(Message::PortalSuspended(PortalSuspended::new()));
             return Ok(());
         }

@@ -167,14 +167,3 @@ pub(super) fn row_description(columns: &[Column], formats: &[Format]) -> Message
     };
     Message::RowDescription(RowDescription::new(columns.iter().enumerate().map(field).collect()))
 }
-
-/// Returns the end of the first `most` row messages, as an offset, and their number.
-pub(super) fn whole_rows(rows: &[u8], most: usize) -> (usize, usize) {
-    let (mut end, mut count) = (0, 0);
-    while count < most && end < rows.len() {
-        let length = rows[end + 1..end + 5].try_into().expect("a row message has a length");
-        end += 1 + u32::from_be_bytes(length) as usize;
-        count += 1;
-    }
-    (end, count)
-}

@@ -1,6 +1,7 @@
 //! The execution of one statement, of a simple or an extended query.
 
-use super::rows::{Rows, RowsTo, is_vector, row_description, whole_rows};
+use super::kept_rows::KeptRows;
+use super::rows::{Rows, RowsTo, is_vector, row_description};
 use super::script::runs_alone;
 use super::{Client, NamedStatement, OpenTransaction, Outcome, Portal, Protocol, SHORT};
 use crate::hold;
@@ -9,13 +10,13 @@ use crate::notice_response;
 use crate::notifications::Change;
 use crate::presence::WaitCause;
 use crate::wire::{Format, put_value};
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use pgwire::messages::PgWireBackendMessage as Message;
 use reprise::{
     Arena, Attempt, Backup, Busy, Error, Notice, Parameters, ScalarType, Severity, SqlError, Statement,
     TransactionState,
 };
-use sql::{Kind, Prepared};
+use sql::{Kind, Movement, Prepared};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -159,13 +160,13 @@ impl Client {
                 self.put_texts(lines);
                 complete(tag)
             }
-            Kind::Declare { name, holds, text } => {
+            Kind::Declare { name, holds, is_forward_only, text } => {
                 if !holds {
                     self.require_transaction("DECLARE CURSOR", protocol)?;
                 }
-                self.declare(name.clone(), *holds, text).await
+                self.declare(name.clone(), *holds, *is_forward_only, text).await
             }
-            Kind::Fetch { name, count, moves } => self.fetch(name, *count, *moves, formats),
+            Kind::Fetch { name, movement, moves } => self.fetch(name, *movement, *moves, formats),
             Kind::Close(name) => {
                 match name {
                     Some(name) => {
@@ -308,7 +309,13 @@ impl Client {
     }
 
     /// DECLARE: the query runs now, and its rows are kept.
-    pub(super) async fn declare(&mut self, name: String, holds: bool, text: &str) -> Result<Outcome, Error> {
+    pub(super) async fn declare(
+        &mut self,
+        name: String,
+        holds: bool,
+        is_forward_only: bool,
+        text: &str,
+    ) -> Result<Outcome, Error> {
         if self.portals.contains_key(&name) {
             return Err(SqlError::new("42P03", format!("cursor \"{name}\" already exists")).into());
         }
@@ -321,7 +328,8 @@ impl Client {
         else {
             return Ok(Outcome::Empty);
         };
-        let kept = Some((std::mem::take(&mut *hold(&kept)), "FETCH".into()));
+        let kept = KeptRows::new(std::mem::take(&mut *hold(&kept)), is_forward_only);
+        let kept = Some((kept, "FETCH".into()));
         let statement = Arc::new(Mutex::new(named));
         let (parameters, formats) = (Parameters::default(), Vec::new());
         let is_open = self.transaction_state() != TransactionState::None;
@@ -337,7 +345,7 @@ impl Client {
     pub(super) fn fetch(
         &mut self,
         name: &str,
-        count: Option<usize>,
+        movement: Movement,
         moves: bool,
         formats: &[Format],
     ) -> Result<Outcome, Error> {
@@ -350,11 +358,9 @@ impl Client {
             return Err(error.with_hint("Fetch text, or bind the query to a portal of the protocol.").into());
         }
         let (rows, _) = portal.kept.as_mut().ok_or_else(missing)?;
-        let (end, taken) = whole_rows(rows, count.unwrap_or(usize::MAX));
-        if !moves {
-            self.output.lock().extend_from_slice(&rows[..end]);
-        }
-        rows.advance(end);
+        let mut output = self.output.lock();
+        let taken = rows.take(movement, Some(&mut *output).filter(|_| !moves))?;
+        drop(output);
         Ok(Outcome::Complete(format!("{} {taken}", if moves { "MOVE" } else { "FETCH" })))
     }
 

@@ -54,11 +54,16 @@ impl Alteration<'_> {
         let position = self.builder.add_column(name, add.ty(), node)?;
         self.origins.insert(position, Origin::Hidden);
         self.rebuilds = true;
+        let mut constraints = Vec::new();
         for constraint in add.constraints() {
             match ast::ColumnConstraint::cast(constraint.syntax().clone()) {
-                Some(constraint) => self.builder.column_constraint(position, &constraint)?,
+                Some(constraint) => constraints.push(constraint),
                 None => return Err(self.builder.binder.unsupported(node, "this constraint")),
             }
+        }
+        self.builder.check_column_rules(position, &constraints)?;
+        for constraint in &constraints {
+            self.builder.column_constraint(position, constraint)?;
         }
         self.builder.merge_keys();
         let added = &self.builder.table.columns[position];

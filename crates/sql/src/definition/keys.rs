@@ -16,12 +16,12 @@ const ROW_IDENTITY: &str = "gen_row_identity()";
 /// A key that a statement adds.
 pub(crate) struct NewKey {
     /// Its name, if it is given.
-    pub(super) name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Its columns, by index in the table.
-    pub(super) columns: Vec<usize>,
-    pub(super) rules: KeyRules,
+    pub(crate) columns: Vec<usize>,
+    pub(crate) rules: KeyRules,
     /// INCLUDE, by index in the table.
-    pub(super) included: Vec<usize>,
+    pub(crate) included: Vec<usize>,
 }
 
 impl NewKey {
@@ -31,7 +31,7 @@ impl NewKey {
     }
 
     /// Returns a key without a name, like the one that an index enforces.
-    pub(super) fn like(index: NewIndex) -> Self {
+    pub(crate) fn like(index: NewIndex) -> Self {
         let NewIndex { columns, rules, details, .. } = index;
         Self { name: None, columns, rules, included: details.included }
     }
@@ -54,7 +54,10 @@ impl TableBuilder<'_> {
         node: &SyntaxNode,
     ) -> Result<NewKey, StatementError> {
         let rules = self.key_rules(options, parameters.clone())?;
-        let parameters = self.binder.part(parameters, node)?;
+        let Some(parameters) = parameters else {
+            let error = SqlError::new("0A000", "cannot use an existing index in CREATE TABLE");
+            return Err(self.binder.error(node, error));
+        };
         let list = self.binder.part(parameters.column_list(), node)?;
         let columns = self.positions(list.column_name_refs().map(|name| name.syntax().clone()))?;
         let included = parameters.constraint_include_clause().and_then(|clause| clause.column_ref_list());
@@ -64,7 +67,7 @@ impl TableBuilder<'_> {
     }
 
     /// Reads when a key is checked, and whether NULLs are equal in it. Storage parameters have no effect.
-    pub(super) fn key_rules(
+    pub(crate) fn key_rules(
         &self,
         options: ast::AstChildren<ast::ConstraintOption>,
         parameters: Option<ast::IndexParameters>,
@@ -75,7 +78,25 @@ impl TableBuilder<'_> {
         Ok(KeyRules { deferral, is_primary: false, nulls_equal })
     }
 
-    pub(super) fn primary_key(&mut self, mut key: NewKey, node: &SyntaxNode) -> Result<(), StatementError> {
+    /// Adds a PRIMARY KEY or a UNIQUE constraint.
+    ///
+    /// # Errors
+    /// `42P16`: there is a PRIMARY KEY already. `42710`: a constraint has its name.
+    pub(crate) fn add_key(
+        &mut self,
+        mut key: NewKey,
+        is_primary: bool,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        if is_primary {
+            return self.primary_key(key, node);
+        }
+        key.name = self.unused(key.name, node)?;
+        self.uniques.push(key);
+        Ok(())
+    }
+
+    fn primary_key(&mut self, mut key: NewKey, node: &SyntaxNode) -> Result<(), StatementError> {
         if self.primary.is_some() || self.known_primary().is_some() {
             let message = format!("multiple primary keys for table \"{}\" are not allowed", self.table.name);
             return Err(self.binder.error(node, SqlError::new("42P16", message)));
