@@ -42,6 +42,16 @@ impl Session {
         Ok(Arc::new(Alone(Arc::clone(&inner))))
     }
 
+    /// Runs the open transaction, which holds the definitions, alone from now on.
+    ///
+    /// # Errors
+    /// As `run_alone_from_now`.
+    pub(super) fn shut_all_out(&mut self) -> Result<(), Error> {
+        let patience = self.worker.patience(&self.settings());
+        self.block.alone = Some(self.run_alone_from_now(&patience)?);
+        Ok(())
+    }
+
     /// Runs the open transaction alone from now on, because it locks tables.
     ///
     /// # Errors

@@ -11,6 +11,9 @@ fn may_drop_at_commit(text: &str) -> bool {
     words.windows(3).any(|words| words[0] == "on" && words[1] == "commit" && words[2].starts_with("drop"))
 }
 
+/// A statement of several steps runs alone after this many lost races.
+const RUNS_ALONE: u32 = 3;
+
 impl Session {
     /// Returns a definition as it is applied and logged: with verifiers in the place of passwords, and behind
     /// the role that makes it.
@@ -73,27 +76,35 @@ impl Session {
         self.as_transaction(in_block, |session| session.fill_in_block(filled))
     }
 
-    /// Runs the steps of a statement in the open transaction, or as one transaction.
+    /// Runs the steps of a statement in the open transaction, or as one transaction. That one runs again when
+    /// it loses a race, in the end alone.
     fn as_transaction<T>(
         &mut self,
         in_block: bool,
-        run: impl FnOnce(&mut Self) -> Result<T, Error>,
+        mut run: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
         if in_block {
             return run(self);
         }
-        self.hold_definitions()?;
-        self.begin()?;
-        let ran = self.begin_in_block().and_then(|()| run(self));
-        match ran {
-            Ok(ran) => {
-                self.commit_open()?;
-                Ok(ran)
+        let mut lost = 0;
+        loop {
+            self.hold_definitions()?;
+            self.begin()?;
+            let begun = self.begin_in_block().and_then(|()| match lost {
+                RUNS_ALONE => self.shut_all_out(),
+                _ => Ok(()),
+            });
+            let ran = begun.and_then(|()| run(self)).and_then(|ran| self.commit_open().map(|_| ran));
+            let error = match ran {
+                Ok(ran) => return Ok(ran),
+                Err(error) => error,
+            };
+            self.rollback();
+            let has_lost = error.sqlstate() == "40001" && self.worker.races.busy.is_none();
+            if !has_lost || lost == RUNS_ALONE {
+                return Err(error);
             }
-            Err(error) => {
-                self.rollback();
-                Err(error)
-            }
+            lost += 1;
         }
     }
 

@@ -115,6 +115,10 @@ impl Session {
         let busy = self.worker.races.busy.take();
         self.waiting.is_pending = busy.is_some();
         if let Some(busy) = busy {
+            let busy = match self.block.state {
+                TransactionState::None => self.worker.waits_without_transaction(busy),
+                _ => busy,
+            };
             return Ok(Attempt::Busy(busy));
         }
         match ran {

@@ -252,6 +252,16 @@ impl Worker {
         Ok(())
     }
 
+    /// Returns the wait of a statement whose transaction is undone. One of several steps was rolled back after
+    /// it met its blocker, and holds nothing, also not a position in a queue.
+    pub(crate) fn waits_without_transaction(&mut self, mut busy: Busy) -> Busy {
+        if let Awaited::Blocker { blocker, is_open, .. } = &mut busy.awaited {
+            *is_open = false;
+            self.workspace.will_wait_for(*blocker);
+        }
+        busy
+    }
+
     /// Returns the limits of a definition's wait for transactions to end.
     pub(crate) fn patience(&self, settings: &Settings) -> Patience {
         self.patience_of(settings.lock_timeout)

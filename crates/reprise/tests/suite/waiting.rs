@@ -238,6 +238,53 @@ fn a_statement_that_fails_when_it_is_repeated_holds_nothing() {
     }
 }
 
+/// A statement of several steps is undone as a whole before it waits. It may be given what it waits for, and
+/// lets that go at its end.
+#[test]
+fn a_statement_of_several_steps_that_has_waited_holds_nothing() {
+    let parted = "CREATE TABLE parted (id INT PRIMARY KEY, v INT) PARTITION BY RANGE (id);
+        CREATE TABLE low PARTITION OF parted FOR VALUES FROM (0) TO (10);
+        CREATE TABLE high PARTITION OF parted DEFAULT;
+        INSERT INTO parted SELECT n, 0 FROM generate_series(0, 20) AS n";
+    let statements = [
+        (
+            "UPDATE t SET v = 9 WHERE id = 2",
+            "CREATE TABLE copied AS SELECT id, v FROM t",
+            "UPDATE t SET v = 1",
+        ),
+        (
+            "UPDATE parted SET v = 9 WHERE id = 2",
+            "ALTER TABLE parted DETACH PARTITION low",
+            "UPDATE parted SET v = 1",
+        ),
+    ];
+    for (scheme, (held, wanted, after)) in
+        Scheme::all().flat_map(|scheme| statements.map(|own| (scheme, own)))
+    {
+        let (_folder, db, mut first) = under(scheme, TABLES);
+        first.execute_script(parted).unwrap();
+        let [mut second, mut third] = [(); 2].map(|()| db.session().unwrap());
+        first.begin().unwrap();
+        first.query(held).unwrap();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+                while let Attempt::Busy(busy) = attempt(&mut second, wanted).unwrap() {
+                    while let Err(refusal) = runtime.block_on(busy.released()) {
+                        second.break_deadlock(refusal).unwrap();
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                }
+            });
+            std::thread::sleep(Duration::from_millis(30));
+            drop(first.commit().unwrap());
+            waits.join().unwrap();
+        });
+        let freed = attempt(&mut third, after);
+        assert!(matches!(freed, Ok(Attempt::Done(_))), "{scheme}: {wanted}: {freed:?}");
+    }
+}
+
 /// Under `2pl-wait-die` and `2pl-no-wait` more than one of a cycle may fail.
 #[test]
 fn of_a_deadlock_one_side_fails_and_the_other_goes_on() {

@@ -147,6 +147,17 @@ impl Workspace {
         }
     }
 
+    /// Says that the transaction, which does not run, is going to wait for another one. It may be given the lock
+    /// that it waits for, and lets it go with all that it holds.
+    pub fn will_wait_for(&mut self, blocker: Blocker) {
+        self.held.blocker = Some(blocker);
+        if let Blocker::Lock { name, .. } = blocker
+            && !self.held.rows.contains(&name)
+        {
+            self.held.rows.push(name);
+        }
+    }
+
     /// Lets a lock go that the transaction was refused: it does not wait for it.
     pub(super) fn forget_blocker(&mut self) {
         if let Some(Blocker::Lock { name, .. }) = self.held.blocker.take()
