@@ -92,6 +92,8 @@ fn cast_before(words: &[Word<'_>], between: usize) -> Option<(usize, usize)> {
     while words[at].kind != TokenKind::Colon {
         at = match words[at].kind {
             TokenKind::CloseParen | TokenKind::CloseBracket => opening(words, at)?,
+            // Behind a cast the frame of a window begins, or a CASE ends.
+            TokenKind::Ident if words[at].is_any(&["rows", "range", "groups", "end"]) => return None,
             TokenKind::Ident | TokenKind::QuotedIdent { .. } if !begins_operand(&words[at]) => at,
             TokenKind::Dot => at,
             _ => return None,
@@ -261,6 +263,8 @@ mod tests {
             ("a::text::date BETWEEN", "(a::text::date) BETWEEN"),
             ("OR CASE WHEN a THEN b END::int BETWEEN", "OR (CASE WHEN a THEN b END::int) BETWEEN"),
             ("date '2026-01-01'::text BETWEEN", "(date '2026-01-01'::text) BETWEEN"),
+            ("ORDER BY a::int ROWS BETWEEN", "ORDER BY a::int ROWS BETWEEN"),
+            ("CASE WHEN a THEN b ELSE c::int END BETWEEN", "CASE WHEN a THEN b ELSE c::int END BETWEEN"),
             ("a::int + b BETWEEN", "a::int + b BETWEEN"),
             ("a::int AND b BETWEEN", "a::int AND b BETWEEN"),
         ] {

@@ -84,8 +84,10 @@ impl Session {
         mut run: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
         if in_block {
-            return run(self);
+            return self.as_one_statement(run);
         }
+        // What it has waited for may be its own. It keeps no other transaction waiting while it waits once more.
+        self.worker.workspace.release_rows();
         let mut lost = 0;
         loop {
             self.hold_definitions()?;
@@ -106,6 +108,32 @@ impl Session {
             }
             lost += 1;
         }
+    }
+
+    /// Runs the steps of a statement in the open transaction. Where one of them has to wait, all are undone: the
+    /// statement runs again.
+    fn as_one_statement<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        if !self.block.begun {
+            self.hold_definitions()?;
+            self.begin_in_block()?;
+        }
+        if self.block.snapshot.is_some() {
+            return run(self);
+        }
+        let savepoint = self.worker.workspace.set_savepoint();
+        let definitions = self.mark_staged();
+        let is_alone = self.block.alone.is_some();
+        let ran = run(self);
+        let is_undone = ran.is_err() && self.worker.races.busy.is_some();
+        if is_undone {
+            self.block.alone.take_if(|_| !is_alone);
+            self.worker.workspace.forget_since(savepoint);
+            self.roll_back_staged(definitions.as_deref());
+        }
+        if ran.is_ok() || is_undone {
+            self.worker.workspace.release_savepoint(savepoint);
+        }
+        ran
     }
 
     /// Changes the partitions of a table, and moves their rows, in the open transaction or as one.

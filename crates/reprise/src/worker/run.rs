@@ -27,9 +27,11 @@ impl Worker {
         if settings.is_in_batch || self.inner.definitions.is_current(self.version.number) {
             return Ok(true);
         }
-        // It may hold the definitions already.
         self.workspace.rollback_to_wait();
         if self.inner.definitions.is_changing() {
+            // A transaction that runs alone may come to the rows that this one was given when it waited. It may
+            // hold the definitions already.
+            self.workspace.release_rows();
             self.await_end(Awaited::Definitions(Arc::clone(&self.inner)), None, settings)?;
         }
         self.inner.definitions.check_saved()?;

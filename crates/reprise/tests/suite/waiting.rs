@@ -258,30 +258,75 @@ fn a_statement_of_several_steps_that_has_waited_holds_nothing() {
             "UPDATE parted SET v = 1",
         ),
     ];
-    for (scheme, (held, wanted, after)) in
-        Scheme::all().flat_map(|scheme| statements.map(|own| (scheme, own)))
+    let statements = [false, true].map(|in_block| statements.map(|own| (in_block, own)));
+    for (scheme, (in_block, (held, wanted, after))) in
+        Scheme::all().flat_map(|scheme| statements.as_flattened().iter().map(move |own| (scheme, *own)))
     {
         let (_folder, db, mut first) = under(scheme, TABLES);
         first.execute_script(parted).unwrap();
         let [mut second, mut third] = [(); 2].map(|()| db.session().unwrap());
         first.begin().unwrap();
         first.query(held).unwrap();
+        if in_block {
+            second.begin().unwrap();
+        }
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| {
                 let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-                while let Attempt::Busy(busy) = attempt(&mut second, wanted).unwrap() {
+                while let Attempt::Busy(busy) = attempt(&mut second, wanted)? {
                     while let Err(refusal) = runtime.block_on(busy.released()) {
-                        second.break_deadlock(refusal).unwrap();
+                        second.break_deadlock(refusal)?;
                         std::thread::sleep(Duration::from_millis(1));
                     }
                 }
+                if in_block { second.commit().map(drop) } else { Ok(()) }
             });
             std::thread::sleep(Duration::from_millis(30));
             drop(first.commit().unwrap());
-            waits.join().unwrap();
+            match waits.join().unwrap() {
+                // It has read what `first` changes.
+                Err(error) if in_block && error.sqlstate() == "40001" => {}
+                ended => ended.unwrap(),
+            }
         });
+        second.rollback();
         let freed = attempt(&mut third, after);
         assert!(matches!(freed, Ok(Attempt::Done(_))), "{scheme}: {wanted}: {freed:?}");
+    }
+}
+
+/// A statement that was given a row in its wait lets it go before it waits for a transaction that runs alone: that
+/// one may want the row.
+#[test]
+fn a_transaction_that_runs_alone_gets_rows_of_those_that_wait_for_it() {
+    for scheme in Scheme::all() {
+        let (_folder, db, mut first) = under(scheme, TABLES);
+        let [mut second, mut third] = [(); 2].map(|()| db.session().unwrap());
+        first.begin().unwrap();
+        first.query("UPDATE t SET v = 9 WHERE id = 2").unwrap();
+        let Ok(Attempt::Busy(busy)) = attempt(&mut second, "UPDATE t SET v = v + 1 WHERE id = 2") else {
+            panic!("{scheme}: the row is held");
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| runtime.block_on(busy.released()));
+            std::thread::sleep(Duration::from_millis(30));
+            drop(first.commit().unwrap());
+            let _ = waits.join().unwrap();
+            // The row may be the second session's now, whose statement does not run yet.
+            third.begin().unwrap();
+            third.query("LOCK TABLE t IN ACCESS EXCLUSIVE MODE").unwrap();
+            let again = attempt(&mut second, "UPDATE t SET v = v + 1 WHERE id = 2");
+            assert!(matches!(again, Ok(Attempt::Busy(_))), "{scheme}: {again:?}");
+            third.set_lock_timeout(Some(Duration::from_secs(5)));
+            third
+                .query("UPDATE t SET v = 20 WHERE id = 2")
+                .unwrap_or_else(|error| panic!("{scheme}: {error}"));
+            drop(third.commit().unwrap());
+        });
+        let again = attempt(&mut second, "UPDATE t SET v = v + 1 WHERE id = 2");
+        assert!(matches!(again, Ok(Attempt::Done(_))), "{scheme}: {again:?}");
+        assert_eq!(rows(&mut second, "SELECT v FROM t WHERE id = 2"), "21", "{scheme}");
     }
 }
 

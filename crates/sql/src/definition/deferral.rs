@@ -62,6 +62,8 @@ impl TableBuilder<'_> {
                 ast::ConstraintOption::NotDeferrableConstraintOption(_)
                     | ast::ConstraintOption::InitiallyImmediateConstraintOption(_)
                     | ast::ConstraintOption::Enforced(_)
+                    // The rows are checked at once, and VALIDATE CONSTRAINT has nothing to do.
+                    | ast::ConstraintOption::NotValid(_)
             )
         };
         if let Some(option) = options.find(|option| !is_plain(option)) {

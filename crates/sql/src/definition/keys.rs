@@ -72,6 +72,11 @@ impl TableBuilder<'_> {
         options: ast::AstChildren<ast::ConstraintOption>,
         parameters: Option<ast::IndexParameters>,
     ) -> Result<KeyRules, StatementError> {
+        let is_unchecked =
+            |option: &ast::ConstraintOption| matches!(option, ast::ConstraintOption::NotValid(_));
+        if let Some(option) = options.clone().find(is_unchecked) {
+            return Err(self.binder.unsupported(option.syntax(), "NOT VALID of a key"));
+        }
         let deferral = self.deferral(options, None)?;
         let nulls = parameters.and_then(|parameters| parameters.nulls_distinct_option());
         let nulls_equal = matches!(nulls, Some(ast::NullsDistinctOption::NullsNotDistinct(_)));

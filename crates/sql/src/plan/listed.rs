@@ -156,8 +156,7 @@ impl Binder<'_> {
         let (relation, _) = self.table_column(&keys.first()?.probe)?;
         let (mut columns, mut registers) = (Vec::new(), Vec::new());
         for JoinKey { class, probe, build } in keys {
-            let is_column =
-                self.table_column(probe).is_some_and(|(column_relation, _)| column_relation == relation);
+            let column = self.table_column(probe).filter(|(of, _)| *of == relation);
             let has_forms = matches!(
                 class,
                 CompareClass::Decimal { .. }
@@ -165,11 +164,12 @@ impl Binder<'_> {
                     | CompareClass::Interval
                     | CompareClass::Array(_)
             );
-            if has_forms || !is_column {
+            if has_forms {
                 return None;
             }
             let register = Self::register_of(build)?;
-            let ty = self.registers[register.0 as usize].scalar()?;
+            // The register may have been declared for a column of another type, which the plan does not read.
+            let ty = self.table_of(relation)?.columns[column?.1].ty.scalar()?;
             columns.push(ListedColumn { column: probe.clone(), class: *class, ty });
             registers.push(register);
         }

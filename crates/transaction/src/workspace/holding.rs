@@ -136,6 +136,22 @@ impl Workspace {
         }
     }
 
+    /// Holds nothing any longer but the definitions, if it holds them, and waits for nothing else. The transaction
+    /// does not run.
+    pub fn release_rows(&mut self) {
+        let has_definitions = self.held.rows.contains(&DEFINITIONS);
+        self.held.rows.retain(|name| *name != DEFINITIONS);
+        if self.held.blocker != Some(Blocker::Lock { name: DEFINITIONS, mode: Mode::EXCLUSIVE }) {
+            self.stop_waiting();
+        }
+        let blocker = self.held.blocker.take();
+        self.release_holds();
+        self.held.blocker = blocker;
+        if has_definitions {
+            self.held.rows.push(DEFINITIONS);
+        }
+    }
+
     /// Holds nothing any longer but the row that it waits for, once that is its own. The transaction is going
     /// to run again, at the same age.
     pub fn release_all_but_awaited(&mut self) {

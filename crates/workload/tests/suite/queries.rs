@@ -202,8 +202,18 @@ impl Writer {
 
     /// Returns a query with comparisons of rows.
     fn rows(&mut self) -> String {
-        let left = self.of(&["(g, a)", "(id, g)", "(g, id)", "(a, n)"]);
         let limit = self.number(ROWS);
+        if self.one_in(4) {
+            // Of few rows by the key, whose values may be looked up in the table.
+            let column = self.of(&["g", "a", "n", "x", "s", "d"]);
+            let few =
+                self.of(&["o.id < 5", "o.id BETWEEN 3 AND 8", "o.id IN (1, 2, 13)", "o.g = 1 AND o.a > 0"]);
+            let operator = self.of(&["IN", "IN", "NOT IN"]);
+            return format!(
+                "SELECT id FROM t WHERE (id, {column}) {operator} (SELECT o.id, o.{column} FROM t o WHERE {few})"
+            );
+        }
+        let left = self.of(&["(g, a)", "(id, g)", "(g, id)", "(a, n)"]);
         let right = match self.number(6) {
             0 => "((0, 1), (1, 2), (2, 3), (0, NULL))".into(),
             1 => format!("((1, {limit}), ({limit}, 1), (2, 2))"),

@@ -31,8 +31,8 @@ fn is_same(old: Datum, new: Datum, arena: &Arena) -> bool {
             let (old, new) = (arena.elements(old), arena.elements(new));
             old.len() == new.len() && old.iter().zip(new).all(|(old, new)| is_same(*old, *new, arena))
         }
-        (Datum::Int(_) | Datum::Null, _) => old == new,
-        _ => false,
+        (Datum::Null | Datum::Int(_) | Datum::Double(_), _) => old == new,
+        (Datum::Bytes(_) | Datum::Wide(_) | Datum::Array(_), _) => false,
     }
 }
 

@@ -15,8 +15,18 @@ pub(super) struct Generator {
     pub(super) triggers: Vec<(String, String)>,
 }
 
-const TYPES: [&str; 8] =
-    ["INT", "INT", "BIGINT", "SMALLINT", "TEXT", "VARCHAR(2)", "NUMERIC(5,1)", "BOOLEAN"];
+const TYPES: [&str; 10] = [
+    "INT",
+    "INT",
+    "BIGINT",
+    "SMALLINT",
+    "TEXT",
+    "VARCHAR(2)",
+    "NUMERIC(5,1)",
+    "BOOLEAN",
+    "DOUBLE PRECISION",
+    "REAL",
+];
 
 impl Generator {
     pub(super) fn new(seed: u64) -> Self {
