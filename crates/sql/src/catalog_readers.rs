@@ -62,7 +62,7 @@ impl Schema {
                     let key = (table.name.clone(), trigger.name.clone());
                     let known = self.triggers.get(&key);
                     if known.is_some_and(|known| known.iter().any(|(_, compiled)| fired(compiled))) {
-                        let compiled = self.compile_trigger(table, trigger, source, node)?;
+                        let compiled = self.compile_trigger_again(table, trigger, source, node)?;
                         self.triggers.insert(key, compiled);
                     }
                 }

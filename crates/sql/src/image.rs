@@ -222,7 +222,7 @@ impl Schema {
         let trigger = of.triggers.iter().find(|candidate| candidate.name == *name).ok_or_else(damaged)?;
         let refused = |error| ImageError::Refused { name: trigger.function.clone(), error: Box::new(error) };
         let nothing = Source::parse("").map_err(refused)?;
-        let compiled = self.compile_trigger(&of, trigger, &nothing, nothing.file.syntax());
+        let compiled = self.compile_trigger_again(&of, trigger, &nothing, nothing.file.syntax());
         self.triggers.insert((table.clone(), name.clone()), compiled.map_err(refused)?);
         Ok(())
     }

@@ -124,7 +124,10 @@ impl Binder<'_> {
         if self.names_relation(base) {
             return match self.find_column(Some(base), name, node)? {
                 Some(column) => Ok(column),
-                None => Err(self.undefined(&format!("{base}.{name}"), node)),
+                None => {
+                    let message = format!("column {base}.{name} does not exist");
+                    Err(self.error(node, SqlError::new("42703", message)))
+                }
             };
         }
         let variable = match self.name(base) {
@@ -142,7 +145,11 @@ impl Binder<'_> {
         }
         match variable {
             Some(variable) => Ok(Typed::Known(Expression::Register(variable.register), variable.ty)),
-            None => Err(self.undefined(&format!("{base}.{name}"), node)),
+            None if is_scope => Err(self.undefined(&format!("{base}.{name}"), node)),
+            None => {
+                let message = format!("record \"{base}\" has no field \"{name}\"");
+                Err(self.error(node, SqlError::new("42703", message)))
+            }
         }
     }
 

@@ -534,7 +534,7 @@ impl Schema {
                     })?;
                 }
                 Member::Trigger(table, trigger) => {
-                    let compiled = schema.compile_trigger(&table, &trigger, source, node);
+                    let compiled = schema.compile_trigger_again(&table, &trigger, source, node);
                     let compiled = compiled.map_err(|error| {
                         let (name, table) = (&trigger.name, &table.name);
                         let message =

@@ -306,7 +306,12 @@ impl Binder<'_> {
                 Err(fail("22005", format!("variable \"{name}\" is declared CONSTANT")))
             }
             Some(variable) => Ok(variable),
-            None => Err(fail("42601", format!("\"{name}\" is not a known variable"))),
+            None => Err(match (self.name(name), field) {
+                (Some(Name::Record(_) | Name::Row(_)), Some(field)) => {
+                    fail("42703", format!("record \"{name}\" has no field \"{field}\""))
+                }
+                _ => fail("42601", format!("\"{name}\" is not a known variable")),
+            }),
         }
     }
 

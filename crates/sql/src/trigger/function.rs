@@ -13,6 +13,7 @@ use crate::roles::variant::logged_for;
 use crate::routine::Routine;
 use crate::schema::{CompiledTrigger, Schema, unsupported};
 use crate::source::Source;
+use crate::unbound::is_missing_object;
 use catalog::{Datum, ForeignKey, ReferenceAction, ScalarType, Table, Trigger, TriggerEvent, TriggerTiming};
 use procedure::query::{Plan, Query};
 use procedure::{
@@ -170,6 +171,23 @@ impl Schema {
             Ok((*event, Arc::new(logged_for(self.compiles_variants(), compiled))))
         };
         trigger.events.iter().map(compile).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// As `compile_trigger`, of a trigger that is there already. If its function names what is gone, such as a
+    /// column with a new name, the trigger's firing raises that error, as in PostgreSQL.
+    pub(crate) fn compile_trigger_again(
+        &self,
+        table: &Arc<Table>,
+        trigger: &Trigger,
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<CompiledTrigger, StatementError> {
+        match self.compile_trigger(table, trigger, source, node) {
+            Err(refused) if is_missing_object(&refused) => {
+                self.compile_failing_trigger(table, trigger, &refused.error).map_err(|_| refused)
+            }
+            compiled => compiled,
+        }
     }
 
     /// Compiles a trigger whose firing raises an error: its function cannot be compiled for a session.
