@@ -281,6 +281,11 @@ impl History {
         {
             return Ran::Undone;
         }
+        // Reprise has every key in doubt that a transaction has written and defers, PostgreSQL those that it has
+        // met twice.
+        if expected.is_ok() && is_definition && got.as_ref().is_err_and(|(state, _)| state == "55006") {
+            return Ran::Undone;
+        }
         assert!(agree(&expected, &got), "PostgreSQL: {expected:?}\nReprise: {got:?}");
         self.compared += 1;
         if got.is_ok() { Ran::Stays } else { Ran::Undone }
