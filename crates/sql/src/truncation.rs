@@ -28,10 +28,11 @@ impl Long {
 /// Returns whether a text may have a long identifier.
 fn may_be_long(text: &str) -> bool {
     let (mut word, mut quoted) = (0, 0);
+    let has_quotes = text.contains('"');
     text.bytes().any(|byte| {
         word = if byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80 { word + 1 } else { 0 };
         quoted = if byte == b'"' { 0 } else { quoted + 1 };
-        word > MOST_BYTES || byte != b'"' && quoted > MOST_BYTES && text.contains('"')
+        word > MOST_BYTES || has_quotes && quoted > MOST_BYTES
     })
 }
 
