@@ -66,6 +66,7 @@ pub use values::functions::{
 pub use values::live::{LiveColumn, LiveFunction, LiveRelation, LiveValue, Surroundings};
 pub use values::operators::{Operator, OperatorForm, operators, operators_named};
 pub use values::recovery::RecoveryProgress;
+pub use values::row_types::mismatch;
 pub use values::statistics::Statistic;
 
 /// The version of the executor's semantics. It is in log files: a release replays a log only if the log has

@@ -493,6 +493,7 @@ impl Client {
 
     async fn statements_of(&mut self, text: &str) -> Result<(), (Error, String)> {
         let whole = |error: Error| (error, text.to_owned());
+        self.notices(&sql::truncation_notices(text));
         let statements = match text.trim_end().trim_end_matches(';').contains(';') {
             true => {
                 let _room = self.server.pool().database().room_for(text).map_err(whole)?;

@@ -39,11 +39,11 @@ impl Plans {
         session: &mut Session,
     ) -> Result<(Option<Statement>, Parameters), Error> {
         let Some(Lifted { text: lifted, types, values }) = lift(text) else {
-            return Ok((session.prepare_typed(text, &[])?, Parameters::default()));
+            return prepare_as_written(text, session);
         };
         // What a session with temporary relations prepares is of no use to other sessions.
         if session.temporary_number().is_some() || sql::Schema::may_be_temporary(text) {
-            return Ok((session.prepare_typed(text, &[])?, Parameters::default()));
+            return prepare_as_written(text, session);
         }
         let key = match (session.role(), session.zone()) {
             (role, None) if role == sql::Schema::first_superuser() => lifted.clone(),
@@ -59,7 +59,7 @@ impl Plans {
         }
         // On an error the original text is prepared, so that line and column are those of the client.
         let Ok(Some(prepared)) = session.prepare_typed(&lifted, &types) else {
-            return Ok((session.prepare_typed(text, &[])?, Parameters::default()));
+            return prepare_as_written(text, session);
         };
         if text.len() <= LONGEST && session.is_current(&prepared) {
             let mut shard = self.shard(&key);
@@ -70,5 +70,21 @@ impl Plans {
         }
         let parameters = Parameters::of(&prepared, &values)?;
         Ok((Some(prepared), parameters))
+    }
+}
+
+/// Prepares a statement that has no parameters.
+///
+/// # Errors
+/// `42P02`: it has a parameter. As `Session::prepare`.
+fn prepare_as_written(text: &str, session: &mut Session) -> Result<(Option<Statement>, Parameters), Error> {
+    let prepared = session.prepare_typed(text, &[]);
+    let has_parameters = match &prepared {
+        Ok(known) => known.as_ref().is_some_and(|known| !known.parameters().is_empty()),
+        Err(error) => error.sqlstate() == "42P18",
+    };
+    match sql::missing_parameter(text, 0).filter(|_| has_parameters) {
+        Some(error) => Err(error.into()),
+        None => Ok((prepared?, Parameters::default())),
     }
 }

@@ -388,7 +388,8 @@ impl Binder<'_> {
             Ok(_) => Err(self.error(node, SqlError::new("42809", format!("\"{name}\" is not a sequence")))),
             Err(_) => {
                 let message = format!("relation \"{name}\" does not exist");
-                Err(self.error(node, SqlError::new("42P01", message)))
+                let missing = self.schema.missing_schema_of(&path);
+                Err(self.error(node, missing.unwrap_or_else(|| SqlError::new("42P01", message))))
             }
         }
     }

@@ -44,6 +44,14 @@ impl Binder<'_> {
             let arguments = self.function_arguments(&function, Some(list), node)?;
             return self.lift_call(&function, arguments, node);
         }
+        let has_array = list.args().any(|argument| argument.variadic_token().is_some());
+        if let Some(template) = self.schema.procedure(&name).filter(|own| own.is_template).cloned()
+            && (names_some || has_array)
+        {
+            let arguments = self.function_arguments(&template, Some(list), node)?;
+            let function = self.placed_instance(&template, &arguments, None, node)?;
+            return self.lift_call(&function, arguments, node);
+        }
         if let Some(bound) = self.bind_variadic_call(&name, &list, node)? {
             return Ok(bound);
         }

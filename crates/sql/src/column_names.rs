@@ -2,8 +2,9 @@
 //! Source: PostgreSQL, `FigureColname` in parse_target.c.
 
 use crate::binder::Binder;
+use crate::object_values::written_type;
 use crate::system::type_name;
-use squawk_syntax::ast::{self, AstNode};
+use squawk_syntax::ast;
 
 /// The name of a column without a name.
 const UNNAMED: &str = "?column?";
@@ -71,7 +72,7 @@ impl Binder<'_> {
         match self.bind_type(ty) {
             Ok(ty) => type_name(ty.element()).into(),
             Err(_) => {
-                let text = ty.syntax().text().to_string().to_lowercase();
+                let text = written_type(ty);
                 text.rsplit('.').next().unwrap_or_default().trim().into()
             }
         }

@@ -139,7 +139,7 @@ impl Binder<'_> {
             Typed::Known(expression, from) => {
                 let casts = match (from, to) {
                     (Type::Scalar(from), Type::Scalar(to)) | (Type::Array(from), Type::Array(to)) => {
-                        casts(from, to, context)
+                        context.casts(from, to)
                     }
                     _ => None,
                 };
@@ -242,24 +242,6 @@ impl Binder<'_> {
         let items = items.into_iter().map(|item| self.coerce(item, ty, CastContext::Implicit, node));
         Ok((items.collect::<Result<_, _>>()?, ty))
     }
-}
-
-/// Returns the casts from one type to another, one after the other; `None` if the context does not allow the
-/// conversion.
-fn casts(from: ScalarType, to: ScalarType, context: CastContext) -> Option<[Option<Cast>; 2]> {
-    let is_explicit = context == CastContext::Explicit;
-    let text = ScalarType::Text;
-    if !context.allows(from, to) {
-        return None;
-    }
-    if let Some(cast) = Cast::between(from, to, is_explicit) {
-        return Some([Some(cast), None]);
-    }
-    // By the output function of one type, and the input function of the other.
-    let printed = if from.is_text() { Some(Cast::Same) } else { Cast::between(from, text, true) };
-    let read =
-        if to.is_text() { Cast::between(text, to, is_explicit) } else { Cast::between(text, to, true) };
-    Some([Some(printed?), Some(read?)])
 }
 
 fn read_array(text: Expression, element: ScalarType) -> Expression {

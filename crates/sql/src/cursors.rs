@@ -16,7 +16,7 @@ impl Binder<'_> {
     pub(crate) fn declare_refcursor(&mut self, name: String, out: &mut Vec<Statement>) {
         let register = self.new_register(ScalarType::BigInt);
         out.push(Statement::Assign { target: register, value: Expression::NULL });
-        let cursor = Cursor { register, name: name.clone() };
+        let cursor = Cursor { register, name: name.clone(), is_bound: false };
         let variable = CursorVariable { cursor, arguments: Vec::new(), query: None, columns: None };
         self.declare(name, Name::Cursor(Box::new(variable)));
     }
@@ -46,7 +46,7 @@ impl Binder<'_> {
         }
         let register = self.new_register(ScalarType::BigInt);
         out.push(Statement::Assign { target: register, value: Expression::NULL });
-        let cursor = Cursor { register, name: name.clone() };
+        let cursor = Cursor { register, name: name.clone(), is_bound: true };
         let query = Some(self.part(declaration.query(), node)?);
         let variable = CursorVariable { cursor, arguments, query, columns: None };
         self.declare(name, Name::Cursor(Box::new(variable)));

@@ -209,6 +209,9 @@ impl Binder<'_> {
     /// Notes that a register has the result of a function.
     pub(crate) fn note_result(&mut self, function: &Procedure, register: Register) {
         let schema = self.schema;
+        if let (true, Some((_, ty))) = (function.is_void, function.result) {
+            self.origins.note_void(register, ty);
+        }
         let domain = function.domains.first().cloned().flatten();
         if let Some(domain) = domain.and_then(|name| schema.catalog().domain(&name)) {
             self.origins.note_domain(register, domain);

@@ -126,7 +126,7 @@ impl Binder<'_> {
         let node = assert.syntax();
         let mut parts = node.children().filter_map(ast::PlpgsqlExpr::cast);
         let condition = self.single_expression(parts.next(), node)?;
-        let condition = self.bind_condition(&condition)?;
+        let condition = self.bind_test(&condition)?;
         let message = match parts.next() {
             Some(message) => {
                 let message = self.single_expression(Some(message), node)?;

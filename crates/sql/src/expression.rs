@@ -5,6 +5,7 @@ use crate::between::{between_in, stronger};
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::interrupt;
+use crate::object_values::written_type;
 use crate::operators::boolean;
 use crate::symbols::{comparison_operator, symbol_of};
 use catalog::{Datum, Numeric, ScalarType, Type};
@@ -22,6 +23,12 @@ impl Binder<'_> {
     ) -> Result<Expression, StatementError> {
         let bound = self.bind(expression)?;
         self.coerce(bound, ty.into(), context, expression.syntax())
+    }
+
+    /// Binds a condition of a PL/pgSQL statement. As in PostgreSQL, a value of another type is converted as
+    /// in an assignment to a variable.
+    pub(crate) fn bind_test(&mut self, expression: &ast::Expr) -> Result<Expression, StatementError> {
+        self.bind_as(expression, ScalarType::Boolean, CastContext::Variable)
     }
 
     /// Binds a condition.
@@ -140,6 +147,9 @@ impl Binder<'_> {
         let base = self.part(parts.pop(), node)?;
         if matches!(base, ast::Expr::SliceExpr(_) | ast::Expr::IndexExpr(_)) {
             return Err(self.unsupported(node, "an array of arrays"));
+        }
+        if self.is_trigger_arguments(&base) {
+            return Err(self.unsupported(node, "a slice of TG_ARGV"));
         }
         let (array, element) = self.bind_array(&base)?;
         let mut arguments = vec![array];
@@ -425,8 +435,8 @@ impl Binder<'_> {
     fn bind_plain_cast(&mut self, cast: &ast::CastExpr) -> Result<Typed, StatementError> {
         let node = cast.syntax();
         let Some(target) = cast.ty() else { return Err(self.unsupported(node, "this cast")) };
-        let object = target.syntax().text().to_string().to_lowercase();
-        let object = object.strip_prefix("pg_catalog.").unwrap_or(&object);
+        let object = written_type(&target);
+        let object = object.as_str();
         if object.starts_with("reg") {
             let operand = match (cast.expr(), cast.literal()) {
                 (Some(operand), _) => self.bind(&operand)?,

@@ -96,9 +96,8 @@ impl Binder<'_> {
             return Err(self.error(base.syntax(), error));
         };
         let mut subscript = self.bind_as(&subscript, ScalarType::Integer, CastContext::Assignment)?;
-        if let Expression::Register(register) = array
-            && self.origins.is_vector(register)
-        {
+        let is_vector = matches!(array, Expression::Register(register) if self.origins.is_vector(register));
+        if is_vector || self.is_trigger_arguments(&base) {
             let one = Typed::Known(Expression::Constant(Datum::Int(1)), ScalarType::Integer.into());
             let index_value = Typed::Known(subscript, ScalarType::Integer.into());
             subscript = match self.operator("+", vec![index_value, one], node)? {

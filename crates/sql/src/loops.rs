@@ -31,7 +31,7 @@ impl Binder<'_> {
     pub(crate) fn bind_while(&mut self, repeat: &ast::PlpgsqlWhileStmt) -> Result<Statement, StatementError> {
         let node = repeat.syntax();
         let condition = self.single_expression(repeat.cond(), node)?;
-        let (condition, mut ahead) = self.apart(|binder| binder.bind_condition(&condition))?;
+        let (condition, mut ahead) = self.apart(|binder| binder.bind_test(&condition))?;
         let (label, mut body) = self.bind_loop(repeat.label(), repeat.body(), node)?;
         if ahead.is_empty() {
             return Ok(Statement::While { label, condition, body });
@@ -246,7 +246,7 @@ impl Binder<'_> {
             return Ok(());
         };
         let condition = self.single_expression(when.cond(), node)?;
-        let condition = self.bind_condition(&condition)?;
+        let condition = self.bind_test(&condition)?;
         out.push(Statement::If { condition, then: vec![jump], otherwise: Vec::new() });
         Ok(())
     }

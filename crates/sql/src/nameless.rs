@@ -5,10 +5,11 @@ use crate::error::StatementError;
 use crate::plan::ResultColumn;
 use crate::routine::{Parts, Routine, finish};
 use crate::schema::Schema;
-use crate::source::Source;
+use crate::source::{Source, line_and_column};
 use catalog::{ProcedureId, Type};
 use procedure::query::OutputColumn;
 use procedure::{ByValueCause, CastContext, Mode, Parameter, Procedure, SqlError, Statement};
+use squawk_lexer::TokenKind;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -29,6 +30,25 @@ pub(crate) fn parameters_of(node: &SyntaxNode) -> usize {
         _ => None,
     });
     positions.max().unwrap_or(0).into()
+}
+
+/// Returns the error of a text that has a parameter beyond the first `known`; `None` if it has none.
+pub fn missing_parameter(text: &str, known: usize) -> Option<StatementError> {
+    let mut offset = 0;
+    for token in squawk_lexer::tokenize(text) {
+        let word = offset..offset + token.len as usize;
+        offset = word.end;
+        if !matches!(token.kind, TokenKind::PositionalParam { .. }) {
+            continue;
+        }
+        let name = &text[word.clone()];
+        if !(1..=known).contains(&name[1..].parse().unwrap_or(0)) {
+            let (line, column) = line_and_column(text, word.start);
+            let error = SqlError::new("42P02", format!("there is no parameter {name}"));
+            return Some(StatementError { line, column, error });
+        }
+    }
+    None
 }
 
 /// Compiles a query or a statement that writes, whose rows go to the client, as a procedure without a name.

@@ -23,12 +23,19 @@ struct ObjectExpression {
     is_cast: bool,
 }
 
+/// Returns the name of a type as it is written, without quotes and without `pg_catalog`.
+pub(crate) fn written_type(ty: &ast::Type) -> String {
+    let text = ty.syntax().text().to_string();
+    let quoted = text.strip_prefix('"').and_then(|name| name.strip_suffix('"'));
+    let name = quoted.map_or_else(|| text.to_lowercase(), str::to_owned);
+    name.strip_prefix("pg_catalog.").unwrap_or(&name).to_owned()
+}
+
 fn object_expression(expression: &ast::Expr) -> Option<ObjectExpression> {
     match expression {
         ast::Expr::ParenExpr(paren) => object_expression(&paren.expr()?),
         ast::Expr::CastExpr(cast) => {
-            let ty = cast.ty()?.syntax().text().to_string().to_lowercase();
-            let ty = ty.strip_prefix("pg_catalog.").unwrap_or(&ty).to_owned();
+            let ty = written_type(&cast.ty()?);
             let operand = cast.expr().or_else(|| cast.literal().map(ast::Expr::Literal))?;
             ty.starts_with("reg").then_some(ObjectExpression { ty, operand, is_cast: true })
         }

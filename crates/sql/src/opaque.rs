@@ -1,7 +1,7 @@
 //! Opaque PL/pgSQL statements, which the analysis does not support: functions that return rows, cursors,
 //! EXECUTE, COMMIT and ROLLBACK.
 
-use crate::binder::{Binder, Body, Name, Variable};
+use crate::binder::{Binder, Body, Name, Typed, Variable};
 use crate::error::StatementError;
 use crate::nameless::compile_for_client;
 use crate::plan::ResultColumn;
@@ -9,8 +9,8 @@ use crate::query::{BoundRows, Work};
 use crate::source::Source;
 use catalog::{ScalarType, Type};
 use procedure::{
-    CastContext, Cursor, Destination, Expression, Opaque, QueryId, QueryTarget, Raise, Register, SqlError,
-    Statement,
+    CastContext, Cursor, Destination, Expression, Opaque, QueryId, QueryTarget, Raise, RaiseOption, Register,
+    SqlError, Statement, mismatch,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -20,6 +20,11 @@ pub(crate) type Columns = Vec<(String, Type)>;
 
 pub(crate) fn opaque(statement: Opaque) -> Statement {
     Statement::Opaque(Box::new(statement))
+}
+
+/// Returns the type of a value, of which an unknown literal is a text.
+pub(crate) fn found_type(typed: &Typed) -> Type {
+    typed.known_type().unwrap_or(ScalarType::Text.into())
 }
 
 impl Binder<'_> {
@@ -42,6 +47,22 @@ impl Binder<'_> {
         }
     }
 
+    /// Binds the query whose rows a function in the language SQL returns.
+    ///
+    /// # Errors
+    /// `42P13`: its columns are not those of the function.
+    pub(crate) fn returned_query(
+        &mut self,
+        statement: &ast::Stmt,
+        types: &[Type],
+    ) -> Result<QueryId, StatementError> {
+        let node = statement.syntax();
+        let bound = self.bind_any_rows(statement)?;
+        let found: Vec<Type> = bound.items.iter().map(|(_, item, _)| found_type(item)).collect();
+        self.check_result(&found, types, node)?;
+        Ok(self.query_of_rows(bound, Some(types), node)?.0)
+    }
+
     /// Adds a query whose columns are converted to `types`, if these are given.
     pub(crate) fn rows_query(
         &mut self,
@@ -50,6 +71,15 @@ impl Binder<'_> {
     ) -> Result<(QueryId, Columns), StatementError> {
         let node = statement.syntax();
         let bound = self.bind_any_rows(statement)?;
+        self.query_of_rows(bound, types, node)
+    }
+
+    fn query_of_rows(
+        &mut self,
+        bound: BoundRows,
+        types: Option<&[Type]>,
+        node: &SyntaxNode,
+    ) -> Result<(QueryId, Columns), StatementError> {
         let Work::Query(query) = bound.work else {
             return Err(self.unsupported(node, "this form of query"));
         };
@@ -57,15 +87,6 @@ impl Binder<'_> {
         let query_types: Vec<Type> = columns.iter().map(|(_, ty)| *ty).collect();
         let is_returned = types.is_some();
         let types = types.unwrap_or(&query_types);
-        if types.len() != columns.len() {
-            let error = SqlError::new("42804", "structure of query does not match function result type");
-            let detail = format!(
-                "Number of returned columns ({}) does not match expected column count ({}).",
-                columns.len(),
-                types.len()
-            );
-            return Err(self.error(node, error.with_detail(detail)));
-        }
         let targets: Vec<_> = types.iter().map(|ty| (self.new_register(*ty), *ty)).collect();
         let found: Vec<String> = bound.items.iter().map(|(_, item, _)| self.type_shown(item)).collect();
         let mut outputs = self.outputs(bound.items, &targets, node)?;
@@ -170,7 +191,16 @@ impl Binder<'_> {
     ) -> Result<(), StatementError> {
         let types = self.returned_types(end.syntax())?;
         let statement = self.part(end.query(), end.syntax())?;
-        let (query, _) = self.rows_query(&statement, Some(&types))?;
+        let bound = self.bind_any_rows(&statement)?;
+        let found: Vec<Type> = bound.items.iter().map(|(_, item, _)| found_type(item)).collect();
+        // As in PostgreSQL, the statement fails when it runs.
+        if let Some(detail) = mismatch(&found, &types) {
+            let raise = Raise::error("42804", "structure of query does not match function result type");
+            let options = vec![(RaiseOption::Detail, Expression::text(&detail))];
+            out.push(Statement::Raise(Box::new(Raise { options, ..raise })));
+            return Ok(());
+        }
+        let (query, _) = self.query_of_rows(bound, Some(&types), statement.syntax())?;
         self.push_opaque(Opaque::ReturnQuery(query), out);
         Ok(())
     }
@@ -322,7 +352,7 @@ impl Binder<'_> {
         let node = repeat.syntax();
         let register = self.new_register(ScalarType::BigInt);
         out.push(Statement::Assign { target: register, value: Expression::NULL });
-        let cursor = Cursor { register, name: "<unnamed portal>".into() };
+        let cursor = Cursor { register, name: "<unnamed portal>".into(), is_bound: false };
         let rows = Destination::Cursor(cursor.clone());
         let query = repeat.query();
         let text = self.bind_dynamic(query.clone(), repeat.using_clause(), rows, node)?;

@@ -3,7 +3,6 @@
 use crate::actual::is_polymorphic;
 use crate::binder::{Binder, Name};
 use crate::error::StatementError;
-use crate::types::without_limits;
 use catalog::{Datum, ScalarType, Table, Type, value_from_datum};
 use procedure::{CastContext, Expression, Function, Machine, Mode, Parameter, Register, SqlError, Statement};
 use squawk_syntax::ast::{self, AstNode};
@@ -26,7 +25,7 @@ impl Binder<'_> {
                 if domain.is_some() {
                     return Ok((ty, domain));
                 }
-                let ty = without_limits(ty);
+                let ty = ty.base();
                 Ok((ty, (self.actual.is_none() && is_polymorphic(&name)).then_some(name)))
             }
         }

@@ -12,7 +12,7 @@ use crate::filled::Filled;
 use crate::lock::{Locking, TableLock};
 use crate::nameless::{Compiled, compile_arguments, compile_for_client, compile_statement, parameters_of};
 use crate::nesting::with_stack;
-use crate::plan::ResultColumn;
+use crate::plan::{ColumnOrigin, ResultColumn};
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::temporary::discard_tag;
@@ -254,7 +254,8 @@ impl Schema {
             let error = SqlError::new("42601", "cannot insert multiple commands into a prepared statement");
             return Err(source.error_at(offset, error));
         }
-        self.prepare_statement(&statement, &source, types).map(Some)
+        let prepared = self.prepare_statement(&statement, &source, types);
+        prepared.map(Some).map_err(|error| self.or_missing_schema(error, &statement, &source))
     }
 
     fn prepare_statement(
@@ -435,6 +436,9 @@ impl Schema {
                 .collect();
             if let (Some(name), [column]) = (name, columns.as_mut_slice()) {
                 column.name = name;
+            }
+            if procedure.is_void {
+                columns.iter_mut().for_each(|column| column.origin = Some(ColumnOrigin::VOID));
             }
             let kind = Kind::Call(procedure, arguments);
             return Ok(Prepared { kind, tag, parameters, columns, refused: refused.map(Box::new) });

@@ -167,6 +167,9 @@ impl Schema {
             return Err(missing(&shown));
         }
         if wanted.is_some_and(|is_function| is_function != (own.is_function || own.is_trigger)) {
+            if signature.parameters.is_none() {
+                return Err(missing(&shown));
+            }
             let shown = signature_text(&name, own.inputs().map(|(_, own)| own.type_name()));
             return Err(refused(SqlError::new("42809", format!("{shown} is not a {word}"))));
         }

@@ -238,7 +238,7 @@ impl Schema {
         }
         let effect = changed.change(&first, &source).map_err(|error| match &*error.error.sqlstate {
             "2BP01" if cascades(first.syntax()) => unsupported_cascade(error),
-            _ => error,
+            _ => self.or_missing_schema(error, &first, &source),
         })?;
         changed.forget_foreign_keys();
         // A statement that only runs changes no definition.

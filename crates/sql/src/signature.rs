@@ -3,7 +3,7 @@
 use crate::binder::{Binder, Name, Variable};
 use crate::error::StatementError;
 use crate::routine::Routine;
-use crate::types::{object_name, short, without_limits};
+use crate::types::{object_name, short};
 use catalog::{ScalarType, Type};
 use procedure::{Expression, Parameter, Register, SqlError, Statement};
 use squawk_syntax::ast::{self, AstNode};
@@ -26,6 +26,7 @@ fn bind_table(binder: &mut Binder<'_>, list: &ast::ReturnTableArgList) -> Result
         let name = binder.part(column.name(), column.syntax())?;
         let ty = binder.part(column.func_type(), column.syntax())?;
         let (ty, domain) = binder.bind_function_type(&ty)?;
+        let ty = if domain.is_some() { ty } else { ty.base() };
         columns.push((ast::normalize_name_node(name.syntax()), ty));
         binder.returned_domains.push(domain);
     }
@@ -136,6 +137,7 @@ impl Routine {
             }
             None => {
                 let (ty, domain) = binder.bind_function_type(ty)?;
+                let ty = if domain.is_some() { ty } else { ty.base() };
                 (Some(vec![(short(&self.name).to_owned(), ty)]), vec![domain])
             }
         };
@@ -182,7 +184,7 @@ impl Routine {
             return Ok(None);
         }
         let (declared, domain) = match binder.bind_function_type(&ty)? {
-            (ty, None) => (without_limits(ty), None),
+            (ty, None) => (ty.base(), None),
             of_domain => of_domain,
         };
         let mut outputs = outputs_of(parameters);

@@ -6,6 +6,7 @@
 use crate::StatementError;
 use crate::nesting::{check_text, check_tree};
 use crate::regrouped::Insertions;
+use crate::truncation::truncated;
 use crate::words::{Word, words_of};
 use procedure::SqlError;
 use squawk_lexer::TokenKind;
@@ -65,6 +66,8 @@ impl Source {
             Self { text: text.into(), file: nothing, into, insertions }.error_at(offset, error)
         };
         check_text(text).map_err(at)?;
+        let short = truncated(text);
+        let text = short.as_deref().unwrap_or(text);
         let original = SourceFile::parse(text);
         if let Some(text) = with_dollar_quotes(text, &original.syntax_node()) {
             return Self::parse(&text);
@@ -72,6 +75,7 @@ impl Source {
         let mut blanked = text.to_owned();
         let (mut into, mut insertions) = (HashMap::new(), Insertions::default());
         insertions.find(text, 0);
+        let mut is_shortened = false;
         for literal in original.syntax_node().descendants().filter_map(ast::Literal::cast) {
             let Some(ast::LitKind::DollarQuotedString(token)) = literal.kind() else { continue };
             let Some(tag) = token.text()[1..].find('$').map(|at| at + 2) else { continue };
@@ -84,11 +88,17 @@ impl Source {
             if literal.syntax().ancestors().any(|node| is_routine(&node)) {
                 check_text(&text[start..end]).map_err(|(offset, error)| at((start + offset, error)))?;
             }
-            lift_into(&text[start..end], start, &mut into, &mut blanked);
-            insertions.find(&text[start..end], start);
+            let short = truncated(&text[start..end]).filter(|_| is_body(&literal));
+            if let Some(short) = &short {
+                blanked.replace_range(start..end, short);
+                is_shortened = true;
+            }
+            let body = short.as_deref().unwrap_or(&text[start..end]);
+            lift_into(body, start, &mut into, &mut blanked);
+            insertions.find(body, start);
         }
         insertions.insert_into(&mut blanked);
-        let is_original = into.is_empty() && insertions.is_empty();
+        let is_original = into.is_empty() && insertions.is_empty() && !is_shortened;
         let parse = if is_original { original } else { SourceFile::parse(&blanked) };
         let source = Self { text: text.into(), file: parse.tree(), into, insertions };
         check_tree(source.file.syntax()).map_err(|(offset, error)| source.error_at(offset, error))?;
@@ -118,10 +128,7 @@ impl Source {
 
     /// Returns line and column of a byte offset of the text as it is written, from 1.
     pub(crate) fn line_and_column(&self, written: usize) -> (u32, u32) {
-        let before = &self.text[..written.min(self.text.len())];
-        let line = before.matches('\n').count() + 1;
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        (line as u32, before[line_start..].chars().count() as u32 + 1)
+        line_and_column(&self.text, written)
     }
 
     /// Returns the range of a node of the file in the text as it is written.
@@ -151,16 +158,22 @@ impl Source {
     }
 }
 
+/// Returns line and column of a byte offset of a text, from 1.
+pub(crate) fn line_and_column(text: &str, offset: usize) -> (u32, u32) {
+    let before = &text[..offset.min(text.len())];
+    let line = before.matches('\n').count() + 1;
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    (line as u32, before[line_start..].chars().count() as u32 + 1)
+}
+
 /// Returns the text with the bodies of its routines in dollar quotes, so that bodies contain no escapes;
 /// `None` if all of them are in dollar quotes already. Lines stay the same; columns may change.
 fn with_dollar_quotes(text: &str, tree: &SyntaxNode) -> Option<String> {
-    let is_body = |literal: &ast::Literal| {
-        let parent = literal.syntax().parent();
-        parent.is_some_and(|node| ast::AsDefinition::can_cast(node.kind()) || ast::Do::can_cast(node.kind()))
-            && !matches!(literal.kind(), Some(ast::LitKind::DollarQuotedString(_)))
+    let is_quoted = |literal: &ast::Literal| {
+        is_body(literal) && !matches!(literal.kind(), Some(ast::LitKind::DollarQuotedString(_)))
     };
     let mut quoted: Option<String> = None;
-    let bodies = tree.descendants().filter_map(ast::Literal::cast).filter(is_body);
+    let bodies = tree.descendants().filter_map(ast::Literal::cast).filter(is_quoted);
     // From the end, so that earlier offsets stay valid.
     for literal in bodies.collect::<Vec<_>>().into_iter().rev() {
         let Some(body) = literal.decoded_value() else { continue };
@@ -175,6 +188,12 @@ fn with_dollar_quotes(text: &str, tree: &SyntaxNode) -> Option<String> {
         whole.replace_range(range, &format!("${name}${}${name}$", body.text()));
     }
     quoted
+}
+
+/// Returns whether a literal is the body of a routine or of a DO.
+fn is_body(literal: &ast::Literal) -> bool {
+    let parent = literal.syntax().parent();
+    parent.is_some_and(|node| ast::AsDefinition::can_cast(node.kind()) || ast::Do::can_cast(node.kind()))
 }
 
 fn is_routine(node: &SyntaxNode) -> bool {

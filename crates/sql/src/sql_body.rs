@@ -1,11 +1,12 @@
 //! Routines in the language SQL: statements that run one after the other. The last one gives the result.
 //! Source: PostgreSQL 15's documentation, "Query Language (SQL) Functions".
 
-use crate::binder::Binder;
+use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::name_conflicts::NameConflict;
-use catalog::Type;
-use procedure::{CastContext, Opaque, Parameter, Register, SqlError, Statement};
+use crate::opaque::found_type;
+use catalog::{ScalarType, Type};
+use procedure::{CastContext, Expression, Opaque, Parameter, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -31,7 +32,7 @@ impl Binder<'_> {
                 ast::RoutineBodyStmt::ReturnStmt(end) => self.bind_sql_return(&end, &targets)?,
                 ast::RoutineBodyStmt::Stmt(query_statement) if is_last && returns_rows => {
                     let types: Vec<Type> = self.returns.iter().flatten().map(|(_, ty)| *ty).collect();
-                    let (query, _) = self.rows_query(&query_statement, Some(&types))?;
+                    let query = self.returned_query(&query_statement, &types)?;
                     let mut bound = Vec::new();
                     self.push_opaque(Opaque::ReturnQuery(query), &mut bound);
                     bound
@@ -63,9 +64,49 @@ impl Binder<'_> {
         }
     }
 
+    /// Checks that the columns of the last statement can be assigned to those of the result.
+    ///
+    /// # Errors
+    /// `42P13`: they cannot, or there are too few or too many.
+    pub(crate) fn check_result(
+        &self,
+        found: &[Type],
+        expected: &[Type],
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let is_only = expected.len() == 1;
+        if found.len() != expected.len() {
+            let detail = match found.len() < expected.len() {
+                _ if is_only => "Final statement must return exactly one column.",
+                true => "Final statement returns too few columns.",
+                false => "Final statement returns too many columns.",
+            };
+            return Err(self.mismatch(detail, node));
+        }
+        for (position, (from, to)) in found.iter().zip(expected).enumerate() {
+            let is_printed = from.is_array() && to.scalar().is_some_and(ScalarType::is_text);
+            if is_printed || CastContext::Assignment.allows_type(*from, *to) {
+                continue;
+            }
+            let [from, to] = [*from, *to].map(|ty| Typed::Known(Expression::NULL, ty).shown_type());
+            let detail = match is_only {
+                true => format!("Actual return type is {from}."),
+                false => {
+                    format!("Final statement returns {from} instead of {to} at column {}.", position + 1)
+                }
+            };
+            return Err(self.mismatch(&detail, node));
+        }
+        Ok(())
+    }
+
     /// Returns the error of a last statement that does not give the result.
     fn mismatch(&self, detail: &str, node: &SyntaxNode) -> StatementError {
-        let ty = self.result.map_or("record".into(), |(_, ty)| ty.to_string());
+        let only = match self.returns.as_deref() {
+            Some([(_, only)]) => Some(*only),
+            _ => self.result.map(|(_, ty)| ty),
+        };
+        let ty = only.map_or("record".into(), |ty| ty.to_string());
         let error =
             SqlError::new("42P13", format!("return type mismatch in function declared to return {ty}"));
         self.error(node, error.with_detail(detail))
@@ -95,14 +136,9 @@ impl Binder<'_> {
         if bound.items.is_empty() {
             return Err(self.no_result(node));
         }
-        if bound.items.len() != targets.len() {
-            let detail = match targets {
-                [_] => "Final statement must return exactly one column.",
-                _ if bound.items.len() < targets.len() => "Final statement returns too few columns.",
-                _ => "Final statement returns too many columns.",
-            };
-            return Err(self.mismatch(detail, node));
-        }
+        let found: Vec<Type> = bound.items.iter().map(|(_, item, _)| found_type(item)).collect();
+        let types: Vec<Type> = targets.iter().map(|(_, ty)| *ty).collect();
+        self.check_result(&found, &types, node)?;
         let mut outputs = Vec::new();
         for ((_, item, item_node), (target, ty)) in bound.items.into_iter().zip(targets) {
             let value = self.coerce(item, *ty, CastContext::Assignment, &item_node)?;
@@ -121,7 +157,9 @@ impl Binder<'_> {
         let value = self.part(end.expr(), node)?;
         match targets {
             [(target, ty)] => {
-                let value = self.bind_as(&value, *ty, CastContext::Assignment)?;
+                let bound = self.bind(&value)?;
+                self.check_result(&[found_type(&bound)], &[*ty], node)?;
+                let value = self.coerce(bound, *ty, CastContext::Assignment, value.syntax())?;
                 let value = self.checked_for(*target, value, node)?;
                 Ok(vec![Statement::Assign { target: *target, value }])
             }

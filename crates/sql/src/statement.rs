@@ -387,7 +387,7 @@ impl Binder<'_> {
     fn bind_if(&mut self, branch: &ast::PlpgsqlIfStmt) -> Result<Statement, StatementError> {
         let node = branch.syntax();
         let condition = self.single_expression(branch.cond(), node)?;
-        let condition = self.bind_condition(&condition)?;
+        let condition = self.bind_test(&condition)?;
         let elsifs: Vec<_> = branch.elsifs().collect();
         let (then, otherwise) = match self.known_condition(&condition) {
             Some(true) => (self.bind_inner(branch.then_body(), node)?, Vec::new()),
@@ -422,7 +422,7 @@ impl Binder<'_> {
             };
         };
         let condition = self.single_expression(elsif.cond(), elsif.syntax())?;
-        let (condition, mut statements) = self.apart(|binder| binder.bind_condition(&condition))?;
+        let (condition, mut statements) = self.apart(|binder| binder.bind_test(&condition))?;
         let known = self.known_condition(&condition);
         let then = match known {
             Some(false) => Vec::new(),
@@ -468,7 +468,7 @@ impl Binder<'_> {
             for candidate in conditions.target_list().into_iter().flat_map(|list| list.targets()) {
                 let candidate = self.part(candidate.expr(), when.syntax())?;
                 any.push(match &subject {
-                    None => self.bind_condition(&candidate)?,
+                    None => self.bind_test(&candidate)?,
                     Some(subject) => {
                         let value = self.bind(&candidate)?;
                         let (class, operands) =
@@ -482,51 +482,6 @@ impl Binder<'_> {
             otherwise = vec![Statement::If { condition, then, otherwise }];
         }
         out.append(&mut otherwise);
-        Ok(())
-    }
-
-    fn bind_return(
-        &mut self,
-        end: &ast::PlpgsqlReturnStmt,
-        out: &mut Vec<Statement>,
-    ) -> Result<(), StatementError> {
-        let node = end.syntax();
-        match (end.expr(), self.result) {
-            (value, _) if self.trigger.is_some() => return self.bind_trigger_return(value, node, out),
-            (None, _) if self.must_return => {
-                return Err(self.syntax(node, "missing expression at or near \";\""));
-            }
-            (None, _) => {}
-            (Some(_), _) if self.is_void => {
-                let message = "RETURN cannot have a parameter in function returning void";
-                return Err(self.error(node, SqlError::new("42804", message)));
-            }
-            (Some(value), _) if self.returns_row => {
-                let value = self.single_expression(Some(value), node)?;
-                let returned = self.returned.clone();
-                let types = returned.iter().map(|register| self.registers[register.0 as usize]);
-                let targets: Vec<_> = returned.iter().copied().zip(types).collect();
-                let mismatch = "returned record type does not match expected record type";
-                self.assign_fields(&targets, &value, mismatch, out)?;
-            }
-            (Some(_), _) if self.row_label.is_some() => {
-                let message = "RETURN cannot have a parameter in function with OUT parameters";
-                return Err(self.error(node, SqlError::new("42804", message)));
-            }
-            (Some(value), Some((target, ty))) => {
-                let value = self.single_expression(Some(value), node)?;
-                let value = self.bind_as(&value, ty, CastContext::Variable)?;
-                let value = self.checked_for(target, value, node)?;
-                out.push(Statement::Assign { target, value });
-            }
-            (Some(_), None) if self.returns.is_some() => {
-                let error =
-                    SqlError::new("42804", "RETURN cannot have a parameter in function returning set");
-                return Err(self.error(node, error.with_hint("Use RETURN NEXT or RETURN QUERY.")));
-            }
-            (Some(_), None) => return Err(self.syntax(node, "RETURN cannot have a parameter here")),
-        }
-        out.push(self.row_label.map_or(Statement::Return, Statement::Exit));
         Ok(())
     }
 

@@ -133,6 +133,9 @@ impl Binder<'_> {
             return Ok(number);
         }
         self.schema.object_named(ty, name).ok_or_else(|| {
+            if let Some(error) = self.schema.missing_schema_of(name) {
+                return self.error(node, error);
+            }
             let (code, message) = match ty {
                 "regclass" => ("42P01", format!("relation \"{name}\" does not exist")),
                 "regtype" => ("42704", format!("type \"{name}\" does not exist")),

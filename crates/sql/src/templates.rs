@@ -10,7 +10,7 @@ use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::routine::Routine;
 use crate::source::Source;
-use crate::types::{short, without_limits};
+use crate::types::short;
 use catalog::{ProcedureId, ScalarType, Type};
 use procedure::{Procedure, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -50,7 +50,34 @@ impl Binder<'_> {
         columns: Option<Vec<(String, Type)>>,
         node: &SyntaxNode,
     ) -> Result<Arc<Procedure>, StatementError> {
-        let mut actual = self.actual_types(template, arguments, node)?;
+        let actual = self.actual_types(template, arguments, false, node)?;
+        self.instance_of(template, actual, columns, node)
+    }
+
+    /// Compiles a template for a call with an argument for each parameter, some by name: the argument of a
+    /// VARIADIC parameter is the whole array. `None` is an omitted argument.
+    ///
+    /// # Errors
+    /// As `instance`.
+    pub(crate) fn placed_instance(
+        &mut self,
+        template: &Arc<Procedure>,
+        arguments: &[Option<Typed>],
+        columns: Option<Vec<(String, Type)>>,
+        node: &SyntaxNode,
+    ) -> Result<Arc<Procedure>, StatementError> {
+        let given: Vec<_> = arguments.iter().map(|own| own.clone().unwrap_or(Typed::Null)).collect();
+        let actual = self.actual_types(template, &given, true, node)?;
+        self.instance_of(template, actual, columns, node)
+    }
+
+    fn instance_of(
+        &mut self,
+        template: &Arc<Procedure>,
+        mut actual: Actual,
+        columns: Option<Vec<(String, Type)>>,
+        node: &SyntaxNode,
+    ) -> Result<Arc<Procedure>, StatementError> {
         let source = Source::parse(&template.source)?;
         let routine = source.file.stmts().find_map(|statement| Routine::of(&statement));
         let Some(mut routine) = routine else { return Err(self.unsupported(node, "this routine")) };
@@ -74,16 +101,18 @@ impl Binder<'_> {
         Ok(Arc::new(compiled))
     }
 
-    /// Returns the types that the arguments of a call decide.
+    /// Returns the types that the arguments of a call decide. `is_placed`: the argument of a VARIADIC
+    /// parameter is the whole array.
     fn actual_types(
         &self,
         template: &Procedure,
         arguments: &[Typed],
+        is_placed: bool,
         node: &SyntaxNode,
     ) -> Result<Actual, StatementError> {
         let mut parameters: Vec<_> = template.inputs().map(|(_, own)| own).collect();
         let mut given: Vec<(&str, bool, &Typed)> = Vec::new();
-        let rest = template.is_variadic().then(|| parameters.pop()).flatten();
+        let rest = (template.is_variadic() && !is_placed).then(|| parameters.pop()).flatten();
         let fixed = arguments.len().min(parameters.len());
         for (parameter, argument) in parameters.iter().zip(&arguments[..fixed]) {
             given.extend(parameter.type_of.as_deref().map(|name| (name, false, argument)));
@@ -97,7 +126,7 @@ impl Binder<'_> {
         let mut compatible = Vec::new();
         for (name, is_element, argument) in given {
             let Some((family, is_array)) = family_of(name) else { continue };
-            let Some(ty) = argument.known_type().map(without_limits) else { continue };
+            let Some(ty) = argument.known_type().map(Type::base) else { continue };
             let own = match (is_array && !is_element, ty) {
                 (false, ty) => ty,
                 (true, Type::Array(element)) => Type::Scalar(element),

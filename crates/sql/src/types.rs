@@ -75,7 +75,14 @@ impl Binder<'_> {
                 if array.array_bounds().count() > 1 {
                     return Err(self.unsupported(ty.syntax(), "an array of more than one dimension"));
                 }
-                return Ok(Type::Array(self.bind_type(&element)?.element()));
+                let bound = self.bind_type(&element).map_err(|mut error| {
+                    if error.error.sqlstate == "42704" {
+                        let message = error.error.message.replacen("\" does", "[]\" does", 1);
+                        error.error.message = message;
+                    }
+                    error
+                });
+                return Ok(Type::Array(bound?.element()));
             }
             ast::Type::CharacterType(_) => self.named_type("char", &numbers, ty.syntax())?,
             ast::Type::VarcharType(_) => self.named_type("varchar", &numbers, ty.syntax())?,
@@ -110,6 +117,9 @@ impl Binder<'_> {
                 let name = path.path_ref().map(|path| last_name(&path)).unwrap_or_default();
                 if let Some(own) = self.polymorphic_type(&name, ty.syntax())? {
                     return Ok(own);
+                }
+                if let Some(path) = path.path_ref() {
+                    self.check_type_schema(&path, ty.syntax())?;
                 }
                 self.named_type(&name, &numbers, ty.syntax())?
             }
@@ -206,10 +216,7 @@ impl Binder<'_> {
             "jsonb" => ScalarType::Jsonb,
             "interval" => ScalarType::Interval,
             "time" if numbers.is_empty() => ScalarType::Time,
-            _ => {
-                let message = format!("type \"{name}\" is not supported");
-                return Err(self.error(node, SqlError::new("0A000", message)));
-            }
+            _ => return Err(self.no_type(name, node)),
         })
     }
 }

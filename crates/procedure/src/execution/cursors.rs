@@ -2,25 +2,47 @@
 
 use crate::execution::machine::Machine;
 use crate::query::Buffer;
-use crate::{Cast, Cursor, Failure, Movement, Register, SqlError};
-use catalog::{Datum, Type};
+use crate::{Cast, CastContext, Cursor, Failure, Function, Movement, Register, SqlError};
+use catalog::{Datum, ScalarType, Type, Value, array_datum, datum_from_value, output_text};
 
-/// Converts a value as an assignment does.
+/// Converts a value as an assignment to a variable does.
 pub(super) fn converted(
     value: Datum,
     (from, to): (Type, Type),
     machine: &mut Machine,
 ) -> Result<Datum, Failure> {
-    let cast = match (from, to) {
-        _ if from == to => Some(Cast::Same),
-        (Type::Scalar(from), Type::Scalar(to)) => Cast::between(from, to, false),
-        _ => None,
-    };
-    let Some(cast) = cast else {
+    if from == to || value.is_null() {
+        return Ok(value);
+    }
+    match (from, to) {
+        (Type::Scalar(from), Type::Scalar(to)) => {
+            let arena = &mut machine.frame.arena;
+            let cast = |value, cast: Cast| cast.apply(value, arena);
+            Ok(casts(from, to)?.try_fold(value, cast)?)
+        }
+        (Type::Array(from), Type::Array(to)) => {
+            let cast = |array, cast| Function::CastElements(cast).apply(&[array], machine);
+            Ok(casts(from, to)?.try_fold(value, cast)?)
+        }
+        // By the output function of one type, and the input function of the other.
+        (_, to) => {
+            let arena = &mut machine.frame.arena;
+            let text = output_text(value, from, arena);
+            Ok(match to {
+                Type::Array(element) => array_datum(&text, element, arena)?,
+                Type::Scalar(_) => datum_from_value(&Value::Text(text), to, arena)?,
+            })
+        }
+    }
+}
+
+/// Returns the casts from one type to another, one after the other.
+fn casts(from: ScalarType, to: ScalarType) -> Result<impl Iterator<Item = Cast>, SqlError> {
+    let casts = CastContext::Variable.casts(from, to).ok_or_else(|| {
         let message = format!("a value of type {from} cannot be assigned to a variable of type {to}");
-        return Err(SqlError::new("42804", message).into());
-    };
-    cast.apply(value, &mut machine.frame.arena).map_err(Failure::from)
+        SqlError::new("42804", message)
+    });
+    Ok(casts?.into_iter().flatten())
 }
 
 /// Assigns the values of a row to variables.
@@ -60,9 +82,8 @@ pub(super) fn fetch(
         },
         _ => 0,
     };
-    let null = || SqlError::new("34000", format!("cursor \"{}\" does not exist", cursor.name));
     // The cursor is taken out of the frame, because `load_row` needs the machine for its registers.
-    let mut open = machine.frame.cursor(cursor)?.take().ok_or_else(null)?;
+    let mut open = machine.frame.take_cursor(cursor)?;
     let count = open.rows.len() as i64;
     open.at = match movement {
         Movement::First => 1,
@@ -84,7 +105,7 @@ pub(super) fn fetch(
         }
         Ok(())
     };
-    *machine.frame.cursor(cursor)? = Some(open);
+    machine.frame.put_back(cursor, open);
     machine.set(found, Datum::boolean(is_row));
     if !matches!(movement, Movement::Next) {
         machine.frame.row_count = is_row.into();

@@ -413,7 +413,13 @@ fn raised(raise: &Raise, machine: &mut Machine) -> Result<SqlError, Failure> {
     let code = option_text(text(&raise.sqlstate, machine)?)?;
     let state = raised_state(&code)
         .ok_or_else(|| SqlError::new("42704", format!("unrecognized exception condition \"{code}\"")))?;
-    let mut error = SqlError::new(&state, message);
+    // As in PostgreSQL, no error or warning has the SQLSTATE of success.
+    let state = match (state.as_str(), raise.severity) {
+        ("00000", Severity::Exception) => "P0001",
+        ("00000", Severity::Warning) => "01000",
+        (state, _) => state,
+    };
+    let mut error = SqlError::new(state, message);
     for (option, value) in &raise.options {
         let value = option_text(text(value, machine)?)?;
         if !matches!(option, RaiseOption::Message | RaiseOption::Detail | RaiseOption::Hint) {

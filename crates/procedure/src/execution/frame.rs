@@ -174,26 +174,47 @@ impl Frame {
     }
 
     pub(super) fn open(&mut self, cursor: &Cursor, rows: Buffer, types: Vec<Type>) -> Result<(), SqlError> {
-        if !self.get(cursor.register).is_null() {
-            let message = format!("cursor \"{}\" already in use", cursor.name);
-            return Err(SqlError::new("42P03", message));
+        let opened = OpenCursor { rows, types, at: 0 };
+        match self.slot(cursor) {
+            Some(Some(_)) => {
+                let message = format!("cursor \"{}\" already in use", cursor.portal());
+                return Err(SqlError::new("42P03", message));
+            }
+            Some(closed) => {
+                *closed = Some(opened);
+                return Ok(());
+            }
+            None => self.cursors.push(Some(opened)),
         }
-        self.cursors.push(Some(OpenCursor { rows, types, at: 0 }));
         self.set(cursor.register, Datum::Int(self.cursors.len() as i64 - 1));
         Ok(())
     }
 
-    pub(super) fn cursor(&mut self, cursor: &Cursor) -> Result<&mut Option<OpenCursor>, SqlError> {
-        let index = match self.get(cursor.register) {
-            Datum::Int(index) => usize::try_from(index).ok(),
+    /// Returns the place of a cursor in the list; `None` if the cursor was never opened.
+    fn slot(&mut self, cursor: &Cursor) -> Option<&mut Option<OpenCursor>> {
+        match self.get(cursor.register) {
+            Datum::Int(index) => self.cursors.get_mut(usize::try_from(index).ok()?),
             _ => None,
-        };
-        match index.and_then(|index| self.cursors.get_mut(index)) {
-            Some(open) => Ok(open),
-            None => {
-                let message = format!("cursor variable \"{}\" is null", cursor.name);
-                Err(SqlError::new("22004", message).with_hint("Open the cursor first."))
-            }
+        }
+    }
+
+    /// Takes an open cursor out of the list. It is closed unless `put_back` follows.
+    ///
+    /// # Errors
+    /// `22004`: the cursor was never opened, and has no query of its own. `34000`: it is not open.
+    pub(super) fn take_cursor(&mut self, cursor: &Cursor) -> Result<OpenCursor, SqlError> {
+        if self.get(cursor.register).is_null() && !cursor.is_bound {
+            let message = format!("cursor variable \"{}\" is null", cursor.name);
+            return Err(SqlError::new("22004", message));
+        }
+        let open = self.slot(cursor).and_then(Option::take);
+        open.ok_or_else(|| SqlError::new("34000", format!("cursor \"{}\" does not exist", cursor.portal())))
+    }
+
+    /// Puts a cursor that `take_cursor` has returned back into the list.
+    pub(super) fn put_back(&mut self, cursor: &Cursor, open: OpenCursor) {
+        if let Some(slot) = self.slot(cursor) {
+            *slot = Some(open);
         }
     }
 

@@ -8,6 +8,7 @@ use super::form::RunTimeForm;
 use super::operations::not_one_row;
 use super::tape::Tapes;
 use crate::query::Buffer;
+use crate::values::row_types::mismatch;
 use crate::{
     Cast, Destination, Expression, Failure, Machine, Opaque, Register, RowSink, SqlError, Transaction,
 };
@@ -51,8 +52,7 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
                 fetch(cursor, movement, targets, *found, machine)
             }
             Opaque::Close(cursor) => {
-                *machine.frame.cursor(cursor)? = None;
-                machine.set(cursor.register, Datum::Null);
+                machine.frame.take_cursor(cursor)?;
                 Ok(())
             }
             Opaque::Text { text, arguments, rows, found, role } => {
@@ -128,9 +128,9 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
             }
             Destination::First { targets, .. } => load_row(&rows, &columns, 0, targets, machine),
             Destination::Returned(types) => {
-                if types.len() != columns.len() {
+                if let Some(detail) = mismatch(&columns, types) {
                     let message = "structure of query does not match function result type";
-                    return Err(SqlError::new("42804", message).into());
+                    return Err(SqlError::new("42804", message).with_detail(detail).into());
                 }
                 for index in 0..rows.len() {
                     let mut row = Vec::new();

@@ -37,8 +37,8 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
     fn send_rows(&mut self, query: &Query, machine: &mut Machine) -> Result<usize, Failure> {
         let mut count = 0;
         let mut output = machine.services.output.take();
-        // A statement that returns no columns has no rows, however many it writes.
-        let returns = !query.columns.is_empty();
+        // A statement that writes and returns no columns has no rows, however many it writes.
+        let returns = !query.columns.is_empty() || !query.plan.writes();
         let result = run_query(query, machine, self.data, &mut |machine, data| {
             count += 1;
             if let Some(Output { sink, row }) = &mut output

@@ -10,10 +10,19 @@ use std::sync::Arc;
 /// A cursor variable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cursor {
-    /// The register of the cursor's position in the frame's list; NULL while the cursor is closed.
+    /// The register of the cursor's position in the frame's list; NULL until the cursor is opened.
     pub register: Register,
     /// Its name.
     pub name: String,
+    /// Whether it is declared with its query. The portal of such a cursor has the cursor's name.
+    pub is_bound: bool,
+}
+
+impl Cursor {
+    /// Returns the name of its portal.
+    pub(crate) fn portal(&self) -> &str {
+        if self.is_bound { &self.name } else { "<unnamed portal 1>" }
+    }
 }
 
 /// A movement of a cursor.

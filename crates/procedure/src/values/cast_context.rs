@@ -1,6 +1,7 @@
 //! The contexts in which a value of one type is converted to another.
 //! Source: PostgreSQL 15, `pg_cast`, and "CREATE CAST" for the casts by input and output functions.
 
+use crate::Cast;
 use catalog::ScalarType::{self, *};
 use catalog::Type;
 
@@ -111,6 +112,23 @@ impl CastContext {
     /// Returns whether a value of one type is converted to another here.
     pub fn allows(self, from: ScalarType, to: ScalarType) -> bool {
         Self::of(from, to) <= self
+    }
+
+    /// Returns the casts from one type to another, one after the other; `None` if the context does not allow
+    /// the conversion.
+    pub fn casts(self, from: ScalarType, to: ScalarType) -> Option<[Option<Cast>; 2]> {
+        let is_explicit = self == Self::Explicit;
+        if !self.allows(from, to) {
+            return None;
+        }
+        if let Some(cast) = Cast::between(from, to, is_explicit) {
+            return Some([Some(cast), None]);
+        }
+        // By the output function of one type, and the input function of the other.
+        let printed = if from.is_text() { Some(Cast::Same) } else { Cast::between(from, Text, true) };
+        let read =
+            if to.is_text() { Cast::between(Text, to, is_explicit) } else { Cast::between(Text, to, true) };
+        Some([Some(printed?), Some(read?)])
     }
 
     /// Returns whether a value or an array of one type is converted to another here. An array becomes no

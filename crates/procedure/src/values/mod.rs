@@ -15,6 +15,7 @@ pub(crate) mod operators;
 pub(crate) mod ordered;
 pub(crate) mod recovery;
 pub(crate) mod row_parts;
+pub(crate) mod row_types;
 pub(crate) mod statistics;
 pub(crate) mod subscripts;
 pub(crate) mod times;

@@ -80,6 +80,15 @@ impl Compiler for Texts {
         let temporary = self.temporary.as_ref().or(none.as_ref());
         let viewpoint = Viewpoint { role, zone, temporary };
         let prepared = self.version.with_schema_of(viewpoint, |schema| schema.prepare(text, &known));
+        let prepared = match prepared {
+            Ok(Some(known)) if known.parameters.len() > types.len() => {
+                sql::missing_parameter(text, types.len()).map_or(Ok(Some(known)), Err)
+            }
+            Err(error) if error.error.sqlstate == "42P18" => {
+                Err(sql::missing_parameter(text, types.len()).unwrap_or(error))
+            }
+            prepared => prepared,
+        };
         let prepared = prepared.map_err(|error| {
             let position = format!("In EXECUTE, line {}, column {}.", error.line, error.column);
             SqlError { detail: error.error.detail.clone().or(Some(position)), ..error.error }

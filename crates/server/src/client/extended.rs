@@ -56,6 +56,7 @@ impl Client {
     pub(crate) fn parse(&mut self, message: Parse) -> bool {
         let name = message.name.unwrap_or_default();
         self.begin_message();
+        self.notices(&sql::truncation_notices(&message.query));
         let parsed = self.prepare(name, &message.query, &message.type_oids);
         self.answer(parsed.map(|()| Message::ParseComplete(ParseComplete::new())), &message.query)
     }
@@ -177,24 +178,28 @@ impl Client {
         let oids = types.iter().enumerate().map(oid).collect();
         self.output.put(Message::ParameterDescription(ParameterDescription::new(oids)));
         let columns = self.columns_of(named.prepared.as_ref());
-        named.described = Some(self.output.place(Self::description(&columns, &[])));
+        named.described = Some(self.output.place(Self::description(columns.as_deref(), &[])));
         Ok(())
     }
 
-    /// Returns the columns of a statement's rows. FETCH has the columns of its cursor.
-    pub(super) fn columns_of(&self, prepared: Option<&Statement>) -> Vec<Column> {
-        let Some(prepared) = prepared else { return Vec::new() };
-        match &prepared.plan().kind {
+    /// Returns the columns of a statement's rows; `None` if it returns no rows. FETCH has the columns of its
+    /// cursor.
+    pub(super) fn columns_of(&self, prepared: Option<&Statement>) -> Option<Vec<Column>> {
+        let prepared = prepared?;
+        let columns = match &prepared.plan().kind {
             Kind::Fetch { name, moves: false, .. } => {
                 let portal = self.portals.get(name).filter(|portal| portal.is_cursor);
                 let columns = portal.map(|portal| {
                     let named = hold(&portal.statement);
                     named.prepared.as_ref().map(|known| known.columns().to_vec()).unwrap_or_default()
                 });
-                columns.unwrap_or_default()
+                return columns;
             }
+            // A query may have rows without columns.
+            Kind::Run(_) if prepared.tag() == "SELECT" => return Some(prepared.columns().to_vec()),
             _ => prepared.columns().to_vec(),
-        }
+        };
+        Some(columns).filter(|columns| !columns.is_empty())
     }
 
     pub(super) fn describe_portal(&mut self, name: &str) -> Result<(), Error> {
@@ -202,13 +207,13 @@ impl Client {
         let (statement, formats) = (Arc::clone(&portal.statement), portal.formats.clone());
         let named = hold(&statement);
         let columns = self.columns_of(named.prepared.as_ref());
-        let placed = self.output.place(Self::description(&columns, &formats));
+        let placed = self.output.place(Self::description(columns.as_deref(), &formats));
         self.portal(name)?.described = Some(placed);
         Ok(())
     }
 
-    pub(super) fn description(columns: &[Column], formats: &[Format]) -> Message {
-        if columns.is_empty() { Message::NoData(NoData::new()) } else { row_description(columns, formats) }
+    pub(super) fn description(columns: Option<&[Column]>, formats: &[Format]) -> Message {
+        columns.map_or_else(|| Message::NoData(NoData::new()), |columns| row_description(columns, formats))
     }
 
     pub(crate) fn execute(&mut self, message: Execute) -> bool {
@@ -304,11 +309,12 @@ impl Client {
         let prepared = self.plan(&text, |session| session.prepare_typed(&text, &types))?;
         let is_alike = prepared.as_ref().is_some_and(|known| known.parameters() == outdated.parameters());
         let columns = self.columns_of(prepared.as_ref());
+        let columns = columns.as_deref();
         let is_told = match (named.described, of_portal) {
             _ if !is_alike => false,
             (None, None) => true,
-            (Some(placed), None) => self.output.replace(placed, Self::description(&columns, &[])),
-            (None, Some(placed)) => self.output.replace(placed, Self::description(&columns, &formats)),
+            (Some(placed), None) => self.output.replace(placed, Self::description(columns, &[])),
+            (None, Some(placed)) => self.output.replace(placed, Self::description(columns, &formats)),
             (Some(_), Some(_)) => false,
         };
         if is_told {

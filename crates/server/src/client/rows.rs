@@ -157,6 +157,7 @@ pub(super) fn row_description(columns: &[Column], formats: &[Format]) -> Message
         let size = match catalog_type {
             Some(sql::CHAR) => 1,
             Some(sql::NAME) => 64,
+            Some(sql::VOID) => 4,
             _ => size,
         };
         let oid = catalog_type.unwrap_or(oid);

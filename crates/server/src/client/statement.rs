@@ -94,8 +94,7 @@ impl Client {
 
     /// Sends the columns of a statement, if it returns rows.
     pub(super) fn describe_rows(&self, prepared: Option<&Statement>) {
-        let columns = self.columns_of(prepared);
-        if !columns.is_empty() {
+        if let Some(columns) = self.columns_of(prepared) {
             self.output.put(row_description(&columns, &[]));
         }
     }

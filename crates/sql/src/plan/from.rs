@@ -216,11 +216,15 @@ impl Binder<'_> {
             return Err(self.unsupported(node, "WITH ORDINALITY of this function"));
         }
         let (_, ty) = procedure.result.expect("the caller found a function with a result or with rows");
+        // As in PostgreSQL, the only column has the name of the OUT parameter, if that has one.
+        let mut outputs = procedure.parameters.iter().filter(|parameter| parameter.is_output());
+        let output = outputs.next().map(|own| own.name.clone()).filter(|name| !name.is_empty());
         let target = self.new_register(ty);
+        self.note_result(&procedure, target);
         self.note_call(&procedure);
         let outputs = vec![target];
         let call = Plan::Call { input: Box::new(Plan::One), procedure, arguments, outputs };
-        let mut columns = vec![(alias.clone(), ty)];
+        let mut columns = vec![(output.unwrap_or_else(|| alias.clone()), ty)];
         self.rename(&mut columns, names, &alias, node)?;
         let plan = Some(Box::new(super::apply_ahead(applied, call)));
         let rows = Rows::Plan {
@@ -246,6 +250,16 @@ impl Binder<'_> {
         if let Some(procedure) = routine.clone().filter(|known| !known.is_template && is_written(known)) {
             let bind = |binder: &mut Self| binder.function_arguments(&procedure, call.arg_list(), node);
             let ((arguments, applied), references) = self.referring(|binder| binder.applying(bind))?;
+            return self.add_call(procedure, arguments, applied, references, item);
+        }
+        let has_array =
+            call.arg_list().is_some_and(|list| list.args().any(|own| own.variadic_token().is_some()));
+        if let Some(template) = routine.clone().filter(|known| known.is_template && (names_some || has_array))
+        {
+            let bind = |binder: &mut Self| binder.function_arguments(&template, call.arg_list(), node);
+            let ((arguments, applied), references) = self.referring(|binder| binder.applying(bind))?;
+            let columns = self.defined_columns(item.alias())?;
+            let procedure = self.placed_instance(&template, &arguments, columns, node)?;
             return self.add_call(procedure, arguments, applied, references, item);
         }
         let arguments = self.plain_arguments(call.arg_list())?;

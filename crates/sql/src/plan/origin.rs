@@ -17,6 +17,11 @@ pub struct ColumnOrigin {
     pub column: u16,
 }
 
+impl ColumnOrigin {
+    /// The origin of the results of functions that return `void`: no column.
+    pub const VOID: Self = Self { relation: 0, column: 0 };
+}
+
 /// A column of the rows that a statement returns.
 #[derive(Clone, Debug)]
 pub struct ResultColumn {
@@ -65,6 +70,11 @@ impl Origins {
     pub(super) fn note_column(&mut self, register: Register, oid: i64, column: usize, ty: Type) {
         let origin = ColumnOrigin { relation: oid as u32, column: column as u16 + 1 };
         self.note(register, Some(Known { origin: ValueOrigin::Column(origin), ty }));
+    }
+
+    /// Notes a register with the result of a function that returns `void`.
+    pub(crate) fn note_void(&mut self, register: Register, ty: Type) {
+        self.note(register, Some(Known { origin: ValueOrigin::Column(ColumnOrigin::VOID), ty }));
     }
 
     /// Notes a register with values of a domain.

@@ -322,14 +322,20 @@ fn unknown(declared: Declared) -> Cell {
 /// subscripts begin at 0.
 pub const VECTORS: [u32; 2] = [22, 30];
 
+/// The OID of the type `void`.
+pub const VOID: u32 = 2278;
+
 /// The OID of the type `"char"`.
 pub const CHAR: u32 = 18;
 /// The OID of the type `name`.
 pub const NAME: u32 = 19;
 
 /// Returns the OID of a catalog column's type in PostgreSQL, if it is `int2vector`, `oidvector`, `"char"` or
-/// `name`, which Reprise lacks; `None` for any other column.
+/// `name`, which Reprise lacks, and of a result of `void`; `None` for any other column.
 pub fn catalog_type(origin: ColumnOrigin) -> Option<u32> {
+    if origin == ColumnOrigin::VOID {
+        return Some(VOID);
+    }
     // Tables and views of the schema have greater OIDs.
     if i64::from(origin.relation) >= crate::oids::FIRST_TABLE {
         return None;

@@ -32,7 +32,7 @@ use catalog::{ScalarType, Type};
 use procedure::LiveRelation;
 
 pub(crate) use absent::is_absent;
-pub use catalogs::{CHAR, NAME, VECTORS, catalog_type};
+pub use catalogs::{CHAR, NAME, VECTORS, VOID, catalog_type};
 pub(crate) use catalogs::{catalog_names, catalog_oid};
 pub(crate) use comments::PG_CLASS;
 pub use information_schema::DATABASE;

@@ -8,7 +8,6 @@ use crate::oids::{index_oid, routine_oid, table_oid};
 use crate::quoted::written_path;
 use crate::schema::Schema;
 use crate::source::Source;
-use crate::types::without_limits;
 use catalog::Type;
 use procedure::{BuiltIn, built_ins};
 use squawk_syntax::ast::{self, AstNode};
@@ -212,7 +211,7 @@ impl Schema {
 fn type_written(schema: &Schema, text: &str) -> Option<Type> {
     let source = Source::parse(&format!("SELECT NULL::{text}")).ok()?;
     let ty = source.file.syntax().descendants().find_map(ast::Type::cast)?;
-    Some(without_limits(Binder::new(schema, &source).bind_type(&ty).ok()?))
+    Some(Binder::new(schema, &source).bind_type(&ty).ok()?.base())
 }
 
 /// Returns a routine with the types of its parameters, as `regprocedure` shows it; `None` for a text that

@@ -51,10 +51,11 @@ pub(crate) fn path_text(name: &str, is_qualified: bool) -> String {
     if is_qualified && !name.contains('.') { format!("{PUBLIC}{path}") } else { path }
 }
 
-/// Returns the name of a type.
+/// Returns the name of a type of a routine.
 pub(super) fn type_text(ty: Type, is_qualified: bool) -> String {
     let scalar = match ty.element() {
         ScalarType::Enum(enumeration) => path_text(&enumeration.definition().name, is_qualified),
+        ScalarType::Char(u32::MAX) => "character".into(),
         scalar => scalar.to_string(),
     };
     if matches!(ty, Type::Array(_)) { scalar + "[]" } else { scalar }

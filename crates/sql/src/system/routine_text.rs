@@ -5,7 +5,7 @@ use super::qualified::{path_text, type_text};
 use crate::binder::{Binder, Typed};
 use crate::schema::Schema;
 use crate::source::Source;
-use crate::types::{object_name, without_limits};
+use crate::types::object_name;
 use catalog::Type;
 use procedure::{Mode, Procedure};
 use squawk_syntax::SyntaxNode;
@@ -266,7 +266,7 @@ impl RoutineText {
             };
             let ty = match &parameter.type_of {
                 Some(table) => path_text(table, is_qualified),
-                None => type_text(without_limits(parameter.ty), is_qualified),
+                None => type_text(parameter.ty.base(), is_qualified),
             };
             let default = self.defaults.get(index).and_then(Option::as_ref).filter(|_| with_defaults);
             let default = default.map(|text| format!(" DEFAULT {text}")).unwrap_or_default();
@@ -281,9 +281,10 @@ impl RoutineText {
             return String::new();
         }
         let outputs = routine.parameters.iter().filter(|parameter| parameter.is_output()).count();
-        let text = |ty, position: usize| match routine.domains.get(position).and_then(Option::as_deref) {
+        let text = |ty: Type, position: usize| match routine.domains.get(position).and_then(Option::as_deref)
+        {
             Some(domain) => path_text(domain, is_qualified),
-            None => type_text(without_limits(ty), is_qualified),
+            None => type_text(ty.base(), is_qualified),
         };
         match (&routine.rows, routine.result) {
             _ if routine.is_void => "void".into(),

@@ -14,7 +14,9 @@ use crate::routine::Routine;
 use crate::schema::{CompiledTrigger, Schema, unsupported};
 use crate::source::Source;
 use crate::unbound::is_missing_object;
-use catalog::{Datum, ForeignKey, ReferenceAction, ScalarType, Table, Trigger, TriggerEvent, TriggerTiming};
+use catalog::{
+    Datum, ForeignKey, ReferenceAction, ScalarType, Table, Trigger, TriggerEvent, TriggerTiming, Type,
+};
 use procedure::query::{Plan, Query};
 use procedure::{
     CastContext, Expression, Mode, OperationKind, Parameter, Procedure, Raise, Register, Role, SqlError,
@@ -314,6 +316,11 @@ impl Binder<'_> {
         for (name, number, ty) in numbers {
             self.declare(name.into(), Name::Constant(Expression::Constant(Datum::Int(number)), ty.into()));
         }
+        let arguments = match trigger.arguments.as_slice() {
+            [] => Expression::NULL,
+            texts => Expression::Array(texts.iter().map(|text| Expression::text(text)).collect()),
+        };
+        self.declare("tg_argv".into(), Name::Constant(arguments, Type::Array(ScalarType::Text)));
     }
 
     /// Binds WHEN. Returns the statements that end the call unless the condition is true.
@@ -405,11 +412,15 @@ impl Binder<'_> {
         Statement::Raise(Box::new(Raise::error("2F005", message)))
     }
 
-    /// Binds `TG_ARGV[n]`; `None` for any other expression.
+    /// Returns whether an expression is TG_ARGV, whose elements count from 0.
+    pub(crate) fn is_trigger_arguments(&self, array: &ast::Expr) -> bool {
+        self.trigger.is_some() && matches!(array, ast::Expr::NameRef(name) if name.text() == "tg_argv")
+    }
+
+    /// Binds `TG_ARGV[n]` of a number; `None` for any other expression.
     pub(crate) fn trigger_argument(&self, index: &ast::IndexExpr) -> Option<Typed> {
         let frame = self.trigger.as_ref()?;
-        let Some(ast::Expr::NameRef(base)) = index.base() else { return None };
-        if base.text() != "tg_argv" {
+        if !self.is_trigger_arguments(&index.base()?) {
             return None;
         }
         let position = index.index()?.syntax().text().to_string().trim().parse::<usize>().ok()?;

@@ -22,7 +22,7 @@ use crate::source::Source;
 use crate::subject::Subject;
 use crate::types::object_name;
 use catalog::{OnCommit, Table, Trigger, TriggerEvent, TriggerTiming};
-use procedure::{Effect, SqlError};
+use procedure::{Effect, Procedure, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -111,7 +111,11 @@ fn called(create: &ast::CreateTrigger, binder: &Binder<'_>) -> Result<(String, V
             _ => text,
         });
     }
-    let Some(procedure) = binder.schema.procedure(&function) else {
+    // As in PostgreSQL, only a function without parameters is looked for.
+    let is_found = |own: &&Arc<Procedure>| {
+        own.is_trigger || (own.is_function || own.is_template) && own.inputs().next().is_none()
+    };
+    let Some(procedure) = binder.schema.procedure(&function).filter(is_found) else {
         let message = format!("function {function}() does not exist");
         return Err(binder.error(call.syntax(), SqlError::new("42883", message)));
     };
