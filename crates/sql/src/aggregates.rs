@@ -83,6 +83,13 @@ impl Binder<'_> {
             // MIN and MAX return a value of the column, so their type is that of the column.
             _ if matches!(function, AggregateFunction::Min | AggregateFunction::Max) => argument_type,
             Kind::Of(ty) => ty,
+            Kind::AnyArray if function.is_ordered_set() => {
+                let value = values.last().map_or(argument_type, |(_, ty)| *ty);
+                if matches!(value, Type::Array(_)) {
+                    return Err(self.unsupported(node, "an array of arrays"));
+                }
+                Type::Array(value.element())
+            }
             Kind::AnyElement => values.last().map_or(argument_type, |(_, ty)| *ty),
             _ => Type::Array(argument_type.element()),
         };

@@ -3,6 +3,7 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
+use crate::types::short;
 use catalog::Type;
 use procedure::{BuiltIn, CastContext, Expression, Parameter, Procedure, SqlError, built_ins_named};
 use squawk_syntax::SyntaxNode;
@@ -128,12 +129,38 @@ impl Binder<'_> {
         if has_array && !procedure.is_variadic() {
             return Err(self.no_function(&procedure.name, &[], node));
         }
+        if !has_array && procedure.is_variadic() {
+            return Err(self.no_function_by_names(&procedure.name, list, node)?);
+        }
         let inputs: Vec<_> = procedure.inputs().map(|(_, parameter)| parameter).collect();
         let placed = self.placed_arguments(procedure, &inputs, list, node)?;
         placed
             .into_iter()
             .map(|argument| argument.map(|expression| self.bind(&expression)).transpose())
             .collect()
+    }
+
+    /// Returns the error of a call by names that no function takes.
+    fn no_function_by_names(
+        &mut self,
+        name: &str,
+        list: Option<ast::ArgList>,
+        node: &SyntaxNode,
+    ) -> Result<StatementError, StatementError> {
+        let mut shown = Vec::new();
+        for argument in list.into_iter().flat_map(|list| list.args()) {
+            let (label, expression) = match argument.func_arg_expr() {
+                Some(ast::FuncArgExpr::NamedArg(named)) => {
+                    let name = self.part(named.name(), node)?;
+                    (format!("{} => ", ast::normalize_name_node(name.syntax())), named.expr())
+                }
+                Some(ast::FuncArgExpr::Expr(expression)) => (String::new(), Some(expression)),
+                None => continue,
+            };
+            let bound = self.bind(&self.part(expression, node)?)?;
+            shown.push(format!("{label}{}", bound.shown_type()));
+        }
+        Ok(self.no_function_of(&format!("{}({})", short(name), shown.join(", ")), node))
     }
 
     /// Assigns bound arguments to parameters by position.
@@ -168,27 +195,44 @@ impl Binder<'_> {
         Ok(placed)
     }
 
-    /// Binds the arguments of a CALL. As in PostgreSQL, it may have an argument for every parameter; those of
-    /// OUT parameters are not bound here.
+    /// Binds the arguments of a CALL. As in PostgreSQL, it has an argument for every OUT parameter; these are
+    /// not evaluated.
     pub(crate) fn procedure_arguments(
         &mut self,
         procedure: &Procedure,
         list: Option<ast::ArgList>,
         node: &SyntaxNode,
     ) -> Result<Vec<Option<Typed>>, StatementError> {
-        let names_outputs = list.iter().flat_map(ast::ArgList::args).count() > procedure.inputs().count()
-            || list.iter().flat_map(ast::ArgList::args).any(|item| item.expr().is_none());
-        if !names_outputs {
+        if procedure.parameters.iter().all(Parameter::is_input) {
             return self.function_arguments(procedure, list, node);
         }
         let all: Vec<_> = procedure.parameters.iter().collect();
         let placed = self.placed_arguments(procedure, &all, list, node)?;
+        self.check_outputs(procedure, &placed, node)?;
         let inputs = placed.into_iter().zip(all).filter(|(_, parameter)| parameter.is_input());
         let inputs: Vec<_> = inputs.map(|(argument, _)| argument).collect();
         inputs
             .into_iter()
             .map(|argument| argument.map(|expression| self.bind(&expression)).transpose())
             .collect()
+    }
+
+    /// Refuses a CALL without an argument for an OUT parameter.
+    ///
+    /// # Errors
+    /// `42883`: there is none.
+    pub(crate) fn check_outputs(
+        &mut self,
+        procedure: &Procedure,
+        placed: &[Option<ast::Expr>],
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let mut parameters = procedure.parameters.iter().zip(placed);
+        if !parameters.any(|(parameter, argument)| !parameter.is_input() && argument.is_none()) {
+            return Ok(());
+        }
+        let given = placed.iter().flatten().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
+        Err(self.no_routine(procedure, &given, node))
     }
 
     /// Returns the values of the input parameters, with defaults for omitted arguments.

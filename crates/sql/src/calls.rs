@@ -267,6 +267,7 @@ impl Binder<'_> {
         // As in PostgreSQL, CALL has an argument for every parameter: a variable for each output.
         let all: Vec<_> = procedure.parameters.iter().collect();
         let placed = self.placed_arguments(&procedure, &all, call.arg_list(), node)?;
+        self.check_outputs(&procedure, &placed, node)?;
         let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
         for (parameter, argument) in procedure.parameters.iter().zip(&placed) {
             let Some(argument) = argument else {

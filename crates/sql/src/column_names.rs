@@ -87,6 +87,7 @@ fn special_name(call: &ast::CallExpr) -> Option<&'static str> {
         (call.substring_fn().is_some(), "substring"),
         (call.position_fn().is_some(), "position"),
         (call.overlay_fn().is_some(), "overlay"),
+        (call.json_object_fn().is_some(), "json_object"),
     ];
     if let Some(trim) = call.trim_fn() {
         return Some(match trim.trim_side() {

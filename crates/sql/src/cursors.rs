@@ -102,9 +102,15 @@ impl Binder<'_> {
         }
         let names =
             variable.arguments.iter().map(|(name, variable)| (name.clone(), Name::Variable(*variable)));
+        // As in PostgreSQL, the query does not know the name of its cursor.
+        let scope = self.scopes.iter().rposition(|(_, names)| names.contains_key(name));
+        let hidden = scope.and_then(|scope| self.scopes[scope].1.remove(name));
         self.scopes.push((Some(name.to_owned()), names.collect::<HashMap<_, _>>()));
         let bound = self.rows_query(&query, None);
         self.scopes.pop();
+        if let (Some(scope), Some(hidden)) = (scope, hidden) {
+            self.scopes[scope].1.insert(name.to_owned(), hidden);
+        }
         let (query, columns) = bound?;
         self.knows_columns(name, variable, columns);
         self.push_opaque(Opaque::Open(variable.cursor.clone(), query), out);

@@ -65,6 +65,26 @@ fn add_constraint(
     Ok(())
 }
 
+/// Refuses a domain with both NULL and NOT NULL.
+///
+/// # Errors
+/// `42601`: it has both.
+fn refuse_conflict(create: &ast::CreateDomain, source: &Source) -> Result<(), StatementError> {
+    let mut first = None;
+    for qualifier in create.domain_qualifiers() {
+        let is_nullable = match qualifier {
+            ast::DomainQualifier::Constraint(ast::Constraint::NotNullConstraint(_)) => false,
+            ast::DomainQualifier::Constraint(ast::Constraint::NullConstraint(_)) => true,
+            _ => continue,
+        };
+        if *first.get_or_insert(is_nullable) != is_nullable {
+            let error = SqlError::new("42601", "conflicting NULL/NOT NULL constraints");
+            return Err(source.error_at(create.syntax().text_range().start().into(), error));
+        }
+    }
+    Ok(())
+}
+
 fn is_default(qualifier: &ast::DomainQualifier) -> bool {
     matches!(qualifier, ast::DomainQualifier::Constraint(ast::Constraint::DefaultConstraint(_)))
 }
@@ -176,6 +196,7 @@ impl Schema {
         // As in PostgreSQL, a domain keeps the default that the domain under it had.
         let inherited = base.as_deref().and_then(|own| before.catalog.domain(own)?.default.clone());
         domain.base = base;
+        refuse_conflict(create, source)?;
         for qualifier in create.domain_qualifiers() {
             match qualifier {
                 ast::DomainQualifier::Constraint(constraint) => {

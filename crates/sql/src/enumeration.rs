@@ -11,7 +11,7 @@ use crate::schema::{Schema, unsupported};
 use crate::source::{At, Source};
 use crate::subject::Subject;
 use crate::system::{Named, path_text};
-use crate::types::{in_schema_of, made_name, object_name};
+use crate::types::{in_schema_of, made_name, object_name, short};
 use catalog::{EnumType, Enumeration, LabelPlace, ScalarType};
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -83,6 +83,47 @@ impl Schema {
         self.catalog().enumerations().flat_map(names).chain(domains).collect()
     }
 
+    /// Refuses the name of a new index.
+    ///
+    /// # Errors
+    /// `42P07`: a relation has the name.
+    pub(crate) fn refuse_taken_relation(
+        &self,
+        name: &str,
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        if self.relation_exists(name) {
+            let error = SqlError::new("42P07", format!("relation \"{name}\" already exists"));
+            return Err(source.error_at(node.text_range().start().into(), error));
+        }
+        Ok(())
+    }
+
+    /// Refuses the name of a new table, view or sequence.
+    ///
+    /// # Errors
+    /// `42P07`: a relation has the name. `42710`: a type has it.
+    pub(crate) fn refuse_taken(
+        &self,
+        name: &str,
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        self.refuse_taken_relation(name, source, node)?;
+        if self.catalog.type_number(name).is_some() {
+            let hint = "A relation has an associated type of the same name, so you must use a name that \
+                        doesn't conflict with any existing type.";
+            let error = SqlError::new("42710", format!("type \"{}\" already exists", short(name)));
+            return Err(source.error_at(node.text_range().start().into(), error.with_hint(hint)));
+        }
+        Ok(())
+    }
+
+    /// Refuses the name of a new type.
+    ///
+    /// # Errors
+    /// `42710`: a type or a relation has it.
     pub(crate) fn refuse_taken_type(
         &self,
         name: &str,

@@ -7,6 +7,7 @@ use crate::error::StatementError;
 use crate::interrupt;
 use crate::object_values::written_type;
 use crate::operators::boolean;
+use crate::plan::bare;
 use crate::symbols::{comparison_operator, symbol_of};
 use catalog::{Datum, Numeric, ScalarType, Type};
 use procedure::{Cast, CastContext, Expression, Function, Register, SqlError};
@@ -110,11 +111,31 @@ impl Binder<'_> {
                 if !matches!(name, "default" | "C" | "POSIX") {
                     return Err(self.unsupported(node, "a collation other than \"C\""));
                 }
-                let inner = collate.syntax().children().find_map(ast::Expr::cast);
-                self.bind(&self.part(inner, node)?)
+                self.bind_collated(collate)
             }
             ast::Expr::SliceExpr(slice) => self.bind_slice(slice),
             ast::Expr::TupleExpr(_) => self.bind_row_value(expression),
+        }
+    }
+
+    /// Binds the operand of COLLATE.
+    ///
+    /// # Errors
+    /// `42804`: it is no text.
+    fn bind_collated(&mut self, collate: &ast::Collate) -> Result<Typed, StatementError> {
+        let node = collate.syntax();
+        let inner = node.children().find_map(ast::Expr::cast);
+        let bound = self.bind(&self.part(inner, node)?)?;
+        match bound.known_type() {
+            Some(ty) if !ty.element().is_text() => {
+                let message = format!("collations are not supported by type {}", bound.shown_type());
+                let mut tokens = node.children_with_tokens();
+                let word = tokens.find(|token| token.kind() == SyntaxKind::COLLATE_KW);
+                let start = word.map_or(node.text_range(), |word| word.text_range()).start();
+                let offset = self.offset(node) + usize::from(start - node.text_range().start());
+                Err(self.source.error_at(offset, SqlError::new("42804", message)))
+            }
+            _ => Ok(bound),
         }
     }
 
@@ -244,6 +265,13 @@ impl Binder<'_> {
     fn bind_prefix(&mut self, prefix: &ast::PrefixExpr) -> Result<Typed, StatementError> {
         let node = prefix.syntax();
         let operand = self.part(prefix.syntax().children().find_map(ast::Expr::cast), node)?;
+        let is_minus = prefix.syntax().first_token().is_some_and(|token| token.text() == "-");
+        if let ast::Expr::Literal(literal) = bare(operand.clone())
+            && let Some(ast::LitKind::IntNumber(token) | ast::LitKind::NumericNumber(token)) = literal.kind()
+            && is_minus
+        {
+            return self.number(&format!("-{}", token.text().replace('_', "")), node);
+        }
         match prefix.op() {
             Some(ast::PrefixOp::Not(_)) => {
                 let condition = self.bind_condition(&operand)?;
@@ -251,12 +279,6 @@ impl Binder<'_> {
             }
             Some(ast::PrefixOp::Plus(_)) => self.bind(&operand),
             Some(ast::PrefixOp::Minus(_)) => {
-                if let ast::Expr::Literal(literal) = &operand
-                    && let Some(ast::LitKind::IntNumber(token) | ast::LitKind::NumericNumber(token)) =
-                        literal.kind()
-                {
-                    return self.number(&format!("-{}", token.text().replace('_', "")), node);
-                }
                 let operand = self.bind(&operand)?;
                 self.operator("-", vec![operand], node)
             }

@@ -30,6 +30,7 @@ mod constraints;
 mod conversions;
 mod copy;
 mod cursors;
+mod declared_twice;
 mod deferral;
 mod definition;
 mod dependents;

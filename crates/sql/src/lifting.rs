@@ -8,6 +8,9 @@ use squawk_lexer::{LiteralKind, TokenKind};
 /// not expected again.
 const MOST: usize = 64;
 
+/// The integer that is of the type INTEGER only with a minus before it.
+const LEAST: i64 = 1 << 31;
+
 /// A statement whose integers have become parameters.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Lifted {
@@ -26,7 +29,7 @@ pub fn lift(text: &str) -> Option<Lifted> {
     let mut lifted =
         Lifted { text: String::with_capacity(text.len()), types: Vec::new(), values: Vec::new() };
     let (mut offset, mut depth) = (0, 0usize);
-    let mut has_begun = false;
+    let (mut has_begun, mut is_ordered) = (false, false);
     // Whether brackets hold a list of values, and whether the last token takes one.
     let (mut lists, mut takes) = (false, false);
     for token in squawk_lexer::tokenize(text) {
@@ -46,6 +49,7 @@ pub fn lift(text: &str) -> Option<Lifted> {
                     // Keys of groups are compared by their text, so they must stay as they are written.
                     (false, _) | (true, "group" | "distinct" | "over") => return None,
                     (true, "values") => lists = true,
+                    (true, "order") => is_ordered = true,
                     _ => {}
                 }
                 has_begun = true;
@@ -56,13 +60,17 @@ pub fn lift(text: &str) -> Option<Lifted> {
             _ => {}
         }
         takes = match token.kind {
-            TokenKind::Eq | TokenKind::Lt | TokenKind::Gt | TokenKind::Plus | TokenKind::Minus => true,
+            TokenKind::Eq | TokenKind::Lt | TokenKind::Gt | TokenKind::Plus => true,
+            // `ORDER BY -1` is a position.
+            TokenKind::Minus => !is_ordered,
             TokenKind::OpenParen | TokenKind::Comma => lists && depth == 1,
             _ => false,
         };
         let is_integer = matches!(token.kind, TokenKind::Literal { kind: LiteralKind::Int { .. }, .. })
             && token_text.bytes().all(|byte| byte.is_ascii_digit());
         match token_text.parse::<i64>() {
+            // With a minus before it, it is the least number of the type INTEGER.
+            Ok(LEAST) => lifted.text.push_str(token_text),
             Ok(value) if is_integer && took => {
                 let ty = if i32::try_from(value).is_ok() { ScalarType::Integer } else { ScalarType::BigInt };
                 lifted.types.push(Some(ty.into()));
@@ -109,6 +117,7 @@ mod tests {
                 "DELETE FROM t WHERE d = DATE '2020-01-05' - $1",
             ),
             ("SELECT a FROM t WHERE id = 1.5 OR c = 99999999999999999999 OR e = /* 1 */ 0x10", "-"),
+            ("SELECT -2147483648 FROM t ORDER BY -1", "-"),
             ("SELECT a + 1 FROM t GROUP BY a + 1", "-"),
             ("SELECT DISTINCT a + 1 FROM t", "-"),
             ("SELECT $1 = 1", "-"),
@@ -118,7 +127,7 @@ mod tests {
         ] {
             assert_eq!(lifted(text), expected, "{text}");
         }
-        let types = lift("SELECT 1 = 2147483647, 2 = 2147483648").expect("two integers").types;
+        let types = lift("SELECT 1 = 2147483647, 2 = 2147483649").expect("two integers").types;
         assert_eq!(types, [Some(ScalarType::Integer.into()), Some(ScalarType::BigInt.into())]);
         let many: String = (0..100).map(|n| format!("({n}),")).collect();
         assert_eq!(lift(&format!("INSERT INTO t VALUES {}", many.trim_end_matches(','))), None);

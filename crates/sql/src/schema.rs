@@ -381,19 +381,6 @@ impl Schema {
             || self.partitions.has_index(name)
     }
 
-    pub(crate) fn refuse_taken(
-        &self,
-        name: &str,
-        source: &Source,
-        node: &SyntaxNode,
-    ) -> Result<(), StatementError> {
-        if self.relation_exists(name) {
-            let error = SqlError::new("42P07", format!("relation \"{name}\" already exists"));
-            return Err(source.error_at(node.text_range().start().into(), error));
-        }
-        Ok(())
-    }
-
     /// Returns all foreign keys; `None` if there are none.
     pub fn foreign_keys(&self) -> Option<&Arc<ForeignKeys>> {
         let find = || {

@@ -66,6 +66,23 @@ fn number(
     text.parse().map_err(|_| binder.syntax(expression.syntax(), "an option of a sequence must be an integer"))
 }
 
+/// Checks the number of CACHE, which has no effect.
+///
+/// # Errors
+/// `22023`: it is not positive.
+fn check_cache(
+    binder: &Binder<'_>,
+    expression: Option<ast::Expr>,
+    node: &SyntaxNode,
+) -> Result<(), StatementError> {
+    let numbers = number(binder, expression, node)?;
+    if numbers > 0 {
+        return Ok(());
+    }
+    let message = format!("CACHE ({numbers}) must be greater than zero");
+    Err(binder.error(node, SqlError::new("22023", message)))
+}
+
 /// Reads the options of a sequence. A missing option has the default of the type.
 pub(crate) fn sequence_options(
     binder: &Binder<'_>,
@@ -99,8 +116,8 @@ pub(crate) fn sequence_options(
             }
             ast::SequenceOption::OptionStart(clause) => start = Some(number(binder, clause.expr(), node)?),
             ast::SequenceOption::OptionCycle(_) => sequence.cycles = true,
+            ast::SequenceOption::OptionCache(clause) => check_cache(binder, clause.expr(), node)?,
             ast::SequenceOption::OptionAsType(_)
-            | ast::SequenceOption::OptionCache(_)
             | ast::SequenceOption::OptionNoCycle(_)
             | ast::SequenceOption::OptionNoMaxValue(_)
             | ast::SequenceOption::OptionNoMinValue(_)
@@ -162,7 +179,7 @@ fn change_option(
         ast::SequenceOption::OptionCycle(_) => sequence.cycles = true,
         ast::SequenceOption::OptionNoCycle(_) => sequence.cycles = false,
         // CACHE has no effect, because the length of the ranges follows the demand.
-        ast::SequenceOption::OptionCache(_) => {}
+        ast::SequenceOption::OptionCache(clause) => check_cache(binder, clause.expr(), node)?,
         other => return Err(binder.unsupported(other.syntax(), "this form of ALTER SEQUENCE")),
     }
     Ok(())

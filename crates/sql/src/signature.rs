@@ -1,6 +1,7 @@
 //! The signature of a routine: its options, its parameters, its result.
 
 use crate::binder::{Binder, Name, Variable};
+use crate::domain_values::DeclaredType;
 use crate::error::StatementError;
 use crate::routine::Routine;
 use crate::types::{object_name, short};
@@ -19,14 +20,22 @@ fn domains_of(parameters: &[(Register, &Parameter)]) -> Vec<Option<String>> {
     parameters.iter().map(|(_, own)| own.domain().map(str::to_owned)).collect()
 }
 
+/// Returns the type of a result, and its domain. As in PostgreSQL, only the type of a domain has a length or
+/// precision.
+fn type_of_result(binder: &Binder<'_>, ty: &ast::FuncType) -> Result<DeclaredType, StatementError> {
+    Ok(match binder.bind_function_type(ty)? {
+        (ty, None) => (ty.base(), None),
+        of_domain => of_domain,
+    })
+}
+
 /// Binds RETURNS TABLE, whose columns are variables.
 fn bind_table(binder: &mut Binder<'_>, list: &ast::ReturnTableArgList) -> Result<(), StatementError> {
     let mut columns = Vec::new();
     for column in list.args() {
         let name = binder.part(column.name(), column.syntax())?;
         let ty = binder.part(column.func_type(), column.syntax())?;
-        let (ty, domain) = binder.bind_function_type(&ty)?;
-        let ty = if domain.is_some() { ty } else { ty.base() };
+        let (ty, domain) = type_of_result(binder, &ty)?;
         columns.push((ast::normalize_name_node(name.syntax()), ty));
         binder.returned_domains.push(domain);
     }
@@ -136,8 +145,7 @@ impl Routine {
                 (Some(Binder::row_columns(table)), Vec::new())
             }
             None => {
-                let (ty, domain) = binder.bind_function_type(ty)?;
-                let ty = if domain.is_some() { ty } else { ty.base() };
+                let (ty, domain) = type_of_result(binder, ty)?;
                 (Some(vec![(short(&self.name).to_owned(), ty)]), vec![domain])
             }
         };
@@ -183,10 +191,7 @@ impl Routine {
             binder.declare_row_result(Binder::row_columns(&table));
             return Ok(None);
         }
-        let (declared, domain) = match binder.bind_function_type(&ty)? {
-            (ty, None) => (ty.base(), None),
-            of_domain => of_domain,
-        };
+        let (declared, domain) = type_of_result(binder, &ty)?;
         let mut outputs = outputs_of(parameters);
         match (outputs.next(), outputs.next()) {
             (None, _) => {

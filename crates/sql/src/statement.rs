@@ -185,6 +185,7 @@ impl Binder<'_> {
         for declaration in block.declare_section().into_iter().flat_map(|section| section.decls()) {
             self.lifted = Some(Vec::new());
             let mut bound = Vec::new();
+            self.refuse_declared(&declaration)?;
             self.bind_declaration(&declaration, &mut bound)?;
             body.append(&mut self.lifted.take().unwrap_or_default());
             body.append(&mut bound);

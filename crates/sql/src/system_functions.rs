@@ -367,7 +367,14 @@ impl Binder<'_> {
             "pg_get_function_identity_arguments" => named(self, self.schema.routine_arguments(false))?,
             "pg_get_functiondef" => named(self, self.schema.routine_definitions())?,
             // A body without quotes is shown as a text.
-            "pg_get_function_sqlbody" | "pg_get_function_arg_default" => null(ScalarType::Text),
+            "pg_get_function_sqlbody" => null(ScalarType::Text),
+            "pg_get_function_arg_default" => {
+                let defaults = self.schema.routine_defaults().into_iter();
+                let defaults = defaults.map(|(oid, place, text)| (oid * MOST_COLUMNS + place, text));
+                let key = self.column_key(number(self)?, arguments[1].clone(), node)?;
+                let found = looked_up(key, defaults.collect(), Expression::NULL);
+                Typed::Known(found, ScalarType::Text.into())
+            }
             "pg_get_ruledef" => named(self, self.schema.rule_definitions())?,
             "to_regclass" | "to_regtype" | "to_regproc" | "to_regprocedure" | "to_regnamespace"
             | "to_regrole" => self.looked_up_object(&name[3..], arguments, node)?,

@@ -41,6 +41,9 @@ pub(crate) fn is_assignable(from: Type, to: Type) -> bool {
         (Type::Scalar(_), Type::Array(_)) => return false,
     };
     let is_time = |ty| matches!(ty, Date | Timestamp | Timestamptz);
+    if from.is_json() && to.is_json() {
+        return true;
+    }
     from.same_family(to) || to.is_text() || from.is_number() && to.is_number() || is_time(from) && is_time(to)
 }
 

@@ -26,18 +26,23 @@ pub(crate) fn result(aggregate: &Aggregate, rows: &Buffer, machine: &mut Machine
             let text = json_of(function, order, rows)?;
             Ok(machine.frame.arena.push_bytes(text.as_bytes()))
         }
+        AggregateFunction::Mode => {
+            Ok(machine.frame.arena.adopt(most_frequent(aggregate, rows, &order), &rows.arena))
+        }
         function => {
-            let value = match function {
-                AggregateFunction::PercentileCont => percentile(rows, &order)?,
-                AggregateFunction::PercentileDisc => {
-                    let fraction = fraction_of(rows, &order)?;
-                    let index =
-                        fraction.map(|fraction| (fraction * rows.len() as f64).ceil().max(1.0) as usize - 1);
-                    index.map_or(Datum::Null, |index| rows.row(order[index])[0])
-                }
-                _ => most_frequent(aggregate, rows, &order),
+            let is_between = function == AggregateFunction::PercentileCont;
+            let Some(first) = order.first() else { return Ok(Datum::Null) };
+            let Datum::Array(fractions) = rows.row(*first)[1] else {
+                let value = percentile(rows, &order, rows.row(*first)[1], is_between)?;
+                return Ok(machine.frame.arena.adopt(value, &rows.arena));
             };
-            Ok(machine.frame.arena.adopt(value, &rows.arena))
+            let mut values = Vec::new();
+            for fraction in rows.arena.elements(fractions) {
+                let value = percentile(rows, &order, *fraction, is_between)?;
+                machine.ask_memory(rows.arena.bytes_used() / rows.len() + size_of::<Datum>())?;
+                values.push(machine.frame.arena.adopt(value, &rows.arena));
+            }
+            Ok(machine.frame.arena.push_array(&values))
         }
     }
 }
@@ -63,25 +68,19 @@ fn concatenated(
     }))
 }
 
-/// Returns the fraction of a percentile; `None` if it is NULL.
-fn fraction_of(rows: &Buffer, order: &[usize]) -> Result<Option<f64>, SqlError> {
-    let Some(first) = order.first() else { return Ok(None) };
-    match rows.row(*first)[1] {
-        Datum::Double(fraction) if (0.0..=1.0).contains(&fraction) => Ok(Some(fraction)),
-        Datum::Double(fraction) => {
-            let message = format!("percentile value {fraction} is not between 0 and 1");
-            Err(SqlError::new("22003", message))
-        }
-        _ => Ok(None),
+/// Returns the value at a fraction of the rows, or between the values of two rows.
+fn percentile(rows: &Buffer, order: &[usize], fraction: Datum, is_between: bool) -> Result<Datum, SqlError> {
+    let Datum::Double(fraction) = fraction else { return Ok(Datum::Null) };
+    if !(0.0..=1.0).contains(&fraction) {
+        let message = format!("percentile value {fraction} is not between 0 and 1");
+        return Err(SqlError::new("22003", message));
     }
-}
-
-/// Returns the value at a fraction of the rows, between the values of two rows.
-fn percentile(rows: &Buffer, order: &[usize]) -> Result<Datum, SqlError> {
-    let Some(fraction) = fraction_of(rows, order)? else { return Ok(Datum::Null) };
+    let value = |index: usize| rows.row(order[index])[0];
+    if !is_between {
+        return Ok(value((fraction * rows.len() as f64).ceil().max(1.0) as usize - 1));
+    }
     let position = fraction * (order.len() - 1) as f64;
-    let value = |position: f64| rows.row(order[position as usize])[0];
-    Ok(match (value(position.floor()), value(position.ceil())) {
+    Ok(match (value(position.floor() as usize), value(position.ceil() as usize)) {
         (Datum::Double(below), Datum::Double(above)) if position.floor() != position.ceil() => {
             Datum::Double(below + (position - position.floor()) * (above - below))
         }

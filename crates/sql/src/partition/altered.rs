@@ -272,7 +272,7 @@ impl Schema {
         let name = match name {
             Some(name) => {
                 let name = in_schema_of(partition, name);
-                self.refuse_taken(&name, at.source, at.node)?;
+                self.refuse_taken_relation(&name, at.source, at.node)?;
                 name
             }
             None => {

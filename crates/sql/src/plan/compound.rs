@@ -179,15 +179,17 @@ impl Binder<'_> {
                 .iter()
                 .map(|sort| {
                     let node = sort.expression.syntax();
-                    let position = node.text().to_string().parse::<usize>().ok();
-                    let (value, ty) =
-                        match position.and_then(|position| columns.get(position.wrapping_sub(1))) {
+                    let position = self.position_in_list(&sort.expression, "ORDER BY")?;
+                    let (value, ty) = match position {
+                        Some(position) => match position.of(&columns) {
                             Some(column) => (Expression::Register(column.register), column.ty),
-                            None => {
-                                let typed = self.bind(&sort.expression)?;
-                                self.settle(typed, None, node)?
-                            }
-                        };
+                            None => return Err(self.no_position(position, "ORDER BY", node)),
+                        },
+                        None => {
+                            let typed = self.bind(&sort.expression)?;
+                            self.settle(typed, None, node)?
+                        }
+                    };
                     self.check_compared(ty, "ordering", node)?;
                     Ok(self.sort_key(value, ty, (sort.descending, sort.nulls_first)))
                 })

@@ -72,7 +72,6 @@ impl Binder<'_> {
         let mut relations = target.over_row(old, alias, 0);
         let of_excluded = relations.len();
         let mut excluded = target.over_row(registers, "excluded", of_excluded);
-        excluded.iter_mut().for_each(|relation| relation.is_plain = false);
         relations.append(&mut excluded);
         self.level().relations = relations;
         self.need_target_read(target, 0);

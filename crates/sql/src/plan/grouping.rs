@@ -1,5 +1,6 @@
 //! Binds GROUP BY, with GROUPING SETS, ROLLUP and CUBE, and calls of `grouping`.
 
+use super::list_positions::bare;
 use super::windows::WindowScope;
 use super::{Applied, Binder};
 use crate::binder::Typed;
@@ -160,7 +161,7 @@ impl Binder<'_> {
     ) -> Result<Vec<usize>, StatementError> {
         let mut indexes = Vec::new();
         for expression in expressions(element) {
-            let expression = self.meant_by_group(expression, list)?;
+            let expression = self.meant_by_group(bare(expression), list)?;
             let bind = |binder: &mut Self| binder.bind(&expression);
             let outside = WindowScope::closed("window functions are not allowed in GROUP BY");
             let (typed, mut applied) = self.without_windows(outside, |binder| binder.applying(bind))?;

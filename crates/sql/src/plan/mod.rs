@@ -13,6 +13,7 @@ mod from;
 mod grouping;
 mod indexed;
 mod join;
+mod list_positions;
 mod listed;
 mod merge;
 mod named;
@@ -25,6 +26,7 @@ mod row_calls;
 mod rows_from;
 pub(crate) mod select;
 mod semi;
+mod set_placement;
 mod sets;
 mod stars;
 mod subquery;
@@ -39,17 +41,18 @@ use crate::error::StatementError;
 use crate::oids::table_oid;
 use crate::simple_view::SimpleView;
 pub(crate) use applied::{Applied, apply_all};
-use applied::{RowsCall, add_rows, apply_ahead, compute};
-use catalog::{IndexId, ScalarType, Table, Type};
+use applied::{apply_ahead, compute};
+use catalog::{IndexId, Table, Type};
 use grouping::Grouping;
 use indexed::{Indexed, Loaded};
+pub(crate) use list_positions::bare;
 pub(crate) use origin::Origins;
 pub use origin::{ColumnOrigin, ResultColumn};
 use procedure::query::{OutputColumn, Plan, SlotId};
 use procedure::{Expression, Register, SqlError};
 pub(crate) use sets::returns_set;
 use squawk_syntax::SyntaxNode;
-use squawk_syntax::ast::{self, AstNode};
+use squawk_syntax::ast;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -535,62 +538,6 @@ impl Binder<'_> {
         let bound = bind(self);
         let applied = std::mem::replace(&mut self.queries.applied, outer).unwrap_or_default();
         Ok((bound?, applied))
-    }
-
-    /// Binds a set-returning function in a list of targets. Returns its columns; `None` for any other
-    /// function. As in PostgreSQL, an input row for which the function returns no rows is left out.
-    pub(crate) fn rows_in_list(
-        &mut self,
-        name: &str,
-        call: &ast::CallExpr,
-    ) -> Result<Option<Vec<(Register, Type)>>, StatementError> {
-        let node = call.syntax();
-        let routine = self.schema.procedure(name).filter(|routine| routine.rows.is_some()).cloned();
-        let is_set = routine.is_some() || name == "_pg_expandarray" || sets::returns_set(name);
-        let Some(applied) = self.queries.applied.as_ref().filter(|_| is_set) else { return Ok(None) };
-        let text = node.text().to_string();
-        let calls = applied.iter().filter_map(|applied| match applied {
-            Applied::Rows(calls) => Some(calls),
-            _ => None,
-        });
-        if let Some(known) = calls.flatten().find(|call| call.text == text) {
-            return Ok(Some(known.columns.clone()));
-        }
-        let (plan, columns) = match routine {
-            Some(procedure) => {
-                let arguments = self.function_arguments(&procedure, call.arg_list(), node)?;
-                let arguments = self.call_arguments(&procedure, arguments, node)?;
-                let types: Vec<_> = procedure.rows.iter().flatten().map(|(_, ty)| *ty).collect();
-                let columns: Vec<_> = types.into_iter().map(|ty| (self.new_register(ty), ty)).collect();
-                self.note_call(&procedure);
-                let registers = columns.iter().map(|(register, _)| *register).collect();
-                (Plan::Rows { procedure, arguments, registers, ordinality: None }, columns)
-            }
-            None => {
-                let arguments = self.plain_arguments(call.arg_list())?;
-                let bound =
-                    arguments.iter().map(|argument| self.bind(argument)).collect::<Result<Vec<_>, _>>()?;
-                let is_numbered = name == "_pg_expandarray";
-                let set = self.set_function(if is_numbered { "unnest" } else { name }, bound, node)?;
-                if set.columns.len() != 1 && name != "unnest" {
-                    let what = format!("{name}, which returns rows of several columns, outside FROM");
-                    return Err(self.unsupported(node, &what));
-                }
-                let columns = set.columns.into_iter();
-                let mut columns: Vec<_> = columns.map(|(_, ty)| (self.new_register(ty), ty)).collect();
-                let registers = columns.iter().map(|(register, _)| *register).collect();
-                let ordinality = is_numbered.then(|| self.new_register(ScalarType::BigInt));
-                columns.extend(ordinality.map(|register| (register, ScalarType::BigInt.into())));
-                let (function, arguments) = (set.function, set.arguments);
-                (Plan::Function { function, arguments, registers, ordinality }, columns)
-            }
-        };
-        if let Some(applied) = &mut self.queries.applied
-            && !add_rows(applied, RowsCall { text, plan, columns: columns.clone() })
-        {
-            return Err(self.unsupported(node, "this combination of set-returning functions in one list"));
-        }
-        Ok(Some(columns))
     }
 
     /// Returns the names of a list of columns.

@@ -1,6 +1,7 @@
 //! Binds the SELECT list with the clauses that refer to it: GROUP BY, HAVING, DISTINCT, ORDER BY.
 
 use super::grouping::{Grouping, text_of};
+use super::list_positions::bare;
 use super::select::{Clauses, Distinct, Sort, Tail};
 use super::windows::{WindowScope, Windows};
 use super::{Applied, Binder, Rows};
@@ -12,15 +13,6 @@ use procedure::{Aggregate, Expression, Register, SortKey, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::HashMap;
-
-/// Returns the number that an expression consists of: a position in the SELECT list, from 1.
-fn position_in_list(expression: &ast::Expr) -> Option<usize> {
-    let ast::Expr::Literal(literal) = expression else { return None };
-    match literal.kind()? {
-        ast::LitKind::IntNumber(token) => token.text().parse().ok(),
-        _ => None,
-    }
-}
 
 impl Binder<'_> {
     pub(super) fn bind_outputs(
@@ -59,7 +51,7 @@ impl Binder<'_> {
                 |inner: &mut Self| having.map(|condition| inner.bind_condition(&condition)).transpose();
             let having = binder.without_windows(outside, bind)?;
             let order = binder.bind_order(&tail.sorts, &outputs)?;
-            let distinct = binder.bind_distinct(&clause, &outputs)?;
+            let distinct = binder.bind_distinct(&clause, &outputs, &order, &tail.sorts)?;
             Ok((outputs, having, order, distinct))
         };
         let bound = self.applying(bind);
@@ -70,7 +62,7 @@ impl Binder<'_> {
         let Grouping { mut keys, mut before, .. } = grouping;
         let ((mut outputs, mut having, mut order, mut distinct), after) = bound?;
         let WindowScope::Open(mut windows) = windows else { unreachable!("the outputs are bound") };
-        let (after, last) = before_windows(after, &windows);
+        let (after, last) = before_windows(after, &mut windows);
         let aggregates = self.aggregates.take().unwrap_or_default();
         before.append(&mut self.queries.before_group);
         let grouped = has_groups || !aggregates.is_empty() || having.is_some();
@@ -154,14 +146,9 @@ impl Binder<'_> {
         list: &[ast::Target],
     ) -> Result<ast::Expr, StatementError> {
         let node = expression.syntax().clone();
-        if let Some(position) = position_in_list(&expression) {
-            return match list.get(position.wrapping_sub(1)).and_then(|target| target.expr()) {
-                Some(meant) => Ok(meant),
-                None => {
-                    let message = format!("GROUP BY position {position} is not in select list");
-                    Err(self.error(&node, SqlError::new("42P10", message)))
-                }
-            };
+        if let Some(position) = self.position_in_list(&expression, "GROUP BY")? {
+            let meant = position.of(list).and_then(|target| target.expr());
+            return meant.ok_or_else(|| self.no_position(position, "GROUP BY", &node));
         }
         let ast::Expr::NameRef(name) = &expression else { return Ok(expression) };
         let name = name.text();
@@ -189,13 +176,10 @@ impl Binder<'_> {
         let mut keys = Vec::new();
         for sort in sorts {
             let node = sort.expression.syntax();
-            let output = match (&sort.expression, position_in_list(&sort.expression)) {
-                (_, Some(position)) => match outputs.get(position.wrapping_sub(1)) {
+            let output = match (&sort.expression, self.position_in_list(&sort.expression, "ORDER BY")?) {
+                (_, Some(position)) => match position.of(outputs) {
                     Some(output) => Some(output),
-                    None => {
-                        let message = format!("ORDER BY position {position} is not in select list");
-                        return Err(self.error(node, SqlError::new("42P10", message)));
-                    }
+                    None => return Err(self.no_position(position, "ORDER BY", node)),
                 },
                 (ast::Expr::NameRef(name), _) => {
                     let name = name.text();
@@ -228,19 +212,27 @@ impl Binder<'_> {
         &mut self,
         clause: &ast::SelectClause,
         outputs: &[(String, Expression, Type)],
+        order: &[SortKey],
+        sorts: &[Sort],
     ) -> Result<Distinct, StatementError> {
         let Some(ast::SelectQuantifier::DistinctClause(distinct)) = clause.select_quantifier() else {
             return Ok(Distinct::No);
         };
         let Some(on) = distinct.distinct_on() else { return Ok(Distinct::Rows) };
-        let mut values = Vec::new();
-        for expression in on.exprs() {
+        let (mut values, mut forms, mut nodes) = (Vec::new(), Vec::new(), Vec::new());
+        for expression in on.exprs().map(bare) {
             let named = match &expression {
                 ast::Expr::NameRef(name) => {
                     let name = name.text();
                     outputs.iter().find(|(known, ..)| *known == name)
                 }
-                _ => position_in_list(&expression).and_then(|position| outputs.get(position.wrapping_sub(1))),
+                _ => match self.position_in_list(&expression, "DISTINCT ON")? {
+                    None => None,
+                    Some(position) => match position.of(outputs) {
+                        Some(output) => Some(output),
+                        None => return Err(self.no_position(position, "DISTINCT ON", expression.syntax())),
+                    },
+                },
             };
             let (value, ty) = match named {
                 Some((_, value, ty)) => (value.clone(), *ty),
@@ -250,9 +242,20 @@ impl Binder<'_> {
                 }
             };
             self.check_compared(ty, "equality", expression.syntax())?;
-            values.push(compared_form(value, ty));
+            nodes.push(expression.syntax().clone());
+            forms.push(compared_form(value.clone(), ty));
+            values.push(value);
         }
-        Ok(Distinct::On(values))
+        let matched = order.iter().zip(sorts).map(|(key, sort)| {
+            let text = text_of(sort.expression.syntax());
+            let mut items = values.iter().zip(&nodes);
+            items.position(|(value, node)| *value == key.value || text_of(node) == text)
+        });
+        if let Some(index) = unmatched_by_order(values.len(), &matched.collect::<Vec<_>>()) {
+            let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
+            return Err(self.error(&nodes[index], SqlError::new("42P10", message)));
+        }
+        Ok(Distinct::On(forms))
     }
 
     /// Adds all columns of each table whose primary key is part of the group keys, because they depend on it.
@@ -323,16 +326,34 @@ impl Binder<'_> {
     }
 }
 
+/// Returns the index of an item of DISTINCT ON with which ORDER BY should begin; `None` if ORDER BY begins
+/// with the items, in any order, or ends before all of them came. `matched` has, for each item of ORDER BY,
+/// the index of the equal item of DISTINCT ON.
+fn unmatched_by_order(items: usize, matched: &[Option<usize>]) -> Option<usize> {
+    let skipped = matched.iter().position(Option::is_none)?;
+    let is_sorted = |item: &usize| matched[..skipped].contains(&Some(*item));
+    let late = matched[skipped..].iter().flatten().copied().find(|item| !is_sorted(item));
+    late.or_else(|| (0..items).find(|item| !is_sorted(item)))
+}
+
 /// Splits subqueries and calls into those evaluated before windows and those evaluated after: set-returning
-/// functions, as in PostgreSQL, and those that use the result of a window, directly or indirectly.
-fn before_windows(applied: Vec<Applied>, windows: &Windows) -> (Vec<Applied>, Vec<Applied>) {
+/// functions that no window uses, as in PostgreSQL, and those that use the result of a window, directly or
+/// indirectly.
+fn before_windows(applied: Vec<Applied>, windows: &mut Windows) -> (Vec<Applied>, Vec<Applied>) {
     let mut late: Vec<Register> = windows.targets().collect();
     if late.is_empty() {
         return (applied, Vec::new());
     }
+    let mut used = Vec::new();
+    for expression in windows.expressions_mut() {
+        expression.walk(&mut |part| used.extend(Binder::register_of(part)));
+    }
+    let is_after = |item: &Applied| {
+        matches!(item, Applied::Rows(_)) && !item.targets().iter().any(|target| used.contains(target))
+    };
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for item in applied {
-        if matches!(item, Applied::Rows(_)) || item.uses().iter().any(|register| late.contains(register)) {
+        if is_after(&item) || item.uses().iter().any(|register| late.contains(register)) {
             late.extend(item.targets());
             after.push(item);
         } else {

@@ -1,10 +1,11 @@
 //! Calls of the schema's functions of rows as values: `f(x)`, `(f(x)).a`, `(f(x)).*`.
 
-use super::{Binder, apply_ahead};
+use super::applied::{RowsCall, add_rows};
+use super::{Applied, Binder, apply_ahead, sets};
 use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::whole_rows::RowFields;
-use catalog::ScalarType;
+use catalog::{ScalarType, Type};
 use procedure::query::{OutputColumn, Plan, Query};
 use procedure::{Expression, Function, Register, SqlError};
 use squawk_syntax::ast::{self, AstNode};
@@ -58,6 +59,68 @@ impl Binder<'_> {
                 Err(self.error(call.syntax(), SqlError::new("42703", message)))
             }
         }
+    }
+
+    /// Binds a set-returning function in a list of targets. Returns its columns; `None` for any other
+    /// function. As in PostgreSQL, an input row for which the function returns no rows is left out.
+    ///
+    /// # Errors
+    /// `0A000`: the call is where no set is allowed. Those of the call.
+    pub(crate) fn rows_in_list(
+        &mut self,
+        name: &str,
+        call: &ast::CallExpr,
+    ) -> Result<Option<Vec<(Register, Type)>>, StatementError> {
+        let node = call.syntax();
+        let routine = self.schema.procedure(name).filter(|routine| routine.rows.is_some()).cloned();
+        let is_set = routine.is_some() || name == "_pg_expandarray" || sets::returns_set(name);
+        if is_set && name != "_pg_expandarray" {
+            self.check_set_placement(node)?;
+        }
+        let Some(applied) = self.queries.applied.as_ref().filter(|_| is_set) else { return Ok(None) };
+        let text = node.text().to_string();
+        let calls = applied.iter().filter_map(|applied| match applied {
+            Applied::Rows(calls) => Some(calls),
+            _ => None,
+        });
+        if let Some(known) = calls.flatten().find(|call| call.text == text) {
+            return Ok(Some(known.columns.clone()));
+        }
+        let (plan, columns) = match routine {
+            Some(procedure) => {
+                let arguments = self.function_arguments(&procedure, call.arg_list(), node)?;
+                let arguments = self.call_arguments(&procedure, arguments, node)?;
+                let types: Vec<_> = procedure.rows.iter().flatten().map(|(_, ty)| *ty).collect();
+                let columns: Vec<_> = types.into_iter().map(|ty| (self.new_register(ty), ty)).collect();
+                self.note_call(&procedure);
+                let registers = columns.iter().map(|(register, _)| *register).collect();
+                (Plan::Rows { procedure, arguments, registers, ordinality: None }, columns)
+            }
+            None => {
+                let arguments = self.plain_arguments(call.arg_list())?;
+                let bound =
+                    arguments.iter().map(|argument| self.bind(argument)).collect::<Result<Vec<_>, _>>()?;
+                let is_numbered = name == "_pg_expandarray";
+                let set = self.set_function(if is_numbered { "unnest" } else { name }, bound, node)?;
+                if set.columns.len() != 1 && name != "unnest" {
+                    let what = format!("{name}, which returns rows of several columns, outside FROM");
+                    return Err(self.unsupported(node, &what));
+                }
+                let columns = set.columns.into_iter();
+                let mut columns: Vec<_> = columns.map(|(_, ty)| (self.new_register(ty), ty)).collect();
+                let registers = columns.iter().map(|(register, _)| *register).collect();
+                let ordinality = is_numbered.then(|| self.new_register(ScalarType::BigInt));
+                columns.extend(ordinality.map(|register| (register, ScalarType::BigInt.into())));
+                let (function, arguments) = (set.function, set.arguments);
+                (Plan::Function { function, arguments, registers, ordinality }, columns)
+            }
+        };
+        if let Some(applied) = &mut self.queries.applied
+            && !add_rows(applied, RowsCall { text, plan, columns: columns.clone() })
+        {
+            return Err(self.unsupported(node, "this combination of set-returning functions in one list"));
+        }
+        Ok(Some(columns))
     }
 
     /// Binds the first row of a call of a function of rows, in a statement of its own. Returns the query and

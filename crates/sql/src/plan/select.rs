@@ -2,6 +2,7 @@
 
 use super::conjunct::Conjunct;
 use super::from::Sources;
+use super::list_positions::bare;
 use super::windows::{WindowOrder, WindowScope};
 use super::{Applied, Binder, Bound, Relation, Rows, apply_all, compute};
 use crate::binder::Typed;
@@ -135,7 +136,7 @@ impl Binder<'_> {
                     Some(ast::NullsOrder::NullsLast(_)) => false,
                     None => descending,
                 };
-                let expression = self.part(sort.expr(), sort.syntax())?;
+                let expression = bare(self.part(sort.expr(), sort.syntax())?);
                 Ok(Sort { expression, descending, nulls_first })
             })
             .collect()

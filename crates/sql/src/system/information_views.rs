@@ -310,7 +310,8 @@ pub(super) const QUERIES: [(&str, &str); 13] = [
          NULL::int AS datetime_precision, NULL::text AS interval_type, NULL::int AS \
          interval_precision, 'postgres' AS udt_catalog, yn.nspname AS udt_schema, y.typname AS \
          udt_name, NULL::text AS scope_catalog, NULL::text AS scope_schema, NULL::text AS scope_name, \
-         NULL::int AS maximum_cardinality, t.place::text AS dtd_identifier, NULL::text AS \
+         NULL::int AS maximum_cardinality, t.place::text AS dtd_identifier, CASE WHEN \
+         pg_has_role(p.proowner, 'USAGE') THEN pg_get_function_arg_default(p.oid, t.place::int) END AS \
          parameter_default FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = \
          p.pronamespace, unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) WITH ORDINALITY AS t (ty, \
          place) JOIN pg_catalog.pg_type y ON y.oid = t.ty JOIN pg_catalog.pg_namespace yn ON yn.oid = \

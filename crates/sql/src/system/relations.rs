@@ -131,9 +131,7 @@ impl Schema {
             } else {
                 "r"
             };
-            let keys = !table.foreign_keys.is_empty()
-                || !table.triggers.is_empty()
-                || self.catalog().references_to(&table.name).next().is_some();
+            let keys = self.has_triggers(table);
             let am = if kind == "r" { 2 } else { 0 };
             let columns = if kind == "S" { OF_SEQUENCE.len() } else { table.visible().len() };
             add(table_oid(table), &table.name, kind, columns, table.checks.len(), keys, am);
@@ -428,6 +426,13 @@ impl Schema {
         SystemRelation::new(&columns, rows)
     }
 
+    /// Returns whether a table has triggers. As in PostgreSQL, a foreign key has some on both of its tables.
+    fn has_triggers(&self, table: &Table) -> bool {
+        !table.foreign_keys.is_empty()
+            || !table.triggers.is_empty()
+            || self.catalog().references_to(&table.name).next().is_some()
+    }
+
     fn pg_tables(&self) -> SystemRelation {
         let columns = [
             ("schemaname", TEXT),
@@ -435,6 +440,9 @@ impl Schema {
             ("tableowner", TEXT),
             ("tablespace", TEXT),
             ("hasindexes", BOOL),
+            ("hasrules", BOOL),
+            ("hastriggers", BOOL),
+            ("rowsecurity", BOOL),
         ];
         let mut rows = Vec::new();
         for table in self.shown_tables().filter(|table| table.sequence.is_none()) {
@@ -444,6 +452,9 @@ impl Schema {
                 self.owner_name(&table.name),
                 Cell::Null,
                 (table.indexes.len() > usize::from(table.hidden_key)).into(),
+                false.into(),
+                self.has_triggers(table).into(),
+                false.into(),
             ]);
         }
         SystemRelation::new(&columns, rows)

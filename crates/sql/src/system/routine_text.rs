@@ -36,7 +36,7 @@ pub(super) struct RoutineText {
     /// The table whose rows the function returns (`RETURNS SETOF t`).
     pub(super) row_type: Option<String>,
     /// The texts of the defaults of the parameters; `None` for a parameter without one.
-    defaults: Vec<Option<String>>,
+    pub(super) defaults: Vec<Option<String>>,
 }
 
 /// Returns the text inside dollar quotes; `None` if it has none.

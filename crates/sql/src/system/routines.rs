@@ -144,6 +144,16 @@ impl Schema {
         self.procedures().map(of).collect()
     }
 
+    /// Returns the defaults of parameters: the OID of the routine, the position from 1, and the text.
+    pub(crate) fn routine_defaults(&self) -> Vec<(i64, i64, String)> {
+        let of = |routine: &Arc<Procedure>| {
+            let (oid, text) = (routine_oid(routine), RoutineText::of(routine, self));
+            let all = text.defaults.into_iter().zip(1..);
+            all.filter_map(move |(default, place)| Some((oid, place, default?))).collect::<Vec<_>>()
+        };
+        self.procedures().flat_map(of).collect()
+    }
+
     /// Returns the CREATE OR REPLACE statements of the routines, by OID.
     pub(crate) fn routine_definitions(&self) -> Vec<(i64, Named)> {
         let of = |routine: &Arc<Procedure>| {

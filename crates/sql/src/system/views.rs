@@ -80,7 +80,7 @@ const EMPTY: [(&str, &str); 17] = [
 ];
 
 /// The views that are queries.
-const QUERIES: [(&str, &str); 9] = [
+const QUERIES: [(&str, &str); 10] = [
     (
         "pg_group",
         "SELECT rolname AS groname, oid AS grosysid, ARRAY[]::int[] AS grolist FROM \
@@ -92,6 +92,15 @@ const QUERIES: [(&str, &str); 9] = [
          AS definition FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_class c ON c.oid = \
          r.ev_class JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE r.rulename <> \
          '_RETURN'",
+    ),
+    (
+        "pg_sequences",
+        "SELECT n.nspname AS schemaname, c.relname AS sequencename, pg_get_userbyid(c.relowner) AS \
+         sequenceowner, s.seqtypid::regtype AS data_type, s.seqstart AS start_value, s.seqmin AS \
+         min_value, s.seqmax AS max_value, s.seqincrement AS increment_by, s.seqcycle AS cycle, \
+         s.seqcache AS cache_size, NULL::bigint AS last_value FROM pg_catalog.pg_sequence s JOIN \
+         pg_catalog.pg_class c ON c.oid = s.seqrelid JOIN pg_catalog.pg_namespace n ON n.oid = \
+         c.relnamespace",
     ),
     (
         "pg_stat_all_indexes",

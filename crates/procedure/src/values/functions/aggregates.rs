@@ -113,6 +113,8 @@ pub(super) static AGGREGATES: &[BuiltIn] = &[
     aggregate("mode", &[Kind::AnyElement], Kind::AnyElement, Mode),
     aggregate("percentile_cont", &[FLOAT8, FLOAT8], FLOAT8, PercentileCont),
     aggregate("percentile_disc", &[FLOAT8, Kind::AnyElement], Kind::AnyElement, PercentileDisc),
+    aggregate("percentile_cont", &[Kind::FLOAT8S, FLOAT8], Kind::FLOAT8S, PercentileCont),
+    aggregate("percentile_disc", &[Kind::FLOAT8S, Kind::AnyElement], Kind::AnyArray, PercentileDisc),
     aggregate("regr_count", &[FLOAT8, FLOAT8], INT8, StatisticDouble(Statistic::RegrCount)),
     of_pair("regr_avgx", Statistic::RegrAvgX),
     of_pair("regr_avgy", Statistic::RegrAvgY),

@@ -56,6 +56,7 @@ impl Kind {
     pub(crate) const JSON: Self = Self::scalar(ScalarType::Json);
     pub(crate) const JSONB: Self = Self::scalar(ScalarType::Jsonb);
     pub(crate) const TEXTS: Self = Self::Of(Type::Array(ScalarType::Text));
+    pub(crate) const FLOAT8S: Self = Self::Of(Type::Array(ScalarType::Double));
     pub(crate) const INT4S: Self = Self::Of(Type::Array(ScalarType::Integer));
 
     const fn scalar(ty: ScalarType) -> Self {

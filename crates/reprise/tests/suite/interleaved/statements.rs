@@ -193,11 +193,11 @@ impl Asked {
         self.parameters = vec![Value::Int(other), Value::Int(key), token(self.token)];
         (self.effect, self.returns) = (Effect::Append, false);
         self.predicate = Some(Predicate::Ids(vec![other, key]));
-        self.text = "CALL append_two($1, $2, $3)".into();
+        self.text = "CALL append_two($1, $2, $3, NULL)".into();
         if random.random_range(0..2) == 0 {
             self.parameters.push(Value::Text(",0".into()));
             self.predicate = Some(Predicate::Ids(vec![other]));
-            self.text = "CALL append_one($1, $2, $3, $4)".into();
+            self.text = "CALL append_one($1, $2, $3, $4, NULL)".into();
         }
     }
 }
