@@ -86,7 +86,8 @@ impl Session {
         if in_block {
             return self.as_one_statement(run);
         }
-        // What it has waited for may be its own. It keeps no other transaction waiting while it waits once more.
+        // What it has waited for may be its own. It keeps no other transaction waiting while it waits once
+        // more.
         self.worker.workspace.release_rows();
         let mut lost = 0;
         loop {
@@ -110,8 +111,8 @@ impl Session {
         }
     }
 
-    /// Runs the steps of a statement in the open transaction. Where one of them has to wait, all are undone: the
-    /// statement runs again.
+    /// Runs the steps of a statement in the open transaction. Where one of them has to wait, all are
+    /// undone: the statement runs again.
     fn as_one_statement<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
         if !self.block.begun {
             self.hold_definitions()?;

@@ -252,8 +252,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns the wait of a statement whose transaction is undone. One of several steps was rolled back after
-    /// it met its blocker, and holds nothing, also not a position in a queue.
+    /// Returns the wait of a statement whose transaction is undone. One of several steps was rolled back
+    /// after it met its blocker, and holds nothing, also not a position in a queue.
     pub(crate) fn waits_without_transaction(&mut self, mut busy: Busy) -> Busy {
         if let Awaited::Blocker { blocker, is_open, .. } = &mut busy.awaited {
             *is_open = false;

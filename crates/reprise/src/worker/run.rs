@@ -29,8 +29,8 @@ impl Worker {
         }
         self.workspace.rollback_to_wait();
         if self.inner.definitions.is_changing() {
-            // A transaction that runs alone may come to the rows that this one was given when it waited. It may
-            // hold the definitions already.
+            // A transaction that runs alone may come to the rows that this one was given when it waited. It
+            // may hold the definitions already.
             self.workspace.release_rows();
             self.await_end(Awaited::Definitions(Arc::clone(&self.inner)), None, settings)?;
         }

@@ -295,8 +295,8 @@ fn a_statement_of_several_steps_that_has_waited_holds_nothing() {
     }
 }
 
-/// A statement that was given a row in its wait lets it go before it waits for a transaction that runs alone: that
-/// one may want the row.
+/// A statement that was given a row in its wait lets it go before it waits for a transaction that runs
+/// alone: that one may want the row.
 #[test]
 fn a_transaction_that_runs_alone_gets_rows_of_those_that_wait_for_it() {
     for scheme in Scheme::all() {

@@ -175,8 +175,8 @@ impl Schema {
         trigger.events.iter().map(compile).collect::<Result<_, _>>().map(Some)
     }
 
-    /// As `compile_trigger`, of a trigger that is there already. If its function names what is gone, such as a
-    /// column with a new name, the trigger's firing raises that error, as in PostgreSQL.
+    /// As `compile_trigger`, of a trigger that is there already. If its function names what is gone, such
+    /// as a column with a new name, the trigger's firing raises that error, as in PostgreSQL.
     pub(crate) fn compile_trigger_again(
         &self,
         table: &Arc<Table>,

@@ -136,8 +136,8 @@ impl Workspace {
         }
     }
 
-    /// Holds nothing any longer but the definitions, if it holds them, and waits for nothing else. The transaction
-    /// does not run.
+    /// Holds nothing any longer but the definitions, if it holds them, and waits for nothing else. The
+    /// transaction does not run.
     pub fn release_rows(&mut self) {
         let has_definitions = self.held.rows.contains(&DEFINITIONS);
         self.held.rows.retain(|name| *name != DEFINITIONS);
@@ -163,8 +163,8 @@ impl Workspace {
         }
     }
 
-    /// Says that the transaction, which does not run, is going to wait for another one. It may be given the lock
-    /// that it waits for, and lets it go with all that it holds.
+    /// Says that the transaction, which does not run, is going to wait for another one. It may be given the
+    /// lock that it waits for, and lets it go with all that it holds.
     pub fn will_wait_for(&mut self, blocker: Blocker) {
         self.held.blocker = Some(blocker);
         if let Blocker::Lock { name, .. } = blocker

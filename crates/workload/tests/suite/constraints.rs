@@ -281,8 +281,8 @@ impl History {
         {
             return Ran::Undone;
         }
-        // Reprise has every key in doubt that a transaction has written and defers, PostgreSQL those that it has
-        // met twice.
+        // Reprise has every key in doubt that a transaction has written and defers, PostgreSQL those that
+        // it has met twice.
         if expected.is_ok() && is_definition && got.as_ref().is_err_and(|(state, _)| state == "55006") {
             return Ran::Undone;
         }

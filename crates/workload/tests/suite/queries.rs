@@ -210,7 +210,8 @@ impl Writer {
                 self.of(&["o.id < 5", "o.id BETWEEN 3 AND 8", "o.id IN (1, 2, 13)", "o.g = 1 AND o.a > 0"]);
             let operator = self.of(&["IN", "IN", "NOT IN"]);
             return format!(
-                "SELECT id FROM t WHERE (id, {column}) {operator} (SELECT o.id, o.{column} FROM t o WHERE {few})"
+                "SELECT id FROM t
+                 WHERE (id, {column}) {operator} (SELECT o.id, o.{column} FROM t o WHERE {few})"
             );
         }
         let left = self.of(&["(g, a)", "(id, g)", "(g, id)", "(a, n)"]);
