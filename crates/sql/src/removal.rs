@@ -64,6 +64,28 @@ fn listed(statement: &ast::Stmt) -> Vec<(String, SyntaxNode)> {
     paths.into_iter().flatten().map(|path| (object_name(&path), path.syntax().clone())).collect()
 }
 
+/// The objects in a schema.
+struct Contents {
+    /// Tables and sequences.
+    tables: Vec<String>,
+    views: Vec<String>,
+    routines: Vec<Arc<Procedure>>,
+    /// Types after those over them.
+    types: Vec<String>,
+}
+
+impl Contents {
+    fn is_empty(&self) -> bool {
+        let Self { tables, views, routines, types } = self;
+        tables.is_empty() && views.is_empty() && routines.is_empty() && types.is_empty()
+    }
+}
+
+/// Returns whether an object of this name is in a schema.
+fn is_in(schema: &str, name: &str) -> bool {
+    name.rsplit_once('.').map_or("public", |(own, _)| own) == schema
+}
+
 /// Returns whether ONLY stands before a name.
 fn name_is_alone(path: &ast::PathRef) -> bool {
     let name = path.syntax().ancestors().find_map(ast::TableRelationName::cast);
@@ -75,7 +97,7 @@ impl Schema {
     /// otherwise.
     fn kind_of(&self, name: &str, wanted: Kind) -> Option<Kind> {
         if wanted == Kind::Namespace {
-            return self.namespaces.contains(name).then_some(Kind::Namespace);
+            return self.has_namespace(name).then_some(Kind::Namespace);
         }
         match self.catalog.table(name) {
             Ok(table) if table.sequence.is_some() => Some(Kind::Sequence),
@@ -84,6 +106,25 @@ impl Schema {
             Err(_) if self.views.contains_key(name) => Some(Kind::View),
             Err(_) => self.catalog.index(name).is_ok().then_some(Kind::Index),
         }
+    }
+
+    fn contents_of(&self, schema: &str) -> Contents {
+        let is_its = |name: &String| is_in(schema, name);
+        let mut domains: Vec<String> = self.catalog.domains().map(|own| own.name.clone()).collect();
+        domains.sort_by_key(|name| self.catalog.domains_over(name).len());
+        let types = self.catalog.enumerations().map(|own| own.definition().name.clone());
+        let types = domains.into_iter().chain(types);
+        Contents {
+            tables: self.catalog.tables().map(|table| table.name.clone()).filter(is_its).collect(),
+            views: self.views.keys().filter(|name| is_its(name)).cloned().collect(),
+            routines: self.procedures.values().filter(|own| is_its(&own.name)).cloned().collect(),
+            types: types.filter(is_its).collect(),
+        }
+    }
+
+    /// Returns whether a schema has no objects. DROP SCHEMA leaves `public` so.
+    pub(crate) fn is_empty_schema(&self, name: &str) -> bool {
+        self.contents_of(name).is_empty()
     }
 
     /// Returns the error for a DROP whose name is that of no object, or of one of another kind.
@@ -147,21 +188,9 @@ impl Schema {
                     self.views.remove(&name);
                 }
                 Kind::Namespace => {
-                    let prefix = format!("{name}.");
-                    let dependents = self.catalog.tables().map(|table| table.name.clone());
-                    let mut dependents: Vec<_> =
-                        dependents.filter(|name| name.starts_with(&prefix)).collect();
-                    let views = self.views.keys().filter(|name| name.starts_with(&prefix));
-                    let views: Vec<_> = views.cloned().collect();
-                    let routines = self.procedures.values().filter(|own| own.name.starts_with(&prefix));
-                    let routines: Vec<_> = routines.cloned().collect();
-                    let types = self.catalog.enumerations().map(|own| own.definition().name.clone());
-                    let types = types.chain(self.catalog.domains().map(|own| own.name.clone()));
-                    let of_schema: Vec<_> = types.filter(|name| name.starts_with(&prefix)).collect();
-                    let is_empty = dependents.is_empty()
-                        && views.is_empty()
-                        && routines.is_empty()
-                        && of_schema.is_empty();
+                    let contents = self.contents_of(&name);
+                    let is_empty = contents.is_empty();
+                    let Contents { tables: mut dependents, views, routines, types: of_schema } = contents;
                     if !(cascades || is_empty) {
                         let message = format!("cannot drop schema {name} because other objects depend on it");
                         let error = SqlError::new("2BP01", message);
@@ -181,7 +210,7 @@ impl Schema {
                     tables.extend(dependents.drain(..));
                     for view in &views {
                         let root = self.partitions.root_of(view);
-                        if root != view && !root.starts_with(&prefix) {
+                        if root != view && !is_in(&name, root) {
                             let what = "DROP SCHEMA with a partition of a table of another schema";
                             return Err(unsupported(source, &at, what));
                         }

@@ -281,7 +281,11 @@ impl Schema {
                 self.notices.skip_existing("42P06", &format!("schema \"{name}\""));
                 return Ok(Effect::None);
             }
-            return refused("42P06", format!("schema \"{name}\" already exists"));
+            // After a DROP of `public`, which stays, it is created.
+            return match name == "public" && self.is_empty_schema(&name) {
+                true => Ok(Effect::None),
+                false => refused("42P06", format!("schema \"{name}\" already exists")),
+            };
         }
         self.namespaces.insert(name.clone());
         self.adopt(&Subject::Namespace(name), owner);
