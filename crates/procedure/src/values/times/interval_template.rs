@@ -58,7 +58,7 @@ fn write_field(own: Interval, pattern: &Pattern<'_>, out: &mut String) -> Result
         "FF4" => _ = write!(out, "{:04}", us / 100),
         "FF5" => _ = write!(out, "{:05}", us / 10),
         "AM" | "PM" | "A.M." | "P.M." => pattern.half(out, hour % 24 >= 12),
-        "IYYY" | "IYY" | "IY" | "IW" | "IDDD" | "RM" => {
+        "IYYY" | "IYY" | "IY" | "I" | "IW" | "IDDD" | "RM" => {
             return Err(unsupported(&format!("pattern \"{}\" of to_char of an interval", pattern.name)));
         }
         _ => {

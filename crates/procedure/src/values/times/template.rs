@@ -36,11 +36,11 @@ fn cased(name: &str, pattern: &str, fills: bool) -> String {
 }
 
 /// The patterns of templates. They are matched without regard to case, and the longest match counts.
-const PATTERNS: [&str; 52] = [
+const PATTERNS: [&str; 53] = [
     "MONTH", "IYYY", "YYYY", "HH24", "HH12", "SSSSS", "SSSS", "Y,YYY", "A.M.", "P.M.", "B.C.", "A.D.",
     "IDDD", "DAY", "MON", "IYY", "YYY", "DDD", "IW", "WW", "YY", "IY", "DD", "DY", "ID", "HH", "MI", "MM",
     "SS", "MS", "US", "AM", "PM", "CC", "RM", "TZH", "TZM", "TZ", "OF", "FF1", "FF2", "FF3", "FF4", "FF5",
-    "FF6", "BC", "AD", "Y", "D", "W", "J", "Q",
+    "FF6", "BC", "AD", "Y", "I", "D", "W", "J", "Q",
 ];
 
 /// Returns the pattern that a template begins with, and how the template writes it.
@@ -167,6 +167,7 @@ pub(crate) fn to_text(us: i64, template: &str, zone: &ShownZone<'_>) -> Result<S
             "IYYY" => pattern.number(out, iso_year, 4),
             "IYY" => pattern.number(out, iso_year % 1000, 3),
             "IY" => pattern.number(out, iso_year % 100, 2),
+            "I" => pattern.number(out, iso_year % 10, 1),
             "MM" => pattern.number(out, day.month, 2),
             "MONTH" | "MON" => out.push_str(&cased(MONTHS[day.month as usize - 1], written, pattern.fills)),
             "DAY" | "DY" => {
