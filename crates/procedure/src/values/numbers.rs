@@ -35,10 +35,59 @@ struct Template {
     brackets: bool,
 }
 
+/// The signs and brackets that a template has had so far.
+#[derive(Default)]
+struct Signs {
+    is_anchored: bool,
+    has_plus: bool,
+    has_minus: bool,
+}
+
+impl Signs {
+    /// Notes a pattern, behind PR where `brackets` says so.
+    ///
+    /// # Errors
+    /// `42601`: it cannot be used beside one of those before it.
+    fn note(&mut self, pattern: Pattern, brackets: bool) -> Result<(), SqlError> {
+        let together = |words: &str| Err(format!("cannot use {words} together"));
+        let noted = match pattern {
+            Pattern::Nine if brackets => Err("\"9\" must be ahead of \"PR\"".to_owned()),
+            Pattern::Zero if brackets => Err("\"0\" must be ahead of \"PR\"".to_owned()),
+            Pattern::Sign(Sign::Anchored) if self.is_anchored => Err("cannot use \"S\" twice".to_owned()),
+            Pattern::Sign(Sign::Anchored) if self.has_plus || self.has_minus || brackets => {
+                together("\"S\" and \"PL\"/\"MI\"/\"SG\"/\"PR\"")
+            }
+            Pattern::Sign(Sign::Minus) if self.is_anchored => together("\"S\" and \"MI\""),
+            Pattern::Sign(Sign::Plus) if self.is_anchored => together("\"S\" and \"PL\""),
+            Pattern::Sign(Sign::Always) if self.is_anchored => together("\"S\" and \"SG\""),
+            _ => Ok(()),
+        };
+        noted.map_err(|message| SqlError::new("42601", message))?;
+        self.is_anchored |= pattern == Pattern::Sign(Sign::Anchored);
+        self.has_plus |= matches!(pattern, Pattern::Sign(Sign::Plus | Sign::Always));
+        self.has_minus |= matches!(pattern, Pattern::Sign(Sign::Minus | Sign::Always));
+        Ok(())
+    }
+
+    /// Notes PR.
+    ///
+    /// # Errors
+    /// `42601`: the template has had a sign.
+    fn note_brackets(&self) -> Result<(), SqlError> {
+        match self.is_anchored || self.has_plus || self.has_minus {
+            true => {
+                let message = "cannot use \"PR\" and \"S\"/\"PL\"/\"MI\"/\"SG\" together";
+                Err(SqlError::new("42601", message))
+            }
+            false => Ok(()),
+        }
+    }
+}
+
 /// Reads a template of a function, which errors name.
 fn parse(template: &str, function: &str) -> Result<Template, SqlError> {
     let (mut patterns, mut fills, mut brackets) = (Vec::new(), true, false);
-    let mut remaining = template;
+    let (mut remaining, mut signs) = (template, Signs::default());
     while let Some(first) = remaining.chars().next() {
         let two = remaining.get(..2).unwrap_or_default().to_uppercase();
         let (pattern, length) = match two.as_str() {
@@ -47,12 +96,15 @@ fn parse(template: &str, function: &str) -> Result<Template, SqlError> {
                 (None, 2)
             }
             "PR" => {
+                signs.note_brackets()?;
                 brackets = true;
                 (None, 2)
             }
             "MI" => (Some(Pattern::Sign(Sign::Minus)), 2),
             "PL" => (Some(Pattern::Sign(Sign::Plus)), 2),
             "SG" => (Some(Pattern::Sign(Sign::Always)), 2),
+            // As in PostgreSQL, `SP` stands for nothing.
+            "SP" => (None, 2),
             "TH" | "RN" | "EE" => {
                 let message = format!("pattern \"{two}\" of {function} is not supported");
                 return Err(SqlError::new("0A000", message));
@@ -87,6 +139,7 @@ fn parse(template: &str, function: &str) -> Result<Template, SqlError> {
                 (Some(pattern), first.len_utf8())
             }
         };
+        pattern.map_or(Ok(()), |own| signs.note(own, brackets))?;
         patterns.extend(pattern);
         remaining = &remaining[length..];
     }
@@ -117,7 +170,8 @@ pub(crate) fn to_text(value: &Numeric, template: &str) -> Result<String, SqlErro
     let (is_negative, digits) = digits_of(value, decimals);
     let (before, after) = digits.split_at(digits.len() - if value.is_finite() { decimals } else { 0 });
     let before = before.trim_start_matches('0');
-    let overflows = before.len() > whole;
+    // As in PostgreSQL, a number below 1 has a digit before the point, too.
+    let overflows = before.len() > whole || whole == 0;
     // As in PostgreSQL, NaN and the infinities have letters for digits, and neither point nor fraction.
     let has_fraction = value.is_finite() || overflows;
     // The first digit pattern that is shown: that of the number's first digit, or a `0` before it.
@@ -131,8 +185,10 @@ pub(crate) fn to_text(value: &Numeric, template: &str) -> Result<String, SqlErro
     // A sign pattern takes the sign away from the number, but PL does not take the minus.
     let takes_sign = |pattern: &Pattern| matches!(pattern, Pattern::Sign(sign) if *sign != Sign::Plus);
     let anchors_sign = patterns.iter().any(takes_sign);
-    let sign_is_last = patterns.iter().rposition(|pattern| matches!(pattern, Pattern::Sign(Sign::Anchored)))
-        > patterns.iter().position(|pattern| matches!(pattern, Pattern::Nine | Pattern::Zero));
+    let anchored = patterns.iter().rposition(|pattern| matches!(pattern, Pattern::Sign(Sign::Anchored)));
+    // Without digits it is not shown.
+    let first = patterns.iter().position(|pattern| matches!(pattern, Pattern::Nine | Pattern::Zero));
+    let sign_is_last = first.is_some_and(|first| anchored > Some(first));
     let (mut out, mut digit_index, mut seen_sign) = (String::new(), 0usize, false);
     let sign_before = |out: &mut String, seen: &mut bool| {
         if std::mem::replace(seen, true) {
@@ -201,6 +257,8 @@ pub(crate) fn to_text(value: &Numeric, template: &str) -> Result<String, SqlErro
                 }
             }
             Pattern::Comma => out.push(','),
+            // Behind digits a point is shown if digits follow.
+            Pattern::Point if whole > 0 && decimals == 0 && !overflows => {}
             Pattern::Point => {
                 sign_before(&mut out, &mut seen_sign);
                 out.push('.');
