@@ -326,7 +326,7 @@ fn errors_have_the_positions_and_names_of_the_clients_text() {
     for (text, line, column, message) in [
         ("SELECT a,\n  b FROM tmp", 2, 3, "column \"b\" does not exist"),
         ("SELECT a FROM tmp WHERE b = 1", 1, 25, "column \"b\" does not exist"),
-        ("SELECT a FROM tmp, tmp x WHERE x.b = 1", 1, 32, "column \"x.b\" does not exist"),
+        ("SELECT a FROM tmp, tmp x WHERE x.b = 1", 1, 32, "column x.b does not exist"),
         ("SELECT 1 FROM pg_temp.tmp, none", 1, 28, "relation \"none\" does not exist"),
         ("SELECT 1 FROM pg_temp.nothing", 1, 15, "relation \"pg_temp.nothing\" does not exist"),
         ("CREATE TEMP TABLE tmp (a INT)", 1, 1, "relation \"tmp\" already exists"),
