@@ -13,7 +13,7 @@ use catalog::{
     TableId,
 };
 use keys::deferrable_parent;
-use procedure::SqlError;
+use procedure::{CastContext, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
@@ -509,6 +509,10 @@ impl<'a> TableBuilder<'a> {
                 let fits = from == to
                     || both(ScalarType::is_integer)
                     || both(|ty| ty.is_text() && !matches!(ty, ScalarType::Char(_)));
+                if !fits && CastContext::Implicit.allows_type(from, to) {
+                    let what = format!("a foreign key from a column of type {from} to one of type {to}");
+                    return Err(self.binder.unsupported(&at, &what));
+                }
                 if !fits {
                     let message = format!("foreign key constraint \"{}\" cannot be implemented", key.name);
                     let detail = format!(
