@@ -9,6 +9,11 @@ use procedure::{BuiltIn, CastContext, Expression, Parameter, Procedure, SqlError
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
+/// Returns whether an argument becomes a value of a type by an implicit conversion.
+fn fits(argument: &Typed, ty: Type) -> bool {
+    argument.known_type().is_none_or(|from| CastContext::Implicit.allows_type(from, ty))
+}
+
 impl Binder<'_> {
     /// Returns the arguments of a built-in function; refuses arguments by name.
     pub(crate) fn plain_arguments(
@@ -176,10 +181,7 @@ impl Binder<'_> {
             && let Some((_, last)) = procedure.inputs().last()
         {
             let element = Type::Scalar(last.ty.element());
-            let is_element = |own: &Typed| {
-                own.known_type().is_none_or(|own| CastContext::Implicit.allows_type(own, element))
-            };
-            if !arguments[inputs - 1..].iter().all(is_element) {
+            if !arguments[inputs - 1..].iter().all(|own| fits(own, element)) {
                 return Err(self.no_routine(procedure, &arguments, node));
             }
             let elements = arguments.split_off(inputs - 1).into_iter();
@@ -243,9 +245,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Vec<Expression>, StatementError> {
         let takes = |(parameter, argument): (&Parameter, &Option<Typed>)| match argument {
-            Some(argument) => {
-                argument.known_type().is_none_or(|from| CastContext::Implicit.allows_type(from, parameter.ty))
-            }
+            Some(argument) => fits(argument, parameter.ty),
             None => parameter.has_default(),
         };
         if !procedure.inputs().map(|(_, parameter)| parameter).zip(&arguments).all(takes) {

@@ -51,7 +51,7 @@ pub(crate) struct TableBuilder<'a> {
     copied: Vec<NewIndex>,
 }
 
-fn constraint_name(clause: Option<ast::ConstraintNameClause>) -> Option<String> {
+pub(crate) fn constraint_name(clause: Option<ast::ConstraintNameClause>) -> Option<String> {
     let name = clause.and_then(|clause| clause.constraint_name());
     name.map(|name| ast::normalize_name_node(name.syntax()))
 }

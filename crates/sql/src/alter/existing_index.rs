@@ -1,7 +1,7 @@
 //! ALTER TABLE … ADD CONSTRAINT … USING INDEX: a unique index becomes a PRIMARY KEY or a UNIQUE constraint.
 
 use super::Alteration;
-use crate::definition::NewKey;
+use crate::definition::{NewKey, constraint_name};
 use crate::error::StatementError;
 use crate::notices::notice;
 use crate::types::{last_name, object_name, short};
@@ -37,8 +37,7 @@ impl Alteration<'_> {
         let rules = self.builder.key_rules(options, None)?;
         let rules = KeyRules { deferral: rules.deferral, ..index.rules };
         let old = short(&index.name).to_owned();
-        let given = clause.and_then(|clause| clause.constraint_name());
-        let given = given.map(|name| ast::normalize_name_node(name.syntax()));
+        let given = constraint_name(clause);
         if let Some(new) = given.as_ref().filter(|new| **new != old) {
             let action = "ALTER TABLE / ADD CONSTRAINT USING INDEX";
             let message = format!("{action} will rename index \"{old}\" to \"{new}\"");
