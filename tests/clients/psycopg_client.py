@@ -141,6 +141,12 @@ def cursors_of_the_server_are_read_in_parts():
             assert cursor.fetchone() == (1, 1)
             assert cursor.fetchmany(3) == [(2, 4), (3, 9), (4, 16)]
             assert [row[0] for row in cursor] == list(range(5, 31))
+    for binary in (False, True):
+        with connection.transaction():
+            with connection.cursor(name="with values") as cursor:
+                query = "SELECT n, n / 2.0::float8, ARRAY[n, NULL], 'r' || n FROM generate_series(1, %s) AS n WHERE n > %s"
+                cursor.execute(query, (5, 2), binary=binary)
+                assert cursor.fetchall() == [(n, n / 2, [n, None], f"r{n}") for n in (3, 4, 5)]
     try:
         execute("DECLARE c CURSOR FOR SELECT 1")
         raise AssertionError("it would end at once")

@@ -9,6 +9,7 @@
 use crate::binder::{Binder, Typed};
 use crate::plan::Bound;
 use crate::query::{BoundRows, Work};
+use crate::source::mentions;
 use crate::trigger::Triggered;
 use catalog::{Deferral, ForeignKey, Index, Table, Type};
 use procedure::query::{Delete, HeldRows, Insert, JoinKind, Plan, RowRules, Update};
@@ -261,6 +262,8 @@ impl Binder<'_> {
                 Lowered { calls: Vec::new(), work, values: values.to_vec() }
             }
             below => match self.calls_of(below) {
+                // Only a query sets ROW_COUNT.
+                Some(_) if mentions(node, "row_count") => return None,
                 Some(calls) => Lowered { calls, work: Work::Values, values: values.to_vec() },
                 None => {
                     let (select, values) = reading(&bound.plan, &registers.iter().copied().collect())?;

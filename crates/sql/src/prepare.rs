@@ -116,7 +116,7 @@ pub enum Kind {
         holds: bool,
         /// Whether it moves forward only (NO SCROLL).
         is_forward_only: bool,
-        /// Its query.
+        /// Its query, at its position in the statement: blanks stand before it.
         text: String,
     },
     /// FETCH, or MOVE.
@@ -375,8 +375,11 @@ impl Schema {
                 let holds = matches!(declare.cursor_hold(), Some(ast::CursorHold::WithHold(_)));
                 let is_forward_only = matches!(declare.cursor_scroll(), Some(ast::CursorScroll::NoScroll(_)));
                 let query = binder.part(declare.query(), node)?;
-                let text = source.text_of(query.syntax()).to_owned();
-                (Kind::Declare { name, holds, is_forward_only, text }, "DECLARE CURSOR")
+                let text = source.text_in_place(query.syntax());
+                let parameters = self.prepare_parsed(&text, types)?.map(|query| query.parameters);
+                let parameters = parameters.unwrap_or_default();
+                let kind = Kind::Declare { name, holds, is_forward_only, text };
+                return Ok(Prepared { parameters, ..Prepared::plain(kind, "DECLARE CURSOR") });
             }
             ast::Stmt::Fetch(fetch) => {
                 let (name, movement) =

@@ -152,6 +152,13 @@ impl Source {
         &self.text[self.range_of(node)]
     }
 
+    /// Returns the text of a node of the file, with blanks for what is before it, so that positions stay.
+    pub(crate) fn text_in_place(&self, node: &SyntaxNode) -> String {
+        let range = self.range_of(node);
+        let before = self.text[..range.start].chars().map(|char| if char == '\n' { char } else { ' ' });
+        before.chain(self.text[range].chars()).collect()
+    }
+
     /// Returns the INTO clause of the PL/pgSQL statement that begins at an offset of the file.
     pub(crate) fn targets_at(&self, offset: usize) -> Option<&Into> {
         self.into.get(&self.written(offset))

@@ -116,12 +116,14 @@ pub(crate) fn call<D: Transaction>(
     machine: &mut Machine,
     data: &mut D,
 ) -> Result<(), Failure> {
-    let first = machine.frame.rows.len();
+    let (first, affected) = (machine.frame.rows.len(), machine.frame.affected);
     for argument in arguments {
         let value = argument.evaluate(machine)?;
         machine.frame.rows.push(value);
     }
-    call_upon(procedure, first, outputs, machine, data)
+    let called = call_upon(procedure, first, outputs, machine, data);
+    machine.frame.affected = affected;
+    called
 }
 
 /// Calls a procedure or function with values.

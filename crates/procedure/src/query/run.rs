@@ -296,8 +296,7 @@ fn run_node<D: Transaction>(
     }
 }
 
-/// Calls a function for a row of a query. The scans of the function do not disturb the scan of the query, and
-/// the rows that it writes are not counted among those of the statement.
+/// Calls a function for a row of a query. The scans of the function do not disturb the scan of the query.
 fn call_within<D: Transaction>(
     function: &Procedure,
     arguments: &[Expression],
@@ -305,11 +304,9 @@ fn call_within<D: Transaction>(
     machine: &mut Machine,
     data: &mut D,
 ) -> Result<(), Failure> {
-    let affected = machine.frame.affected;
     data.enter_scan();
     let called = call(function, arguments, outputs, machine, data);
     data.leave_scan();
-    machine.frame.affected = affected;
     called
 }
 

@@ -2,8 +2,10 @@
 
 use super::Session;
 use crate::Error;
+use catalog::SessionZone;
 use procedure::SqlError;
-use sql::{Filled, Kind, Move, Schema};
+use sql::{Filled, Kind, Move, Prepared, Schema};
+use std::sync::Arc;
 
 /// Returns whether a definition may make a table that the end of its transaction drops.
 fn may_drop_at_commit(text: &str) -> bool {
@@ -46,15 +48,19 @@ impl Session {
         if !in_block && may_drop_at_commit(text) {
             return self.as_transaction(false, |session| session.run_definition(text, true));
         }
+        self.worker.machine.services.notices.clear();
+        let resolved = self.resolved(text)?;
+        let text = resolved.as_ref().map_or(text, |resolved| &resolved.text);
         if self.zone().is_some()
             && let Err(error) = self.worker.version.schema.check_zoneless(text)
             && error.error.sqlstate == "0A000"
         {
-            return Err(error.into());
+            return Err(resolved
+                .as_ref()
+                .map_or_else(|| error.clone(), |own| own.placed(error.clone()))
+                .into());
         }
-        self.worker.machine.services.notices.clear();
-        let resolved = self.resolved(text)?;
-        let text = self.made(resolved.as_ref().map_or(text, |resolved| &resolved.text))?;
+        let text = self.made(text)?;
         let made = match in_block {
             // The definition has read rows without adding them to the read set.
             true => self.stage(&text).inspect_err(|_| self.shows_everything()),
@@ -72,8 +78,26 @@ impl Session {
     }
 
     /// Makes a table of a query, in the open transaction or as one transaction. Returns the number of rows.
-    pub(super) fn fill(&mut self, filled: &Filled, in_block: bool) -> Result<u64, Error> {
-        self.as_transaction(in_block, |session| session.fill_in_block(filled))
+    /// `zone` is that of the literals.
+    pub(super) fn fill(
+        &mut self,
+        text: &str,
+        zone: Option<&Arc<SessionZone>>,
+        in_block: bool,
+    ) -> Result<u64, Error> {
+        self.as_transaction(in_block, |session| {
+            // The transaction may have begun under other definitions than those for which the text was
+            // prepared.
+            let Some(plan) = session.plan_in(text, &[], zone)? else { return Ok(0) };
+            match plan.kind {
+                Kind::Filled(filled) => session.fill_in_block(&filled),
+                Kind::Nothing(skipped) => {
+                    session.worker.machine.services.notices.extend(skipped);
+                    Ok(0)
+                }
+                _ => Err(SqlError::new("0A000", "this query cannot fill a table").into()),
+            }
+        })
     }
 
     /// Runs the steps of a statement in the open transaction, or as one transaction. That one runs again when
@@ -180,12 +204,13 @@ impl Session {
         self.run_definition(&filled.create, true)?;
         let Some(insert) = &filled.insert else { return Ok(0) };
         let plan = self.bind_text(insert, self.zone(), |schema, text| schema.prepare_resolved(text, &[]));
-        match plan?.map(|plan| plan.kind) {
-            Some(Kind::Run(procedure)) => {
-                self.run_in_block(&procedure, &[])?;
-                Ok(self.worker.machine.frame.affected)
-            }
-            _ => Err(SqlError::new("0A000", "this query cannot fill a table").into()),
+        let Some(Prepared { kind: Kind::Run(procedure), refused, .. }) = plan? else {
+            return Err(SqlError::new("0A000", "this query cannot fill a table").into());
+        };
+        if let Some(refused) = refused {
+            return Err(Error::Sql(*refused));
         }
+        self.run_in_block(&procedure, &[])?;
+        Ok(self.worker.machine.frame.affected)
     }
 }

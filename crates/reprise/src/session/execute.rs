@@ -74,11 +74,6 @@ impl Session {
         Binding { version: self.worker.version.number, role: self.role, temporary }
     }
 
-    /// Binds a statement against the session's definitions, for its role and zone.
-    pub(super) fn plan(&self, text: &str) -> Result<Option<sql::Prepared>, Error> {
-        self.plan_in(text, &[], self.zone())
-    }
-
     /// Binds a statement against the session's definitions, for its role. Literals are read in a zone; `None`
     /// is UTC.
     pub(super) fn plan_in(

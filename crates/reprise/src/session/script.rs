@@ -9,7 +9,7 @@ use catalog::{CommitOrder, now_us};
 use logging::Commit as CommitPoint;
 use logging::content::StatementRecord;
 use procedure::{Call, Effect, SqlError};
-use sql::{Filled, Kind, Schema};
+use sql::Schema;
 use std::sync::Arc;
 use transaction::{CommitError, Tables};
 
@@ -48,13 +48,13 @@ impl Session {
         drop(room);
         let mut shown = self.nothing_shown();
         for (statement, line, column) in statements {
-            let ran = match self.filled(&statement) {
-                Ok(None) if inner.definitions.current().schema.may_move(&statement) => {
-                    self.refuse_in_block().and_then(|()| self.run_moves(&statement, false))
-                }
-                Ok(Some(filled)) => self.fill(&filled, false).map(|_| ()),
-                Ok(None) => self.run_statement(&statement).map(|_| ()),
-                Err(error) => Err(error),
+            let ran = if Schema::may_fill(&statement) {
+                let zone = self.zone().cloned();
+                self.refuse_in_block().and_then(|()| self.fill(&statement, zone.as_ref(), false)).map(|_| ())
+            } else if inner.definitions.current().schema.may_move(&statement) {
+                self.refuse_in_block().and_then(|()| self.run_moves(&statement, false))
+            } else {
+                self.run_statement(&statement).map(|_| ())
             };
             let ran = ran.map_err(|error| match error {
                 Error::Statement(error) => Error::Statement(error.inside(line, column)),
@@ -90,19 +90,6 @@ impl Session {
     /// ```
     pub fn check_bodies(&mut self, checks: bool) {
         self.checks_bodies = checks;
-    }
-
-    /// Returns CREATE TABLE AS and SELECT INTO; `None` for any other statement.
-    fn filled(&mut self, statement: &str) -> Result<Option<Filled>, Error> {
-        if !Schema::may_fill(statement) {
-            return Ok(None);
-        }
-        self.refuse_in_block()?;
-        self.worker.refresh();
-        Ok(self.plan(statement)?.and_then(|plan| match plan.kind {
-            Kind::Filled(filled) => Some(filled),
-            _ => None,
-        }))
     }
 
     /// Runs a statement as one transaction.

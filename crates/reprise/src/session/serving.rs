@@ -217,7 +217,7 @@ impl Session {
             match &plan.kind {
                 Kind::Definition => return self.run_definition(statement.text(), in_block).map(|()| 0),
                 Kind::Moved => return self.run_moves(statement.text(), in_block).map(|()| 0),
-                Kind::Filled(filled) => return self.fill(filled, in_block),
+                Kind::Filled(_) => return self.fill(statement.text(), statement.zone(), in_block),
                 Kind::Lock(lock) if in_block => return self.lock_tables(lock).map(|()| 0),
                 Kind::SetConstraints(set) if in_block => return self.set_constraints(set).map(|()| 0),
                 // Outside of a transaction block SET CONSTRAINTS changes nothing.

@@ -118,6 +118,30 @@ fn a_statement_that_fails_fails_its_transaction() {
     assert_eq!(session.query("SELECT 1 FROM item").unwrap().affected, 0);
 }
 
+/// A statement counts its own rows, not those that the functions write which it calls.
+#[test]
+fn rows_that_functions_write_are_not_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), small()).unwrap();
+    let mut session = db.session().unwrap();
+    let script = "CREATE TABLE written (a INT); CREATE TABLE x (a INT, b INT);
+        CREATE FUNCTION two() RETURNS INT LANGUAGE plpgsql AS $$
+            BEGIN INSERT INTO written VALUES (1), (2); RETURN 1; END $$;
+        CREATE FUNCTION pair() RETURNS INT LANGUAGE sql AS $$
+            INSERT INTO written VALUES (1) RETURNING 1 $$";
+    session.execute_script(script).unwrap();
+    for (statement, rows) in [
+        ("INSERT INTO x VALUES (two(), 1)", 1),
+        ("INSERT INTO x VALUES (two(), 1), (pair(), 2)", 2),
+        ("INSERT INTO x SELECT two(), 2", 1),
+        ("INSERT INTO x SELECT pair(), a FROM x WHERE b = 1", 2),
+        ("CREATE TABLE filled AS SELECT two() AS a", 1),
+        ("UPDATE x SET b = two() WHERE b = 2", 2),
+    ] {
+        assert_eq!(session.execute(statement, params![]).unwrap().affected, rows, "{statement}");
+    }
+}
+
 #[test]
 fn definitions_that_change_are_followed() {
     let folder = tempfile::tempdir().unwrap();

@@ -295,6 +295,35 @@ fn a_statement_of_several_steps_that_has_waited_holds_nothing() {
     }
 }
 
+#[test]
+fn a_table_of_a_query_has_the_columns_that_are_there_after_its_wait() {
+    let changes = [
+        ("ALTER TABLE t DROP COLUMN v", "1 1, 2 2, 3 3"),
+        ("ALTER TABLE t ADD COLUMN w INT DEFAULT 7", "1 0 1 7, 2 0 2 7, 3 0 3 7"),
+        ("ALTER TABLE t ALTER COLUMN v TYPE TEXT", "1 0 1, 2 0 2, 3 0 3"),
+    ];
+    let statements = ["CREATE TABLE copied AS SELECT * FROM t", "SELECT * INTO copied FROM t"];
+    let table = "CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, u INT UNIQUE);
+        INSERT INTO t VALUES (1, 0, 1), (2, 0, 2), (3, 0, 3)";
+    for (scheme, statement, (change, expected)) in Scheme::all()
+        .flat_map(|scheme| statements.map(|statement| (scheme, statement)))
+        .flat_map(|(scheme, statement)| changes.map(|change| (scheme, statement, change)))
+    {
+        let (_folder, db, mut first) = under(scheme, table);
+        let mut second = db.session().unwrap();
+        first.begin().unwrap();
+        first.execute(change, &[]).unwrap();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| second.execute(statement, &[]).map(drop));
+            std::thread::sleep(Duration::from_millis(30));
+            drop(first.commit().unwrap());
+            waits.join().unwrap().unwrap_or_else(|error| panic!("{scheme}: {statement}: {error}"));
+        });
+        let found = rows(&mut second, "SELECT * FROM copied ORDER BY id");
+        assert_eq!(found, expected, "{scheme}: {change}: {statement}");
+    }
+}
+
 /// A statement that was given a row in its wait lets it go before it waits for a transaction that runs
 /// alone: that one may want the row.
 #[test]

@@ -144,7 +144,11 @@ impl Client {
         };
         let codes = message.result_column_format_codes.iter();
         let formats = codes.map(|code| Format::of(*code)).collect::<Result<Vec<_>, _>>()?;
-        refuse_binary_rows(&hold(&statement), &formats)?;
+        {
+            let named = hold(&statement);
+            let columns = named.prepared.as_ref().map(Statement::columns).unwrap_or_default();
+            refuse_binary_rows(columns, &formats)?;
+        }
         let portal = Portal {
             statement,
             parameters,
@@ -358,8 +362,7 @@ impl Client {
 }
 
 /// Refuses whole rows in binary format: their values are texts, which do not have the types of the fields.
-fn refuse_binary_rows(named: &NamedStatement, formats: &[Format]) -> Result<(), SqlError> {
-    let columns = named.prepared.as_ref().map(Statement::columns).unwrap_or_default();
+pub(super) fn refuse_binary_rows(columns: &[Column], formats: &[Format]) -> Result<(), SqlError> {
     let is_binary_row = |(index, column): (usize, &Column)| {
         column.ty.element() == ScalarType::Record && format_at(formats, index) == Format::Binary
     };

@@ -3,8 +3,8 @@
 use crate::copy::CopyOut;
 use crate::hold;
 use crate::link::Output;
-use crate::wire::{Format, described, most_bytes, put_value, put_vector};
-use bytes::BytesMut;
+use crate::wire::{Format, datum_of, described, most_bytes, put_value, put_vector};
+use bytes::{Buf, BufMut, BytesMut};
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::data::{FieldDescription, RowDescription};
 use reprise::{Arena, Column, CommitOrder, Datum, RowSink, SqlError, Type};
@@ -128,6 +128,44 @@ impl RowSink for Rows {
     fn is_sent(&self) -> bool {
         self.is_sent
     }
+}
+
+/// Copies rows of texts to `out`, each column in its format.
+///
+/// # Errors
+/// Those of reading a value from its text.
+pub(super) fn put_texts_as(
+    formats: &[Format],
+    mut rows: &[u8],
+    columns: &[Column],
+    arena: &mut Arena,
+    out: &mut BytesMut,
+) -> Result<(), SqlError> {
+    while !rows.is_empty() {
+        // The kind of the message, its length and the number of columns.
+        rows.advance(7);
+        let start = Output::begin_row(out, columns.len());
+        for (index, column) in columns.iter().enumerate() {
+            let Ok(length) = usize::try_from(rows.get_i32()) else {
+                out.put_i32(-1);
+                continue;
+            };
+            let text = rows.copy_to_bytes(length);
+            match format_at(formats, index) {
+                Format::Text => {
+                    out.put_u32(length as u32);
+                    out.extend_from_slice(&text);
+                }
+                Format::Binary => {
+                    arena.clear();
+                    let value = datum_of(&text, column.ty, Format::Text, arena)?;
+                    put_value(value, column.ty, arena, Format::Binary, out);
+                }
+            }
+        }
+        Output::end_row(out, start);
+    }
+    Ok(())
 }
 
 /// Returns the format of a column: `formats` holds one format per column, one for all columns, or none for

@@ -1,7 +1,8 @@
 //! The execution of one statement, of a simple or an extended query.
 
+use super::extended::refuse_binary_rows;
 use super::kept_rows::KeptRows;
-use super::rows::{Rows, RowsTo, is_vector, row_description};
+use super::rows::{Rows, RowsTo, is_vector, put_texts_as, row_description};
 use super::script::runs_alone;
 use super::{Client, NamedStatement, OpenTransaction, Outcome, Portal, Protocol, SHORT};
 use crate::hold;
@@ -14,7 +15,7 @@ use bytes::BytesMut;
 use pgwire::messages::PgWireBackendMessage as Message;
 use reprise::{
     Arena, Attempt, Backup, Busy, Error, Notice, Parameters, ScalarType, Severity, SqlError, Statement,
-    TransactionState,
+    TransactionState, Type,
 };
 use sql::{Kind, Movement, Prepared};
 use std::ffi::OsStr;
@@ -32,6 +33,16 @@ pub(super) struct NamedExecute<'a> {
     arguments: &'a [String],
     /// The EXPLAIN before it; `None` without one.
     explain: Option<&'a str>,
+}
+
+/// A DECLARE CURSOR.
+struct Declared<'a> {
+    name: &'a str,
+    /// Whether it outlives its transaction (WITH HOLD).
+    holds: bool,
+    is_forward_only: bool,
+    /// Its query.
+    text: &'a str,
 }
 
 pub(super) fn canceled(sqlstate: &str, reason: &str) -> Error {
@@ -163,7 +174,9 @@ impl Client {
                 if !holds {
                     self.require_transaction("DECLARE CURSOR", protocol)?;
                 }
-                self.declare(name.clone(), *holds, *is_forward_only, text).await
+                let declared = Declared { name, holds: *holds, is_forward_only: *is_forward_only, text };
+                let types: Vec<_> = prepared.parameters().iter().copied().map(Some).collect();
+                self.declare(declared, &types, parameters).await
             }
             Kind::Fetch { name, movement, moves } => self.fetch(name, *movement, *moves, formats),
             Kind::Close(name) => {
@@ -307,24 +320,23 @@ impl Client {
         ))
     }
 
-    /// DECLARE: the query runs now, and its rows are kept.
-    pub(super) async fn declare(
+    /// DECLARE: the query runs now, and its rows are kept. `types` are the types of its parameters.
+    async fn declare(
         &mut self,
-        name: String,
-        holds: bool,
-        is_forward_only: bool,
-        text: &str,
+        declared: Declared<'_>,
+        types: &[Option<Type>],
+        parameters: &Parameters,
     ) -> Result<Outcome, Error> {
-        if self.portals.contains_key(&name) {
+        let Declared { name, holds, is_forward_only, text } = declared;
+        if self.portals.contains_key(name) {
             return Err(SqlError::new("42P03", format!("cursor \"{name}\" already exists")).into());
         }
-        let prepared = self.plan(text, |session| session.prepare_typed(text, &[]))?;
+        let prepared = self.plan(text, |session| session.prepare_typed(text, types))?;
         let mut named = NamedStatement::new(prepared);
         let kept = Arc::new(Mutex::new(BytesMut::new()));
         let Some(prepared) = &named.prepared else { return Ok(Outcome::Empty) };
         let rows = self.rows(prepared, &[], RowsTo::Portal(Arc::clone(&kept)));
-        let Outcome::Complete(_) = self.run_in_session(&mut named, &Parameters::default(), rows).await?
-        else {
+        let Outcome::Complete(_) = self.run_in_session(&mut named, parameters, rows).await? else {
             return Ok(Outcome::Empty);
         };
         let kept = KeptRows::new(std::mem::take(&mut *hold(&kept)), is_forward_only);
@@ -336,7 +348,7 @@ impl Client {
         let (is_cursor, described) = (true, None);
         let portal =
             Portal { statement, parameters, formats, described, kept, is_cursor, holds, declared_at };
-        self.portals.insert(name, portal);
+        self.portals.insert(name.into(), portal);
         Ok(Outcome::Complete("DECLARE CURSOR".into()))
     }
 
@@ -352,14 +364,21 @@ impl Client {
         // MOVE also skips rows of a portal of the protocol, whose rows may be binary.
         let fits = |portal: &&mut Portal| portal.is_cursor || moves;
         let portal = self.portals.get_mut(name).filter(fits).ok_or_else(missing)?;
-        if formats.contains(&Format::Binary) {
-            let error = SqlError::new("0A000", "FETCH in binary format is not supported");
-            return Err(error.with_hint("Fetch text, or bind the query to a portal of the protocol.").into());
-        }
         let (rows, _) = portal.kept.as_mut().ok_or_else(missing)?;
-        let mut output = self.output.lock();
-        let taken = rows.take(movement, Some(&mut *output).filter(|_| !moves))?;
-        drop(output);
+        let taken = if moves {
+            rows.take(movement, None)?
+        } else if formats.contains(&Format::Binary) {
+            let named = hold(&portal.statement);
+            let columns = named.prepared.as_ref().map(Statement::columns).unwrap_or_default();
+            refuse_binary_rows(columns, formats)?;
+            let mut texts = BytesMut::new();
+            let taken = rows.take(movement, Some(&mut texts))?;
+            self.scratch.set_zone(self.settings.zone().cloned());
+            put_texts_as(formats, &texts, columns, &mut self.scratch, &mut self.output.lock())?;
+            taken
+        } else {
+            rows.take(movement, Some(&mut *self.output.lock()))?
+        };
         Ok(Outcome::Complete(format!("{} {taken}", if moves { "MOVE" } else { "FETCH" })))
     }
 

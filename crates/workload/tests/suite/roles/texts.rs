@@ -46,7 +46,11 @@ pub(super) const BEGINNING: &str = "
     INSERT INTO q.t2 VALUES (1, 9);";
 
 /// Statements that read and write.
-pub(super) const STATEMENTS: [&str; 90] = [
+pub(super) const STATEMENTS: [&str; 94] = [
+    "CREATE TEMP TABLE j AS SELECT a, id FROM t0",
+    "CREATE TEMP TABLE j AS SELECT id FROM v1",
+    "CREATE TEMP TABLE j AS SELECT f0(1) AS n",
+    "CREATE TEMP TABLE j AS SELECT a FROM t0 WITH NO DATA",
     "SELECT * FROM t3",
     "SELECT id, d FROM t3 WHERE e = 'a'",
     "INSERT INTO t3 VALUES (7, 'b', 3)",
