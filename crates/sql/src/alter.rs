@@ -109,6 +109,9 @@ impl Schema {
             }
             found => Arc::clone(found.map_err(|error| refused(source, path.syntax(), &error))?),
         };
+        if let Some(effect) = self.rename_key(alter, &old, source)? {
+            return Ok(effect);
+        }
         let is_alone = alter.table_relation_name().is_some_and(|name| name.only_token().is_some());
         let adds = |action: ast::AlterTableAction| matches!(action, ast::AlterTableAction::AddColumn(_));
         if is_alone && self.is_partitioned(&name) && alter.actions().any(adds) {
@@ -443,18 +446,11 @@ impl Alteration<'_> {
                 let keys = table.foreign_keys.iter_mut().map(|key| &mut key.name);
                 match checks.chain(keys).find(|name| **name == old) {
                     Some(name) => *name = new,
-                    None if table
-                        .indexes
-                        .iter()
-                        .any(|index| index.is_constraint && short(&index.name) == old) =>
-                    {
-                        let hint = "Use ALTER INDEX … RENAME TO.";
-                        let error = SqlError::new("0A000", "RENAME CONSTRAINT of a key is not supported");
-                        return Err(self.builder.binder.error(node, error.with_hint(hint)));
-                    }
                     None => {
-                        let message =
-                            format!("constraint \"{old}\" for table \"{}\" does not exist", table.name);
+                        let message = format!(
+                            "constraint \"{old}\" for table \"{}\" does not exist",
+                            short(&table.name)
+                        );
                         return self.error(node, "42704", message);
                     }
                 }

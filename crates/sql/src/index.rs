@@ -15,6 +15,7 @@ use crate::subject::Subject;
 use crate::types::{first_free, in_schema_of, last_name, made_name, object_name, short};
 use catalog::{Column, IndexDetails, KeyRules, NewIndex, NewTable, Table, Type};
 use procedure::{Effect, SqlError};
+use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
@@ -301,17 +302,47 @@ impl Schema {
         };
         let path = alter.index_ref().and_then(|name| name.path_ref());
         let name = path.map(|path| object_name(&path)).unwrap_or_default();
-        let (table, position) = match self.catalog.index(&name) {
-            Err(_) if alter.if_exists().is_some() => {
-                self.notices.skip_missing(&format!("relation \"{name}\""));
-                return Ok(Effect::None);
-            }
-            found => found.map_err(|error| refused(source, node, &error))?,
-        };
+        if self.catalog.index(&name).is_err() && alter.if_exists().is_some() {
+            self.notices.skip_missing(&format!("relation \"{name}\""));
+            return Ok(Effect::None);
+        }
         let new = rename.index().and_then(|name| name.path());
         let Some(new) = new else { return Err(unsupported(source, node, "this name")) };
-        let mut changed = Table::clone(table);
         let new = made_name(&Binder::new(self, source), &new)?;
+        self.rename_index(name, new, source, node)
+    }
+
+    /// Applies ALTER TABLE … RENAME CONSTRAINT of a key, which renames its index; `None` for any other ALTER
+    /// TABLE.
+    pub(crate) fn rename_key(
+        &mut self,
+        alter: &ast::AlterTable,
+        table: &Table,
+        source: &Source,
+    ) -> Result<Option<Effect>, StatementError> {
+        let Some(ast::AlterTableAction::RenameConstraint(rename)) = alter.actions().next() else {
+            return Ok(None);
+        };
+        let old = rename.constraint_name_ref().and_then(|name| name.path_ref());
+        let old = old.map(|path| object_name(&path)).unwrap_or_default();
+        let mut keys = table.indexes.iter().filter(|index| index.is_constraint);
+        let Some(key) = keys.find(|index| short(&index.name) == old) else { return Ok(None) };
+        let node = alter.syntax();
+        let new = Binder::new(self, source).part(rename.constraint_name(), node)?;
+        let new = ast::normalize_name_node(new.syntax());
+        self.rename_index(key.name.clone(), new, source, node).map(Some)
+    }
+
+    /// Renames an index, within its schema.
+    fn rename_index(
+        &mut self,
+        name: String,
+        new: String,
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<Effect, StatementError> {
+        let found = self.catalog.index(&name).map_err(|error| refused(source, node, &error))?;
+        let (mut changed, position) = (Table::clone(found.0), found.1);
         changed.indexes[position].name = in_schema_of(&name, new);
         let table_name = changed.name.clone();
         let changed =
