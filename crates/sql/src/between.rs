@@ -124,7 +124,12 @@ impl Binder<'_> {
     ) -> Result<Expression, StatementError> {
         let (class, operands) = self.comparable(value.clone(), start.clone(), node)?;
         let above = Expression::Compare { operator: CompareOperator::GreaterOrEqual, class, operands };
-        let (class, operands) = self.comparable(value.clone(), end.clone(), node)?;
+        // A parameter has the type that the first comparison has given to it.
+        let value = match *value {
+            Typed::Parameter(position) => self.known_parameter(position),
+            _ => value.clone(),
+        };
+        let (class, operands) = self.comparable(value, end.clone(), node)?;
         let below = Expression::Compare { operator: CompareOperator::LessOrEqual, class, operands };
         Ok(Expression::And(Box::new([above, below])))
     }

@@ -365,6 +365,12 @@ impl<'a> Binder<'a> {
         Typed::Known(Expression::Register(Register(position as u32)), *known)
     }
 
+    /// Returns a parameter of a statement, as a value if it has a type.
+    pub(crate) fn known_parameter(&self, position: usize) -> Typed {
+        let known = self.parameters.borrow().get(position).copied().flatten();
+        known.map_or(Typed::Parameter(position), |ty| self.parameter_as(position, ty))
+    }
+
     /// Adds registers for all columns of a table. Returns the first one.
     pub(crate) fn row_registers(&mut self, table: &Table) -> Register {
         let first = Register(self.registers.len() as u32);

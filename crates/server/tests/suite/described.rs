@@ -56,6 +56,28 @@ fn parameters_without_a_type_get_that_of_the_statement() {
     assert_eq!(refused.code().map(|code| code.code()), Some("42P18"));
 }
 
+#[test]
+fn parameters_in_select_lists_have_the_types_of_where_they_go() {
+    let server = Server::start();
+    let mut client = with_tables(&server);
+    for (text, types) in [
+        ("INSERT INTO t (a, n, tz) SELECT $1, $2, $3", vec![Type::INT4, Type::NUMERIC, Type::TIMESTAMPTZ]),
+        (
+            "WITH own AS (SELECT $1::int AS a) INSERT INTO t (a, d) SELECT a, $2 FROM own",
+            vec![Type::INT4, Type::FLOAT8],
+        ),
+        ("SELECT b FROM t UNION SELECT $1", vec![Type::INT8]),
+        ("SELECT $1, $2 UNION ALL SELECT a, x FROM t", vec![Type::INT4, Type::TEXT]),
+        ("SELECT 'x' UNION SELECT $1", vec![Type::TEXT]),
+        ("SELECT $1 BETWEEN 1 AND $2", vec![Type::INT4, Type::INT4]),
+        ("DECLARE c CURSOR FOR SELECT a FROM t WHERE n > $1", vec![Type::NUMERIC]),
+    ] {
+        assert_eq!(client.prepare(text).unwrap().params(), types, "{text}");
+    }
+    let of_subquery = client.prepare("INSERT INTO u SELECT (SELECT $1), $2").unwrap_err();
+    assert_eq!(of_subquery.code().map(|code| code.code()), Some("42804"));
+}
+
 /// The columns of a statement: name, relation and position, type and modifier.
 fn described(client: &mut Client, statement: &Statement) -> Vec<String> {
     let columns = statement.columns().iter().map(|column| {

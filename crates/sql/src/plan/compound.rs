@@ -222,10 +222,7 @@ impl Binder<'_> {
         let with = first_with(&left);
         let offset = with.as_ref().map(|clause| self.offset(clause.syntax()));
         let named = self.bind_with(with)?;
-        let outer = std::mem::replace(&mut self.queries.bound_with, offset);
-        let left = self.bind_variant(&left);
-        self.queries.bound_with = outer;
-        let (left, right) = (left?, self.bind_variant(&right)?);
+        let (left, right) = self.bind_operands(&left, &right, offset)?;
         let text = operator.syntax().text().to_string().to_uppercase();
         let construct = text.split_whitespace().next().unwrap_or_default();
         if left.columns.len() != right.columns.len() {
@@ -269,6 +266,49 @@ impl Binder<'_> {
             Plan::Combine { combination, all, inputs: Box::new(inputs), registers }
         };
         self.with(named, Bound { plan, columns, literals, nodes: Vec::new() }, node)
+    }
+
+    /// Binds the operands of a set operation. A parameter without a type in the list of one has the type of
+    /// the other's column. `with` is the offset of the WITH clause that belongs to both.
+    fn bind_operands(
+        &mut self,
+        left: &ast::SelectVariant,
+        right: &ast::SelectVariant,
+        with: Option<usize>,
+    ) -> Result<(Bound, Bound), StatementError> {
+        let bind_left = |binder: &mut Self| {
+            let outer = std::mem::replace(&mut binder.queries.bound_with, with);
+            let left = binder.bind_variant(left);
+            binder.queries.bound_with = outer;
+            left
+        };
+        let is_select = |operand| matches!(operand, &ast::SelectVariant::Select(_));
+        if is_select(left) && self.lists_open_parameter(left) {
+            let right = self.bind_variant(right)?;
+            self.queries.wanted = right.types();
+            return Ok((bind_left(self)?, right));
+        }
+        let left = bind_left(self)?;
+        if is_select(right) {
+            self.queries.wanted = left.types();
+        }
+        Ok((left, self.bind_variant(right)?))
+    }
+
+    /// Returns whether the list of a SELECT has a parameter without a type.
+    fn lists_open_parameter(&self, operand: &ast::SelectVariant) -> bool {
+        let ast::SelectVariant::Select(select) = operand else { return false };
+        let list = select.select_clause().and_then(|clause| clause.target_list());
+        list.into_iter().flat_map(|list| list.targets()).any(|target| match target.expr() {
+            Some(ast::Expr::Literal(literal)) => {
+                let name = literal.syntax().text().to_string();
+                let position = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
+                let position = position.and_then(|number| number.checked_sub(1));
+                let parameters = self.parameters.borrow();
+                position.is_some_and(|position| matches!(parameters.get(position), Some(None)))
+            }
+            _ => false,
+        })
     }
 
     fn bind_values(&mut self, values: &ast::Values) -> Result<Bound, StatementError> {

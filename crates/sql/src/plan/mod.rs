@@ -166,6 +166,11 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
+    /// Returns the types of the columns that have one.
+    fn types(&self) -> Vec<Option<Type>> {
+        (0..self.columns.len()).map(|index| self.typed(index).known_type()).collect()
+    }
+
     /// Returns a column as a value.
     fn typed(&self, index: usize) -> Typed {
         let column = &self.columns[index];
@@ -197,6 +202,9 @@ pub(crate) struct Queries {
     named: Vec<Named>,
     /// The offset of a WITH clause that `bind_combined` has bound for all operands of a set operation.
     bound_with: Option<usize>,
+    /// The types that the next SELECT gives to the parameters without a type in its list; empty where none
+    /// are known.
+    wanted: Vec<Option<Type>>,
     slots: u32,
     /// The lowest level that the current expression or query refers to.
     lowest: Option<usize>,

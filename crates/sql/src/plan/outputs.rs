@@ -19,6 +19,7 @@ impl Binder<'_> {
         &mut self,
         select: &ast::Select,
         tail: &Tail,
+        wanted: &[Option<Type>],
     ) -> Result<Clauses, StatementError> {
         let node = select.syntax();
         let clause = self.part(select.select_clause(), node)?;
@@ -38,6 +39,10 @@ impl Binder<'_> {
             let items = binder.bind_targets(clause.target_list(), node)?;
             let mut outputs = Vec::new();
             for (index, (name, item, item_node)) in items.into_iter().enumerate() {
+                let item = match (item, wanted.get(index)) {
+                    (Typed::Parameter(position), Some(Some(ty))) => binder.parameter_as(position, *ty),
+                    (item, _) => item,
+                };
                 if matches!(item, Typed::Null | Typed::Literal(_)) {
                     literals.insert(index, item.clone());
                 }

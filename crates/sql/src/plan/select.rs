@@ -155,6 +155,7 @@ impl Binder<'_> {
     /// Binds a SELECT as a new level.
     pub(super) fn bind_select_level(&mut self, select: &ast::Select) -> Result<Bound, StatementError> {
         let node = select.syntax();
+        let wanted = std::mem::take(&mut self.queries.wanted);
         let names = self.queries.names();
         let named = self.bind_with(select.with_clause())?;
         self.push_level(node)?;
@@ -162,7 +163,7 @@ impl Binder<'_> {
         let before = std::mem::take(&mut self.queries.before_group);
         let windows = std::mem::take(&mut self.queries.windows);
         let grouping = std::mem::take(&mut self.queries.grouping);
-        let bound = self.bind_clauses(select);
+        let bound = self.bind_clauses(select, &wanted);
         (self.aggregates, self.queries.before_group) = (aggregates, before);
         (self.queries.windows, self.queries.grouping) = (windows, grouping);
         self.queries.levels.pop();
@@ -170,7 +171,11 @@ impl Binder<'_> {
         self.with(named, bound?, node)
     }
 
-    fn bind_clauses(&mut self, select: &ast::Select) -> Result<Bound, StatementError> {
+    fn bind_clauses(
+        &mut self,
+        select: &ast::Select,
+        wanted: &[Option<Type>],
+    ) -> Result<Bound, StatementError> {
         let items = select.from_clause().into_iter().flat_map(|from| from.items());
         let Sources { sources, mut conjuncts, .. } = self.bind_from_list(items)?;
         if let Some(condition) = select.where_clause().and_then(|clause| clause.expr()) {
@@ -178,7 +183,7 @@ impl Binder<'_> {
             self.without_windows(outside, |binder| binder.bind_conjuncts(condition, &mut conjuncts))?;
         }
         let tail = self.bind_tail(select)?;
-        let mut clauses = self.bind_outputs(select, &tail)?;
+        let mut clauses = self.bind_outputs(select, &tail, wanted)?;
         let grouped = clauses.grouped;
         let held = self.bind_locking(select, &clauses)?;
         let wanted = match &clauses.distinct {

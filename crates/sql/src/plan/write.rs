@@ -267,6 +267,10 @@ impl Binder<'_> {
             let rows: Vec<_> = list.row_list().into_iter().flat_map(|list| list.rows()).collect();
             return self.bind_value_rows(&rows, (table, columns), node);
         }
+        if let ast::SelectVariant::Select(_) = &variant {
+            let types = columns.all.iter().map(|column| Some(table.columns[*column].ty));
+            self.queries.wanted = types.collect();
+        }
         let bound = self.bind_variant(&variant)?;
         let mut given = Vec::new();
         for index in 0..bound.columns.len() {
