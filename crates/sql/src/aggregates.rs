@@ -41,6 +41,7 @@ impl Binder<'_> {
         self.aggregates = Some(outer);
         let (mut aggregate, result) = bound?;
         let target = self.new_register(result);
+        self.origins.note_computed(target, result);
         aggregate.target = target;
         if let Some(aggregates) = &mut self.aggregates {
             aggregates.push(aggregate);

@@ -241,6 +241,9 @@ impl Binder<'_> {
             }
             let (items, ty) = self.unify(construct, pair, node)?;
             let register = self.new_register(ty);
+            if items.iter().any(|item| self.origins.is_computed(item)) {
+                self.origins.note_computed(register, ty);
+            }
             for (side, item) in values.iter_mut().zip(items) {
                 side.push((register, item));
             }

@@ -288,6 +288,9 @@ impl Binder<'_> {
         let named = |(name, ty): SetColumn| (name.map_or_else(|| only.clone(), str::to_owned), ty);
         let mut columns: Vec<(String, Type)> = columns.into_iter().map(named).collect();
         let mut registers: Vec<_> = columns.iter().map(|(_, ty)| self.new_register(*ty)).collect();
+        registers.iter().zip(&columns).for_each(|(register, (_, ty))| {
+            self.origins.note_computed(*register, *ty);
+        });
         let ordinality = item.with_ordinality().map(|_| self.new_register(ScalarType::BigInt));
         let outputs = registers.clone();
         let function = Plan::Function { function, arguments, registers: outputs, ordinality };
