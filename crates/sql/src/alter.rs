@@ -7,6 +7,7 @@
 use crate::StatementError;
 use crate::binder::{Binder, Typed};
 use crate::definition::TableBuilder;
+use crate::generated_names::GeneratedName;
 use crate::index::{IndexDefinition, remove_unused};
 use crate::schema::{Schema, refused, unsupported};
 use crate::session_schema::{is_session_schema, is_temporary_name};
@@ -437,7 +438,8 @@ impl Alteration<'_> {
                 let old = old.map(|path| object_name(&path)).unwrap_or_default();
                 let new = self.builder.binder.part(rename.constraint_name(), node)?;
                 let new = Some(ast::normalize_name_node(new.syntax()));
-                let new = self.builder.constraint_name(new, "", node)?;
+                let unused = GeneratedName::new("", &[], "");
+                let new = self.builder.constraint_name(new, &unused, node)?;
                 let table = &mut self.builder.table;
                 let checks = table.checks.iter_mut().map(|(name, _)| name);
                 let keys = table.foreign_keys.iter_mut().map(|key| &mut key.name);

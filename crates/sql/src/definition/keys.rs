@@ -5,6 +5,7 @@
 
 use super::TableBuilder;
 use crate::error::StatementError;
+use crate::generated_names::GeneratedName;
 use catalog::{Column, Deferral, IndexDetails, KeyRules, NewIndex, ScalarType, Table};
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
@@ -136,9 +137,9 @@ impl TableBuilder<'_> {
 
     /// Adds the indexes of the new keys, and a hidden key if no other orders the rows.
     pub(super) fn add_keys(&mut self) {
-        let name = self.short_name().to_owned();
+        let name = self.table.name.clone();
         let primary = self.primary.take().map(|mut key| {
-            let index_name = self.key_name(key.name.take(), format!("{name}_pkey"));
+            let index_name = self.key_name(key.name.take(), &GeneratedName::new(&name, &[], "pkey"));
             key.index(index_name)
         });
         let (ordering, deferrable): (Vec<_>, Vec<_>) = primary.into_iter().partition(|index| index.unique);
@@ -162,8 +163,7 @@ impl TableBuilder<'_> {
         for mut key in std::mem::take(&mut self.uniques) {
             let columns = key.columns.iter().chain(&key.included);
             let names: Vec<_> = columns.map(|column| self.table.columns[*column].name.as_str()).collect();
-            let base = format!("{name}_{}_key", names.join("_"));
-            let index_name = self.key_name(key.name.take(), base);
+            let index_name = self.key_name(key.name.take(), &GeneratedName::new(&name, &names, "key"));
             self.table.indexes.push(key.index(index_name));
         }
     }

@@ -14,6 +14,7 @@ mod checks;
 mod condition;
 mod define;
 mod hash;
+mod index_names;
 mod literal;
 mod moved;
 mod shown;
