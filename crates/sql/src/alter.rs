@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 mod columns;
 mod existing_index;
+mod validated;
 
 /// The origin of a column's values.
 #[derive(Clone)]
@@ -484,8 +485,8 @@ impl Alteration<'_> {
                 self.builder.table.name = if schema == "public" { name } else { format!("{schema}.{name}") };
                 Ok(())
             }
+            Action::ValidateConstraint(validate) => self.validate_constraint(validate),
             Action::OwnerTo(_)
-            | Action::ValidateConstraint(_)
             | Action::SetLogged(_)
             | Action::SetUnlogged(_)
             | Action::SetOptions(_)

@@ -61,10 +61,24 @@ impl TableBuilder<'_> {
         };
         let list = self.binder.part(parameters.column_list(), node)?;
         let columns = self.positions(list.column_name_refs().map(|name| name.syntax().clone()))?;
+        self.refuse_twice(&columns, node)?;
         let included = parameters.constraint_include_clause().and_then(|clause| clause.column_ref_list());
         let included = included.into_iter().flat_map(|list| list.column_name_refs());
         let included = self.positions(included.map(|name| name.syntax().clone()))?;
         Ok(NewKey { name, columns, rules, included })
+    }
+
+    /// Refuses a key that has a column twice.
+    fn refuse_twice(&self, columns: &[usize], node: &SyntaxNode) -> Result<(), StatementError> {
+        let twice = (1..columns.len()).find(|position| columns[..*position].contains(&columns[*position]));
+        let Some(position) = twice else { return Ok(()) };
+        let kind = match ast::PrimaryKeyConstraint::can_cast(node.kind()) {
+            true => "primary key",
+            false => "unique",
+        };
+        let column = &self.table.columns[columns[position]].name;
+        let message = format!("column \"{column}\" appears twice in {kind} constraint");
+        Err(self.binder.error(node, SqlError::new("42701", message)))
     }
 
     /// Reads when a key is checked, and whether NULLs are equal in it. Storage parameters have no effect.
