@@ -135,6 +135,11 @@ impl Schema {
         }
         let Alteration { builder, origins, mut rebuilds, notices, .. } = alteration;
         notices.into_iter().for_each(|notice| self.notices.tell(notice));
+        let is_gone =
+            |trigger: &&catalog::Trigger| builder.table.triggers.iter().all(|own| own.name != trigger.name);
+        for trigger in old.triggers.iter().filter(is_gone) {
+            self.notices.drops_also(format!("trigger {} on table {}", trigger.name, old.short_name()));
+        }
         let new_keys = builder.new_foreign_keys();
         let (mut new, sequences) = builder.finish()?;
         rebuilds |= new.hidden_key != old.hidden_key || new.indexes.len() > old.indexes.len();

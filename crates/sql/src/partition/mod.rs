@@ -20,6 +20,7 @@ mod moved;
 mod shown;
 
 pub(crate) use bound::Bound;
+pub(crate) use literal::typed;
 pub use moved::Move;
 
 use catalog::{Column, Table};
