@@ -10,7 +10,8 @@ use procedure::{CastContext, Machine, SqlError};
 use squawk_syntax::ast::{self, AstNode};
 use std::cmp::Ordering;
 
-fn in_quotes(text: &str) -> String {
+/// Returns a text as a literal.
+pub(crate) fn in_quotes(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 

@@ -20,7 +20,7 @@ mod moved;
 mod shown;
 
 pub(crate) use bound::Bound;
-pub(crate) use literal::typed;
+pub(crate) use literal::{in_quotes, typed};
 pub use moved::Move;
 
 use catalog::{Column, Table};

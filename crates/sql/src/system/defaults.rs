@@ -1,7 +1,8 @@
 //! Defaults of columns as the catalogs show them: a text has the type of its column.
 //! Source: PostgreSQL 15, `get_const_expr` in ruleutils.c.
 
-use crate::partition::typed;
+use crate::partition::{in_quotes, typed};
+use crate::quoted::quoted_path;
 use crate::schema::Schema;
 use crate::source::Source;
 use catalog::{ScalarType, Type};
@@ -28,6 +29,14 @@ impl Schema {
             let target = source.file.syntax().descendants().find_map(ast::Target::cast)?;
             self.value_of_bound(&target.expr()?, base, &source).ok()?
         };
-        value().map_or_else(|| text.to_owned(), |value| typed(&value, base))
+        match (value(), base.element().enumeration()) {
+            (None, _) => text.to_owned(),
+            (Some(value), None) => typed(&value, base),
+            // The name of an enumeration has its schema, so that a dump can be read.
+            (Some(value), Some(enumeration)) => {
+                let array = if base.is_array() { "[]" } else { "" };
+                format!("{}::{}{array}", in_quotes(&value), quoted_path(&enumeration.name))
+            }
+        }
     }
 }
