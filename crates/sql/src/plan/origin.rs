@@ -3,10 +3,10 @@
 //! Source: PostgreSQL, `markTargetListOrigin` in parse_target.c.
 
 use crate::system::{VECTORS, catalog_type};
-use catalog::{Column, Domain, Type};
+use catalog::{Column, Datum, Domain, Type};
 use procedure::query::OutputColumn;
 use procedure::{Expression, Register};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A column of a table or view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +53,11 @@ impl ResultColumn {
 
 /// What is known of the values of registers: their columns of tables and views, and whether they are computed.
 #[derive(Debug, Default)]
-pub(crate) struct Origins(HashMap<Register, Known>);
+pub(crate) struct Origins {
+    known: HashMap<Register, Known>,
+    /// The decimal constants that casts have made, with their types. A literal has no declared precision.
+    casts: HashSet<(i64, Type)>,
+}
 
 /// A column, with its type. A value of another type in the same register is converted, so that it is no value
 /// of the column.
@@ -92,7 +96,7 @@ impl Origins {
     }
 
     fn note_origin(&mut self, register: Register, origin: ValueOrigin, ty: Type) {
-        let is_computed = self.is_computed(&Expression::Register(register));
+        let is_computed = self.has_computed(register);
         self.note(register, Some(Known { origin: Some(origin), ty, is_computed }));
     }
 
@@ -104,24 +108,45 @@ impl Origins {
 
     /// Takes over which registers of a view's query are computed.
     pub(super) fn take_computed(&mut self, inner: &Self) {
-        for (register, known) in inner.0.iter().filter(|(_, known)| known.is_computed) {
+        for (register, known) in inner.known.iter().filter(|(_, known)| known.is_computed) {
             self.note_computed(*register, known.ty);
         }
     }
 
-    /// Returns whether an operator or a function computes a value, in any of the branches that it has.
-    pub(crate) fn is_computed(&self, value: &Expression) -> bool {
-        let of_any = |values: &[Expression]| values.iter().any(|value| self.is_computed(value));
+    /// Notes that a cast has made a value of a type.
+    pub(crate) fn note_cast(&mut self, value: &Expression, ty: Type) {
+        if let Expression::Constant(Datum::Int(number)) = value {
+            self.casts.insert((*number, ty));
+        }
+    }
+
+    /// Returns whether an operator or a function computes the values of a register.
+    pub(crate) fn has_computed(&self, register: Register) -> bool {
+        self.of(register).is_some_and(|known| known.is_computed)
+    }
+
+    /// Returns whether an operator or a function computes a value of a type, or a literal is it, in any of the
+    /// branches that the value has.
+    pub(crate) fn is_computed(&self, value: &Expression, ty: Type) -> bool {
+        let of_any = |values: &[Expression]| values.iter().any(|value| self.is_computed(value, ty));
         match value {
             Expression::Arithmetic { .. } => true,
-            Expression::Register(register) => self.of(*register).is_some_and(|known| known.is_computed),
-            Expression::Case { branches, otherwise } => {
-                self.is_computed(otherwise) || branches.iter().any(|(_, value)| self.is_computed(value))
+            Expression::Constant(Datum::Int(number)) => {
+                ty.element().is_numeric() && !self.casts.contains(&(*number, ty))
             }
-            Expression::Coalesce(values)
-            | Expression::Array(values)
-            | Expression::Function { arguments: values, .. } => of_any(values),
-            Expression::Element(operands) => self.is_computed(&operands[0]),
+            Expression::Register(register) => self.has_computed(*register),
+            // As in PostgreSQL, the NULL of a missing ELSE has no declared limit.
+            Expression::Case { branches, otherwise } => {
+                **otherwise == Expression::NULL
+                    || self.is_computed(otherwise, ty)
+                    || branches.iter().any(|(_, value)| self.is_computed(value, ty))
+            }
+            Expression::Array(values) => {
+                let element = Type::Scalar(ty.element());
+                values.iter().any(|value| self.is_computed(value, element))
+            }
+            Expression::Coalesce(values) | Expression::Function { arguments: values, .. } => of_any(values),
+            Expression::Element(operands) => self.is_computed(&operands[0], Type::Array(ty.element())),
             _ => false,
         }
     }
@@ -137,17 +162,17 @@ impl Origins {
     pub(crate) fn note_value(&mut self, register: Register, value: &Expression, ty: Type) {
         if let Expression::Register(from) = value {
             self.note(register, self.of(*from));
-        } else if self.is_computed(value) {
+        } else if self.is_computed(value, ty) {
             self.note_computed(register, ty);
         }
     }
 
     pub(super) fn note(&mut self, register: Register, known: Option<Known>) {
-        known.map(|known| self.0.insert(register, known));
+        known.map(|known| self.known.insert(register, known));
     }
 
     pub(super) fn of(&self, register: Register) -> Option<Known> {
-        self.0.get(&register).copied()
+        self.known.get(&register).copied()
     }
 
     /// Returns the column whose values a register has.
@@ -182,7 +207,7 @@ impl Origins {
         let OutputColumn { name, ty, register } = column.clone();
         let is_converted = self.of(register).is_some_and(|known| known.ty != ty);
         let origin = self.column_of(register).filter(|_| !is_converted);
-        let is_computed = self.is_computed(&Expression::Register(register));
+        let is_computed = self.has_computed(register);
         ResultColumn { name, ty, register, origin, domain: None, is_computed }
     }
 }
