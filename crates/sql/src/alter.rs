@@ -135,11 +135,7 @@ impl Schema {
         }
         let Alteration { builder, origins, mut rebuilds, notices, .. } = alteration;
         notices.into_iter().for_each(|notice| self.notices.tell(notice));
-        let is_gone =
-            |trigger: &&catalog::Trigger| builder.table.triggers.iter().all(|own| own.name != trigger.name);
-        for trigger in old.triggers.iter().filter(is_gone) {
-            self.notices.drops_also(format!("trigger {} on table {}", trigger.name, old.short_name()));
-        }
+        self.tell_dropped_triggers(&old, &builder.table);
         let new_keys = builder.new_foreign_keys();
         let (mut new, sequences) = builder.finish()?;
         rebuilds |= new.hidden_key != old.hidden_key || new.indexes.len() > old.indexes.len();
@@ -188,6 +184,14 @@ impl Schema {
         }
         effects.push(self.replace(&old, new, &origins, &new_keys, At { source, node })?);
         Ok(Effect::All(effects))
+    }
+
+    /// Tells which triggers an alteration has dropped with a column.
+    fn tell_dropped_triggers(&mut self, old: &Table, new: &NewTable) {
+        let is_gone = |trigger: &&catalog::Trigger| new.triggers.iter().all(|own| own.name != trigger.name);
+        for trigger in old.triggers.iter().filter(is_gone) {
+            self.notices.drops_also(format!("trigger {} on table {}", trigger.name, old.short_name()));
+        }
     }
 
     /// Replaces a table by another one with the rows of the old one.

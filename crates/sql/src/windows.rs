@@ -68,9 +68,7 @@ impl Binder<'_> {
         let spec = self.window_of_over(&over)?;
         let frame = spec.frame.clone().unwrap_or_default();
         let mut call = WindowCall { value, frame, target: Register(u32::MAX) };
-        let target = self.new_register(ty);
-        self.origins.note_computed(target, ty);
-        call.retarget(target);
+        call.retarget(self.computed_register(ty));
         let WindowScope::Open(windows) = &mut self.queries.windows else {
             unreachable!("window functions are allowed")
         };

@@ -51,7 +51,7 @@ impl ResultColumn {
     }
 }
 
-/// What is known of the values of registers: their columns of tables and views, and whether they are computed.
+/// What is known of the values of registers: their columns, and whether they are computed.
 #[derive(Debug, Default)]
 pub(crate) struct Origins {
     known: HashMap<Register, Known>,
@@ -125,8 +125,8 @@ impl Origins {
         self.of(register).is_some_and(|known| known.is_computed)
     }
 
-    /// Returns whether an operator or a function computes a value of a type, or a literal is it, in any of the
-    /// branches that the value has.
+    /// Returns whether a value of a type, or a branch of it, is a literal or computed by an operator or a
+    /// function.
     pub(crate) fn is_computed(&self, value: &Expression, ty: Type) -> bool {
         let of_any = |values: &[Expression]| values.iter().any(|value| self.is_computed(value, ty));
         match value {

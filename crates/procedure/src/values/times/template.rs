@@ -36,8 +36,8 @@ fn cased(name: &str, pattern: &str, fills: bool) -> String {
     if fills && !short { format!("{name:<9}") } else { name }
 }
 
-/// The patterns of templates. They are written in one case, but names may begin with a capital letter. The longest
-/// match counts.
+/// The patterns of templates. They are written in one case, but names may begin with a capital letter.
+/// The longest match counts.
 const PATTERNS: [&str; 54] = [
     "MONTH", "IYYY", "YYYY", "HH24", "HH12", "SSSSS", "SSSS", "Y,YYY", "A.M.", "P.M.", "B.C.", "A.D.",
     "IDDD", "DAY", "MON", "IYY", "YYY", "DDD", "IW", "WW", "YY", "IY", "DD", "DY", "ID", "HH", "MI", "MM",
