@@ -13,6 +13,8 @@ pub struct Column {
     pub name: String,
     /// The type of its values.
     pub ty: Type,
+    /// The type that clients receive: that of a computed value has no limit of length or precision.
+    pub declared: Type,
     /// The column of a table or view that it is; `None` for any other value.
     pub origin: Option<ColumnOrigin>,
 }

@@ -40,7 +40,7 @@ impl Binder<'_> {
         let bound = self.without_group_keys(|binder| binder.before_groups(node, bind));
         self.aggregates = Some(outer);
         let (mut aggregate, result) = bound?;
-        let target = self.new_register(result);
+        let target = self.computed_register(result);
         aggregate.target = target;
         if let Some(aggregates) = &mut self.aggregates {
             aggregates.push(aggregate);

@@ -7,6 +7,7 @@
 use crate::StatementError;
 use crate::binder::{Binder, Typed};
 use crate::definition::TableBuilder;
+use crate::generated_names::GeneratedName;
 use crate::index::{IndexDefinition, remove_unused};
 use crate::schema::{Schema, refused, unsupported};
 use crate::session_schema::{is_session_schema, is_temporary_name};
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 mod columns;
 mod existing_index;
+mod validated;
 
 /// The origin of a column's values.
 #[derive(Clone)]
@@ -136,6 +138,7 @@ impl Schema {
         }
         let Alteration { builder, origins, mut rebuilds, notices, .. } = alteration;
         notices.into_iter().for_each(|notice| self.notices.tell(notice));
+        self.tell_dropped_triggers(&old, &builder.table);
         let new_keys = builder.new_foreign_keys();
         let (mut new, sequences) = builder.finish()?;
         rebuilds |= new.hidden_key != old.hidden_key || new.indexes.len() > old.indexes.len();
@@ -184,6 +187,14 @@ impl Schema {
         }
         effects.push(self.replace(&old, new, &origins, &new_keys, At { source, node })?);
         Ok(Effect::All(effects))
+    }
+
+    /// Tells which triggers an alteration has dropped with a column.
+    fn tell_dropped_triggers(&mut self, old: &Table, new: &NewTable) {
+        let is_gone = |trigger: &&catalog::Trigger| new.triggers.iter().all(|own| own.name != trigger.name);
+        for trigger in old.triggers.iter().filter(is_gone) {
+            self.notices.drops_also(format!("trigger {} on table {}", trigger.name, old.short_name()));
+        }
     }
 
     /// Replaces a table by another one with the rows of the old one.
@@ -440,7 +451,8 @@ impl Alteration<'_> {
                 let old = old.map(|path| object_name(&path)).unwrap_or_default();
                 let new = self.builder.binder.part(rename.constraint_name(), node)?;
                 let new = Some(ast::normalize_name_node(new.syntax()));
-                let new = self.builder.constraint_name(new, "", node)?;
+                let unused = GeneratedName::new("", &[], "");
+                let new = self.builder.constraint_name(new, &unused, node)?;
                 let table = &mut self.builder.table;
                 let checks = table.checks.iter_mut().map(|(name, _)| name);
                 let keys = table.foreign_keys.iter_mut().map(|key| &mut key.name);
@@ -478,8 +490,8 @@ impl Alteration<'_> {
                 self.builder.table.name = if schema == "public" { name } else { format!("{schema}.{name}") };
                 Ok(())
             }
+            Action::ValidateConstraint(validate) => self.validate_constraint(validate),
             Action::OwnerTo(_)
-            | Action::ValidateConstraint(_)
             | Action::SetLogged(_)
             | Action::SetUnlogged(_)
             | Action::SetOptions(_)

@@ -2,12 +2,13 @@
 
 use crate::binder::Binder;
 use crate::error::StatementError;
+use crate::generated_names::GeneratedName;
 use crate::kept_text;
 use crate::quoted::quoted_path;
 use crate::schema::Schema;
 use crate::sequence::{sequence_name, sequence_of, sequence_options, sequence_table};
 use crate::source::Source;
-use crate::types::{check_width, first_free, made_name, object_name, short};
+use crate::types::{check_width, made_name, object_name, short};
 use catalog::{
     Column, Deferral, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table,
     TableId,
@@ -175,8 +176,11 @@ impl<'a> TableBuilder<'a> {
     /// name.
     fn count_by(&mut self, position: usize, sequence: Sequence, name: Option<String>) {
         let column = &self.table.columns[position];
-        let base = format!("{}_{}_seq", self.table.name, column.name);
-        let name = name.unwrap_or_else(|| first_free(base, |name| self.binder.schema.relation_exists(name)));
+        let is_taken = |name: &str| {
+            self.binder.schema.relation_exists(name) || self.sequences.iter().any(|own| own.name == name)
+        };
+        let made = GeneratedName::new(&self.table.name, &[&column.name], "seq");
+        let name = name.unwrap_or_else(|| made.first_free_in_schema(is_taken));
         let owner = Some((String::new(), column.name.clone()));
         let column = &mut self.table.columns[position];
         column.default = Some(format!("nextval('{}')", quoted_path(&name).replace('\'', "''")));
@@ -369,8 +373,8 @@ impl<'a> TableBuilder<'a> {
             };
         }
         let names: Vec<_> = columns.iter().map(|c| self.table.columns[*c].name.as_str()).collect();
-        let base = format!("{}_{}_fkey", self.short_name(), names.join("_"));
-        let name = self.constraint_name(name, &base, node)?;
+        let made = GeneratedName::new(&self.table.name, &names, "fkey");
+        let name = self.constraint_name(name, &made, node)?;
         let (parent, parent_columns) = (object_name(&path), Vec::new());
         self.binder.check_key_between(&self.table.name, &parent, node)?;
         let deferral = Deferral::Never;
@@ -402,11 +406,11 @@ impl<'a> TableBuilder<'a> {
         let (name, node) = (constraint_name(check.constraint_name_clause()), check.syntax());
         let expression = self.binder.part(check.expr(), node)?;
         let text = kept_text::unqualified(&expression, self.short_name(), self.binder.source);
-        let base = match &*kept_text::columns_in(&text) {
-            [column] => format!("{}_{column}_check", self.short_name()),
-            _ => format!("{}_check", self.short_name()),
-        };
-        let name = self.constraint_name(name, &base, node)?;
+        let columns = kept_text::columns_in(&text);
+        let columns: Vec<&str> = columns.iter().map(|column| column.as_ref()).collect();
+        let named_by = if columns.len() == 1 { columns.as_slice() } else { &[] };
+        let made = GeneratedName::new(&self.table.name, named_by, "check");
+        let name = self.constraint_name(name, &made, node)?;
         self.table.checks.push((name, text));
         self.unbound.push(check.clone());
         Ok(())

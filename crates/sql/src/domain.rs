@@ -9,10 +9,11 @@ use crate::cascade::cascades;
 use crate::definition::bind_for;
 use crate::domain_values::value_table;
 use crate::error::StatementError;
+use crate::generated_names::GeneratedName;
 use crate::schema::{Schema, unsupported};
 use crate::source::{At, Source};
 use crate::subject::Subject;
-use crate::types::{first_free, in_schema_of, made_name, object_name, short};
+use crate::types::{in_schema_of, made_name, object_name, short};
 use catalog::{Column, Domain, Table};
 use procedure::{Check, CheckOwner, Effect, Expression, Rebuild, SqlError, sequences_in};
 use squawk_syntax::SyntaxNode;
@@ -141,7 +142,7 @@ fn add_check(
             return Err(binder.error(node, SqlError::new("42710", message)));
         }
         Some(name) => name,
-        None => first_free(format!("{}_check", short(&domain.name)), is_taken),
+        None => GeneratedName::new(&domain.name, &[], "check").first_free(is_taken),
     };
     let expression = binder.part(check.expr(), node)?;
     let row = value_table(domain.ty);

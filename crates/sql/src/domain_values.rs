@@ -237,7 +237,8 @@ impl Binder<'_> {
 
     /// Notes that a register has the value of an expression.
     pub(crate) fn note_value(&mut self, register: Register, value: &Expression) {
-        self.origins.note_value(register, value);
+        let ty = self.registers[register.0 as usize];
+        self.origins.note_value(register, value, ty);
         let schema = self.schema;
         if let Expression::Domain(own) = value
             && let Some(domain) = schema.catalog().domain(&own.domain)

@@ -508,8 +508,11 @@ impl Binder<'_> {
             _ => return Err(self.unsupported(node, "this cast")),
         };
         let value = self.coerce(operand, ty, CastContext::Explicit, node)?;
-        // A cast column of the catalogs, or of a domain, is described by the type of the cast.
+        self.origins.note_cast(&value, ty);
+        // A cast column of the catalogs, or of a domain, is described by the type of the cast, as is a
+        // computed value.
         let is_described = self.domain_of(&value).is_some()
+            || ty.element().is_numeric() && self.origins.is_computed(&value, ty)
             || Self::register_of(&value).is_some_and(|register| self.origins.has_catalog_type(register));
         Ok(Typed::Known(
             match is_described {
@@ -526,7 +529,9 @@ impl Binder<'_> {
             return Err(self.unsupported(item.syntax(), "an array of arrays"));
         }
         let bound = self.bind(item)?;
-        self.coerce(bound, element.into(), CastContext::Explicit, item.syntax())
+        let value = self.coerce(bound, element.into(), CastContext::Explicit, item.syntax())?;
+        self.origins.note_cast(&value, element.into());
+        Ok(value)
     }
 
     /// Returns the single expression of a PL/pgSQL expression. One with FROM or a similar clause is a query,

@@ -8,7 +8,7 @@ use crate::quoted::{quoted, quoted_path};
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::{made_name, short};
-use catalog::{OnCommit, ScalarType};
+use catalog::OnCommit;
 use procedure::{Notice, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -142,11 +142,7 @@ impl Schema {
         }
         let given = names.iter().map(Some).chain(std::iter::repeat(None));
         let columns = compiled.columns.iter().zip(given).map(|(column, given)| {
-            // As in PostgreSQL, an expression has no precision that later values would be rounded to.
-            let ty = match (column.origin, column.ty.element()) {
-                (None, scalar) if scalar.is_numeric() => column.ty.with_element(ScalarType::AnyNumeric),
-                _ => column.ty,
-            };
+            let ty = column.declared_type();
             let ty = column.domain.as_deref().map_or_else(|| ty.to_string(), quoted_path);
             format!("{} {ty}", quoted(given.unwrap_or(&column.name)))
         });

@@ -7,12 +7,13 @@
 use crate::binder::Binder;
 use crate::computed::Computed;
 use crate::error::StatementError;
+use crate::generated_names::GeneratedName;
 use crate::kept_text;
 use crate::quoted::quoted;
 use crate::schema::{Schema, refused, unsupported};
 use crate::source::{At, Source};
 use crate::subject::Subject;
-use crate::types::{first_free, in_schema_of, last_name, made_name, object_name, short};
+use crate::types::{in_schema_of, last_name, made_name, object_name, short};
 use catalog::{Column, IndexDetails, KeyRules, NewIndex, NewTable, Table, Type};
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -125,8 +126,9 @@ pub(crate) fn index_definition(
     let path = create.index().and_then(|index| index.path());
     let name = path.and_then(|path| path.segment()).map(|segment| segment.text());
     let name = name.map(|name| in_schema_of(&table.name, name)).unwrap_or_else(|| {
-        let base = format!("{}_{}_idx", short(&table.name), names.join("_"));
-        first_free(in_schema_of(&table.name, base), |name| schema.relation_exists(name))
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let made = GeneratedName::new(&table.name, &names, "idx");
+        made.first_free_in_schema(|name| schema.relation_exists(name))
     });
     let index = NewIndex { name, columns, unique, is_constraint: false, rules, details };
     Ok(IndexDefinition { table, hidden, index })

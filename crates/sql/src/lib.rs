@@ -49,6 +49,7 @@ mod extensions;
 mod fetched;
 mod filled;
 mod followed;
+mod generated_names;
 mod image;
 mod index;
 mod interrupt;

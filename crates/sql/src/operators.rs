@@ -346,7 +346,9 @@ fn decimal_arithmetic(operator: ArithmeticOperator, left: Operand, right: Operan
         NumberClass::Decimal { left_scale: scale(left.ty), right_scale: scale(right.ty) },
         ScalarType::AnyNumeric,
     );
-    if let (Some(a), Some(b), true) = (shapes.0, shapes.1, exact)
+    // The constant that the arithmetic of constants makes has no limit of precision.
+    let is_folded = left.value.is_constant() && right.value.is_constant();
+    if let (Some(a), Some(b), true) = (shapes.0, shapes.1, exact && !is_folded)
         && machine(left.ty)
         && machine(right.ty)
         && let result = a.of_result(operator, b)

@@ -1,5 +1,7 @@
 //! Names as SQL text.
 
+use crate::truncation::cut;
+
 /// Returns a name as SQL text, in quotes if it needs them, as a keyword does.
 pub(crate) fn quoted(name: &str) -> String {
     procedure::quoted_name(name)
@@ -13,7 +15,8 @@ pub(crate) fn quoted_path(name: &str) -> String {
 /// Returns the name that a text has as an identifier of SQL, with its schema: the opposite of `quoted_path`.
 /// `None`: the text is no identifier.
 pub(crate) fn written_path(text: &str) -> Option<String> {
-    procedure::identifier_parts(text, true).ok().map(|parts| parts.join("."))
+    let parts = procedure::identifier_parts(text, true).ok()?;
+    Some(parts.into_iter().map(cut).collect::<Vec<_>>().join("."))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use squawk_lexer::TokenKind;
 use std::ops::Range;
 
 /// Maximum bytes of an identifier.
-const MOST_BYTES: usize = 63;
+pub(crate) const MOST_BYTES: usize = 63;
 
 /// A long identifier of a text.
 struct Long {
@@ -23,6 +23,12 @@ impl Long {
     fn kept(&self) -> &str {
         &self.name[..self.name.floor_char_boundary(MOST_BYTES)]
     }
+}
+
+/// Cuts a name to the part that counts.
+pub(crate) fn cut(mut name: String) -> String {
+    name.truncate(name.floor_char_boundary(MOST_BYTES));
+    name
 }
 
 /// Returns whether a text may have a long identifier.

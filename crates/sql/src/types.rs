@@ -246,13 +246,6 @@ pub(crate) fn in_schema_of(table: &str, name: String) -> String {
     }
 }
 
-/// Returns a name for an object without a given name: `base`, or `base` with the first number that is free.
-pub(crate) fn first_free(base: String, is_taken: impl Fn(&str) -> bool) -> String {
-    let numbered = (1_u64..).map(|number| format!("{base}{number}"));
-    let mut names = std::iter::once(base.clone()).chain(numbered);
-    names.find(|name| !is_taken(name)).unwrap_or(base)
-}
-
 /// Returns the name in the catalog of an object that a statement creates.
 pub(crate) fn written_name(path: &ast::Path) -> String {
     let name = path.segment().map(|segment| segment.text()).unwrap_or_default();

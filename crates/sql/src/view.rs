@@ -21,25 +21,6 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
-/// Returns the positions of the columns of a query that operators or CASE compute: they show no precision.
-fn computed_by(query: &ast::SelectVariant) -> Vec<usize> {
-    use ast::Expr::{BinExpr, CaseExpr, ParenExpr, PrefixExpr};
-    let ast::SelectVariant::Select(select) = query else { return Vec::new() };
-    let targets = select.select_clause().and_then(|clause| clause.target_list());
-    let targets: Vec<_> = targets.into_iter().flat_map(|list| list.targets()).collect();
-    if targets.iter().any(|target| target.star_token().is_some()) {
-        return Vec::new();
-    }
-    let is_computed = |target: &ast::Target| {
-        let mut expression = target.expr();
-        while let Some(ParenExpr(paren)) = &expression {
-            expression = paren.expr();
-        }
-        matches!(expression, Some(BinExpr(_) | CaseExpr(_) | PrefixExpr(_)))
-    };
-    (0..targets.len()).filter(|place| is_computed(&targets[*place])).collect()
-}
-
 /// The query of a view as CREATE VIEW has it.
 struct Written<'a> {
     query: &'a ast::SelectVariant,
@@ -215,16 +196,13 @@ impl Schema {
             let query = source.file.syntax().descendants().find_map(ast::SelectVariant::cast)?;
             let mut binder = Binder::new(self, &source);
             binder.is_kept_text = true;
-            let bound = binder.bind_query(|binder| binder.bind_variant(&query)).ok()?;
-            Some((bound.columns, query))
+            let mut columns = binder.bind_query(|binder| binder.bind_variant(&query)).ok()?.columns;
+            for column in &mut columns {
+                column.ty = binder.origins.described(column).declared_type();
+            }
+            Some(columns)
         };
-        let (mut columns, computed) = match bind() {
-            Some((columns, query)) => (columns, computed_by(&query)),
-            None => (Vec::new(), Vec::new()),
-        };
-        for place in computed {
-            columns[place].ty = columns[place].ty.base();
-        }
+        let columns = bind().unwrap_or_default();
         let names = view
             .names
             .iter()

@@ -68,7 +68,7 @@ impl Binder<'_> {
         let spec = self.window_of_over(&over)?;
         let frame = spec.frame.clone().unwrap_or_default();
         let mut call = WindowCall { value, frame, target: Register(u32::MAX) };
-        call.retarget(self.new_register(ty));
+        call.retarget(self.computed_register(ty));
         let WindowScope::Open(windows) = &mut self.queries.windows else {
             unreachable!("window functions are allowed")
         };

@@ -16,6 +16,7 @@ pub(crate) mod ordered;
 pub(crate) mod recovery;
 pub(crate) mod row_parts;
 pub(crate) mod row_types;
+mod shown_number;
 pub(crate) mod statistics;
 pub(crate) mod subscripts;
 pub(crate) mod times;

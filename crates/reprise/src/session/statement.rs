@@ -85,6 +85,7 @@ impl Statement {
         let column = |column: &sql::ResultColumn| Column {
             name: column.name.clone(),
             ty: column.ty,
+            declared: column.declared_type(),
             origin: column.origin,
         };
         let fixed = Fixed {

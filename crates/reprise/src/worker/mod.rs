@@ -52,7 +52,9 @@ pub(crate) struct KnownProcedure {
 impl KnownProcedure {
     fn new(procedure: &Arc<Procedure>) -> Self {
         let outputs = procedure.outputs();
-        let columns = outputs.map(|(name, _, ty)| Column { name: name.into(), ty, origin: None }).collect();
+        let columns =
+            outputs.map(|(name, _, ty)| Column { name: name.into(), ty, declared: ty.base(), origin: None });
+        let columns = columns.collect();
         Self { procedure: Arc::clone(procedure), columns }
     }
 }

@@ -190,7 +190,7 @@ pub(super) fn is_vector(column: &Column) -> bool {
 
 pub(super) fn row_description(columns: &[Column], formats: &[Format]) -> Message {
     let field = |(index, column): (usize, &Column)| {
-        let (oid, size, modifier) = described(column.ty);
+        let (oid, size, modifier) = described(column.declared);
         let catalog_type = catalog_type_of(column);
         let size = match catalog_type {
             Some(sql::CHAR) => 1,

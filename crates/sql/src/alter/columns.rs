@@ -8,7 +8,7 @@ use crate::kept_text;
 use crate::notices::skipping;
 use crate::quoted::quoted;
 use crate::types::is_assignable;
-use catalog::{Column, NewIndex, ScalarType, Type};
+use catalog::{Column, NewIndex, ScalarType, Trigger, Type};
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -83,6 +83,7 @@ impl Alteration<'_> {
         if let (Origin::Old(old), false) = (&self.origins[position], cascades) {
             self.refuse_drop_of_used(&name, *old, node)?;
         }
+        self.drop_triggers_on(&name, cascades, node)?;
         self.builder.table.foreign_keys.retain(|key| !key.columns.contains(&position));
         let uses = |index: &NewIndex| {
             let condition = index.details.condition.as_ref();
@@ -105,15 +106,9 @@ impl Alteration<'_> {
         }
         while let Some(user) = self.generated_from(&name) {
             if !cascades {
-                let (table, user) = (&self.builder.table.name, &self.builder.table.columns[user].name);
-                let message =
-                    format!("cannot drop column {name} of table {table} because other objects depend on it");
-                let error = SqlError::new("2BP01", message)
-                    .with_detail(format!(
-                        "column {user} of table {table} depends on column {name} of table {table}"
-                    ))
-                    .with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
-                return Err(self.builder.binder.error(node, error));
+                let user = &self.builder.table.columns[user].name;
+                let detail = format!("column {user} of table {{}} depends on column {name} of table {{}}");
+                return Err(self.still_used(&name, &detail, node));
             }
             self.drop_column(user, cascades, drops_references, node)?;
         }
@@ -127,6 +122,42 @@ impl Alteration<'_> {
         Ok(())
     }
 
+    /// Drops the triggers that depend on a column by UPDATE OF or WHEN.
+    ///
+    /// # Errors
+    /// `2BP01`: there are some, without CASCADE.
+    fn drop_triggers_on(
+        &mut self,
+        name: &str,
+        cascades: bool,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let depends = |trigger: &Trigger| {
+            let condition = trigger.condition.as_ref();
+            trigger.columns.iter().any(|column| column == name)
+                || condition.is_some_and(|text| kept_text::mentions(text, name))
+        };
+        let triggers = &mut self.builder.table.triggers;
+        if let Some(user) = triggers.iter().find(|trigger| depends(trigger)).filter(|_| !cascades) {
+            let detail =
+                format!("trigger {} on table {{}} depends on column {name} of table {{}}", user.name);
+            return Err(self.still_used(name, &detail, node));
+        }
+        triggers.retain(|trigger| !depends(trigger));
+        Ok(())
+    }
+
+    /// Returns the error of a column that another object uses, with a detail that has `{}` for the table.
+    fn still_used(&self, name: &str, detail: &str, node: &SyntaxNode) -> StatementError {
+        let table = self.builder.short_name();
+        let message =
+            format!("cannot drop column {name} of table {table} because other objects depend on it");
+        let error = SqlError::new("2BP01", message)
+            .with_detail(detail.replace("{}", table))
+            .with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
+        self.builder.binder.error(node, error)
+    }
+
     /// Refuses to drop a column that a view uses.
     fn refuse_drop_of_used(
         &self,
@@ -137,13 +168,8 @@ impl Alteration<'_> {
         let Some(view) = self.builder.binder.schema.view_using(&self.old, old_position) else {
             return Ok(());
         };
-        let (view, table) = (&view.name, &self.old.name);
-        let message =
-            format!("cannot drop column {name} of table {table} because other objects depend on it");
-        let error = SqlError::new("2BP01", message)
-            .with_detail(format!("view {view} depends on column {name} of table {table}"))
-            .with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
-        Err(self.builder.binder.error(node, error))
+        let detail = format!("view {} depends on column {name} of table {{}}", view.name);
+        Err(self.still_used(name, &detail, node))
     }
 
     pub(super) fn alter_column(&mut self, alter: &ast::AlterColumn) -> Result<(), StatementError> {

@@ -26,7 +26,8 @@ impl TableBuilder<'_> {
     /// Checks the constraints of a new column against each other.
     ///
     /// # Errors
-    /// `42601`: the column is NULL and NOT NULL, or a constraint that is checked at once is to be deferrable.
+    /// `42601`: the column is NULL and NOT NULL, or a constraint that is checked at once is to be deferrable,
+    /// or a constraint is NOT VALID.
     pub(crate) fn check_column_rules(
         &self,
         position: usize,
@@ -56,6 +57,11 @@ impl TableBuilder<'_> {
                     self.short_name()
                 );
                 return refuse(constraint.syntax(), message);
+            }
+            let is_unchecked =
+                |own: &ast::ConstraintOption| matches!(own, ast::ConstraintOption::NotValid(_));
+            if let Some(option) = options_of(constraint.syntax()).find(is_unchecked) {
+                return refuse(option.syntax(), "syntax error at or near \"NOT VALID\"".into());
             }
             let has_timing = matches!(
                 constraint,

@@ -5,6 +5,7 @@
 
 use super::TableBuilder;
 use crate::error::StatementError;
+use crate::generated_names::GeneratedName;
 use catalog::{Column, Deferral, IndexDetails, KeyRules, NewIndex, ScalarType, Table};
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
@@ -60,10 +61,24 @@ impl TableBuilder<'_> {
         };
         let list = self.binder.part(parameters.column_list(), node)?;
         let columns = self.positions(list.column_name_refs().map(|name| name.syntax().clone()))?;
+        self.refuse_twice(&columns, node)?;
         let included = parameters.constraint_include_clause().and_then(|clause| clause.column_ref_list());
         let included = included.into_iter().flat_map(|list| list.column_name_refs());
         let included = self.positions(included.map(|name| name.syntax().clone()))?;
         Ok(NewKey { name, columns, rules, included })
+    }
+
+    /// Refuses a key that has a column twice.
+    fn refuse_twice(&self, columns: &[usize], node: &SyntaxNode) -> Result<(), StatementError> {
+        let twice = (1..columns.len()).find(|position| columns[..*position].contains(&columns[*position]));
+        let Some(position) = twice else { return Ok(()) };
+        let kind = match ast::PrimaryKeyConstraint::can_cast(node.kind()) {
+            true => "primary key",
+            false => "unique",
+        };
+        let column = &self.table.columns[columns[position]].name;
+        let message = format!("column \"{column}\" appears twice in {kind} constraint");
+        Err(self.binder.error(node, SqlError::new("42701", message)))
     }
 
     /// Reads when a key is checked, and whether NULLs are equal in it. Storage parameters have no effect.
@@ -136,9 +151,9 @@ impl TableBuilder<'_> {
 
     /// Adds the indexes of the new keys, and a hidden key if no other orders the rows.
     pub(super) fn add_keys(&mut self) {
-        let name = self.short_name().to_owned();
+        let name = self.table.name.clone();
         let primary = self.primary.take().map(|mut key| {
-            let index_name = self.key_name(key.name.take(), format!("{name}_pkey"));
+            let index_name = self.key_name(key.name.take(), &GeneratedName::new(&name, &[], "pkey"));
             key.index(index_name)
         });
         let (ordering, deferrable): (Vec<_>, Vec<_>) = primary.into_iter().partition(|index| index.unique);
@@ -162,8 +177,7 @@ impl TableBuilder<'_> {
         for mut key in std::mem::take(&mut self.uniques) {
             let columns = key.columns.iter().chain(&key.included);
             let names: Vec<_> = columns.map(|column| self.table.columns[*column].name.as_str()).collect();
-            let base = format!("{name}_{}_key", names.join("_"));
-            let index_name = self.key_name(key.name.take(), base);
+            let index_name = self.key_name(key.name.take(), &GeneratedName::new(&name, &names, "key"));
             self.table.indexes.push(key.index(index_name));
         }
     }

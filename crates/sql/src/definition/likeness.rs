@@ -5,7 +5,8 @@
 use super::TableBuilder;
 use super::keys::NewKey;
 use crate::error::StatementError;
-use crate::types::{check_width, first_free, in_schema_of, object_name};
+use crate::generated_names::GeneratedName;
+use crate::types::{check_width, object_name};
 use catalog::{Column, NewIndex, Table};
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
@@ -119,13 +120,12 @@ impl TableBuilder<'_> {
                 (_, false) => {
                     let columns = new.columns.iter().chain(&new.details.included);
                     let names = columns.map(|column| self.table.columns[*column].name.as_str());
-                    let base = format!("{}_{}_idx", self.short_name(), names.collect::<Vec<_>>().join("_"));
-                    let base = in_schema_of(&self.table.name, base);
+                    let made = GeneratedName::new(&self.table.name, &names.collect::<Vec<_>>(), "idx");
                     let is_taken = |name: &str| {
                         self.binder.schema.relation_exists(name)
                             || self.copied.iter().any(|index| index.name == name)
                     };
-                    new.name = first_free(base, is_taken);
+                    new.name = made.first_free_in_schema(is_taken);
                     self.copied.push(new);
                 }
             }

@@ -2,17 +2,18 @@
 
 use super::TableBuilder;
 use crate::StatementError;
-use crate::types::{first_free, in_schema_of, short};
+use crate::generated_names::GeneratedName;
+use crate::types::{in_schema_of, short};
 use catalog::NewTable;
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 
 impl TableBuilder<'_> {
-    /// Returns the name of a new CHECK or foreign key: the given name, or a name generated from `base`.
+    /// Returns the name of a new CHECK or foreign key: the given name, or a generated one.
     pub(crate) fn constraint_name(
         &self,
         name: Option<String>,
-        base: &str,
+        made: &GeneratedName<'_>,
         node: &SyntaxNode,
     ) -> Result<String, StatementError> {
         if let Some(name) = name.as_deref().filter(|name| self.has_key(name)) {
@@ -20,7 +21,7 @@ impl TableBuilder<'_> {
         }
         let is_taken =
             |name: &str| self.has_key(name) || self.has_condition(name) || self.is_in_another_table(name);
-        Ok(self.unused(name, node)?.unwrap_or_else(|| first_free(base.into(), is_taken)))
+        Ok(self.unused(name, node)?.unwrap_or_else(|| made.first_free(is_taken)))
     }
 
     fn already_there(&self, name: &str, node: &SyntaxNode) -> StatementError {
@@ -67,8 +68,8 @@ impl TableBuilder<'_> {
         })
     }
 
-    /// Returns the name of a new key's index: the given name, or a name generated from `base`.
-    pub(super) fn key_name(&self, name: Option<String>, base: String) -> String {
+    /// Returns the name of a new key's index: the given name, or a generated one.
+    pub(super) fn key_name(&self, name: Option<String>, made: &GeneratedName<'_>) -> String {
         let (table, schema) = (&self.table, self.binder.schema);
         if let Some(name) = name {
             return in_schema_of(&table.name, name);
@@ -78,7 +79,7 @@ impl TableBuilder<'_> {
             Ok((owner, _)) => owner.name != table.name,
             Err(_) => schema.relation_exists(name),
         };
-        first_free(in_schema_of(&table.name, base), |name| {
+        made.first_free_in_schema(|name| {
             let is_own = table.indexes.iter().any(|index| index.name == name);
             is_own
                 || is_elsewhere(name)

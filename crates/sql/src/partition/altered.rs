@@ -2,13 +2,13 @@
 //!
 //! A partition has the indexes of its root. It may give them names, as dumps of PostgreSQL do.
 
-use super::shown::index_name;
+use super::index_names::partition_index;
 use crate::binder::Binder;
 use crate::definition::TableBuilder;
 use crate::error::StatementError;
 use crate::schema::{Schema, unsupported};
 use crate::source::{At, Source};
-use crate::types::{first_free, in_schema_of, made_name, object_name, short};
+use crate::types::{in_schema_of, made_name, object_name, short};
 use catalog::{NewTable, Table};
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -277,12 +277,16 @@ impl Schema {
             }
             None => {
                 let root = Binder::new(self, at.source).table(self.partitions.root_of(partition), at.node)?;
-                let base = index_name(partition, &root, &known.name);
+                let made = partition_index(partition, &root, known);
+                let base = made.base_in_schema();
                 let is_shown = self
                     .partitions
                     .table(partition)
                     .is_some_and(|table| table.indexes.iter().any(|index| index.name == base));
-                if is_shown { base } else { first_free(base, |name| self.relation_exists(name)) }
+                match is_shown {
+                    true => base,
+                    false => made.first_free_in_schema(|name| self.relation_exists(name)),
+                }
             }
         };
         if let Some(member) = self.partitions.members.get_mut(partition) {

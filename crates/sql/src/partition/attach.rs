@@ -4,13 +4,13 @@
 //! root, and drop it. The definition of DETACH creates an empty table.
 
 use super::Partition;
-use super::shown::index_name;
+use super::index_names::partition_index;
 use crate::binder::Binder;
 use crate::error::StatementError;
 use crate::schema::{Schema, refused};
 use crate::session_schema::is_temporary_name;
 use crate::source::{At, Source};
-use crate::types::{first_free, object_name, short};
+use crate::types::{object_name, short};
 use catalog::{ForeignKey, Index, NewTable, Table};
 use procedure::{Effect, SqlError};
 use squawk_syntax::ast::{self, AstNode};
@@ -232,11 +232,12 @@ impl Schema {
             }
         }
         partition.set_defaults(&mut new.columns);
-        for index in &mut new.indexes {
-            let known = partition.indexes.iter().find(|(_, of_root)| **of_root == index.name);
+        for (index, of_root) in new.indexes.iter_mut().zip(&root.indexes) {
+            let known = partition.indexes.iter().find(|(_, name)| **name == of_root.name);
+            let made = partition_index(&name, &root, of_root);
             index.name = match known {
                 Some((own, _)) => own.clone(),
-                None => first_free(index_name(&name, &root, &index.name), |name| self.relation_exists(name)),
+                None => made.first_free_in_schema(|name| self.relation_exists(name)),
             };
         }
         if new.hidden_key {

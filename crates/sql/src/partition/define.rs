@@ -125,8 +125,12 @@ impl Schema {
         }
         let Partitions { members, renewed, .. } = partitions;
         renewed.retain(|name, _| members.contains_key(name));
-        let changed = self.partitions.members.iter().filter(|(name, own)| !self.is_renewed(name, own));
-        let written = changed.filter_map(|(name, partition)| {
+        let members = self.partitions.members.iter();
+        let changed: Vec<String> =
+            members.filter(|(name, own)| !self.is_renewed(name, own)).map(|(name, _)| name.clone()).collect();
+        self.number_cut_indexes(&changed);
+        let written = changed.iter().filter_map(|name| {
+            let partition = self.partitions.members.get(name)?;
             let root = self.catalog.table(&partition.root).ok()?;
             let (table, view) = (self.table_of_partition(name, partition, root), self.written(name, root)?);
             let (table, root) = (Arc::new(table), Arc::clone(root));

@@ -10,7 +10,8 @@ use procedure::{CastContext, Machine, SqlError};
 use squawk_syntax::ast::{self, AstNode};
 use std::cmp::Ordering;
 
-fn in_quotes(text: &str) -> String {
+/// Returns a text as a literal.
+pub(crate) fn in_quotes(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
@@ -32,7 +33,7 @@ pub(super) fn plain(text: &str, ty: Type) -> String {
 }
 
 /// Returns a value as an expression of its type.
-pub(super) fn typed(text: &str, ty: Type) -> String {
+pub(crate) fn typed(text: &str, ty: Type) -> String {
     let has_label = matches!(ty.scalar(), Some(ScalarType::Numeric { .. })) || !is_bare(text, ty);
     if has_label { format!("{}::{ty}", plain(text, ty)) } else { text.to_owned() }
 }
@@ -59,7 +60,7 @@ impl Schema {
     ///
     /// # Errors
     /// `0A000`: it is no constant. The errors of its evaluation.
-    pub(super) fn value_of_bound(
+    pub(crate) fn value_of_bound(
         &self,
         expression: &ast::Expr,
         ty: Type,

@@ -14,11 +14,13 @@ mod checks;
 mod condition;
 mod define;
 mod hash;
+mod index_names;
 mod literal;
 mod moved;
 mod shown;
 
 pub(crate) use bound::Bound;
+pub(crate) use literal::{in_quotes, typed};
 pub use moved::Move;
 
 use catalog::{Column, Table};

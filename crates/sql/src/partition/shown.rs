@@ -2,12 +2,12 @@
 
 use super::bound::values_text;
 use super::hash::Share;
+use super::index_names::partition_index;
 use super::literal::plain;
 use super::{Bound, Partition, Strategy};
 use crate::oids::{index_oid, number_of, table_oid};
 use crate::quoted::quoted;
 use crate::schema::Schema;
-use crate::types::{in_schema_of, short};
 use catalog::{Index, IndexId, Table, TableId};
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl Schema {
         for (position, index) in table.indexes.iter_mut().enumerate() {
             let own = partition.indexes.iter().find(|(_, of_root)| **of_root == index.name);
             let own = own.map(|(own, _)| own.clone());
-            index.name = own.unwrap_or_else(|| index_name(name, root, &index.name));
+            index.name = own.unwrap_or_else(|| partition_index(name, root, index).base_in_schema());
             index.id = IndexId(FIRST_INDEX + partition.number * INDEXES_OF_A_TABLE + position as u32);
         }
         table
@@ -178,11 +178,4 @@ impl Schema {
         }
         all
     }
-}
-
-/// Returns the name of an index of a root with the name of a partition.
-pub(super) fn index_name(partition: &str, root: &Table, index: &str) -> String {
-    let own = short(index);
-    let tail = own.strip_prefix(root.short_name()).and_then(|tail| tail.strip_prefix('_')).unwrap_or(own);
-    in_schema_of(partition, format!("{}_{tail}", short(partition)))
 }

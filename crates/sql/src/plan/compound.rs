@@ -238,6 +238,9 @@ impl Binder<'_> {
             }
             let (items, ty) = self.unify(construct, pair, node)?;
             let register = self.new_register(ty);
+            if items.iter().any(|item| self.origins.is_computed(item, ty)) {
+                self.origins.note_computed(register, ty);
+            }
             for (side, item) in values.iter_mut().zip(items) {
                 side.push((register, item));
             }
@@ -343,8 +346,12 @@ impl Binder<'_> {
         let (mut rows, mut outputs) = (vec![Vec::new(); list.len()], Vec::new());
         for (index, column) in columns.into_iter().enumerate() {
             let (values, ty) = self.unify("VALUES", column, node)?;
+            let is_computed = values.iter().any(|value| self.origins.is_computed(value, ty));
             rows.iter_mut().zip(values).for_each(|(row, value)| row.push(value));
             let register = self.new_register(ty);
+            if is_computed {
+                self.origins.note_computed(register, ty);
+            }
             outputs.push(OutputColumn { name: format!("column{}", index + 1), ty, register });
         }
         let registers = outputs.iter().map(|column| column.register).collect();

@@ -11,7 +11,7 @@ use crate::types::short;
 use crate::types::{last_name, object_name};
 use catalog::{ScalarType, Type};
 use procedure::query::{JoinKind, Plan, TableFunction};
-use procedure::{CompareOperator, Expression, Procedure, SqlError};
+use procedure::{CompareOperator, Expression, Procedure, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -236,6 +236,13 @@ impl Binder<'_> {
         self.add_relation(Relation { alias, columns, rows, is_plain: true, hidden: 0 }, node)
     }
 
+    /// Returns a new register for values that a function computes.
+    pub(crate) fn computed_register(&mut self, ty: Type) -> Register {
+        let register = self.new_register(ty);
+        self.origins.note_computed(register, ty);
+        register
+    }
+
     /// Binds a function in FROM. Its arguments may refer to earlier relations.
     fn bind_table_function(&mut self, item: &ast::FunctionFromItem) -> Result<usize, StatementError> {
         let node = item.syntax();
@@ -287,7 +294,7 @@ impl Binder<'_> {
             if columns.len() == 1 { alias.clone().unwrap_or_else(|| name.clone()) } else { name.clone() };
         let named = |(name, ty): SetColumn| (name.map_or_else(|| only.clone(), str::to_owned), ty);
         let mut columns: Vec<(String, Type)> = columns.into_iter().map(named).collect();
-        let mut registers: Vec<_> = columns.iter().map(|(_, ty)| self.new_register(*ty)).collect();
+        let mut registers: Vec<_> = columns.iter().map(|(_, ty)| self.computed_register(*ty)).collect();
         let ordinality = item.with_ordinality().map(|_| self.new_register(ScalarType::BigInt));
         let outputs = registers.clone();
         let function = Plan::Function { function, arguments, registers: outputs, ordinality };

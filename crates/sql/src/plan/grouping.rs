@@ -176,7 +176,11 @@ impl Binder<'_> {
                 Some(index) => index,
                 None => {
                     let loaded = Self::register_of(&value).filter(|loaded| self.level().sets(*loaded));
-                    let register = loaded.unwrap_or_else(|| self.new_register(ty));
+                    let register = loaded.unwrap_or_else(|| {
+                        let register = self.new_register(ty);
+                        self.note_value(register, &value);
+                        register
+                    });
                     grouping.keys.push((register, value));
                     grouping.keys.len() - 1
                 }

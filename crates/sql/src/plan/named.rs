@@ -174,6 +174,7 @@ impl Binder<'_> {
         std::mem::swap(&mut inner.registers, &mut self.registers);
         self.queries.begin_slots_at(inner.queries.slots());
         self.take_effects(&mut inner);
+        self.origins.take_computed(&inner.origins);
         bound.map_err(|error| self.error(node, error.error))
     }
 

@@ -3,10 +3,10 @@
 //! Source: PostgreSQL, `markTargetListOrigin` in parse_target.c.
 
 use crate::system::{VECTORS, catalog_type};
-use catalog::{Column, Domain, Type};
+use catalog::{Column, Datum, Domain, Type};
 use procedure::query::OutputColumn;
 use procedure::{Expression, Register};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A column of a table or view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,25 +35,38 @@ pub struct ResultColumn {
     pub origin: Option<ColumnOrigin>,
     /// The full name of the domain of its values, if they are those of a column or a conversion.
     pub domain: Option<String>,
+    /// Whether an operator or a function computes its values, so that its type has no declared limit.
+    pub(crate) is_computed: bool,
 }
 
 impl ResultColumn {
     /// Makes a column of computed values.
     pub(crate) fn computed(name: &str, ty: Type, register: Register) -> Self {
-        Self { name: name.into(), ty, register, origin: None, domain: None }
+        Self { name: name.into(), ty, register, origin: None, domain: None, is_computed: true }
+    }
+
+    /// Returns its type as PostgreSQL has it: a computed value has no limit of length or precision.
+    pub fn declared_type(&self) -> Type {
+        if self.is_computed { self.ty.base() } else { self.ty }
     }
 }
 
-/// The columns of tables and views by the registers that have their values.
+/// What is known of the values of registers: their columns, and whether they are computed.
 #[derive(Debug, Default)]
-pub(crate) struct Origins(HashMap<Register, Known>);
+pub(crate) struct Origins {
+    known: HashMap<Register, Known>,
+    /// The decimal constants that casts have made, with their types. A literal has no declared precision.
+    casts: HashSet<(i64, Type)>,
+}
 
 /// A column, with its type. A value of another type in the same register is converted, so that it is no value
 /// of the column.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
-    origin: ValueOrigin,
+    origin: Option<ValueOrigin>,
     ty: Type,
+    /// Whether an operator or a function computes the values.
+    is_computed: bool,
 }
 
 /// The origin of a value whose type is more than the type of its register.
@@ -69,17 +82,73 @@ impl Origins {
     /// Notes a register with the values of a column of a relation.
     pub(super) fn note_column(&mut self, register: Register, oid: i64, column: usize, ty: Type) {
         let origin = ColumnOrigin { relation: oid as u32, column: column as u16 + 1 };
-        self.note(register, Some(Known { origin: ValueOrigin::Column(origin), ty }));
+        self.note_origin(register, ValueOrigin::Column(origin), ty);
     }
 
     /// Notes a register with the result of a function that returns `void`.
     pub(crate) fn note_void(&mut self, register: Register, ty: Type) {
-        self.note(register, Some(Known { origin: ValueOrigin::Column(ColumnOrigin::VOID), ty }));
+        self.note_origin(register, ValueOrigin::Column(ColumnOrigin::VOID), ty);
     }
 
     /// Notes a register with values of a domain.
     pub(crate) fn note_domain(&mut self, register: Register, domain: &Domain) {
-        self.note(register, Some(Known { origin: ValueOrigin::Domain(domain.oid), ty: domain.ty }));
+        self.note_origin(register, ValueOrigin::Domain(domain.oid), domain.ty);
+    }
+
+    fn note_origin(&mut self, register: Register, origin: ValueOrigin, ty: Type) {
+        let is_computed = self.has_computed(register);
+        self.note(register, Some(Known { origin: Some(origin), ty, is_computed }));
+    }
+
+    /// Notes that an operator or a function computes the values of a register.
+    pub(crate) fn note_computed(&mut self, register: Register, ty: Type) {
+        let known = self.of(register).unwrap_or(Known { origin: None, ty, is_computed: true });
+        self.note(register, Some(Known { is_computed: true, ..known }));
+    }
+
+    /// Takes over which registers of a view's query are computed.
+    pub(super) fn take_computed(&mut self, inner: &Self) {
+        for (register, known) in inner.known.iter().filter(|(_, known)| known.is_computed) {
+            self.note_computed(*register, known.ty);
+        }
+    }
+
+    /// Notes that a cast has made a value of a type.
+    pub(crate) fn note_cast(&mut self, value: &Expression, ty: Type) {
+        if let Expression::Constant(Datum::Int(number)) = value {
+            self.casts.insert((*number, ty));
+        }
+    }
+
+    /// Returns whether an operator or a function computes the values of a register.
+    pub(crate) fn has_computed(&self, register: Register) -> bool {
+        self.of(register).is_some_and(|known| known.is_computed)
+    }
+
+    /// Returns whether a value of a type, or a branch of it, is a literal or computed by an operator or a
+    /// function.
+    pub(crate) fn is_computed(&self, value: &Expression, ty: Type) -> bool {
+        let of_any = |values: &[Expression]| values.iter().any(|value| self.is_computed(value, ty));
+        match value {
+            Expression::Arithmetic { .. } => true,
+            Expression::Constant(Datum::Int(number)) => {
+                ty.element().is_numeric() && !self.casts.contains(&(*number, ty))
+            }
+            Expression::Register(register) => self.has_computed(*register),
+            // As in PostgreSQL, the NULL of a missing ELSE has no declared limit.
+            Expression::Case { branches, otherwise } => {
+                **otherwise == Expression::NULL
+                    || self.is_computed(otherwise, ty)
+                    || branches.iter().any(|(_, value)| self.is_computed(value, ty))
+            }
+            Expression::Array(values) => {
+                let element = Type::Scalar(ty.element());
+                values.iter().any(|value| self.is_computed(value, element))
+            }
+            Expression::Coalesce(values) | Expression::Function { arguments: values, .. } => of_any(values),
+            Expression::Element(operands) => self.is_computed(&operands[0], Type::Array(ty.element())),
+            _ => false,
+        }
     }
 
     /// Notes that consecutive registers hold the columns of a relation.
@@ -90,23 +159,25 @@ impl Origins {
     }
 
     /// Notes that a register has the value of an expression.
-    pub(crate) fn note_value(&mut self, register: Register, value: &Expression) {
+    pub(crate) fn note_value(&mut self, register: Register, value: &Expression, ty: Type) {
         if let Expression::Register(from) = value {
             self.note(register, self.of(*from));
+        } else if self.is_computed(value, ty) {
+            self.note_computed(register, ty);
         }
     }
 
     pub(super) fn note(&mut self, register: Register, known: Option<Known>) {
-        known.map(|known| self.0.insert(register, known));
+        known.map(|known| self.known.insert(register, known));
     }
 
     pub(super) fn of(&self, register: Register) -> Option<Known> {
-        self.0.get(&register).copied()
+        self.known.get(&register).copied()
     }
 
     /// Returns the column whose values a register has.
     pub(crate) fn column_of(&self, register: Register) -> Option<ColumnOrigin> {
-        match self.of(register)?.origin {
+        match self.of(register)?.origin? {
             ValueOrigin::Column(origin) => Some(origin),
             ValueOrigin::Domain(_) => None,
         }
@@ -114,7 +185,7 @@ impl Origins {
 
     /// Returns the number in `pg_type` of the domain to which the values of a register have been converted.
     pub(crate) fn domain_of(&self, register: Register) -> Option<u32> {
-        match self.of(register)?.origin {
+        match self.of(register)?.origin? {
             ValueOrigin::Column(_) => None,
             ValueOrigin::Domain(number) => Some(number),
         }
@@ -136,6 +207,7 @@ impl Origins {
         let OutputColumn { name, ty, register } = column.clone();
         let is_converted = self.of(register).is_some_and(|known| known.ty != ty);
         let origin = self.column_of(register).filter(|_| !is_converted);
-        ResultColumn { name, ty, register, origin, domain: None }
+        let is_computed = self.has_computed(register);
+        ResultColumn { name, ty, register, origin, domain: None, is_computed }
     }
 }

@@ -106,6 +106,9 @@ impl Binder<'_> {
         for index in 0..base.columns.len() {
             let (value, ty) = self.settle(base.typed(index), None, node)?;
             let register = self.new_register(ty);
+            if self.origins.is_computed(&value, ty) {
+                self.origins.note_computed(register, ty);
+            }
             base_values.push((register, value));
             columns.push(OutputColumn { name: base.columns[index].name.clone(), ty, register });
         }
@@ -113,7 +116,7 @@ impl Binder<'_> {
             columns.iter().map(|column| (column.name.clone(), column.ty)).collect();
         self.rename(&mut visible_columns, names, name, node)?;
         let slot = self.new_slot();
-        let origins = vec![None; visible_columns.len()];
+        let origins = columns.iter().map(|column| self.origins.of(column.register)).collect();
         let working = Named { name: name.to_owned(), slot, columns: visible_columns, origins, lowest: None };
         self.queries.named.push(working);
         let step = self.bind_variant(&right);

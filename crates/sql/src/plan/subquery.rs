@@ -116,6 +116,15 @@ impl Binder<'_> {
         }
     }
 
+    /// Returns a new register for what a subquery answers from one of its columns.
+    fn answer_of(&mut self, column: Register, ty: Type) -> Register {
+        let target = self.new_register(ty);
+        if self.origins.has_computed(column) {
+            self.origins.note_computed(target, ty);
+        }
+        target
+    }
+
     /// Binds `(SELECT …)` as a value.
     pub(crate) fn bind_scalar_query(
         &mut self,
@@ -125,7 +134,7 @@ impl Binder<'_> {
         self.lifting(node, |binder| {
             let (bound, depends) = binder.bind_inner_query(query)?;
             let (from, ty) = binder.only_column(&bound, node)?;
-            let target = binder.new_register(ty);
+            let target = binder.answer_of(from, ty);
             binder.apply(bound.plan, Question::Values { pairs: vec![(from, target)] }, depends, node)?;
             Ok(Typed::Known(Expression::Register(target), ty))
         })
@@ -140,7 +149,7 @@ impl Binder<'_> {
         let (bound, depends) = self.bind_inner_query(query)?;
         let (mut pairs, mut typed) = (Vec::new(), Vec::new());
         for column in &bound.columns {
-            let target = self.new_register(column.ty);
+            let target = self.answer_of(column.register, column.ty);
             pairs.push((column.register, target));
             typed.push(Typed::Known(Expression::Register(target), column.ty));
         }
@@ -175,7 +184,7 @@ impl Binder<'_> {
                 return Err(binder.unsupported(node, "an array of arrays"));
             };
             let ty = Type::Array(element);
-            let target = binder.new_register(ty);
+            let target = binder.answer_of(value, ty);
             binder.apply(bound.plan, Question::Array { value, target }, depends, node)?;
             Ok(Typed::Known(Expression::Register(target), ty))
         })

@@ -4,7 +4,7 @@
 //! A table for whose objects Reprise has no support is empty. A column that Reprise does not fill is NULL if
 //! PostgreSQL allows NULL in it, otherwise 0, false or empty.
 
-use super::{BOOL, Cell, INT, INTS, OID, OIDS, SystemRelation, SystemRows, TEXT, TEXTS};
+use super::{BOOL, Cell, INT, INTS, OID, OIDS, SMALL_INTS, SystemRelation, SystemRows, TEXT, TEXTS};
 use crate::plan::ColumnOrigin;
 use catalog::{ScalarType, Type};
 
@@ -71,8 +71,8 @@ const CATALOGS: [Catalog; 64] = [
         "oid n, conname m, connamespace n, contype c, condeferrable b, condeferred b, \
          convalidated b, conrelid n, contypid n, conindid n, conparentid n, confrelid n, \
          confupdtype c, confdeltype c, confmatchtype c, conislocal b, coninhcount i, \
-         connoinherit b, conkey ?I, confkey ?I, conpfeqop ?I, conppeqop ?I, conffeqop ?I, \
-         confdelsetcols ?I, conexclop ?I, conbin ?t",
+         connoinherit b, conkey ?S, confkey ?S, conpfeqop ?I, conppeqop ?I, conffeqop ?I, \
+         confdelsetcols ?S, conexclop ?I, conbin ?t",
     ),
     (
         "pg_conversion",
@@ -278,6 +278,7 @@ fn type_of(letter: &str) -> Type {
         "z" => ScalarType::Timestamptz.into(),
         "y" => ScalarType::Bytea.into(),
         "I" | "V" | "v" => INTS,
+        "S" => SMALL_INTS,
         "o" => OIDS,
         "T" => TEXTS,
         "F" => Type::Array(ScalarType::Double),

@@ -99,7 +99,8 @@ impl Schema {
             let Column { name, ty, nullable, default, generated, identity, .. } = column;
             let is_nullable = |name: &str| self.catalog().domain(name).is_none_or(|own| own.nullable);
             let (ty, nullable) = (*ty, *nullable && domain.is_none_or(is_nullable));
-            let text = default.as_ref().map(|text| Cell::from(self.named(text, false).plain));
+            let text = default.as_ref().map(|text| self.shown_default(text, ty));
+            let text = text.map(|text| Cell::from(self.named(&text, false).plain));
             let shown = |is_shown: bool| text.clone().filter(|_| is_shown).unwrap_or(Cell::Null);
             let scalar = ty.element();
             let oid = type_oid(ty);

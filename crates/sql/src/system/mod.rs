@@ -8,6 +8,7 @@
 mod absent;
 mod catalogs;
 mod comments;
+mod defaults;
 mod dependencies;
 mod domains;
 mod general;
@@ -122,6 +123,7 @@ const INT: Type = Type::Scalar(ScalarType::Integer);
 const OID: Type = Type::Scalar(ScalarType::Oid);
 const TEXT: Type = Type::Scalar(ScalarType::Text);
 const INTS: Type = Type::Array(ScalarType::Integer);
+const SMALL_INTS: Type = Type::Array(ScalarType::SmallInt);
 const OIDS: Type = Type::Array(ScalarType::Oid);
 const TEXTS: Type = Type::Array(ScalarType::Text);
 

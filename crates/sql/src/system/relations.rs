@@ -5,7 +5,7 @@ use super::objects::{
 };
 use super::qualified::Named;
 use super::types::{TYPES, storage_of, type_modifier, type_oid};
-use super::{BOOL, Cell, INT, INTS, SystemRelation, TEXT, TEXTS};
+use super::{BOOL, Cell, INT, INTS, SMALL_INTS, SystemRelation, TEXT, TEXTS};
 use crate::oids::{index_oid, table_oid};
 use crate::schema::Schema;
 use crate::subject::Subject;
@@ -263,7 +263,7 @@ impl Schema {
         for table in self.shown_tables() {
             for (position, column) in table.visible().iter().enumerate() {
                 if let Some(default) = column.default.as_ref().filter(|_| column.identity.is_none()) {
-                    let text = self.named(default, false);
+                    let text = self.named(&self.shown_default(default, column.ty), false);
                     let write = |is_qualified: bool| {
                         let form = text.form(is_qualified);
                         match form.strip_prefix("nextval('").and_then(|form| form.strip_suffix("')")) {
@@ -356,8 +356,8 @@ impl Schema {
             ("confupdtype", TEXT),
             ("confdeltype", TEXT),
             ("confmatchtype", TEXT),
-            ("conkey", INTS),
-            ("confkey", INTS),
+            ("conkey", SMALL_INTS),
+            ("confkey", SMALL_INTS),
             ("contypid", INT),
             ("conislocal", BOOL),
             ("connoinherit", BOOL),

@@ -2,7 +2,8 @@
 //! Source: PostgreSQL 15's documentation, "Mathematical Functions and Operators".
 
 use super::{BuiltIn, Call, Kind};
-use crate::values::{decimals, numbers};
+use crate::values::shown_number::{DOUBLE_DIGITS, REAL_DIGITS};
+use crate::values::{decimals, numbers, shown_number};
 use crate::{Evaluated, SqlError};
 use catalog::{Datum, Numeric};
 use std::cmp::Ordering;
@@ -57,14 +58,8 @@ pub(super) static DECIMALS: &[BuiltIn] = &[
         let value = call.numeric(0);
         to_text(call, &value)
     }),
-    BuiltIn::of("to_char", &[Kind::FLOAT8, TEXT], TEXT, |call| {
-        let value = call.double(0);
-        let out_of_range = |_: catalog::DecimalError| {
-            SqlError::new("22003", format!("double \"{value}\" is out of range for to_char"))
-        };
-        let numeric = format!("{value:.15}").parse().map_err(out_of_range)?;
-        to_text(call, &numeric)
-    }),
+    BuiltIn::of("to_char", &[Kind::FLOAT8, TEXT], TEXT, |call| float_to_text(call, DOUBLE_DIGITS)),
+    BuiltIn::of("to_char", &[Kind::FLOAT4, TEXT], TEXT, |call| float_to_text(call, REAL_DIGITS)),
     BuiltIn::of("to_number", &[TEXT, TEXT], NUMERIC, |call| {
         match numbers::from_text(call.text(0), call.text(1))? {
             Some(value) => call.made_numeric(value),
@@ -158,7 +153,12 @@ fn multiple(call: Call) -> Evaluated {
 }
 
 fn to_text(call: Call, value: &Numeric) -> Evaluated {
-    let text = numbers::to_text(value, call.text(1))?;
+    let text = shown_number::exact_to_text(value, call.text(1))?;
+    call.made(text)
+}
+
+fn float_to_text(call: Call, most: usize) -> Evaluated {
+    let text = shown_number::float_to_text(call.double(0), most, call.text(1))?;
     call.made(text)
 }
 

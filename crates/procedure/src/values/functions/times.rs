@@ -4,6 +4,7 @@
 
 use super::{BuiltIn, Call, Form, Kind};
 use crate::values::times::template::ShownZone;
+use crate::values::times::template_input;
 use crate::values::times::{
     TimeField, extract, from_epoch, part_of_infinity, template, truncate, truncate_in,
 };
@@ -61,12 +62,12 @@ pub(super) static TIMES: &[BuiltIn] = &[
     BuiltIn::of("to_char", &[TIMESTAMP, TEXT], TEXT, |call| to_text(call, false)),
     BuiltIn::of("to_char", &[TIMESTAMPTZ, TEXT], TEXT, |call| to_text(call, true)).stable(),
     BuiltIn::of("to_date", &[TEXT, TEXT], DATE, |call| {
-        let moment = template::from_text(call.text(0), call.text(1))?;
-        Ok(Datum::Int(moment.day.date()?.into()))
+        let input = template_input::from_text(call.text(0), call.text(1))?;
+        Ok(Datum::Int(input.moment.day.date()?.into()))
     }),
     BuiltIn::of("to_timestamp", &[FLOAT8], TIMESTAMPTZ, |call| Ok(Datum::Int(from_epoch(call.double(0))?))),
     BuiltIn::of("to_timestamp", &[TEXT, TEXT], TIMESTAMPTZ, |call| {
-        let local = template::from_text(call.text(0), call.text(1))?.timestamp()?;
+        let local = template_input::from_text(call.text(0), call.text(1))?.timestamp()?;
         Ok(Datum::Int(utc_of(call.zone(), local)?))
     })
     .stable(),

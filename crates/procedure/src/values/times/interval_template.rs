@@ -57,6 +57,7 @@ fn write_field(own: Interval, pattern: &Pattern<'_>, out: &mut String) -> Result
         "FF2" => _ = write!(out, "{:02}", us / 10_000),
         "FF4" => _ = write!(out, "{:04}", us / 100),
         "FF5" => _ = write!(out, "{:05}", us / 10),
+        "FX" => {}
         "AM" | "PM" | "A.M." | "P.M." => pattern.half(out, hour % 24 >= 12),
         "IYYY" | "IYY" | "IY" | "I" | "IW" | "IDDD" | "RM" => {
             return Err(unsupported(&format!("pattern \"{}\" of to_char of an interval", pattern.name)));

@@ -4,6 +4,7 @@
 
 pub(crate) mod interval_template;
 pub(crate) mod template;
+pub(crate) mod template_input;
 
 use crate::{Evaluated, SqlError};
 use catalog::{

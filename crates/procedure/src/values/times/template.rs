@@ -1,12 +1,12 @@
-//! Formats and parses timestamps by a template: `to_char`, `to_timestamp`, `to_date`.
+//! Templates of timestamps and intervals, and `to_char` of timestamps.
 //! Source: PostgreSQL 15's documentation, "Data Type Formatting Functions", tables 9.26 and 9.27.
 
 use super::{DAY_US, unsupported};
 use crate::SqlError;
-use catalog::{Day, Moment, date_plus, moment_of};
+use catalog::{Day, Moment, moment_of};
 use std::fmt::Write as _;
 
-const MONTHS: [&str; 12] = [
+pub(super) const MONTHS: [&str; 12] = [
     "January",
     "February",
     "March",
@@ -20,7 +20,8 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+pub(super) const DAYS: [&str; 7] =
+    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 /// Returns the name of a month or day in the case and length of a pattern.
 fn cased(name: &str, pattern: &str, fills: bool) -> String {
@@ -35,19 +36,32 @@ fn cased(name: &str, pattern: &str, fills: bool) -> String {
     if fills && !short { format!("{name:<9}") } else { name }
 }
 
-/// The patterns of templates. They are matched without regard to case, and the longest match counts.
-const PATTERNS: [&str; 53] = [
+/// The patterns of templates. They are written in one case, but names may begin with a capital letter.
+/// The longest match counts.
+const PATTERNS: [&str; 54] = [
     "MONTH", "IYYY", "YYYY", "HH24", "HH12", "SSSSS", "SSSS", "Y,YYY", "A.M.", "P.M.", "B.C.", "A.D.",
     "IDDD", "DAY", "MON", "IYY", "YYY", "DDD", "IW", "WW", "YY", "IY", "DD", "DY", "ID", "HH", "MI", "MM",
     "SS", "MS", "US", "AM", "PM", "CC", "RM", "TZH", "TZM", "TZ", "OF", "FF1", "FF2", "FF3", "FF4", "FF5",
-    "FF6", "BC", "AD", "Y", "I", "D", "W", "J", "Q",
+    "FF6", "BC", "AD", "Y", "I", "D", "W", "J", "Q", "FX",
 ];
 
+/// Returns whether a character separates fields: it is neither a letter, a digit nor a blank.
+pub(super) fn is_separator(character: char) -> bool {
+    character.is_ascii_punctuation()
+}
+
 /// Returns the pattern that a template begins with, and how the template writes it.
-fn pattern_of(template: &str) -> Option<(&'static str, &str)> {
+pub(super) fn pattern_of(template: &str) -> Option<(&'static str, &str)> {
     let mut found: Option<&'static str> = None;
     for pattern in PATTERNS {
-        let fits = template.get(..pattern.len()).is_some_and(|head| head.eq_ignore_ascii_case(pattern));
+        let is_written = |head: &str| {
+            let capital = matches!(pattern, "MONTH" | "MON" | "DAY" | "DY") && head[..1] == pattern[..1];
+            head.eq_ignore_ascii_case(pattern)
+                && (head == pattern
+                    || !head.contains(|c: char| c.is_ascii_uppercase())
+                    || capital && !head[1..].contains(|c: char| c.is_ascii_uppercase()))
+        };
+        let fits = template.get(..pattern.len()).is_some_and(is_written);
         if fits && found.is_none_or(|other| other.len() < pattern.len()) {
             found = Some(pattern);
         }
@@ -213,6 +227,7 @@ pub(crate) fn to_text(us: i64, template: &str, zone: &ShownZone<'_>) -> Result<S
             "TZM" => {
                 let _ = write!(out, "{:02}", zone.east.abs() / 60 % 60);
             }
+            "FX" => {}
             other => return Err(unsupported(&format!("pattern \"{other}\" of to_char"))),
         }
         Ok(())
@@ -228,132 +243,4 @@ fn ordinal_of(digits: &str) -> &'static str {
         (_, Some('3')) => "rd",
         _ => "th",
     }
-}
-
-/// Evaluates `to_timestamp(text, template)` and `to_date`.
-pub(crate) fn from_text(whole: &str, template: &str) -> Result<Moment, SqlError> {
-    let (mut year, mut month, mut day) = (None::<i64>, 1i64, 1i64);
-    let (mut day_of_year, mut is_afternoon, mut us) = (None::<i64>, None::<bool>, 0i64);
-    let (mut hour, mut minute, mut second) = (0i64, 0i64, 0i64);
-    let (mut text, mut remaining) = (whole.trim_start(), template);
-    let wrong = |pattern: &str, text: &str| {
-        let value: String = text.chars().take(pattern.len()).collect();
-        let error = SqlError::new("22007", format!("invalid value \"{value}\" for \"{pattern}\""));
-        error.with_detail("Value must be an integer.")
-    };
-    while let Some(first) = remaining.chars().next() {
-        if remaining.get(..2).is_some_and(|head| head.eq_ignore_ascii_case("FM")) {
-            remaining = &remaining[2..];
-            continue;
-        }
-        let Some((pattern, written)) =
-            pattern_of(remaining).filter(|(pattern, _)| !matches!(*pattern, "TZ" | "OF"))
-        else {
-            // A separator of the template matches any separator of the text, or none.
-            remaining = &remaining[first.len_utf8()..];
-            let is_separator = |c: char| !c.is_alphanumeric() && c != '+';
-            if first.is_alphanumeric() {
-                text = text.get(text.chars().next().map_or(0, char::len_utf8)..).unwrap_or_default();
-            } else if text.starts_with(is_separator) {
-                text = &text[text.chars().next().map_or(0, char::len_utf8)..];
-            }
-            continue;
-        };
-        remaining = &remaining[written.len()..];
-        text = text.trim_start();
-        // A number has at most the digits of its pattern if another pattern of digits follows directly.
-        let follows = pattern_of(remaining).is_some_and(|(next, _)| {
-            !matches!(next, "AM" | "PM" | "A.M." | "P.M." | "MON" | "MONTH" | "DY" | "DAY")
-        });
-        let mut number = |width: usize| -> Result<i64, SqlError> {
-            let most = if follows || width < 4 && pattern != "YYYY" { width } else { usize::MAX };
-            let digits = text.bytes().take_while(u8::is_ascii_digit).count().min(most);
-            let value = text[..digits].parse().map_err(|_| wrong(written, text))?;
-            text = &text[digits..];
-            Ok(value)
-        };
-        match pattern {
-            "YYYY" => year = Some(number(4)?),
-            "YYY" | "YY" | "Y" => {
-                let short = number(pattern.len())?;
-                // As in PostgreSQL, a short year stands for the year nearest to 2020.
-                year = Some(match short {
-                    0..70 => short + 2000,
-                    70..100 => short + 1900,
-                    100..520 => short + 2000,
-                    _ => short + 1000,
-                });
-            }
-            "MM" => month = number(2)?,
-            "DD" => day = number(2)?,
-            "DDD" => day_of_year = Some(number(3)?),
-            "HH24" | "HH" | "HH12" => hour = number(2)?,
-            "MI" => minute = number(2)?,
-            "SS" => second = number(2)?,
-            "MS" | "US" | "FF1" | "FF2" | "FF3" | "FF4" | "FF5" | "FF6" => {
-                let digits: String = text.chars().take_while(char::is_ascii_digit).take(6).collect();
-                let unit = if pattern == "MS" { 3 } else { 6 };
-                let value: i64 = digits.parse().map_err(|_| wrong(written, text))?;
-                let power = |digits: usize| 10i64.pow(digits as u32);
-                us = if pattern == "US" && digits.len() < 6 || pattern == "MS" && digits.len() < 3 {
-                    value * power(unit - digits.len()) * power(6 - unit)
-                } else {
-                    value * power(6usize.saturating_sub(digits.len()))
-                };
-                text = &text[digits.len()..];
-            }
-            "AM" | "PM" | "A.M." | "P.M." => {
-                let length = pattern.len();
-                let half = text.get(..length).unwrap_or_default().to_lowercase();
-                if !half.starts_with(['a', 'p']) {
-                    return Err(SqlError::new(
-                        "22007",
-                        format!("invalid value \"{half}\" for \"{written}\""),
-                    ));
-                }
-                is_afternoon = Some(half.starts_with('p'));
-                text = &text[length..];
-            }
-            "MON" | "MONTH" => {
-                let name: String = text.chars().take_while(char::is_ascii_alphabetic).collect();
-                let wanted = if pattern == "MON" { name.get(..3).unwrap_or(&name) } else { &name };
-                let fits = |name: &&str| {
-                    let name = if pattern == "MON" { &name[..3] } else { name };
-                    name.eq_ignore_ascii_case(wanted)
-                };
-                let index = MONTHS.iter().position(fits);
-                let index = index.ok_or_else(|| {
-                    SqlError::new("22007", format!("invalid value \"{name}\" for \"{written}\""))
-                })?;
-                month = index as i64 + 1;
-                text = &text[wanted.len()..];
-            }
-            "DAY" | "DY" => text = text.trim_start_matches(|c: char| c.is_ascii_alphabetic()),
-            other => return Err(unsupported(&format!("pattern \"{other}\" of to_timestamp"))),
-        }
-    }
-    if let Some(is_afternoon) = is_afternoon {
-        if !(1..=12).contains(&hour) {
-            let error = SqlError::new("22007", format!("hour \"{hour}\" is invalid for the 12-hour clock"));
-            return Err(error.with_hint("Use the 24-hour clock, or give an hour between 1 and 12."));
-        }
-        hour = hour % 12 + if is_afternoon { 12 } else { 0 };
-    }
-    let range = || SqlError::new("22008", format!("date/time field value out of range: \"{whole}\""));
-    let year = year.unwrap_or(0);
-    // As in PostgreSQL, the year 0 is 1 BC here.
-    let year = if (0..10_000_000).contains(&year) { year } else { return Err(range()) };
-    let last = if (1..=12).contains(&month) { Day::in_month(year, month) } else { 0 };
-    let day = match day_of_year {
-        Some(day) if (1..=366).contains(&day) => {
-            let first = Day { year, month: 1, day: 1 }.days();
-            catalog::day_of(date_plus(first, day - 1)?.into())
-        }
-        None if (1..=last).contains(&day) => Day { year, month, day },
-        _ => return Err(range()),
-    };
-    if !(0..24).contains(&hour) || !(0..60).contains(&minute) || !(0..60).contains(&second) {
-        return Err(range());
-    }
-    Ok(Moment { day, hour, minute, second, microsecond: us })
 }
