@@ -1,6 +1,7 @@
 //! The state of binding one statement or routine: registers, names in scope, operations so far.
 
 use crate::actual::Actual;
+use crate::ending::RowEnd;
 use crate::error::StatementError;
 use crate::name_conflicts::NameConflict;
 use crate::plan::{Origins, Queries};
@@ -175,8 +176,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) returns_row: bool,
     /// The trigger whose function is being compiled.
     pub(crate) trigger: Option<TriggerFrame>,
-    /// The block that RETURN leaves in a function whose result is the row of its OUT parameters.
-    pub(crate) row_label: Option<Label>,
+    /// The end of a function whose result is one row.
+    pub(crate) row_end: Option<RowEnd>,
     /// Function calls lifted out of the expressions of the current statement; `None` where lifting is not
     /// possible.
     pub(crate) lifted: Option<Vec<Statement>>,
@@ -244,7 +245,7 @@ impl<'a> Binder<'a> {
             returns_row: false,
             must_return: false,
             trigger: None,
-            row_label: None,
+            row_end: None,
             lifted: None,
             aggregates: None,
             parameters: RefCell::default(),

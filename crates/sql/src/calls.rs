@@ -25,8 +25,8 @@ impl Binder<'_> {
             return Ok(result);
         }
         let name = self.callee(call)?;
-        if let Some(fields) = self.fields_of_call(call)?.filter(|fields| fields.len() > 1) {
-            return self.row_of_fields(fields, node);
+        if let Some(row) = self.row_of_call(call)? {
+            return Ok(row);
         }
         if let Some(columns) = self.rows_in_list(&name, call)? {
             let (register, ty) = columns[0];

@@ -21,7 +21,7 @@ impl Binder<'_> {
         self.name_conflict = NameConflict::Column;
         let (mut body, count) = (Vec::new(), statements.len());
         let targets = self.result_targets(parameters);
-        let returns_rows = self.returns.is_some() && self.row_label.is_none();
+        let returns_rows = self.returns.is_some() && self.row_end.is_none();
         if count == 0 && (!targets.is_empty() || returns_rows) {
             return Err(self.no_result(node));
         }
@@ -144,6 +144,7 @@ impl Binder<'_> {
             let value = self.coerce(item, *ty, CastContext::Assignment, &item_node)?;
             outputs.push((*target, self.checked_for(*target, value, node)?));
         }
+        outputs.extend(self.row_end.map(|end| (end.is_present, Expression::boolean(true))));
         Ok(self.execute(bound.work, outputs, false, node))
     }
 
@@ -161,7 +162,9 @@ impl Binder<'_> {
                 self.check_result(&[found_type(&bound)], &[*ty], node)?;
                 let value = self.coerce(bound, *ty, CastContext::Assignment, value.syntax())?;
                 let value = self.checked_for(*target, value, node)?;
-                Ok(vec![Statement::Assign { target: *target, value }])
+                let is_present = self.row_end.map(|end| (end.is_present, Expression::boolean(true)));
+                let assign = |(target, value)| Statement::Assign { target, value };
+                Ok([(*target, value)].into_iter().chain(is_present).map(assign).collect())
             }
             _ => Err(self.no_result(node)),
         }

@@ -103,6 +103,9 @@ pub struct Procedure {
     pub result: Option<(Register, Type)>,
     /// The columns of the rows that a function returns, where it returns rows.
     pub rows: Option<Vec<(String, Type)>>,
+    /// Whether `rows` is one row, which may be NULL. The row has one value more than columns: TRUE unless it
+    /// is NULL.
+    pub is_row: bool,
     /// The types of its registers.
     pub registers: Vec<Type>,
     /// Its statements.

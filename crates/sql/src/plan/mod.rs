@@ -23,6 +23,7 @@ mod partition;
 mod records;
 mod recursive;
 mod row_calls;
+pub(crate) use row_calls::{Fields, FirstRow};
 mod rows_from;
 pub(crate) mod select;
 mod semi;
