@@ -203,7 +203,7 @@ impl Procedure {
 
     /// Returns whether its last parameter takes all further arguments.
     pub fn is_variadic(&self) -> bool {
-        self.parameters.last().is_some_and(|parameter| parameter.is_variadic)
+        self.parameters.iter().any(|parameter| parameter.is_variadic)
     }
 
     /// Reads the arguments of a call from its record, one for each input, in place of `arguments`.
