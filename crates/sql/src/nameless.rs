@@ -1,6 +1,7 @@
 //! Statements of clients and scripts, which are compiled as procedures without a name.
 
 use crate::binder::Binder;
+use crate::call_statement::CalledProcedure;
 use crate::error::StatementError;
 use crate::plan::ResultColumn;
 use crate::routine::{Parts, Routine, finish};
@@ -151,10 +152,7 @@ pub(crate) fn compile_statement(
         }
         _ if is_query => binder.bind_for_client(statement, &mut body)?,
         ast::Stmt::Call(call) => {
-            let path = binder.part(call.procedure_name_ref().and_then(|name| name.path_ref()), node)?;
-            let procedure = binder.called_procedure(&path, node)?;
-            let arguments = binder.procedure_arguments(&procedure, call.arg_list(), node)?;
-            let arguments = binder.call_arguments(&procedure, arguments, node)?;
+            let CalledProcedure { procedure, inputs: arguments, .. } = binder.bind_called(call)?;
             binder.note_call(&procedure);
             body.push(Statement::Call { procedure, arguments, outputs: Vec::new() });
         }

@@ -3,6 +3,7 @@
 use crate::StatementError;
 use crate::advisory_functions::AdvisoryCall;
 use crate::binder::Binder;
+use crate::call_statement::CalledProcedure;
 use crate::called_names::called_name;
 use crate::copy::Copy;
 use crate::deferral::SetConstraints;
@@ -460,11 +461,8 @@ impl Schema {
         let node = call.syntax();
         let mut binder = Binder::new(self, source);
         binder.declare_parameters(parameters_of(node), types);
-        let path = binder.part(call.procedure_name_ref().and_then(|name| name.path_ref()), node)?;
-        let procedure = binder.called_procedure(&path, node)?;
-        let bound = binder.procedure_arguments(&procedure, call.arg_list(), path.syntax())?;
-        let values = binder.call_arguments(&procedure, bound, path.syntax())?;
-        Ok(Some(called(binder, procedure, values, None, node)?))
+        let CalledProcedure { procedure, inputs, .. } = binder.bind_called(call)?;
+        Ok(Some(called(binder, procedure, inputs, None, node)?))
     }
 
     /// Prepares `SELECT function(…)` as a call.

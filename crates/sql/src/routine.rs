@@ -404,7 +404,11 @@ impl Routine {
     ) -> Result<(), StatementError> {
         if let Some(error) = error {
             let offset = usize::from(error.range().start());
-            return Err(binder.source.error_at(offset, SqlError::new("42601", error.message())));
+            let sqlstate = match error.message() {
+                "FETCH statement cannot return multiple rows" => "0A000",
+                _ => "42601",
+            };
+            return Err(binder.source.error_at(offset, SqlError::new(sqlstate, error.message())));
         }
         check_tree(tree).map_err(|(_, error)| binder.error(&self.node, error))
     }

@@ -2,6 +2,7 @@
 //! Source: PostgreSQL 15's documentation, "Query Language (SQL) Functions".
 
 use crate::binder::{Binder, Typed};
+use crate::call_statement::CalledProcedure;
 use crate::error::StatementError;
 use crate::name_conflicts::NameConflict;
 use crate::opaque::found_type;
@@ -125,9 +126,16 @@ impl Binder<'_> {
     ) -> Result<Vec<Statement>, StatementError> {
         let node = statement.syntax();
         if let ast::Stmt::Call(call) = statement {
-            let mut bound = Vec::new();
-            self.bind_call_statement(call, &mut bound)?;
-            return if targets.is_empty() { Ok(bound) } else { Err(self.no_result(node)) };
+            let CalledProcedure { procedure, inputs: arguments, .. } = self.bind_called(call)?;
+            if !targets.is_empty() {
+                return Err(self.no_result(node));
+            }
+            if procedure.parameters.iter().any(Parameter::is_output) {
+                let message = "calling procedures with output arguments is not supported in SQL functions";
+                return Err(self.error(node, SqlError::new("0A000", message)));
+            }
+            self.note_call(&procedure);
+            return Ok(vec![Statement::Call { procedure, arguments, outputs: Vec::new() }]);
         }
         let bound = self.bind_rows(node, |binder| binder.bind_accessing(statement))?;
         if targets.is_empty() {
