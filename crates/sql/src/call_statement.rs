@@ -102,6 +102,8 @@ impl Binder<'_> {
         out: &mut Vec<Statement>,
     ) -> Result<(), StatementError> {
         let CalledProcedure { procedure, inputs, placed } = self.bind_called(call)?;
+        // Also a CALL that fails depends on the procedure, because its text does.
+        self.note_call(&procedure);
         let mut outputs = Vec::new();
         for (parameter, argument) in procedure.parameters.iter().zip(&placed) {
             if !parameter.is_output() {
@@ -130,7 +132,6 @@ impl Binder<'_> {
             }
             outputs.push((self.target_for(register), cast));
         }
-        self.note_call(&procedure);
         out.push(Statement::Call { procedure, arguments: inputs, outputs });
         Ok(())
     }
