@@ -4,9 +4,11 @@
 use crate::arguments::{fits, takes_inputs};
 use crate::binder::{Binder, Name, Typed, Variable};
 use crate::error::StatementError;
+use crate::plan::Bound;
 use crate::types::object_name;
+use procedure::query::{OutputColumn, Plan};
 use procedure::{
-    Cast, CastContext, Expression, Parameter, Procedure, Raise, Register, SqlError, Statement,
+    Cast, CastContext, Expression, Parameter, Procedure, QueryTarget, Raise, Register, SqlError, Statement,
     built_ins_named,
 };
 use squawk_syntax::SyntaxNode;
@@ -93,6 +95,39 @@ impl Binder<'_> {
         }
         let error = SqlError::new("42809", format!("{shown} is a procedure"));
         Err(self.error(node, error.with_hint("To call a procedure, use CALL.")))
+    }
+
+    /// Binds a CALL whose outputs are discarded.
+    pub(crate) fn bind_call_without_outputs(
+        &mut self,
+        call: &ast::Call,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let CalledProcedure { procedure, inputs: arguments, .. } = self.bind_called(call)?;
+        self.note_call(&procedure);
+        out.push(Statement::Call { procedure, arguments, outputs: Vec::new() });
+        Ok(())
+    }
+
+    /// Binds a CALL whose outputs are a row for the client.
+    pub(crate) fn bind_call_for_client(
+        &mut self,
+        call: &ast::Call,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let CalledProcedure { procedure, inputs: arguments, .. } = self.bind_called(call)?;
+        self.note_call(&procedure);
+        let mut columns = Vec::new();
+        for (name, _, ty) in procedure.outputs() {
+            columns.push(OutputColumn { name: name.to_owned(), ty, register: self.new_register(ty) });
+        }
+        let outputs = columns.iter().map(|column| (column.register, Cast::Same)).collect();
+        out.push(Statement::Call { procedure, arguments, outputs });
+        if !columns.is_empty() {
+            let query = self.bind_query(|_| Ok(Bound { plan: Plan::One, columns, ..Bound::default() }))?;
+            out.push(Statement::Query(self.query(query, QueryTarget::Client, call.syntax())));
+        }
+        Ok(())
     }
 
     /// Binds a CALL whose outputs are variables.

@@ -1,7 +1,6 @@
 //! Statements of clients and scripts, which are compiled as procedures without a name.
 
 use crate::binder::Binder;
-use crate::call_statement::CalledProcedure;
 use crate::error::StatementError;
 use crate::plan::ResultColumn;
 use crate::routine::{Parts, Routine, finish};
@@ -66,7 +65,10 @@ pub(crate) fn compile_for_client(
     binder.log_by_value(ByValueCause::Statement);
     binder.lifted = Some(Vec::new());
     let mut body = Vec::new();
-    binder.bind_for_client(statement, &mut body)?;
+    match statement {
+        ast::Stmt::Call(call) => binder.bind_call_for_client(call, &mut body)?,
+        _ => binder.bind_for_client(statement, &mut body)?,
+    }
     let mut statements = binder.lifted.take().unwrap_or_default();
     statements.append(&mut body);
     let parameters = binder.parameter_types(node)?;
@@ -151,11 +153,7 @@ pub(crate) fn compile_statement(
             binder.bind_for_client(statement, &mut body)?;
         }
         _ if is_query => binder.bind_for_client(statement, &mut body)?,
-        ast::Stmt::Call(call) => {
-            let CalledProcedure { procedure, inputs: arguments, .. } = binder.bind_called(call)?;
-            binder.note_call(&procedure);
-            body.push(Statement::Call { procedure, arguments, outputs: Vec::new() });
-        }
+        ast::Stmt::Call(call) => binder.bind_call_without_outputs(call, &mut body)?,
         _ => return Err(binder.unsupported(node, "this statement")),
     }
     let mut statements = binder.lifted.take().unwrap_or_default();

@@ -451,7 +451,7 @@ impl Schema {
         Ok(Prepared { kind, tag, parameters, columns, refused })
     }
 
-    /// Prepares a CALL of a procedure with values.
+    /// Prepares a CALL of a procedure with values; `None` if an argument calls a function.
     fn prepared_call(
         &self,
         call: &ast::Call,
@@ -461,7 +461,14 @@ impl Schema {
         let node = call.syntax();
         let mut binder = Binder::new(self, source);
         binder.declare_parameters(parameters_of(node), types);
+        if let Some(query) = node.descendants().find(|inner| ast::SelectVariant::can_cast(inner.kind())) {
+            return Err(binder.error(&query, SqlError::new("0A000", "cannot use subquery in CALL argument")));
+        }
+        binder.lifted = Some(Vec::new());
         let CalledProcedure { procedure, inputs, .. } = binder.bind_called(call)?;
+        if binder.lifted.take().is_some_and(|lifted| !lifted.is_empty()) {
+            return Ok(None);
+        }
         Ok(Some(called(binder, procedure, inputs, None, node)?))
     }
 
