@@ -1,7 +1,6 @@
 //! The state of binding one statement or routine: registers, names in scope, operations so far.
 
 use crate::actual::Actual;
-use crate::ending::RowEnd;
 use crate::error::StatementError;
 use crate::name_conflicts::NameConflict;
 use crate::plan::{Origins, Queries};
@@ -100,6 +99,15 @@ pub(crate) struct TriggerFrame {
     pub(crate) is_written: Option<Register>,
     /// TG_ARGV.
     pub(crate) arguments: Vec<String>,
+}
+
+/// The end of a function whose result is one row.
+#[derive(Clone, Copy)]
+pub(crate) struct RowEnd {
+    /// The block that RETURN leaves.
+    pub(crate) label: Label,
+    /// TRUE, unless the row is NULL.
+    pub(crate) is_present: Register,
 }
 
 /// A register that a statement sets in place of a variable whose values are checked.

@@ -79,7 +79,7 @@ impl Binder<'_> {
     /// Refuses a call of a procedure as a function.
     ///
     /// # Errors
-    /// `42809`: the name is that of a procedure. `42883`: it is, and the procedure does not take the arguments.
+    /// `42809`: the name is that of a procedure. `42883`: this procedure does not take the arguments.
     pub(crate) fn refuse_procedure(
         &mut self,
         name: &str,

@@ -1,20 +1,11 @@
 //! RETURN, and the end of a function's body, which PostgreSQL does not let a call reach without RETURN.
 
-use crate::binder::Binder;
+use crate::binder::{Binder, RowEnd};
 use crate::error::StatementError;
 use catalog::ScalarType;
 use procedure::{CastContext, Expression, Label, Parameter, Raise, Register, Severity, SqlError, Statement};
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
-
-/// The end of a function whose result is one row.
-#[derive(Clone, Copy)]
-pub(crate) struct RowEnd {
-    /// The block that RETURN leaves.
-    pub(crate) label: Label,
-    /// TRUE, unless the row is NULL.
-    pub(crate) is_present: Register,
-}
 
 impl Binder<'_> {
     /// Declares that the function returns the row of its columns.
