@@ -8,10 +8,20 @@ use catalog::Type;
 use procedure::{BuiltIn, CastContext, Expression, Parameter, Procedure, SqlError, built_ins_named};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
+use std::collections::BTreeSet;
 
 /// Returns whether an argument becomes a value of a type by an implicit conversion.
-fn fits(argument: &Typed, ty: Type) -> bool {
+pub(crate) fn fits(argument: &Typed, ty: Type) -> bool {
     argument.known_type().is_none_or(|from| CastContext::Implicit.allows_type(from, ty))
+}
+
+/// Returns whether a routine takes arguments as its input parameters.
+pub(crate) fn takes_inputs(procedure: &Procedure, arguments: &[Option<Typed>]) -> bool {
+    let takes = |(parameter, argument): (&Parameter, &Option<Typed>)| match argument {
+        Some(argument) => fits(argument, parameter.ty),
+        None => parameter.has_default(),
+    };
+    procedure.inputs().map(|(_, parameter)| parameter).zip(arguments).all(takes)
 }
 
 impl Binder<'_> {
@@ -67,6 +77,38 @@ impl Binder<'_> {
         }
     }
 
+    /// Refuses an argument by position behind one by name, two by the same name, and one behind VARIADIC, as
+    /// PostgreSQL's parser does.
+    ///
+    /// # Errors
+    /// `42601`: there is such an argument.
+    pub(crate) fn check_argument_names(&self, list: Option<&ast::ArgList>) -> Result<(), StatementError> {
+        let (mut names, mut has_array) = (BTreeSet::new(), false);
+        for argument in list.iter().flat_map(|list| list.args()) {
+            if has_array {
+                return Err(self.syntax(argument.syntax(), "an argument follows a VARIADIC argument"));
+            }
+            has_array = argument.variadic_token().is_some();
+            match argument.func_arg_expr() {
+                Some(ast::FuncArgExpr::NamedArg(named)) => {
+                    let name = self.part(named.name(), argument.syntax())?;
+                    let name = ast::normalize_name_node(name.syntax());
+                    if names.contains(&name) {
+                        let message = format!("argument name \"{name}\" used more than once");
+                        return Err(self.error(argument.syntax(), SqlError::new("42601", message)));
+                    }
+                    names.insert(name);
+                }
+                Some(ast::FuncArgExpr::Expr(_)) if !names.is_empty() => {
+                    let message = "positional argument cannot follow named argument";
+                    return Err(self.syntax(argument.syntax(), message));
+                }
+                Some(ast::FuncArgExpr::Expr(_)) | None => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the arguments of a call in the order of the parameters; `None` for an omitted argument.
     pub(crate) fn placed_arguments(
         &self,
@@ -75,22 +117,17 @@ impl Binder<'_> {
         list: Option<ast::ArgList>,
         node: &SyntaxNode,
     ) -> Result<Vec<Option<ast::Expr>>, StatementError> {
+        self.check_argument_names(list.as_ref())?;
         let mut placed: Vec<Option<ast::Expr>> = vec![None; parameters.len()];
-        let (mut next, mut is_named) = (0, false);
+        let mut next = 0;
         for argument in list.into_iter().flat_map(|list| list.args()) {
             let argument_node = argument.syntax();
             let (position, expression) = match self.part(argument.func_arg_expr(), argument_node)? {
-                ast::FuncArgExpr::Expr(_) if is_named => {
-                    return Err(
-                        self.syntax(argument_node, "positional argument cannot follow named argument")
-                    );
-                }
                 ast::FuncArgExpr::Expr(expression) => {
                     next += 1;
                     (next - 1, expression)
                 }
                 ast::FuncArgExpr::NamedArg(named) => {
-                    is_named = true;
                     let name = self.part(named.name(), argument_node)?;
                     let name = ast::normalize_name_node(name.syntax());
                     let Some(position) = parameters.iter().position(|parameter| parameter.name == name)
@@ -124,34 +161,67 @@ impl Binder<'_> {
         list: Option<ast::ArgList>,
         node: &SyntaxNode,
     ) -> Result<Vec<Option<Typed>>, StatementError> {
+        let inputs: Vec<_> = procedure.inputs().map(|(_, parameter)| parameter).collect();
+        self.placed_values(procedure, &inputs, list, node)
+    }
+
+    /// Binds the arguments for parameters of a routine. The arguments of OUT parameters are not evaluated.
+    pub(crate) fn placed_values(
+        &mut self,
+        procedure: &Procedure,
+        parameters: &[&Parameter],
+        list: Option<ast::ArgList>,
+        node: &SyntaxNode,
+    ) -> Result<Vec<Option<Typed>>, StatementError> {
         let has_array = list.iter().flat_map(ast::ArgList::args).any(|own| own.variadic_token().is_some());
         let is_named = |own: &ast::Arg| matches!(own.func_arg_expr(), Some(ast::FuncArgExpr::NamedArg(_)));
         if !has_array && !list.iter().flat_map(|own| own.args()).any(|own| is_named(&own)) {
             let written = self.plain_arguments(list)?;
-            let bound = written.iter().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
-            return self.by_position(procedure, bound, node);
+            let mut bound = Vec::new();
+            for (position, own) in written.iter().enumerate() {
+                bound.push(self.bind_argument(parameters.get(position).copied(), own)?);
+            }
+            return self.by_position(procedure, parameters, bound, node);
         }
         if has_array && !procedure.is_variadic() {
             return Err(self.no_function(&procedure.name, &[], node));
         }
         if !has_array && procedure.is_variadic() {
-            return Err(self.no_function_by_names(&procedure.name, list, node)?);
+            let shown = self.shown_call(&procedure.name, list, node)?;
+            return Err(match procedure.is_function {
+                true => self.no_function_of(&shown, node),
+                false => self.no_procedure_of(&shown, node),
+            });
         }
-        let inputs: Vec<_> = procedure.inputs().map(|(_, parameter)| parameter).collect();
-        let placed = self.placed_arguments(procedure, &inputs, list, node)?;
-        placed
-            .into_iter()
-            .map(|argument| argument.map(|expression| self.bind(&expression)).transpose())
-            .collect()
+        let placed = self.placed_arguments(procedure, parameters, list, node)?;
+        let bind = |(own, parameter): (Option<ast::Expr>, &&Parameter)| {
+            own.map(|own| self.bind_argument(Some(parameter), &own)).transpose()
+        };
+        placed.into_iter().zip(parameters).map(bind).collect()
     }
 
-    /// Returns the error of a call by names that no function takes.
-    fn no_function_by_names(
+    /// Binds an argument. The calls and subqueries in that of an OUT parameter do not run.
+    fn bind_argument(
+        &mut self,
+        parameter: Option<&Parameter>,
+        argument: &ast::Expr,
+    ) -> Result<Typed, StatementError> {
+        if parameter.is_none_or(Parameter::is_input) {
+            return self.bind(argument);
+        }
+        let lifted = self.lifted.replace(Vec::new());
+        let bound = self.bind(argument);
+        self.lifted = lifted;
+        bound
+    }
+
+    /// Returns a call as an error shows it: the name of the routine, with the names and types of arguments.
+    pub(crate) fn shown_call(
         &mut self,
         name: &str,
         list: Option<ast::ArgList>,
         node: &SyntaxNode,
-    ) -> Result<StatementError, StatementError> {
+    ) -> Result<String, StatementError> {
         let mut shown = Vec::new();
         for argument in list.into_iter().flat_map(|list| list.args()) {
             let (label, expression) = match argument.func_arg_expr() {
@@ -165,76 +235,48 @@ impl Binder<'_> {
             let bound = self.bind(&self.part(expression, node)?)?;
             shown.push(format!("{label}{}", bound.shown_type()));
         }
-        Ok(self.no_function_of(&format!("{}({})", short(name), shown.join(", ")), node))
+        Ok(format!("{}({})", short(name), shown.join(", ")))
+    }
+
+    /// Assigns bound arguments to the input parameters by position.
+    pub(crate) fn inputs_by_position(
+        &self,
+        procedure: &Procedure,
+        arguments: Vec<Typed>,
+        node: &SyntaxNode,
+    ) -> Result<Vec<Option<Typed>>, StatementError> {
+        let inputs: Vec<_> = procedure.inputs().map(|(_, parameter)| parameter).collect();
+        self.by_position(procedure, &inputs, arguments, node)
     }
 
     /// Assigns bound arguments to parameters by position.
     pub(crate) fn by_position(
         &self,
         procedure: &Procedure,
+        parameters: &[&Parameter],
         mut arguments: Vec<Typed>,
         node: &SyntaxNode,
     ) -> Result<Vec<Option<Typed>>, StatementError> {
-        let inputs = procedure.inputs().count();
+        let count = parameters.len();
         if procedure.is_variadic()
-            && arguments.len() >= inputs
-            && let Some((_, last)) = procedure.inputs().last()
+            && arguments.len() >= count
+            && let Some(last) = parameters.last()
         {
             let element = Type::Scalar(last.ty.element());
-            if !arguments[inputs - 1..].iter().all(|own| fits(own, element)) {
+            if !arguments[count - 1..].iter().all(|own| fits(own, element)) {
                 return Err(self.no_routine(procedure, &arguments, node));
             }
-            let elements = arguments.split_off(inputs - 1).into_iter();
+            let elements = arguments.split_off(count - 1).into_iter();
             let elements = elements.map(|own| self.coerce(own, element, CastContext::Implicit, node));
             let array = Expression::Array(elements.collect::<Result<_, _>>()?);
             arguments.push(Typed::Known(array, last.ty));
         }
-        if arguments.len() > inputs {
+        if arguments.len() > count {
             return Err(self.no_routine(procedure, &arguments, node));
         }
         let mut placed: Vec<_> = arguments.into_iter().map(Some).collect();
-        placed.resize(inputs, None);
+        placed.resize(count, None);
         Ok(placed)
-    }
-
-    /// Binds the arguments of a CALL. As in PostgreSQL, it has an argument for every OUT parameter; these are
-    /// not evaluated.
-    pub(crate) fn procedure_arguments(
-        &mut self,
-        procedure: &Procedure,
-        list: Option<ast::ArgList>,
-        node: &SyntaxNode,
-    ) -> Result<Vec<Option<Typed>>, StatementError> {
-        if procedure.parameters.iter().all(Parameter::is_input) {
-            return self.function_arguments(procedure, list, node);
-        }
-        let all: Vec<_> = procedure.parameters.iter().collect();
-        let placed = self.placed_arguments(procedure, &all, list, node)?;
-        self.check_outputs(procedure, &placed, node)?;
-        let inputs = placed.into_iter().zip(all).filter(|(_, parameter)| parameter.is_input());
-        let inputs: Vec<_> = inputs.map(|(argument, _)| argument).collect();
-        inputs
-            .into_iter()
-            .map(|argument| argument.map(|expression| self.bind(&expression)).transpose())
-            .collect()
-    }
-
-    /// Refuses a CALL without an argument for an OUT parameter.
-    ///
-    /// # Errors
-    /// `42883`: there is none.
-    pub(crate) fn check_outputs(
-        &mut self,
-        procedure: &Procedure,
-        placed: &[Option<ast::Expr>],
-        node: &SyntaxNode,
-    ) -> Result<(), StatementError> {
-        let mut parameters = procedure.parameters.iter().zip(placed);
-        if !parameters.any(|(parameter, argument)| !parameter.is_input() && argument.is_none()) {
-            return Ok(());
-        }
-        let given = placed.iter().flatten().map(|own| self.bind(own)).collect::<Result<Vec<_>, _>>()?;
-        Err(self.no_routine(procedure, &given, node))
     }
 
     /// Returns the values of the input parameters, with defaults for omitted arguments.
@@ -244,11 +286,7 @@ impl Binder<'_> {
         arguments: Vec<Option<Typed>>,
         node: &SyntaxNode,
     ) -> Result<Vec<Expression>, StatementError> {
-        let takes = |(parameter, argument): (&Parameter, &Option<Typed>)| match argument {
-            Some(argument) => fits(argument, parameter.ty),
-            None => parameter.has_default(),
-        };
-        if !procedure.inputs().map(|(_, parameter)| parameter).zip(&arguments).all(takes) {
+        if !takes_inputs(procedure, &arguments) {
             let given: Vec<_> = arguments.into_iter().flatten().collect();
             return Err(self.no_routine(procedure, &given, node));
         }

@@ -101,6 +101,15 @@ pub(crate) struct TriggerFrame {
     pub(crate) arguments: Vec<String>,
 }
 
+/// The end of a function whose result is one row.
+#[derive(Clone, Copy)]
+pub(crate) struct RowEnd {
+    /// The block that RETURN leaves.
+    pub(crate) label: Label,
+    /// TRUE, unless the row is NULL.
+    pub(crate) is_present: Register,
+}
+
 /// A register that a statement sets in place of a variable whose values are checked.
 pub(crate) struct Unchecked {
     pub(crate) source: Register,
@@ -175,8 +184,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) returns_row: bool,
     /// The trigger whose function is being compiled.
     pub(crate) trigger: Option<TriggerFrame>,
-    /// The block that RETURN leaves in a function whose result is the row of its OUT parameters.
-    pub(crate) row_label: Option<Label>,
+    /// The end of a function whose result is one row.
+    pub(crate) row_end: Option<RowEnd>,
     /// Function calls lifted out of the expressions of the current statement; `None` where lifting is not
     /// possible.
     pub(crate) lifted: Option<Vec<Statement>>,
@@ -244,7 +253,7 @@ impl<'a> Binder<'a> {
             returns_row: false,
             must_return: false,
             trigger: None,
-            row_label: None,
+            row_end: None,
             lifted: None,
             aggregates: None,
             parameters: RefCell::default(),

@@ -149,6 +149,11 @@ impl Binder<'_> {
         if routine.is_function {
             return self.no_function_of(&shown, node);
         }
+        self.no_procedure_of(&shown, node)
+    }
+
+    /// Returns the error of a CALL that no procedure takes. `shown` has the types of the arguments.
+    pub(crate) fn no_procedure_of(&self, shown: &str, node: &SyntaxNode) -> StatementError {
         let message = format!("procedure {shown} does not exist");
         let hint = format!("No procedure matches the given name and argument types. {ADD_CASTS}");
         self.error(node, SqlError::new("42883", message).with_hint(hint))

@@ -6,11 +6,10 @@
 use crate::binder::Binder;
 use crate::called_names::called_name;
 use crate::error::StatementError;
-use crate::types::{last_name, object_name};
-use procedure::{Procedure, SqlError, built_ins_named};
+use crate::types::last_name;
+use procedure::{SqlError, built_ins_named};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
-use std::sync::Arc;
 
 /// The functions of the built-in extensions, which PostgreSQL has in the schema of the extension.
 const OF_EXTENSIONS: [&str; 3] = ["digest", "gen_random_uuid", "uuid_generate_v4"];
@@ -31,9 +30,10 @@ impl Binder<'_> {
     /// function.
     ///
     /// # Errors
-    /// `3F000`: there is no such schema.
+    /// `3F000`: there is no such schema. Those of `check_argument_names`.
     pub(crate) fn callee(&self, call: &ast::CallExpr) -> Result<String, StatementError> {
         let node = call.syntax();
+        self.check_argument_names(call.arg_list().as_ref())?;
         let Some(name) = called_name(call) else { return Err(self.unsupported(node, "this kind of call")) };
         let Some((schema, function)) = name.split_once('.') else { return Ok(name) };
         self.check_schema(schema, node)?;
@@ -45,21 +45,15 @@ impl Binder<'_> {
         Ok(if is_built_in { function.to_owned() } else { name })
     }
 
-    /// Returns the procedure that a CALL names.
+    /// Refuses a name of a routine in a schema that does not exist.
     ///
     /// # Errors
-    /// `3F000`: there is no such schema. `42883`: there is no such procedure.
-    pub(crate) fn called_procedure(
+    /// `3F000`: there is no such schema.
+    pub(crate) fn check_qualifier(
         &self,
         path: &ast::PathRef,
         node: &SyntaxNode,
-    ) -> Result<Arc<Procedure>, StatementError> {
-        if let Some(schema) = path.qualifier() {
-            self.check_schema(&last_name(&schema), node)?;
-        }
-        let name = object_name(path);
-        self.schema.procedure(&name).cloned().ok_or_else(|| {
-            self.error(node, SqlError::new("42883", format!("procedure {name} does not exist")))
-        })
+    ) -> Result<(), StatementError> {
+        path.qualifier().map_or(Ok(()), |schema| self.check_schema(&last_name(&schema), node))
     }
 }

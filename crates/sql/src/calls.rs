@@ -5,7 +5,7 @@ use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::plan::Applied;
 use crate::windows::is_window_function;
-use catalog::{ScalarType, Type};
+use catalog::ScalarType;
 use procedure::{ByValueCause, Cast, Expression, Procedure, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -25,8 +25,9 @@ impl Binder<'_> {
             return Ok(result);
         }
         let name = self.callee(call)?;
-        if let Some(fields) = self.fields_of_call(call)?.filter(|fields| fields.len() > 1) {
-            return self.row_of_fields(fields, node);
+        self.refuse_procedure(&name, call.arg_list(), node)?;
+        if let Some(row) = self.row_of_call(call)? {
+            return Ok(row);
         }
         if let Some(columns) = self.rows_in_list(&name, call)? {
             let (register, ty) = columns[0];
@@ -93,7 +94,7 @@ impl Binder<'_> {
         }
         match function {
             Some(function) if function.result.is_some() => {
-                let arguments = self.by_position(&function, bound, node)?;
+                let arguments = self.inputs_by_position(&function, bound, node)?;
                 self.lift_call(&function, arguments, node)
             }
             Some(function) if function.rows.is_some() => {
@@ -253,55 +254,6 @@ impl Binder<'_> {
             self.log_by_value(ByValueCause::Callee(procedure.name.clone()));
         }
         self.ends_transactions |= procedure.ends_transactions;
-    }
-
-    /// Binds a CALL of a procedure.
-    pub(crate) fn bind_call_statement(
-        &mut self,
-        call: &ast::Call,
-        out: &mut Vec<Statement>,
-    ) -> Result<(), StatementError> {
-        let node = call.syntax();
-        let path = self.part(call.procedure_name_ref().and_then(|name| name.path_ref()), node)?;
-        let procedure = self.called_procedure(&path, node)?;
-        // As in PostgreSQL, CALL has an argument for every parameter: a variable for each output.
-        let all: Vec<_> = procedure.parameters.iter().collect();
-        let placed = self.placed_arguments(&procedure, &all, call.arg_list(), node)?;
-        self.check_outputs(&procedure, &placed, node)?;
-        let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
-        for (parameter, argument) in procedure.parameters.iter().zip(&placed) {
-            let Some(argument) = argument else {
-                if parameter.is_input() {
-                    inputs.push(None);
-                }
-                continue;
-            };
-            let bound = self.bind(argument)?;
-            if parameter.is_output() {
-                let variable = match &bound {
-                    Typed::Known(Expression::Register(register), Type::Scalar(ty)) => Some((*register, *ty)),
-                    _ => None,
-                };
-                let Some((register, ty)) = variable else {
-                    let name = &parameter.name;
-                    let reason = "is an output parameter but corresponding argument is not writable";
-                    let message = format!("procedure parameter \"{name}\" {reason}");
-                    return Err(self.error(argument.syntax(), SqlError::new("42601", message)));
-                };
-                let cast = Cast::between(parameter.ty.element(), ty, false).ok_or_else(|| {
-                    let message = format!("parameter \"{}\" has another type", parameter.name);
-                    self.error(argument.syntax(), SqlError::new("42804", message))
-                })?;
-                outputs.push((self.target_for(register), cast));
-            }
-            if parameter.is_input() {
-                inputs.push(Some(bound));
-            }
-        }
-        let arguments = self.call_arguments(&procedure, inputs, path.syntax())?;
-        self.note_call(&procedure);
-        out.push(Statement::Call { procedure, arguments, outputs });
-        Ok(())
     }
 }
 

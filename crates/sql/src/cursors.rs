@@ -11,12 +11,23 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::HashMap;
 
+/// Returns whether a cursor moves forward only. As in PostgreSQL, FOR UPDATE implies NO SCROLL.
+fn is_forward_only(scroll: Option<ast::CursorScroll>, query: Option<&ast::Stmt>) -> bool {
+    match scroll {
+        Some(ast::CursorScroll::NoScroll(_)) => true,
+        Some(ast::CursorScroll::Scroll(_)) => false,
+        None => query.is_some_and(|query| {
+            query.syntax().children().any(|child| ast::LockingClause::can_cast(child.kind()))
+        }),
+    }
+}
+
 impl Binder<'_> {
     /// Declares a cursor that has no query yet.
     pub(crate) fn declare_refcursor(&mut self, name: String, out: &mut Vec<Statement>) {
         let register = self.new_register(ScalarType::BigInt);
         out.push(Statement::Assign { target: register, value: Expression::NULL });
-        let cursor = Cursor { register, name: name.clone(), is_bound: false };
+        let cursor = Cursor { register, name: name.clone(), is_bound: false, is_forward_only: false };
         let variable = CursorVariable { cursor, arguments: Vec::new(), query: None, columns: None };
         self.declare(name, Name::Cursor(Box::new(variable)));
     }
@@ -46,8 +57,10 @@ impl Binder<'_> {
         }
         let register = self.new_register(ScalarType::BigInt);
         out.push(Statement::Assign { target: register, value: Expression::NULL });
-        let cursor = Cursor { register, name: name.clone(), is_bound: true };
-        let query = Some(self.part(declaration.query(), node)?);
+        let query = self.part(declaration.query(), node)?;
+        let is_forward_only = is_forward_only(declaration.scroll(), Some(&query));
+        let query = Some(query);
+        let cursor = Cursor { register, name: name.clone(), is_bound: true, is_forward_only };
         let variable = CursorVariable { cursor, arguments, query, columns: None };
         self.declare(name, Name::Cursor(Box::new(variable)));
         Ok(())
@@ -128,17 +141,19 @@ impl Binder<'_> {
         out: &mut Vec<Statement>,
     ) -> Result<(), StatementError> {
         let node = open.syntax();
-        let (name, variable) = self.cursor_of(open.cursor(), node)?;
+        let (name, mut variable) = self.cursor_of(open.cursor(), node)?;
         match open.source() {
             None => self.open_declared((&name, &variable), open.args(), node, out),
             Some(ast::PlpgsqlOpenSource::PlpgsqlOpenQuery(query)) => {
                 let statement = self.part(query.query(), node)?;
+                variable.cursor.is_forward_only = is_forward_only(open.scroll(), Some(&statement));
                 let (query, columns) = self.rows_query(&statement, None)?;
                 self.knows_columns(&name, &variable, columns);
                 self.push_opaque(Opaque::Open(variable.cursor, query), out);
                 Ok(())
             }
             Some(ast::PlpgsqlOpenSource::PlpgsqlOpenExecute(text)) => {
+                variable.cursor.is_forward_only = is_forward_only(open.scroll(), None);
                 let rows = Destination::Cursor(variable.cursor);
                 let text = self.bind_dynamic(text.query(), text.using_clause(), rows, node)?;
                 self.push_opaque(text, out);
@@ -154,6 +169,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Movement, StatementError> {
         let by = |count: i64| Movement::By(Expression::Constant(Datum::Int(count)));
+        let all = || Expression::Constant(Datum::Int(i64::MAX));
         let mut count = |expression: Option<ast::Expr>| {
             let expression = self.part(expression, node)?;
             self.bind_as(&expression, ScalarType::BigInt, CastContext::Assignment)
@@ -176,16 +192,16 @@ impl Binder<'_> {
                 by(-1)
             }
             Some(ast::CursorAction::Forward(action)) if moves && action.all_token().is_none() => {
-                Movement::By(count(action.expr())?)
+                Movement::Forward(count(action.expr())?)
             }
             Some(ast::CursorAction::Backward(action)) if moves && action.all_token().is_none() => {
                 Movement::Back(count(action.expr())?)
             }
-            Some(ast::CursorAction::Backward(_)) if moves => {
-                Movement::To(Expression::Constant(Datum::Int(0)))
+            Some(ast::CursorAction::Backward(_)) if moves => Movement::Back(all()),
+            Some(ast::CursorAction::Forward(_) | ast::CursorAction::All(_)) if moves => {
+                Movement::Forward(all())
             }
-            Some(ast::CursorAction::Forward(_) | ast::CursorAction::All(_)) if moves => Movement::BehindAll,
-            Some(ast::CursorAction::Expr(offset)) if moves => Movement::By(count(Some(offset))?),
+            Some(ast::CursorAction::Expr(offset)) if moves => Movement::Forward(count(Some(offset))?),
             Some(other) => return Err(self.unsupported(other.syntax(), "FETCH of several rows")),
         })
     }

@@ -1,11 +1,37 @@
 //! RETURN, and the end of a function's body, which PostgreSQL does not let a call reach without RETURN.
 
-use crate::binder::Binder;
+use crate::binder::{Binder, RowEnd};
 use crate::error::StatementError;
-use procedure::{CastContext, Expression, Label, Raise, Severity, SqlError, Statement};
+use catalog::ScalarType;
+use procedure::{CastContext, Expression, Label, Parameter, Raise, Register, Severity, SqlError, Statement};
 use squawk_syntax::ast::{self, AstNode};
+use std::collections::BTreeSet;
 
 impl Binder<'_> {
+    /// Declares that the function returns the row of its columns.
+    pub(crate) fn declare_row_end(&mut self) {
+        let is_present = self.new_register(ScalarType::Boolean);
+        self.row_end = Some(RowEnd { label: self.new_label(), is_present });
+    }
+
+    /// Returns the statement that ends a strict routine if an argument is NULL. Its result is NULL.
+    pub(crate) fn end_at_null(&self, parameters: &[Parameter]) -> Statement {
+        let numbered = || parameters.iter().zip(0..).map(|(own, position)| (own, Register(position)));
+        let inputs = numbered().filter(|(own, _)| own.is_input());
+        let is_null = |(_, register)| Expression::IsNull(Box::new(Expression::Register(register)));
+        let condition = Expression::any(inputs.map(is_null).collect());
+        let outputs = numbered().filter(|(own, _)| own.is_output()).map(|(_, register)| register);
+        let row = self.row_end.iter().flat_map(|end| self.returned.iter().copied().chain([end.is_present]));
+        let set = |target| Statement::Assign { target, value: Expression::NULL };
+        let mut then: Vec<_> = outputs.chain(row).collect::<BTreeSet<_>>().into_iter().map(set).collect();
+        then.push(self.end_of_call());
+        Statement::If { condition, then, otherwise: Vec::new() }
+    }
+
+    fn end_of_call(&self) -> Statement {
+        self.row_end.map_or(Statement::Return, |end| Statement::Exit(end.label))
+    }
+
     /// Binds RETURN.
     pub(crate) fn bind_return(
         &mut self,
@@ -30,7 +56,7 @@ impl Binder<'_> {
                 let mismatch = "returned record type does not match expected record type";
                 self.assign_fields(&targets, &value, mismatch, out)?;
             }
-            (Some(value), result) if self.row_label.is_some() || result.is_some() && !self.must_return => {
+            (Some(value), result) if self.row_end.is_some() || result.is_some() && !self.must_return => {
                 return Err(self.no_return_value("function with OUT parameters", &value));
             }
             (Some(value), Some((target, ty))) => {
@@ -51,7 +77,7 @@ impl Binder<'_> {
                 return Err(self.syntax(value.syntax(), "RETURN cannot have a parameter in a procedure"));
             }
         }
-        out.push(self.row_label.map_or(Statement::Return, Statement::Exit));
+        out.push(self.end_of_call());
         Ok(())
     }
 
@@ -78,7 +104,7 @@ impl Binder<'_> {
     fn always_ends(&self, body: &[Statement]) -> bool {
         body.iter().any(|statement| match statement {
             Statement::Return | Statement::RaiseAgain => true,
-            Statement::Exit(label) => self.row_label == Some(*label),
+            Statement::Exit(label) => self.row_end.is_some_and(|end| end.label == *label),
             Statement::Raise(raise) => raise.severity == Severity::Exception,
             Statement::If { then, otherwise, .. } => self.always_ends(then) && self.always_ends(otherwise),
             Statement::Block { label, body } => self.always_ends(body) && !leaves(body, *label),

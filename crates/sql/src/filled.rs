@@ -20,6 +20,8 @@ pub struct Filled {
     pub create: String,
     /// INSERT of the query's rows; `None` for WITH NO DATA.
     pub insert: Option<String>,
+    /// The error of a role that lacks a privilege that the query needs.
+    pub refused: Option<SqlError>,
 }
 
 /// A table that a statement creates for a query.
@@ -148,6 +150,7 @@ impl Schema {
         });
         let columns: Vec<String> = columns.collect();
         let create = format!("CREATE TABLE {name} ({}){end}", columns.join(", "));
-        Ok(Filled { create, insert: Some(format!("INSERT INTO {name} {text}")) })
+        let insert = Some(format!("INSERT INTO {name} {text}"));
+        Ok(Filled { create, insert, refused: compiled.refused })
     }
 }

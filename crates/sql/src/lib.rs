@@ -16,6 +16,7 @@ mod array_slices;
 mod between;
 mod binder;
 mod built_ins;
+mod call_statement;
 mod called_names;
 mod callee;
 mod calls;

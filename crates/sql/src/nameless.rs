@@ -65,7 +65,10 @@ pub(crate) fn compile_for_client(
     binder.log_by_value(ByValueCause::Statement);
     binder.lifted = Some(Vec::new());
     let mut body = Vec::new();
-    binder.bind_for_client(statement, &mut body)?;
+    match statement {
+        ast::Stmt::Call(call) => binder.bind_call_for_client(call, &mut body)?,
+        _ => binder.bind_for_client(statement, &mut body)?,
+    }
     let mut statements = binder.lifted.take().unwrap_or_default();
     statements.append(&mut body);
     let parameters = binder.parameter_types(node)?;
@@ -150,14 +153,7 @@ pub(crate) fn compile_statement(
             binder.bind_for_client(statement, &mut body)?;
         }
         _ if is_query => binder.bind_for_client(statement, &mut body)?,
-        ast::Stmt::Call(call) => {
-            let path = binder.part(call.procedure_name_ref().and_then(|name| name.path_ref()), node)?;
-            let procedure = binder.called_procedure(&path, node)?;
-            let arguments = binder.procedure_arguments(&procedure, call.arg_list(), node)?;
-            let arguments = binder.call_arguments(&procedure, arguments, node)?;
-            binder.note_call(&procedure);
-            body.push(Statement::Call { procedure, arguments, outputs: Vec::new() });
-        }
+        ast::Stmt::Call(call) => binder.bind_call_without_outputs(call, &mut body)?,
         _ => return Err(binder.unsupported(node, "this statement")),
     }
     let mut statements = binder.lifted.take().unwrap_or_default();

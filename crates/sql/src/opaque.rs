@@ -352,7 +352,8 @@ impl Binder<'_> {
         let node = repeat.syntax();
         let register = self.new_register(ScalarType::BigInt);
         out.push(Statement::Assign { target: register, value: Expression::NULL });
-        let cursor = Cursor { register, name: "<unnamed portal>".into(), is_bound: false };
+        let cursor =
+            Cursor { register, name: "<unnamed portal>".into(), is_bound: false, is_forward_only: false };
         let rows = Destination::Cursor(cursor.clone());
         let query = repeat.query();
         let text = self.bind_dynamic(query.clone(), repeat.using_clause(), rows, node)?;

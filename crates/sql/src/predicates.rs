@@ -5,6 +5,7 @@ use crate::error::StatementError;
 use crate::operators::boolean;
 use crate::row_values::row_of;
 use crate::symbols::{comparison_operator, symbol_of};
+use crate::whole_rows::RowFields;
 use catalog::{ScalarType, Type};
 use procedure::{
     CastContext, CompareOperator, ElementTest, Expression, Function, Quantifier, Register, SqlError,
@@ -16,6 +17,11 @@ impl Binder<'_> {
     pub(crate) fn is_null(&mut self, operand: &ast::Expr, negated: bool) -> Result<Typed, StatementError> {
         if let Some(fields) = self.row_fields(operand)? {
             return self.row_is_null(fields, negated, operand.syntax());
+        }
+        if let ast::Expr::CallExpr(call) = operand
+            && let Some(fields) = self.fields_of_call(call)?.filter(|fields| fields.len() > 1)
+        {
+            return self.row_is_null(RowFields::Present(fields), negated, operand.syntax());
         }
         let bound = self.bind(operand)?;
         let (expression, ty) = self.settle(bound, None, operand.syntax())?;

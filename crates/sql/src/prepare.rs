@@ -3,6 +3,7 @@
 use crate::StatementError;
 use crate::advisory_functions::AdvisoryCall;
 use crate::binder::Binder;
+use crate::call_statement::CalledProcedure;
 use crate::called_names::called_name;
 use crate::copy::Copy;
 use crate::deferral::SetConstraints;
@@ -453,7 +454,7 @@ impl Schema {
         Ok(Prepared { kind, tag, parameters, columns, refused })
     }
 
-    /// Prepares a CALL of a procedure with values.
+    /// Prepares a CALL of a procedure with values; `None` if an argument calls a function.
     fn prepared_call(
         &self,
         call: &ast::Call,
@@ -463,11 +464,15 @@ impl Schema {
         let node = call.syntax();
         let mut binder = Binder::new(self, source);
         binder.declare_parameters(parameters_of(node), types);
-        let path = binder.part(call.procedure_name_ref().and_then(|name| name.path_ref()), node)?;
-        let procedure = binder.called_procedure(&path, node)?;
-        let bound = binder.procedure_arguments(&procedure, call.arg_list(), path.syntax())?;
-        let values = binder.call_arguments(&procedure, bound, path.syntax())?;
-        Ok(Some(called(binder, procedure, values, None, node)?))
+        if let Some(query) = node.descendants().find(|inner| ast::SelectVariant::can_cast(inner.kind())) {
+            return Err(binder.error(&query, SqlError::new("0A000", "cannot use subquery in CALL argument")));
+        }
+        binder.lifted = Some(Vec::new());
+        let CalledProcedure { procedure, inputs, .. } = binder.bind_called(call)?;
+        if binder.lifted.take().is_some_and(|lifted| !lifted.is_empty()) {
+            return Ok(None);
+        }
+        Ok(Some(called(binder, procedure, inputs, None, node)?))
     }
 
     /// Prepares `SELECT function(…)` as a call.

@@ -173,17 +173,23 @@ impl Routine {
                 binder.bind_sql_body(statements, &parameters, body.syntax())?
             }
         };
+        if let (Some(end), true) = (binder.row_end, self.is_plpgsql()) {
+            // The row of OUT parameters is never NULL; RETURN decides for any other row.
+            let value = if binder.returns_row { Expression::NULL } else { Expression::boolean(true) };
+            statements.insert(0, Statement::Assign { target: end.is_present, value });
+        }
         if self.is_strict() {
-            statements.insert(0, end_at_null(&parameters));
+            statements.insert(0, binder.end_at_null(&parameters));
         }
         // As in PostgreSQL, an argument of a domain is checked although the routine is strict.
         statements.splice(0..0, std::mem::take(&mut binder.prologue));
         if let (true, RoutineBody::Plpgsql(_), Some((target, _))) = (binder.is_void, body, result) {
             statements.insert(0, Statement::Assign { target, value: Expression::text("") });
         }
-        if let Some(label) = binder.row_label {
-            let row = binder.returned.iter().map(|register| Expression::Register(*register)).collect();
-            statements = vec![Statement::Block { label, body: statements }];
+        if let Some(end) = binder.row_end {
+            let row = binder.returned.iter().copied().chain([end.is_present]);
+            let row = row.map(Expression::Register).collect();
+            statements = vec![Statement::Block { label: end.label, body: statements }];
             binder.push_opaque(Opaque::ReturnNext(row), &mut statements);
         }
         let parts = Parts { id, version, name: &self.name, parameters, result };
@@ -398,7 +404,11 @@ impl Routine {
     ) -> Result<(), StatementError> {
         if let Some(error) = error {
             let offset = usize::from(error.range().start());
-            return Err(binder.source.error_at(offset, SqlError::new("42601", error.message())));
+            let sqlstate = match error.message() {
+                "FETCH statement cannot return multiple rows" => "0A000",
+                _ => "42601",
+            };
+            return Err(binder.source.error_at(offset, SqlError::new(sqlstate, error.message())));
         }
         check_tree(tree).map_err(|(_, error)| binder.error(&self.node, error))
     }
@@ -426,15 +436,6 @@ impl RoutineBody {
     fn of(plpgsql: Option<Plpgsql>, sql: Option<SqlBody>, plain: Option<ast::RoutineBody>) -> Option<Self> {
         plpgsql.map(Self::Plpgsql).or(sql.map(Self::Sql)).or(plain.map(Self::Plain))
     }
-}
-
-/// Returns the statement that ends a strict routine if an argument is NULL.
-fn end_at_null(parameters: &[Parameter]) -> Statement {
-    let inputs = parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_input());
-    let is_null =
-        |(position, _)| Expression::IsNull(Box::new(Expression::Register(Register(position as u32))));
-    let condition = Expression::any(inputs.map(is_null).collect());
-    Statement::If { condition, then: vec![Statement::Return], otherwise: Vec::new() }
 }
 
 pub(crate) struct Parts<'a> {
@@ -475,6 +476,7 @@ pub(crate) fn finish(
         is_template: false,
         result: parts.result,
         rows: binder.returns,
+        is_row: binder.row_end.is_some(),
         registers: binder.registers,
         body,
         operations: binder.operations,

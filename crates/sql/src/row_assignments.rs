@@ -2,6 +2,7 @@
 
 use crate::binder::{Binder, Name, Typed};
 use crate::error::StatementError;
+use crate::plan::{Fields, FirstRow};
 use crate::whole_rows::RowFields;
 use catalog::{ScalarType, Type};
 use procedure::query::Query;
@@ -13,8 +14,8 @@ use squawk_syntax::ast::{self, AstNode};
 enum RowValue {
     /// Fields that expressions have.
     Fields(RowFields),
-    /// The first row of a query.
-    Row(Box<Query>, RowFields),
+    /// The first row of a call.
+    Row(Box<FirstRow>),
     /// A row as a text, in a register.
     Text(Register),
 }
@@ -24,7 +25,7 @@ impl Binder<'_> {
     pub(crate) fn declare_row_result(&mut self, columns: Vec<(String, Type)>) {
         self.returned = columns.iter().map(|(_, ty)| self.new_register(*ty)).collect();
         self.returns = Some(columns);
-        self.row_label = Some(self.new_label());
+        self.declare_row_end();
         self.returns_row = true;
     }
 
@@ -39,16 +40,10 @@ impl Binder<'_> {
         let row = self.row_value(value, out)?;
         let is_record = matches!(self.name(name), Some(Name::Record(_) | Name::UnclearRecord));
         let targets = match &row {
-            RowValue::Fields(RowFields::Present(fields)) | RowValue::Row(_, RowFields::Present(fields))
-                if is_record =>
-            {
-                let mut columns = Vec::new();
-                for (name, value) in fields {
-                    let (_, ty) = self.settle(value.clone(), None, node)?;
-                    columns.push((name.clone(), ty));
-                }
-                self.record_with(name, &columns)
+            RowValue::Fields(RowFields::Present(fields)) if is_record => {
+                self.columns_of_record(name, fields, node)?
             }
+            RowValue::Row(row) if is_record => self.columns_of_record(name, &row.fields, node)?,
             RowValue::Text(_) if is_record => return Err(self.unsupported(node, "this value of a record")),
             _ => {
                 let fields = self.fields(name).unwrap_or_default();
@@ -56,6 +51,21 @@ impl Binder<'_> {
             }
         };
         self.assign_row(&targets, row, None, node, out)
+    }
+
+    /// Returns the fields of a record that takes a row.
+    fn columns_of_record(
+        &mut self,
+        name: &str,
+        fields: &Fields,
+        node: &SyntaxNode,
+    ) -> Result<Vec<(Register, Type)>, StatementError> {
+        let mut columns = Vec::new();
+        for (name, value) in fields {
+            let (_, ty) = self.settle(value.clone(), None, node)?;
+            columns.push((name.clone(), ty));
+        }
+        Ok(self.record_with(name, &columns))
     }
 
     /// Binds the assignment of a row to registers. A row of another number of fields raises an error.
@@ -78,8 +88,8 @@ impl Binder<'_> {
         if let Some(fields) = self.row_fields(value)? {
             return Ok(RowValue::Fields(fields));
         }
-        if let Some((query, fields)) = self.first_row_of_call(value)? {
-            return Ok(RowValue::Row(Box::new(query), fields));
+        if let Some(row) = self.first_row_of_call(value)? {
+            return Ok(RowValue::Row(Box::new(row)));
         }
         let Typed::Known(row, Type::Scalar(ScalarType::Record)) = self.bind(value)? else {
             return Err(self.unsupported(value.syntax(), "this value of a record"));
@@ -97,10 +107,16 @@ impl Binder<'_> {
         node: &SyntaxNode,
         out: &mut Vec<Statement>,
     ) -> Result<(), StatementError> {
+        let mut is_present = Expression::boolean(true);
         let (query, fields) = match row {
             RowValue::Fields(fields) => (None, fields),
-            RowValue::Row(query, fields) => (Some(*query), fields),
+            RowValue::Row(row) => {
+                is_present = row.is_present;
+                (Some(row.query), RowFields::Present(row.fields))
+            }
             RowValue::Text(register) => {
+                is_present = Expression::IsNull(Box::new(Expression::Register(register)));
+                is_present = Expression::Not(Box::new(is_present));
                 let mut fields = Vec::new();
                 for (position, (_, ty)) in targets.iter().enumerate() {
                     let row = Expression::Register(register);
@@ -131,6 +147,11 @@ impl Binder<'_> {
             sources.push((self.new_register(*ty), value));
         }
         let registers: Vec<Register> = sources.iter().map(|(source, _)| *source).collect();
+        if let (Some(end), true) = (self.row_end, targets.iter().map(|(target, _)| target).eq(&self.returned))
+        {
+            let value = if is_absent { Expression::NULL } else { is_present };
+            sources.push((end.is_present, value));
+        }
         match query {
             None => {
                 let assign = |(target, value)| Statement::Assign { target, value };

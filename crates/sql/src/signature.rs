@@ -242,7 +242,7 @@ impl Routine {
                     (name, parameter.ty)
                 });
                 binder.returns = Some(columns.collect());
-                binder.row_label = Some(binder.new_label());
+                binder.declare_row_end();
                 Ok(None)
             }
         }

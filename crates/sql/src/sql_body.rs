@@ -2,6 +2,7 @@
 //! Source: PostgreSQL 15's documentation, "Query Language (SQL) Functions".
 
 use crate::binder::{Binder, Typed};
+use crate::call_statement::CalledProcedure;
 use crate::error::StatementError;
 use crate::name_conflicts::NameConflict;
 use crate::opaque::found_type;
@@ -21,7 +22,7 @@ impl Binder<'_> {
         self.name_conflict = NameConflict::Column;
         let (mut body, count) = (Vec::new(), statements.len());
         let targets = self.result_targets(parameters);
-        let returns_rows = self.returns.is_some() && self.row_label.is_none();
+        let returns_rows = self.returns.is_some() && self.row_end.is_none();
         if count == 0 && (!targets.is_empty() || returns_rows) {
             return Err(self.no_result(node));
         }
@@ -125,9 +126,16 @@ impl Binder<'_> {
     ) -> Result<Vec<Statement>, StatementError> {
         let node = statement.syntax();
         if let ast::Stmt::Call(call) = statement {
-            let mut bound = Vec::new();
-            self.bind_call_statement(call, &mut bound)?;
-            return if targets.is_empty() { Ok(bound) } else { Err(self.no_result(node)) };
+            let CalledProcedure { procedure, inputs: arguments, .. } = self.bind_called(call)?;
+            if !targets.is_empty() {
+                return Err(self.no_result(node));
+            }
+            if procedure.parameters.iter().any(Parameter::is_output) {
+                let message = "calling procedures with output arguments is not supported in SQL functions";
+                return Err(self.error(node, SqlError::new("0A000", message)));
+            }
+            self.note_call(&procedure);
+            return Ok(vec![Statement::Call { procedure, arguments, outputs: Vec::new() }]);
         }
         let bound = self.bind_rows(node, |binder| binder.bind_accessing(statement))?;
         if targets.is_empty() {
@@ -144,6 +152,7 @@ impl Binder<'_> {
             let value = self.coerce(item, *ty, CastContext::Assignment, &item_node)?;
             outputs.push((*target, self.checked_for(*target, value, node)?));
         }
+        outputs.extend(self.row_end.map(|end| (end.is_present, Expression::boolean(true))));
         Ok(self.execute(bound.work, outputs, false, node))
     }
 
@@ -161,7 +170,9 @@ impl Binder<'_> {
                 self.check_result(&[found_type(&bound)], &[*ty], node)?;
                 let value = self.coerce(bound, *ty, CastContext::Assignment, value.syntax())?;
                 let value = self.checked_for(*target, value, node)?;
-                Ok(vec![Statement::Assign { target: *target, value }])
+                let is_present = self.row_end.map(|end| (end.is_present, Expression::boolean(true)));
+                let assign = |(target, value)| Statement::Assign { target, value };
+                Ok([(*target, value)].into_iter().chain(is_present).map(assign).collect())
             }
             _ => Err(self.no_result(node)),
         }

@@ -115,6 +115,7 @@ pub(crate) struct OpenCursor {
     /// The number of the current row, from 1; 0 before the first row, and one more than the last number
     /// behind the last row.
     pub(super) at: i64,
+    pub(super) is_forward_only: bool,
 }
 
 impl Frame {
@@ -174,7 +175,7 @@ impl Frame {
     }
 
     pub(super) fn open(&mut self, cursor: &Cursor, rows: Buffer, types: Vec<Type>) -> Result<(), SqlError> {
-        let opened = OpenCursor { rows, types, at: 0 };
+        let opened = OpenCursor { rows, types, at: 0, is_forward_only: cursor.is_forward_only };
         match self.slot(cursor) {
             Some(Some(_)) => {
                 let message = format!("cursor \"{}\" already in use", cursor.portal());

@@ -16,6 +16,8 @@ pub struct Cursor {
     pub name: String,
     /// Whether it is declared with its query. The portal of such a cursor has the cursor's name.
     pub is_bound: bool,
+    /// Whether it is opened to move forward only (NO SCROLL).
+    pub is_forward_only: bool,
 }
 
 impl Cursor {
@@ -32,14 +34,14 @@ pub enum Movement {
     First,
     /// To the last row.
     Last,
-    /// This many rows forward, or back where it is negative.
+    /// To the row this many rows ahead, or behind where it is negative.
     By(Expression),
-    /// This many rows back.
+    /// Over this many rows; back over them where it is negative.
+    Forward(Expression),
+    /// Back over this many rows, or forward where it is negative.
     Back(Expression),
     /// To the row with a number, from 1, or from the end if it is negative.
     To(Expression),
-    /// After the last row.
-    BehindAll,
     /// To the next row, as a loop moves: after the last row, variables keep their values; ROW_COUNT stays.
     Next,
 }

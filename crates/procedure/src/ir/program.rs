@@ -103,6 +103,9 @@ pub struct Procedure {
     pub result: Option<(Register, Type)>,
     /// The columns of the rows that a function returns, where it returns rows.
     pub rows: Option<Vec<(String, Type)>>,
+    /// Whether `rows` is one row, which may be NULL. The row has one value more than columns: TRUE unless it
+    /// is NULL.
+    pub is_row: bool,
     /// The types of its registers.
     pub registers: Vec<Type>,
     /// Its statements.
@@ -200,7 +203,7 @@ impl Procedure {
 
     /// Returns whether its last parameter takes all further arguments.
     pub fn is_variadic(&self) -> bool {
-        self.parameters.last().is_some_and(|parameter| parameter.is_variadic)
+        self.parameters.iter().any(|parameter| parameter.is_variadic)
     }
 
     /// Reads the arguments of a call from its record, one for each input, in place of `arguments`.

@@ -209,9 +209,10 @@ fn run_node<D: Transaction>(
             })
         }
         Plan::Rows { procedure, arguments, registers, ordinality } => {
-            machine.frame.returned.push(Buffer::new(registers.len()));
+            let width = procedure.rows.iter().flatten().count() + usize::from(procedure.is_row);
+            machine.frame.returned.push(Buffer::new(width));
             call_within(procedure, arguments, &[], machine, data)?;
-            let rows = machine.frame.returned.pop().unwrap_or_else(|| Buffer::new(registers.len()));
+            let rows = machine.frame.returned.pop().unwrap_or_else(|| Buffer::new(width));
             for index in 0..rows.len() {
                 let mark = machine.frame.arena.mark();
                 rows.load(index, registers, machine);

@@ -201,15 +201,18 @@ impl Session {
     }
 
     fn fill_in_block(&mut self, filled: &Filled) -> Result<u64, Error> {
+        let Some(insert) = &filled.insert else {
+            return self.run_definition(&filled.create, true).map(|()| 0);
+        };
+        if let Some(refused) = &filled.refused {
+            return Err(refused.clone().into());
+        }
         self.run_definition(&filled.create, true)?;
-        let Some(insert) = &filled.insert else { return Ok(0) };
         let plan = self.bind_text(insert, self.zone(), |schema, text| schema.prepare_resolved(text, &[]));
-        let Some(Prepared { kind: Kind::Run(procedure), refused, .. }) = plan? else {
+        // Who makes a table may fill it, also in a schema that the role may not use otherwise.
+        let Some(Prepared { kind: Kind::Run(procedure), .. }) = plan? else {
             return Err(SqlError::new("0A000", "this query cannot fill a table").into());
         };
-        if let Some(refused) = refused {
-            return Err(Error::Sql(*refused));
-        }
         self.run_in_block(&procedure, &[])?;
         Ok(self.worker.machine.frame.affected)
     }

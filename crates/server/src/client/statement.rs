@@ -459,7 +459,9 @@ impl Client {
         };
         let tag = prepared.tag();
         let tag = match &prepared.plan().kind {
-            Kind::Run(_) if !["DO", "LOCK TABLE"].contains(&tag) => format!("{tag} {}", completion.affected),
+            Kind::Run(_) if !["CALL", "DO", "LOCK TABLE"].contains(&tag) => {
+                format!("{tag} {}", completion.affected)
+            }
             Kind::Call(..) | Kind::Filled(_) if tag == "SELECT" => format!("{tag} {}", completion.affected),
             _ => tag.into(),
         };

@@ -78,6 +78,29 @@ fn parameters_in_select_lists_have_the_types_of_where_they_go() {
     assert_eq!(of_subquery.code().map(|code| code.code()), Some("42804"));
 }
 
+#[test]
+fn parameters_for_outputs_of_a_call_get_the_types_of_the_outputs() {
+    let server = Server::start();
+    let mut client = with_tables(&server);
+    let procedure = "CREATE PROCEDURE p(a INT, OUT b INT, INOUT c TEXT) LANGUAGE plpgsql
+        AS 'BEGIN b := a + 1; c := c || a; END'";
+    client.batch_execute(procedure).unwrap();
+    let cases: [(&str, &[Type]); 4] = [
+        ("CALL p($1, $2, $3)", &[]),
+        ("CALL p($1, $2, $3)", &[Type::INT4, Type::VOID, Type::TEXT]),
+        ("CALL p($1, $2::INT, $3)", &[]),
+        ("CALL p(c => $3, a => $1, b => $2)", &[]),
+    ];
+    for (call, types) in cases {
+        let statement = client.prepare_typed(call, types).unwrap();
+        assert_eq!(statement.params(), [Type::INT4, Type::INT4, Type::TEXT], "{call}");
+        let row = client.query_one(&statement, &[&7i32, &None::<i32>, &"x"]).unwrap();
+        assert_eq!((row.get(0), row.get(1)), (8i32, "x7"), "{call}");
+    }
+    let refused = client.prepare_typed("CALL p($1, $2, $3)", &[Type::INT4, Type::TEXT]).unwrap_err();
+    assert_eq!(refused.code().map(|code| code.code()), Some("42883"));
+}
+
 /// The columns of a statement: name, relation and position, type and modifier.
 fn described(client: &mut Client, statement: &Statement) -> Vec<String> {
     let columns = statement.columns().iter().map(|column| {

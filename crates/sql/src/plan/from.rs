@@ -248,6 +248,7 @@ impl Binder<'_> {
         let node = item.syntax();
         let call = self.part(item.call_expr(), node)?;
         let name = self.callee(&call)?;
+        self.refuse_procedure(&name, call.arg_list(), call.syntax())?;
         let is_called =
             |known: &&Arc<Procedure>| known.result.is_some() || known.rows.is_some() || known.is_template;
         let routine = self.schema.procedure(&name).filter(is_called).cloned();
@@ -278,7 +279,7 @@ impl Binder<'_> {
         let ((bound, applied), references) = self.referring(|binder| binder.applying(bind))?;
         if let Some(mut procedure) = routine {
             procedure = self.function_of_rows(procedure, &bound, item)?;
-            let arguments = self.by_position(&procedure, bound, node)?;
+            let arguments = self.inputs_by_position(&procedure, bound, node)?;
             return self.add_call(procedure, arguments, applied, references, item);
         }
         if let Some(ast::FromAliasColumns::ColumnDefList(list)) =

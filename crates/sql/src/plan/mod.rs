@@ -50,6 +50,7 @@ pub(crate) use origin::Origins;
 pub use origin::{ColumnOrigin, ResultColumn};
 use procedure::query::{OutputColumn, Plan, SlotId};
 use procedure::{Expression, Register, SqlError};
+pub(crate) use row_calls::{Fields, FirstRow};
 pub(crate) use sets::returns_set;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast;

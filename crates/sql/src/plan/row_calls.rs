@@ -4,14 +4,21 @@ use super::applied::{RowsCall, add_rows};
 use super::{Applied, Binder, apply_ahead, sets};
 use crate::binder::Typed;
 use crate::error::StatementError;
-use crate::whole_rows::RowFields;
 use catalog::{ScalarType, Type};
 use procedure::query::{OutputColumn, Plan, Query};
-use procedure::{Expression, Function, Register, SqlError};
+use procedure::{Expression, Function, Procedure, Register, SqlError};
 use squawk_syntax::ast::{self, AstNode};
 
 /// The fields of a row, by name.
 pub(crate) type Fields = Vec<(String, Typed)>;
+
+/// The first row of a call, and the query that finds it.
+pub(crate) struct FirstRow {
+    pub(crate) query: Query,
+    pub(crate) fields: Fields,
+    /// Whether the row is not NULL.
+    pub(crate) is_present: Expression,
+}
 
 impl Binder<'_> {
     /// Returns the names of the columns of a call of a function of rows; `None` for any other call.
@@ -30,16 +37,22 @@ impl Binder<'_> {
         Ok(Some(names.into_iter().zip(columns.into_iter().map(value)).collect()))
     }
 
-    /// Returns a row of several fields as a value.
-    pub(crate) fn row_of_fields(
-        &mut self,
-        fields: Fields,
-        node: &squawk_syntax::SyntaxNode,
-    ) -> Result<Typed, StatementError> {
-        let values = fields.into_iter().map(|(_, value)| self.as_printed(value, node));
+    /// Returns the row of a call as a value; `None` for a call of single values.
+    pub(crate) fn row_of_call(&mut self, call: &ast::CallExpr) -> Result<Option<Typed>, StatementError> {
+        let Some(fields) = self.fields_of_call(call)? else { return Ok(None) };
+        let columns = self.rows_in_list(&self.callee(call)?, call)?;
+        let is_present = columns.and_then(|columns| columns.get(fields.len()).copied());
+        if fields.len() == 1 && is_present.is_none() {
+            return Ok(None);
+        }
+        let values = fields.into_iter().map(|(_, value)| self.as_printed(value, call.syntax()));
         let arguments = values.collect::<Result<_, _>>()?;
-        let row = Expression::Function { function: Function::RowText, arguments };
-        Ok(Typed::Known(row, ScalarType::Record.into()))
+        let mut row = Expression::Function { function: Function::RowText, arguments };
+        if let Some((is_present, _)) = is_present {
+            let branches = vec![(Expression::Register(is_present), row)];
+            row = Expression::Case { branches, otherwise: Box::new(Expression::NULL) };
+        }
+        Ok(Some(Typed::Known(row, ScalarType::Record.into())))
     }
 
     /// Returns a field of the row of a call.
@@ -61,7 +74,15 @@ impl Binder<'_> {
         }
     }
 
-    /// Binds a set-returning function in a list of targets. Returns its columns; `None` for any other
+    /// Returns new registers for the columns of a function of rows. The last one of a function of one row is
+    /// TRUE unless the row is NULL.
+    fn registers_of_rows(&mut self, procedure: &Procedure) -> Vec<(Register, Type)> {
+        let types = procedure.rows.iter().flatten().map(|(_, ty)| *ty);
+        let is_present = procedure.is_row.then_some(ScalarType::Boolean.into());
+        types.chain(is_present).map(|ty| (self.new_register(ty), ty)).collect()
+    }
+
+    /// Binds a set-returning function in a list of targets. Returns its registers; `None` for any other
     /// function. As in PostgreSQL, an input row for which the function returns no rows is left out.
     ///
     /// # Errors
@@ -90,8 +111,7 @@ impl Binder<'_> {
             Some(procedure) => {
                 let arguments = self.function_arguments(&procedure, call.arg_list(), node)?;
                 let arguments = self.call_arguments(&procedure, arguments, node)?;
-                let types: Vec<_> = procedure.rows.iter().flatten().map(|(_, ty)| *ty).collect();
-                let columns: Vec<_> = types.into_iter().map(|ty| (self.new_register(ty), ty)).collect();
+                let columns = self.registers_of_rows(&procedure);
                 self.note_call(&procedure);
                 let registers = columns.iter().map(|(register, _)| *register).collect();
                 (Plan::Rows { procedure, arguments, registers, ordinality: None }, columns)
@@ -128,25 +148,22 @@ impl Binder<'_> {
     pub(crate) fn first_row_of_call(
         &mut self,
         expression: &ast::Expr,
-    ) -> Result<Option<(Query, RowFields)>, StatementError> {
+    ) -> Result<Option<FirstRow>, StatementError> {
         let ast::Expr::CallExpr(call) = expression else { return Ok(None) };
         let Some(names) = self.columns_of_call(call) else { return Ok(None) };
-        let (name, node) = (self.callee(call)?, call.syntax());
+        let (name, node, count) = (self.callee(call)?, call.syntax(), names.len());
         let Some(procedure) = self.schema.procedure(&name).cloned() else { return Ok(None) };
         let bind = |binder: &mut Self| {
             let (arguments, applied) = binder.applying(|binder| {
                 let arguments = binder.function_arguments(&procedure, call.arg_list(), node)?;
                 binder.call_arguments(&procedure, arguments, node)
             })?;
-            let types: Vec<_> = procedure.rows.iter().flatten().map(|(_, ty)| *ty).collect();
-            let registers: Vec<Register> = types.iter().map(|ty| binder.new_register(*ty)).collect();
+            let columns = binder.registers_of_rows(&procedure);
+            let registers = columns.iter().map(|(register, _)| *register).collect();
             binder.note_call(&procedure);
-            let columns = names.iter().zip(&types).zip(&registers);
-            let columns = columns.map(|((name, ty), register)| OutputColumn {
-                name: name.clone(),
-                ty: *ty,
-                register: *register,
-            });
+            let names = names.iter().cloned().chain([String::new()]);
+            let columns = names.zip(columns);
+            let columns = columns.map(|(name, (register, ty))| OutputColumn { name, ty, register });
             let columns = columns.collect();
             let rows = Plan::Rows { procedure: procedure.clone(), arguments, registers, ordinality: None };
             Ok(super::Bound { plan: apply_ahead(applied, rows), columns, ..super::Bound::default() })
@@ -155,7 +172,9 @@ impl Binder<'_> {
         let value = |column: &OutputColumn| {
             (column.name.clone(), Typed::Known(Expression::Register(column.register), column.ty))
         };
-        let fields = query.columns.iter().map(value).collect();
-        Ok(Some((query, RowFields::Present(fields))))
+        let fields = query.columns.iter().take(count).map(value).collect();
+        let is_present = query.columns.get(count).map(|column| Expression::Register(column.register));
+        let is_present = is_present.unwrap_or(Expression::boolean(true));
+        Ok(Some(FirstRow { query, fields, is_present }))
     }
 }

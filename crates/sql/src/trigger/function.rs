@@ -7,6 +7,7 @@
 use super::error_at;
 use crate::StatementError;
 use crate::binder::{Binder, Name, TriggerFrame, Typed, Variable};
+use crate::called_names::called_name;
 use crate::oids::table_oid;
 use crate::quoted::quoted_path;
 use crate::roles::variant::logged_for;
@@ -104,6 +105,21 @@ fn add_writes<'p>(query: &'p Query, all: &mut Vec<Write<'p>>) {
         }
         _ => {}
     });
+}
+
+impl TriggerFrame {
+    /// Returns the record that `coalesce(NEW, OLD)` has as its value, which is NULL if there is neither;
+    /// `None` for any other expression.
+    fn coalesced(&self, expression: &ast::Expr) -> Option<Option<String>> {
+        let ast::Expr::CallExpr(call) = expression else { return None };
+        called_name(call).filter(|name| name == "coalesce")?;
+        let mut records = Vec::new();
+        for argument in call.arg_list()?.args() {
+            let ast::Expr::NameRef(name) = argument.expr()? else { return None };
+            records.push(Some(name.text()).filter(|name| RECORDS.contains(&name.as_str()))?);
+        }
+        Some(records.into_iter().find(|name| !self.absent.contains(&name.as_str())))
+    }
 }
 
 impl Schema {
@@ -357,12 +373,15 @@ impl Binder<'_> {
         out: &mut Vec<Statement>,
     ) -> Result<(), StatementError> {
         let value = self.single_expression(value, node)?;
+        let Some(frame) = self.trigger.clone() else { return Ok(()) };
         let name = match &value {
             ast::Expr::NameRef(name) => Some(name.text()),
             ast::Expr::Literal(literal) if matches!(literal.kind(), Some(ast::LitKind::Null(_))) => None,
-            _ => return Err(self.unsupported(value.syntax(), "a row of expressions as the row of a trigger")),
+            other => {
+                let what = "a row of expressions as the row of a trigger";
+                frame.coalesced(other).ok_or_else(|| self.unsupported(value.syntax(), what))?
+            }
         };
-        let Some(frame) = self.trigger.clone() else { return Ok(()) };
         let fields = name.as_ref().map(|name| match self.fields(name) {
             Some(fields) => Ok(fields.to_vec()),
             None => {
