@@ -7,12 +7,13 @@
 use crate::StatementError;
 use crate::binder::{Binder, Typed};
 use crate::definition::TableBuilder;
+use crate::full_names::{in_schema_of, short};
 use crate::generated_names::GeneratedName;
 use crate::index::{IndexDefinition, remove_unused};
 use crate::schema::{Schema, refused, unsupported};
 use crate::session_schema::{is_session_schema, is_temporary_name};
 use crate::source::{At, Source};
-use crate::types::{in_schema_of, is_assignable, made_name, object_name, short};
+use crate::types::{is_assignable, made_name, object_name};
 use catalog::{NewTable, Table};
 use procedure::{CastContext, Effect, Expression, Notice, Rebuild, Register, SqlError};
 use squawk_syntax::SyntaxNode;

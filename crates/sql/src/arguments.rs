@@ -3,7 +3,7 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
-use crate::types::short;
+use crate::full_names::short;
 use catalog::Type;
 use procedure::{BuiltIn, CastContext, Expression, Parameter, Procedure, SqlError, built_ins_named};
 use squawk_syntax::SyntaxNode;

@@ -4,11 +4,11 @@ use crate::advisory_functions::is_advisory;
 use crate::binder::{Binder, Typed};
 use crate::conversions::fold;
 use crate::error::StatementError;
+use crate::full_names::short;
 use crate::quoted::written_path;
 use crate::resolution::{Resolved, element_of, resolve};
 use crate::roles::acl;
 use crate::system::{is_absent, type_named};
-use crate::types::short;
 use catalog::{Datum, ScalarType, Type};
 use procedure::{
     ArithmeticOperator, BuiltIn, ByValueCause, CastContext, CompareClass, CompareOperator, Draw, Expression,

@@ -6,10 +6,11 @@
 use crate::StatementError;
 use crate::binder::Binder;
 use crate::extensions::is_built_in;
+use crate::full_names::short;
 use crate::schema::{Schema, unsupported};
 use crate::source::Source;
 use crate::subject::Subject;
-use crate::types::{last_name, object_name, short};
+use crate::types::{last_name, object_name};
 use catalog::Table;
 use procedure::{Effect, SqlError};
 use squawk_syntax::ast::{self, AstNode};

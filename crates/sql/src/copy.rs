@@ -4,10 +4,11 @@ mod options;
 
 use crate::StatementError;
 use crate::binder::Binder;
+use crate::full_names::short;
 use crate::quoted::quoted;
 use crate::schema::{Schema, unsupported};
 use crate::source::Source;
-use crate::types::{object_name, short};
+use crate::types::object_name;
 use catalog::{Table, Trigger, TriggerEvent};
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;

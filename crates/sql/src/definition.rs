@@ -2,13 +2,14 @@
 
 use crate::binder::Binder;
 use crate::error::StatementError;
+use crate::full_names::short;
 use crate::generated_names::GeneratedName;
 use crate::kept_text;
 use crate::quoted::quoted_path;
 use crate::schema::Schema;
 use crate::sequence::{sequence_name, sequence_of, sequence_options, sequence_table};
 use crate::source::Source;
-use crate::types::{check_width, made_name, object_name, short};
+use crate::types::{check_width, made_name, object_name};
 use catalog::{
     Column, Deferral, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table,
     TableId,

@@ -7,11 +7,12 @@
 use crate::binder::Binder;
 use crate::cascade::cascades;
 use crate::error::StatementError;
+use crate::full_names::{in_schema_of, short};
 use crate::schema::{Schema, unsupported};
 use crate::source::{At, Source};
 use crate::subject::Subject;
 use crate::system::{Named, path_text};
-use crate::types::{in_schema_of, made_name, object_name, short};
+use crate::types::{made_name, object_name};
 use catalog::{EnumType, Enumeration, LabelPlace, ScalarType};
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;

@@ -2,12 +2,13 @@
 
 use crate::binder::Binder;
 use crate::error::StatementError;
+use crate::full_names::short;
 use crate::nameless::compile_for_client;
 use crate::notices::skipping;
 use crate::quoted::{quoted, quoted_path};
 use crate::schema::Schema;
 use crate::source::Source;
-use crate::types::{made_name, short};
+use crate::types::made_name;
 use catalog::OnCommit;
 use procedure::{Notice, SqlError};
 use squawk_syntax::SyntaxNode;

@@ -7,10 +7,11 @@
 //! Held by: `crates/workload/tests/sql/altered.slt`.
 
 use crate::binder::Binder;
+use crate::full_names::short;
 use crate::quoted::{quoted, quoted_path};
 use crate::schema::{Schema, View};
 use crate::source::Source;
-use crate::types::{last_name, object_name, short};
+use crate::types::{last_name, object_name};
 use catalog::Table;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};

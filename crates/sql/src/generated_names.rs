@@ -1,8 +1,8 @@
 //! Names of indexes, constraints and sequences that a statement gives no name.
 //! Source: PostgreSQL 15, `makeObjectName` and `ChooseRelationName`.
 
+use crate::full_names::{in_schema_of, short};
 use crate::truncation::MOST_BYTES;
-use crate::types::{in_schema_of, short};
 
 /// The parts that a generated name joins: a table, columns, and the kind of the object.
 pub(crate) struct GeneratedName<'a> {

@@ -7,13 +7,14 @@
 use crate::binder::Binder;
 use crate::computed::Computed;
 use crate::error::StatementError;
+use crate::full_names::{in_schema_of, short};
 use crate::generated_names::GeneratedName;
 use crate::kept_text;
 use crate::quoted::quoted;
 use crate::schema::{Schema, refused, unsupported};
 use crate::source::{At, Source};
 use crate::subject::Subject;
-use crate::types::{in_schema_of, last_name, made_name, object_name, short};
+use crate::types::{last_name, made_name, object_name};
 use catalog::{Column, IndexDetails, KeyRules, NewIndex, NewTable, Table, Type};
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;

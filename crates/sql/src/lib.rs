@@ -50,6 +50,7 @@ mod extensions;
 mod fetched;
 mod filled;
 mod followed;
+mod full_names;
 mod generated_names;
 mod image;
 mod index;

@@ -3,11 +3,12 @@
 
 use crate::binder::Binder;
 use crate::error::StatementError;
+use crate::full_names::short;
 use crate::notices::notice;
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::subject::Subject;
-use crate::types::{object_name, short};
+use crate::types::object_name;
 use procedure::{CastContext, Machine, Notice, Severity, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};

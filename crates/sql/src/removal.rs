@@ -3,11 +3,12 @@
 use crate::StatementError;
 use crate::binder::Binder;
 use crate::circles::has_text;
+use crate::full_names::short;
 use crate::notices::notice;
 use crate::routine_changes::shown_routine;
 use crate::schema::{Schema, refused, unsupported};
 use crate::source::{At, Source};
-use crate::types::{last_name, object_name, short};
+use crate::types::{last_name, object_name};
 use catalog::{NewTable, Table, TableId};
 use procedure::{Effect, Procedure, Severity, SqlError, sequences_in};
 use squawk_syntax::SyntaxNode;

@@ -6,11 +6,12 @@
 use crate::actual::{Actual, is_polymorphic};
 use crate::binder::{Binder, Body};
 use crate::error::StatementError;
+use crate::full_names::short;
 use crate::name_conflicts::NameConflict;
 use crate::nesting::check_tree;
 use crate::schema::Schema;
 use crate::source::Source;
-use crate::types::{short, written_name};
+use crate::types::written_name;
 use catalog::{ProcedureId, Table, Trigger, TriggerEvent, Type};
 use procedure::{
     Accesses, CompiledSlot, Expression, Opaque, Parameter, Procedure, Raise, Register, SqlError, Statement,

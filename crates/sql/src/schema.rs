@@ -9,6 +9,7 @@ use crate::StatementError;
 use crate::binder::{Binder, Typed};
 use crate::cascade::{cascades, unsupported_cascade};
 use crate::definition::table_definition;
+use crate::full_names::short;
 use crate::nesting::with_stack;
 use crate::notices::Notices;
 use crate::partition::Partitions;
@@ -23,7 +24,7 @@ use crate::simple_view::CheckOption;
 use crate::source::Source;
 use crate::subject::Subject;
 use crate::text_zone::TextZone;
-use crate::types::{made_name, short};
+use crate::types::made_name;
 use catalog::{Catalog, CatalogError, NewTable, ProcedureId, ReferenceAction, Table, Trigger, TriggerEvent};
 use procedure::{
     CastContext, Effect, Expression, ForeignKeys, KeyChange, Notice, Procedure, Reference, SqlError,

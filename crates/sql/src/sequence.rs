@@ -3,11 +3,12 @@
 
 use crate::binder::Binder;
 use crate::error::StatementError;
+use crate::full_names::short;
 use crate::roles::rights::namespace_in;
 use crate::schema::{Schema, refused};
 use crate::source::Source;
 use crate::subject::Subject;
-use crate::types::{last_name, made_name, object_name, short};
+use crate::types::{last_name, made_name, object_name};
 use catalog::{Column, NewIndex, NewTable, ScalarType, Sequence, Table, Type};
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;

@@ -3,8 +3,9 @@
 use crate::binder::{Binder, Name, Variable};
 use crate::domain_values::DeclaredType;
 use crate::error::StatementError;
+use crate::full_names::short;
 use crate::routine::Routine;
-use crate::types::{object_name, short};
+use crate::types::object_name;
 use catalog::{ScalarType, Type};
 use procedure::{Expression, Parameter, Register, SqlError, Statement};
 use squawk_syntax::ast::{self, AstNode};

@@ -8,9 +8,9 @@
 use crate::actual::{Actual, Family, family_of};
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
+use crate::full_names::short;
 use crate::routine::Routine;
 use crate::source::Source;
-use crate::types::short;
 use catalog::{ProcedureId, ScalarType, Type};
 use procedure::{Procedure, SqlError};
 use squawk_syntax::SyntaxNode;

@@ -233,19 +233,6 @@ pub(crate) fn object_name(path: &ast::PathRef) -> String {
     }
 }
 
-/// Returns a name without its schema.
-pub(crate) fn short(name: &str) -> &str {
-    name.rsplit('.').next().unwrap_or_default()
-}
-
-/// Returns the full name of an object in the schema of a table.
-pub(crate) fn in_schema_of(table: &str, name: String) -> String {
-    match table.rsplit_once('.') {
-        Some((schema, _)) => format!("{schema}.{name}"),
-        None => name,
-    }
-}
-
 /// Returns the name in the catalog of an object that a statement creates.
 pub(crate) fn written_name(path: &ast::Path) -> String {
     let name = path.segment().map(|segment| segment.text()).unwrap_or_default();

@@ -7,10 +7,10 @@
 //! finds the same ones. Held by: `unbound::bodies_are_bound_when_what_they_name_exists`.
 
 use crate::StatementError;
+use crate::full_names::short;
 use crate::routine::Routine;
 use crate::schema::Schema;
 use crate::source::Source;
-use crate::types::short;
 use catalog::ProcedureId;
 use procedure::{Procedure, built_ins_named};
 use std::sync::Arc;

@@ -5,6 +5,7 @@
 
 use crate::StatementError;
 use crate::binder::{Binder, ExpandedStar};
+use crate::full_names::short;
 use crate::quoted::{quoted, quoted_path};
 use crate::roles::acl::RoleId;
 use crate::roles::clause::Clause;
@@ -14,7 +15,7 @@ use crate::simple_view::{CheckOption, WriteKind};
 use crate::source::Source;
 use crate::subject::Subject;
 use crate::types::check_width;
-use crate::types::{made_name, short};
+use crate::types::made_name;
 use crate::view_options::read_options;
 use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;

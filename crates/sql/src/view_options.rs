@@ -3,12 +3,13 @@
 //! Held by: `crates/workload/tests/sql/invokers.slt`.
 
 use crate::StatementError;
+use crate::full_names::{in_schema_of, short};
 use crate::roles::acl::RoleId;
 use crate::roles::role::BOOTSTRAP;
 use crate::schema::{Schema, View, unsupported};
 use crate::source::{At, Source};
 use crate::subject::Subject;
-use crate::types::{in_schema_of, object_name, short};
+use crate::types::object_name;
 use procedure::{Effect, SqlError};
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The messages of extended queries: named statements and portals.
 
 use super::kept_rows::KeptRows;
-use super::rows::{format_at, row_description};
+use super::rows::{format_at, refuse_binary_rows, row_description};
 use super::{Client, NamedStatement, Outcome, Portal, Protocol};
 use crate::hold;
 use crate::wire::{Format, datum_of, parameter_oid, type_of};
@@ -11,7 +11,7 @@ use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{
     Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete, PortalSuspended,
 };
-use reprise::{Column, Datum, Error, Parameters, ScalarType, SqlError, Statement, Type};
+use reprise::{Column, Datum, Error, Parameters, SqlError, Statement, Type};
 use sql::{Kind, Movement};
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -358,19 +358,5 @@ impl Client {
         self.close_portals();
         self.ready();
         Ok(())
-    }
-}
-
-/// Refuses whole rows in binary format: their values are texts, which do not have the types of the fields.
-pub(super) fn refuse_binary_rows(columns: &[Column], formats: &[Format]) -> Result<(), SqlError> {
-    let is_binary_row = |(index, column): (usize, &Column)| {
-        column.ty.element() == ScalarType::Record && format_at(formats, index) == Format::Binary
-    };
-    match columns.iter().enumerate().any(is_binary_row) {
-        false => Ok(()),
-        true => {
-            let error = SqlError::new("0A000", "a whole row in binary format is not supported");
-            Err(error.with_hint("Select its columns, or cast it to text."))
-        }
     }
 }

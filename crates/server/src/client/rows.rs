@@ -7,7 +7,7 @@ use crate::wire::{Format, datum_of, described, most_bytes, put_value, put_vector
 use bytes::{Buf, BufMut, BytesMut};
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::data::{FieldDescription, RowDescription};
-use reprise::{Arena, Column, CommitOrder, Datum, RowSink, SqlError, Type};
+use reprise::{Arena, Column, CommitOrder, Datum, RowSink, ScalarType, SqlError, Type};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -127,6 +127,20 @@ impl RowSink for Rows {
 
     fn is_sent(&self) -> bool {
         self.is_sent
+    }
+}
+
+/// Refuses whole rows in binary format: their values are texts, which do not have the types of the fields.
+pub(super) fn refuse_binary_rows(columns: &[Column], formats: &[Format]) -> Result<(), SqlError> {
+    let is_binary_row = |(index, column): (usize, &Column)| {
+        column.ty.element() == ScalarType::Record && format_at(formats, index) == Format::Binary
+    };
+    match columns.iter().enumerate().any(is_binary_row) {
+        false => Ok(()),
+        true => {
+            let error = SqlError::new("0A000", "a whole row in binary format is not supported");
+            Err(error.with_hint("Select its columns, or cast it to text."))
+        }
     }
 }
 

@@ -1,8 +1,7 @@
 //! The execution of one statement, of a simple or an extended query.
 
-use super::extended::refuse_binary_rows;
 use super::kept_rows::KeptRows;
-use super::rows::{Rows, RowsTo, is_vector, put_texts_as, row_description};
+use super::rows::{Rows, RowsTo, is_vector, put_texts_as, refuse_binary_rows, row_description};
 use super::script::runs_alone;
 use super::{Client, NamedStatement, OpenTransaction, Outcome, Portal, Protocol, SHORT};
 use crate::hold;

@@ -3,8 +3,9 @@
 use super::Alteration;
 use crate::definition::{NewKey, constraint_name};
 use crate::error::StatementError;
+use crate::full_names::short;
 use crate::notices::notice;
-use crate::types::{last_name, object_name, short};
+use crate::types::{last_name, object_name};
 use catalog::{KeyRules, NewIndex};
 use procedure::{Severity, SqlError};
 use squawk_syntax::SyntaxNode;

@@ -3,7 +3,8 @@
 
 use super::Alteration;
 use crate::error::StatementError;
-use crate::types::{object_name, short};
+use crate::full_names::short;
+use crate::types::object_name;
 use squawk_syntax::ast::{self, AstNode};
 
 impl Alteration<'_> {

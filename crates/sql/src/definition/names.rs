@@ -2,8 +2,8 @@
 
 use super::TableBuilder;
 use crate::StatementError;
+use crate::full_names::{in_schema_of, short};
 use crate::generated_names::GeneratedName;
-use crate::types::{in_schema_of, short};
 use catalog::NewTable;
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;

@@ -6,8 +6,8 @@
 
 use crate::binder::Binder;
 use crate::error::StatementError;
+use crate::full_names::short;
 use crate::schema::Schema;
-use crate::types::short;
 use catalog::Table;
 use procedure::{Check, CheckOwner, Expression, Register};
 use squawk_syntax::SyntaxNode;

@@ -4,10 +4,10 @@
 use super::{Bound, PartitionKey, Strategy};
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
+use crate::full_names::short;
 use crate::quoted::quoted;
 use crate::schema::Schema;
 use crate::source::At;
-use crate::types::short;
 use catalog::{Datum, ScalarType, Type};
 use procedure::{CastContext, Expression, Function, SqlError, built_ins_named};
 use squawk_syntax::SyntaxNode;

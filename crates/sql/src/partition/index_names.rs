@@ -1,9 +1,9 @@
 //! Names of the indexes of partitions.
 //! Source: PostgreSQL 15, `DefineIndex` of a partitioned table, and `ChooseIndexName`.
 
+use crate::full_names::short;
 use crate::generated_names::GeneratedName;
 use crate::schema::Schema;
-use crate::types::short;
 use catalog::{Index, Table};
 use std::collections::BTreeSet;
 use std::sync::Arc;

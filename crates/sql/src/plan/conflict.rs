@@ -3,9 +3,9 @@
 use super::Binder;
 use super::target::Target;
 use crate::error::StatementError;
+use crate::full_names::short;
 use crate::roles::acl;
 use crate::trigger::WrittenRow;
-use crate::types::short;
 use catalog::{Index, TriggerEvent};
 use procedure::query::{ConflictUpdate, OnConflict};
 use procedure::{Register, SqlError};

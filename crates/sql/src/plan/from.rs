@@ -7,7 +7,7 @@ use super::windows::WindowScope;
 use super::{Binder, Bound, Level, Merged, Relation, Relations, Rows};
 use crate::binder::Typed;
 use crate::error::StatementError;
-use crate::types::short;
+use crate::full_names::short;
 use crate::types::{last_name, object_name};
 use catalog::{ScalarType, Type};
 use procedure::query::{JoinKind, Plan, TableFunction};

@@ -6,7 +6,7 @@ use super::sets::{SetFunction, returns_record, returns_set};
 use super::{Relation, Rows};
 use crate::binder::Binder;
 use crate::error::StatementError;
-use crate::types::short;
+use crate::full_names::short;
 use catalog::{ScalarType, Type};
 use procedure::query::{Beside, Plan};
 use squawk_syntax::ast::{self, AstNode};

@@ -5,9 +5,9 @@ use super::acl::{Acl, AclChange, AclItem, AclKind, PUBLIC, Privileges, RoleId, p
 use super::clause::{Clause, RoleName};
 use super::rights::DefaultAcl;
 use crate::error::StatementError;
+use crate::full_names::short;
 use crate::schema::Schema;
 use crate::subject::Subject;
-use crate::types::short;
 use procedure::SqlError;
 
 /// The privileges that a statement names, on objects and on columns.

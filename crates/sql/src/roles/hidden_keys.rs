@@ -66,7 +66,7 @@ impl Schema {
         if self.reads_columns(role, read, columns) {
             return None;
         }
-        let parent = crate::types::short(&key.parent);
+        let parent = crate::full_names::short(&key.parent);
         Some(match is_removal {
             true => format!("Key is still referenced from table \"{}\".", table.short_name()),
             false => format!("Key is not present in table \"{parent}\"."),

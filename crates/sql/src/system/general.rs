@@ -5,9 +5,9 @@ use super::catalogs::catalog_oid;
 use super::numbered::handler_oid;
 use super::types::{SCALARS, TYPES, storage_of, text_function, type_oids};
 use super::{BOOL, Cell, INT, PUBLIC, SYSTEM, SystemRelation, TEXT, TEXTS};
+use crate::full_names::{in_schema_of, short};
 use crate::schema::Schema;
 use crate::subject::Subject;
-use crate::types::{in_schema_of, short};
 use catalog::{EnumType, ScalarType, Type};
 use procedure::LiveRelation;
 

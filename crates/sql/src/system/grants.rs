@@ -2,11 +2,11 @@
 
 use super::information_schema::DATABASE;
 use super::{Cell, SystemRelation, SystemRows, TEXT};
+use crate::full_names::short;
 use crate::roles::acl::{Acl, AclItem, AclKind, PUBLIC, Privileges, RoleId, USAGE, WORDS};
 use crate::schema::Schema;
 use crate::session_schema::is_temporary_name;
 use crate::subject::Subject;
-use crate::types::short;
 use catalog::Table;
 use procedure::Procedure;
 use std::sync::Arc;

@@ -2,11 +2,11 @@
 
 use super::types::{TYPES, type_oid, type_oids};
 use super::{Cell, INT, SystemRelation, TEXT};
+use crate::full_names::short;
 use crate::roles::acl::{AclKind, CHANGING};
 use crate::schema::Schema;
 use crate::simple_view::{DELETED, INSERTED, UPDATED};
 use crate::subject::Subject;
-use crate::types::short;
 use catalog::{Column, Deferral, Identity, ScalarType};
 
 /// The name of the database in the system catalogs. A client may connect under another name.

@@ -2,12 +2,12 @@
 
 use super::qualified::{Named, path_text};
 use super::{Cell, INFORMATION, PUBLIC, SYSTEM, catalog_names};
+use crate::full_names::short;
 use crate::index::name_of_expression;
 use crate::kept_text::{called, columns_in};
 use crate::oids::{index_oid, table_oid};
 use crate::quoted::quoted;
 use crate::schema::{Schema, View};
-use crate::types::short;
 use catalog::{Deferral, Index, ReferenceAction, Table};
 use std::sync::Arc;
 

@@ -6,10 +6,10 @@ use super::objects::{
 use super::qualified::Named;
 use super::types::{TYPES, storage_of, type_modifier, type_oid};
 use super::{BOOL, Cell, INT, INTS, SMALL_INTS, SystemRelation, TEXT, TEXTS};
+use crate::full_names::short;
 use crate::oids::{index_oid, table_oid};
 use crate::schema::Schema;
 use crate::subject::Subject;
-use crate::types::short;
 use catalog::{Deferral, Identity, Index, ScalarType, Table, Type};
 
 /// The columns of a sequence.

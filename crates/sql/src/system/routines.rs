@@ -4,10 +4,10 @@ use super::qualified::Named;
 use super::routine_text::RoutineText;
 use super::types::{type_oid, type_oids};
 use super::{BOOL, Cell, INT, INTS, SYSTEM, SystemRelation, TEXT, TEXTS};
+use crate::full_names::short;
 use crate::oids::routine_oid;
 use crate::schema::Schema;
 use crate::subject::Subject;
-use crate::types::short;
 use catalog::{ScalarType, Type};
 use procedure::{
     BuiltIn, CASTS, CastContext, Form, Kind, Mode, OperatorForm, Parameter, Procedure, Volatility, built_ins,

@@ -5,8 +5,8 @@
 use super::function::has_record;
 use crate::StatementError;
 use crate::binder::{Binder, Name, Variable};
+use crate::full_names::short;
 use crate::system_functions::looked_up;
-use crate::types::short;
 use catalog::{ScalarType, Table, Trigger, TriggerEvent};
 use procedure::{CastContext, Expression, Statement};
 use squawk_syntax::SyntaxNode;

@@ -324,7 +324,7 @@ impl<'t> Reader<'t> {
             let wanted = &word[..width.min(word.len())];
             self.left.get(..wanted.len()).is_some_and(|head| head.eq_ignore_ascii_case(wanted))
         };
-        let Some(position) = words.iter().position(|word| fits(word)) else {
+        let Some(position) = words.iter().position(fits) else {
             let value = self.left.split(|c: char| c.is_ascii_whitespace()).next().unwrap_or_default();
             let detail = "The given value did not match any of the allowed values for this field.";
             return Err(invalid(value, pattern, detail));
