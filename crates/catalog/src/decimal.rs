@@ -355,7 +355,9 @@ impl FromStr for Decimal {
 const PAST_EXPONENTS: u32 = i32::MAX as u32 / 2;
 
 /// Reads the exponent behind the `e` of a number. `PAST_EXPONENTS` stands for all that are at least as large.
+/// As in PostgreSQL, which reads it by `strtol`, blanks may stand before it.
 fn exponent_of(text: &str) -> Result<i32, DecimalError> {
+    let text = text.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '\u{b}');
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(DecimalError::Syntax);

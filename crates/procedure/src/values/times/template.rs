@@ -54,12 +54,14 @@ pub(super) fn is_separator(character: char) -> bool {
 pub(super) fn pattern_of(template: &str) -> Option<(&'static str, &str)> {
     let mut found: Option<&'static str> = None;
     for pattern in PATTERNS {
+        let is_upper = |head: &str| head.contains(|c: char| c.is_ascii_uppercase());
+        let is_capital = |head: &str| {
+            matches!(pattern, "MONTH" | "MON" | "DAY" | "DY")
+                && head.starts_with(&pattern[..1])
+                && !is_upper(&head[1..])
+        };
         let is_written = |head: &str| {
-            let capital = matches!(pattern, "MONTH" | "MON" | "DAY" | "DY") && head[..1] == pattern[..1];
-            head.eq_ignore_ascii_case(pattern)
-                && (head == pattern
-                    || !head.contains(|c: char| c.is_ascii_uppercase())
-                    || capital && !head[1..].contains(|c: char| c.is_ascii_uppercase()))
+            head.eq_ignore_ascii_case(pattern) && (head == pattern || !is_upper(head) || is_capital(head))
         };
         let fits = template.get(..pattern.len()).is_some_and(is_written);
         if fits && found.is_none_or(|other| other.len() < pattern.len()) {
