@@ -5,6 +5,7 @@
 //! expression gives the same digits in both systems.
 //! Invariant: |mantissa| < 10^36, scale ≤ 36. Held by: `checked`, through which every result passes.
 
+use crate::input::is_space;
 use std::{cmp::Ordering, fmt, str::FromStr};
 use thiserror::Error;
 
@@ -277,7 +278,7 @@ impl fmt::Display for Decimal {
 
 /// Returns a text without the blanks around it that PostgreSQL ignores.
 pub(crate) fn without_blanks(text: &str) -> &str {
-    text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b')
+    text.trim_matches(is_space)
 }
 
 /// The parts of the text of a number.
@@ -357,7 +358,7 @@ const PAST_EXPONENTS: u32 = i32::MAX as u32 / 2;
 /// Reads the exponent behind the `e` of a number. `PAST_EXPONENTS` stands for all that are at least as large.
 /// As in PostgreSQL, which reads it by `strtol`, blanks may stand before it.
 fn exponent_of(text: &str) -> Result<i32, DecimalError> {
-    let text = text.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '\u{b}');
+    let text = text.trim_start_matches(is_space);
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(DecimalError::Syntax);

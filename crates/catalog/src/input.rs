@@ -44,7 +44,8 @@ pub(crate) enum NoInteger {
     Range,
 }
 
-fn is_space(c: char) -> bool {
+/// Returns whether a character is a blank where PostgreSQL reads a value, as C's `isspace` says.
+pub fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c')
 }
 

@@ -41,7 +41,7 @@ pub use encoding::{DecodeError, Reader, decode_value, encode_value, put_varint, 
 pub use enumeration::{EnumLabel, EnumType, Enumeration, LabelPlace};
 pub use identifiers::{CommitOrder, Epoch, IndexId, ProcedureId, TableId};
 pub use index::{Index, IndexDetails, KeyRules, NewIndex};
-pub use input::{array_elements, bytea_of_escaped, surrogate_pair, utf8_of};
+pub use input::{array_elements, bytea_of_escaped, is_space, surrogate_pair, utf8_of};
 pub use json::{
     Json, canonical_jsonb, check_json, compare_jsonb, json_elements, json_members, json_text,
     push_json_string,

@@ -1,7 +1,7 @@
 //! Owned values: a procedure's arguments and results.
 
 use crate::input::{
-    NoInteger, array_elements, boolean_of, bytea_of, double_of, integer_of, real_of, uuid_of,
+    NoInteger, array_elements, boolean_of, bytea_of, double_of, integer_of, is_space, real_of, uuid_of,
 };
 use crate::{
     Arena, Datum, Decimal, DecimalError, Interval, Json, Numeric, ScalarType, TemporalError, Type,
@@ -158,8 +158,7 @@ fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
 
 /// Returns an array of texts, `None` for NULL, with the quotes that PostgreSQL would write.
 pub(crate) fn array_text(elements: impl Iterator<Item = Option<String>>) -> String {
-    let is_special =
-        |c: char| matches!(c, '{' | '}' | '"' | '\\' | ',') || c.is_ascii_whitespace() || c == '\x0b';
+    let is_special = |c: char| matches!(c, '{' | '}' | '"' | '\\' | ',') || is_space(c);
     let mut out = String::from("{");
     for (place, text) in elements.enumerate() {
         out.push_str(if place > 0 { "," } else { "" });

@@ -4,6 +4,7 @@
 
 use super::{DAYS_PER_MONTH, Interval, out_of_range};
 use crate::ValueError;
+use crate::input::is_space;
 use crate::temporal::MICROSECONDS_PER_DAY;
 
 /// The reason why a text is no interval.
@@ -134,7 +135,7 @@ fn fields(text: &str) -> Result<Vec<Field>, Refusal> {
                 fields.push(Field::Word(own));
                 continue;
             }
-            _ if first.is_ascii_whitespace() || first == '\x0b' || first.is_ascii_punctuation() => {
+            _ if is_space(first) || first.is_ascii_punctuation() => {
                 rest = &rest[1..];
                 continue;
             }

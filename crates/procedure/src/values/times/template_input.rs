@@ -4,7 +4,7 @@
 use super::template::{DAYS, MONTHS, is_separator, pattern_of};
 use super::unsupported;
 use crate::SqlError;
-use catalog::{Day, Moment, date_plus, rounded_timestamp};
+use catalog::{Day, Moment, date_plus, is_space, rounded_timestamp};
 
 /// A field of the input. 0 stands for one that is not given.
 #[derive(Clone, Copy)]
@@ -61,6 +61,11 @@ fn leading_number(text: &str) -> (i64, usize) {
     }
 }
 
+/// Returns whether a template begins with FM or TM, which change the pattern behind them.
+fn has_prefix(template: &str) -> bool {
+    ["FM", "fm", "TM", "tm"].iter().any(|prefix| template.starts_with(prefix))
+}
+
 /// Returns whether a template begins with TH, in either case.
 fn has_ordinal(template: &str) -> bool {
     template.starts_with("TH") || template.starts_with("th")
@@ -86,7 +91,7 @@ fn full_year(year: i64) -> i64 {
 impl<'t> Reader<'t> {
     /// Skips blanks. Returns their number.
     fn skip_blanks(&mut self) -> i64 {
-        let trimmed = self.left.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b');
+        let trimmed = self.left.trim_start_matches(is_space);
         let skipped = self.left.len() - trimmed.len();
         self.left = trimmed;
         skipped as i64
@@ -102,7 +107,7 @@ impl<'t> Reader<'t> {
     fn read(&mut self) -> Result<(), SqlError> {
         let mut is_first = true;
         while !self.left.is_empty() && !self.template.is_empty() {
-            let prefix = ["FM", "fm", "TM", "tm"].iter().any(|prefix| self.template.starts_with(prefix));
+            let prefix = has_prefix(self.template);
             let fills = prefix && self.template[..1].eq_ignore_ascii_case("f");
             if prefix {
                 self.template = &self.template[2..];
@@ -147,7 +152,7 @@ impl<'t> Reader<'t> {
 
     /// Matches a character outside of quotes, or one within.
     fn match_character(&mut self, written: Option<char>) {
-        let is_blank = |c: char| c.is_ascii_whitespace() || c == '\x0b' || is_separator(c);
+        let is_blank = |c: char| is_space(c) || is_separator(c);
         let separates = written.is_some_and(is_blank);
         if self.is_exact {
             self.skip_character();
@@ -168,8 +173,7 @@ impl<'t> Reader<'t> {
         if has_ordinal(self.template) {
             return true;
         }
-        let prefix = ["FM", "fm", "TM", "tm"].iter().any(|prefix| self.template.starts_with(prefix));
-        let next = if prefix { &self.template[2..] } else { self.template };
+        let next = if has_prefix(self.template) { &self.template[2..] } else { self.template };
         match pattern_of(next) {
             Some((pattern, _)) => !is_number(pattern),
             None => !next.trim_start_matches('"').starts_with(|c: char| c.is_ascii_digit()),
