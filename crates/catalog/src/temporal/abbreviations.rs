@@ -203,3 +203,12 @@ pub(super) const OF_ZONES: &[(&str, &str)] = &[
     ("yakt", "Asia/Yakutsk"),
     ("yekt", "Asia/Yekaterinburg"),
 ];
+
+/// The abbreviations of summer times.
+pub(super) const SUMMER_TIME: [&str; 52] = [
+    "acdt", "acsst", "adt", "aedt", "aesst", "akdt", "almst", "awsst", "azost", "bdst", "brst", "bst",
+    "cadt", "cdt", "cest", "cetdst", "chadt", "clst", "clt", "easst", "east", "edt", "eest", "eetdst",
+    "egst", "fjst", "fnst", "idt", "kdt", "kgst", "lhdt", "mdt", "mest", "mesz", "metdst", "msd", "must",
+    "ndt", "nzdt", "pdt", "pkst", "pmdt", "pyst", "sadt", "ulast", "uyst", "uzst", "wadt", "wdt", "wetdst",
+    "wgst", "yekst",
+];

@@ -1,11 +1,13 @@
 //! Reads texts as dates and timestamps.
 //! Source: PostgreSQL 15, `ParseDateTime`, `DecodeDateTime` and their callees, under `DateStyle` ISO, MDY.
-//! Differs: values that depend on the clock (`now`, `today`) and Julian days are not supported.
+//! Differs: values that depend on the clock (`now`, `today`) are not supported.
 
+use super::abbreviations::SUMMER_TIME;
+use super::calendar::EPOCH_JULIAN;
 use super::offset::{Read, Refusal, number_of, offset_of};
 use super::{
-    DATE_AFTER_ALL, DATE_BEFORE_ALL, Day, Moment, POSTGRES_EPOCH_S, SessionZone, TIMESTAMP_AFTER_ALL,
-    TIMESTAMP_BEFORE_ALL, TemporalError, Zone,
+    DATE_AFTER_ALL, DATE_BEFORE_ALL, Day, MICROSECONDS_PER_DAY, Moment, POSTGRES_EPOCH_S, SessionZone,
+    TIMESTAMP_AFTER_ALL, TIMESTAMP_BEFORE_ALL, TemporalError, Zone,
 };
 
 /// Maximum length of a date's text, in bytes.
@@ -277,7 +279,7 @@ fn month_of(word: &str) -> Option<i64> {
 fn is_known(word: &str) -> bool {
     month_of(word).is_some()
         || WEEKDAYS.contains(&word)
-        || matches!(word, "t" | "j" | "am" | "pm" | "ad" | "bc" | "at")
+        || matches!(word, "t" | "j" | "jd" | "julian" | "am" | "pm" | "ad" | "bc" | "at")
 }
 
 /// Returns the microseconds of `.f`, rounded. PostgreSQL reads the fraction as a double.
@@ -317,6 +319,11 @@ struct Fields {
     has_month_name: bool,
     /// `T` was read, so a time must follow.
     expects_time: bool,
+    /// `J` was read, so a Julian day must follow.
+    expects_julian_day: bool,
+    has_julian_day: bool,
+    /// A field was read that no date with delimiters may follow.
+    is_past_date: bool,
 }
 
 /// Sets a field that is not set yet.
@@ -330,6 +337,10 @@ fn set<T>(field: &mut Option<T>, value: T) -> Read<()> {
 impl Fields {
     fn has_date(&self) -> bool {
         self.year.is_some() && self.month.is_some() && self.day.is_some()
+    }
+
+    fn begins_date(&self) -> bool {
+        self.year.is_some() || self.month.is_some() || self.day.is_some()
     }
 
     fn set_day_of_year(&mut self, day: i64) -> Read<()> {
@@ -355,7 +366,10 @@ impl Fields {
         if let Some(month) = month_of(word) {
             return self.set_month_name(month);
         }
+        let is_summer = SUMMER_TIME.binary_search(&word).is_ok();
+        self.is_past_date |= is_summer || matches!(word, "am" | "pm" | "ad" | "bc");
         if WEEKDAYS.contains(&word) {
+            self.is_past_date |= word != "on";
             return if word == "on" || !std::mem::replace(&mut self.has_weekday, true) {
                 Ok(())
             } else {
@@ -368,15 +382,23 @@ impl Fields {
             "ad" => set(&mut self.is_before_christ, false),
             "bc" => set(&mut self.is_before_christ, true),
             "at" => Ok(()),
+            "j" | "jd" | "julian" => {
+                self.expects_julian_day = true;
+                Ok(())
+            }
             "t" if self.year.is_some() && matches!(next, Some(Token::Time(_) | Token::Number(_))) => {
                 self.expects_time = true;
                 Ok(())
             }
             "allballs" => {
-                set(&mut self.clock, [0; 4])?;
+                self.set_clock([0; 4])?;
                 set(&mut self.zone, Zone::UTC)
             }
-            _ => set(&mut self.zone, Zone::named(word).ok_or(Refusal::Syntax)?),
+            _ => {
+                let zone = Zone::named(word).ok_or(Refusal::Syntax)?;
+                self.is_past_date |= matches!(zone, Zone::Abbreviation(..));
+                set(&mut self.zone, zone)
+            }
         }
     }
 
@@ -393,7 +415,7 @@ impl Fields {
                 return set(&mut self.zone, zone);
             }
         }
-        if self.year.is_some() || self.month.is_some() || self.day.is_some() {
+        if self.begins_date() || self.is_past_date {
             return Err(Refusal::Syntax);
         }
         if text.ends_with(|c: char| !c.is_ascii_alphanumeric()) {
@@ -451,6 +473,9 @@ impl Fields {
         if std::mem::take(&mut self.expects_time) {
             return self.run_of_digits(text);
         }
+        if std::mem::take(&mut self.expects_julian_day) {
+            return self.julian_day(text);
+        }
         let whole = text.find('.').unwrap_or(text.len());
         if whole < text.len() && !self.has_date() && self.year.is_none() && self.month.is_none() {
             return self.year_and_day(text);
@@ -464,10 +489,28 @@ impl Fields {
         self.date_number(text)
     }
 
+    /// Reads the days since 4714-11-24 BC, whose fraction is a time.
+    fn julian_day(&mut self, text: &str) -> Read<()> {
+        if self.begins_date() {
+            return Err(Refusal::Syntax);
+        }
+        let (days, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
+        let day = super::day_of(number_of(days)? - EPOCH_JULIAN);
+        (self.year, self.month, self.day) = (Some(day.year), Some(day.month), Some(day.day));
+        self.has_julian_day = true;
+        if fraction.is_empty() {
+            return Ok(());
+        }
+        let fraction: f64 = format!("0{fraction}").parse().map_err(|_| Refusal::Syntax)?;
+        let us = (fraction * MICROSECONDS_PER_DAY as f64) as i64;
+        let (minutes, us) = (us / 60_000_000, us % 60_000_000);
+        self.set_clock([minutes / 60, minutes % 60, us / 1_000_000, us % 1_000_000])
+    }
+
     /// Reads `YYYY.DDD`.
     fn year_and_day(&mut self, text: &str) -> Read<()> {
         let (year, day) = text.split_once('.').unwrap_or((text, ""));
-        if day.len() == 3 && year.len() >= 3 {
+        if day.len() == 3 && year.len() >= 3 && !self.is_past_date {
             self.set_year(number_of(year)?, year.len())?;
             return match number_of(day)? {
                 day @ 1..=366 => self.set_day_of_year(day),
@@ -483,8 +526,7 @@ impl Fields {
         let (digits, fraction) = text.split_at(point);
         let microsecond = if fraction.is_empty() { 0 } else { fraction_of(fraction)? };
         let length = digits.len();
-        let is_date_open = self.year.is_none() && self.month.is_none() && self.day.is_none();
-        if fraction.is_empty() && is_date_open && length >= 6 {
+        if fraction.is_empty() && !self.begins_date() && length >= 6 {
             set(&mut self.day, number_of(&digits[length - 2..])?)?;
             set(&mut self.month, number_of(&digits[length - 4..length - 2])?)?;
             return self.set_year(number_of(&digits[..length - 4])?, length - 4);
@@ -526,6 +568,7 @@ impl Fields {
         if hour > 24 || minute > 59 || second > 60 || second == 60 && microsecond > 0 || is_after_midnight {
             return Err(Refusal::Field);
         }
+        self.is_past_date = true;
         set(&mut self.clock, clock)
     }
 
@@ -539,10 +582,11 @@ impl Fields {
         let (Some(year), Some(month), Some(day)) = (self.year, self.month, self.day) else {
             return Err(Refusal::Syntax);
         };
-        if self.expects_time {
+        if self.expects_time || self.expects_julian_day {
             return Err(Refusal::Syntax);
         }
         let year = match self.is_before_christ {
+            _ if self.has_julian_day => year,
             Some(true) if year > 0 => 1 - year,
             None | Some(false) if self.is_short && year < 70 => year + 2000,
             None | Some(false) if self.is_short => year + 1900,
