@@ -431,11 +431,12 @@ impl Definitions {
         }
     }
 
-    /// Returns the effect of a statement under the current definitions, if its role may make it.
-    pub(crate) fn effect_of(&self, statement: &str) -> Result<Effect, Error> {
-        let current = self.current();
-        current.schema.authorize(statement)?;
-        Ok(current.schema.apply_unchecked(statement)?.1)
+    /// Applies a statement to the current definitions, if its role may make it. `checks_bodies` is as in
+    /// `Making`.
+    pub(crate) fn applied(&self, statement: &str, checks_bodies: bool) -> Result<Applied, Error> {
+        let base = self.current();
+        let (schema, effect) = apply(&base.schema, statement, checks_bodies)?;
+        Ok(Applied { base, schema, effect })
     }
 
     /// Applies a definition as a transaction of `workspace`, while no other session is active; beside other
@@ -451,7 +452,7 @@ impl Definitions {
     pub(crate) fn change(
         &self,
         statement: &StatementRecord<'_>,
-        Making { checks_bodies, runs_beside }: Making,
+        Making { checks_bodies, runs_beside, applied }: Making<'_>,
         workspace: &mut Workspace,
         prepare: impl FnOnce(&Effect, &Tables) -> Result<(), Error>,
         commit: impl FnOnce(&mut Workspace) -> Result<(), Error>,
@@ -465,7 +466,11 @@ impl Definitions {
         };
         let is_made = self.in_one_round(slot, &epochs, awaits, |current| {
             self.check_saved()?;
-            let (mut schema, effect) = apply(&current.schema, statement.text, checks_bodies)?;
+            let known = applied.take().filter(|applied| Arc::ptr_eq(&applied.base, current));
+            let (mut schema, effect) = match known {
+                Some(Applied { schema, effect, .. }) => (schema, effect),
+                None => apply(&current.schema, statement.text, checks_bodies)?,
+            };
             notices = schema.take_notices();
             if effect.is_nothing() && schema.defines_the_same_as(&current.schema) {
                 return Ok(None);
@@ -489,13 +494,22 @@ fn changes_rights(schema: &Schema, text: &str) -> bool {
     changed.is_some_and(|(after, effect)| effect.is_nothing() && after.differs_in_rights_from(schema))
 }
 
+/// A statement applied to a version of the definitions.
+pub(crate) struct Applied {
+    base: Arc<Version>,
+    schema: Schema,
+    /// Its effect on the data.
+    pub(crate) effect: Effect,
+}
+
 /// How a definition is made.
-#[derive(Clone, Copy)]
-pub(crate) struct Making {
+pub(crate) struct Making<'a> {
     /// Whether a routine whose body names what does not exist is refused.
     pub(crate) checks_bodies: bool,
     /// Whether a change of roles and privileges may run beside other transactions.
     pub(crate) runs_beside: bool,
+    /// The definition as it was applied before it was made; of no use once the definitions have changed.
+    pub(crate) applied: &'a mut Option<Applied>,
 }
 
 /// Applies a statement, if its role may make it. A new routine whose body names what does not exist is

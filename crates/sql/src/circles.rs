@@ -5,7 +5,6 @@
 //! `kinds::calls_of_all_kinds_of_routines_come_back`.
 
 use crate::StatementError;
-use crate::routine::Routine;
 use crate::schema::{Member, Schema, unsupported};
 use crate::source::Source;
 use crate::unbound::is_missing_object;
@@ -17,7 +16,7 @@ use std::sync::Arc;
 /// Returns whether the body of a routine is a text, as its CREATE statement says.
 pub(crate) fn has_text(statement: &str) -> bool {
     let Ok(source) = Source::parse(statement) else { return false };
-    let routine = source.file.stmts().find_map(|statement| Routine::of(&statement));
+    let routine = source.routine();
     routine.is_some_and(|routine| routine.has_text())
 }
 
@@ -101,8 +100,8 @@ impl Schema {
 
     /// Returns a procedure that calls a routine by its name, which may write and may depend on the call.
     fn stand_in(&self, routine: &KeptRoutine) -> Result<(String, Procedure), StatementError> {
-        let source = Source::parse(&routine.source)?;
-        let parsed = source.file.stmts().find_map(|statement| Routine::of(&statement));
+        let source = self.trees.parse(&routine.source)?;
+        let parsed = source.routine();
         let parsed = parsed.ok_or_else(|| unsupported(&source, source.file.syntax(), "this routine"))?;
         let stand_in = parsed.compile_recursion(routine.id, routine.version, self, &source)?;
         let (read_only, uses_timestamp, uses_seed) = (false, true, true);

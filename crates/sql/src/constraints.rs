@@ -4,7 +4,6 @@ use crate::binder::Binder;
 use crate::computed::Computed;
 use crate::error::StatementError;
 use crate::plan::{Applied, apply_all};
-use crate::source::Source;
 use catalog::{Table, Type};
 use procedure::query::{Plan, RowRules};
 use procedure::{ByValueCause, CastContext, Check, CheckOwner, Expression, Register, SqlError};
@@ -127,7 +126,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
         bind: impl FnOnce(&mut Binder<'_>, &ast::Expr) -> Result<T, StatementError>,
     ) -> Result<T, StatementError> {
-        let source = Source::parse(&format!("SELECT {text}"))?;
+        let source = self.schema.trees.parse(&format!("SELECT {text}"))?;
         let expression = source.file.syntax().descendants().find_map(ast::Target::cast);
         let expression = self.part(expression.and_then(|target| target.expr()), node)?;
         let mut inner = Binder::new(self.schema, &source);

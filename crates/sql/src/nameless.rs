@@ -3,7 +3,7 @@
 use crate::binder::Binder;
 use crate::error::StatementError;
 use crate::plan::ResultColumn;
-use crate::routine::{Parts, Routine, finish};
+use crate::routine::{Parts, finish};
 use crate::schema::Schema;
 use crate::source::{Source, line_and_column};
 use catalog::{ProcedureId, Type};
@@ -127,7 +127,7 @@ impl Schema {
     ) -> Result<Procedure, StatementError> {
         let text = format!("CREATE PROCEDURE inline_code_block() LANGUAGE plpgsql AS {literal}");
         let source = Source::parse(&text)?;
-        let routine = source.file.stmts().find_map(|statement| Routine::of(&statement));
+        let routine = source.routine();
         let Some(routine) = routine else {
             let error = SqlError::new("42601", "DO needs a PL/pgSQL block");
             return Err(outer.error_at(node.text_range().start().into(), error));

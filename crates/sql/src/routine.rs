@@ -9,6 +9,7 @@ use crate::error::StatementError;
 use crate::full_names::short;
 use crate::name_conflicts::NameConflict;
 use crate::nesting::check_tree;
+use crate::routine_body::ParsedBody;
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::written_name;
@@ -35,6 +36,8 @@ pub(crate) struct Routine {
     pub(crate) result: Option<ast::RetType>,
     pub(crate) options: Option<ast::FuncOptionList>,
     body: Option<RoutineBody>,
+    /// The first error in the text of the body.
+    body_error: Option<SyntaxError>,
     pub(crate) is_function: bool,
     /// The types that a call has decided.
     pub(crate) actual: Option<Actual>,
@@ -49,32 +52,57 @@ enum RoutineBody {
     Plain(ast::RoutineBody),
 }
 
+impl Source {
+    /// Returns the first routine that the text creates.
+    pub(crate) fn routine(&self) -> Option<Routine> {
+        self.file.stmts().find_map(|statement| Routine::with_body(&statement, |own| self.body_of(own)))
+    }
+}
+
 impl Routine {
     pub(crate) fn of(statement: &ast::Stmt) -> Option<Self> {
+        Self::with_body(statement, ParsedBody::of)
+    }
+
+    /// As `of`, with a way to the body that is a text.
+    fn with_body(statement: &ast::Stmt, body: impl FnOnce(&ast::Stmt) -> ParsedBody) -> Option<Self> {
+        let body = |plain: Option<ast::RoutineBody>| {
+            let ParsedBody { plpgsql, sql, error } = body(statement);
+            let text = plpgsql.map(RoutineBody::Plpgsql).or(sql.map(RoutineBody::Sql));
+            (text.or(plain.map(RoutineBody::Plain)), error)
+        };
         let name = |path: Option<ast::Path>| path.as_ref().map(written_name).unwrap_or_default();
         match statement {
-            ast::Stmt::CreateProcedure(create) => Some(Self {
-                node: create.syntax().clone(),
-                name: name(create.name().and_then(|name| name.path())),
-                replace: create.or_replace().is_some(),
-                parameters: create.param_list(),
-                result: None,
-                options: create.option_list(),
-                body: RoutineBody::of(create.plpgsql(), create.sql_body(), create.body()),
-                is_function: false,
-                actual: None,
-            }),
-            ast::Stmt::CreateFunction(create) => Some(Self {
-                node: create.syntax().clone(),
-                name: name(create.name().and_then(|name| name.path())),
-                replace: create.or_replace().is_some(),
-                parameters: create.param_list(),
-                result: create.ret_type(),
-                options: create.option_list(),
-                body: RoutineBody::of(create.plpgsql(), create.sql_body(), create.body()),
-                is_function: true,
-                actual: None,
-            }),
+            ast::Stmt::CreateProcedure(create) => {
+                let (body, body_error) = body(create.body());
+                Some(Self {
+                    node: create.syntax().clone(),
+                    name: name(create.name().and_then(|name| name.path())),
+                    replace: create.or_replace().is_some(),
+                    parameters: create.param_list(),
+                    result: None,
+                    options: create.option_list(),
+                    body,
+                    body_error,
+                    is_function: false,
+                    actual: None,
+                })
+            }
+            ast::Stmt::CreateFunction(create) => {
+                let (body, body_error) = body(create.body());
+                Some(Self {
+                    node: create.syntax().clone(),
+                    name: name(create.name().and_then(|name| name.path())),
+                    replace: create.or_replace().is_some(),
+                    parameters: create.param_list(),
+                    result: create.ret_type(),
+                    options: create.option_list(),
+                    body,
+                    body_error,
+                    is_function: true,
+                    actual: None,
+                })
+            }
             _ => None,
         }
     }
@@ -161,7 +189,7 @@ impl Routine {
             }
             RoutineBody::Sql(body) => {
                 binder.body = Some(Body::Sql(body));
-                self.check_body(body.errors().first(), body.tree().syntax(), &binder)?;
+                self.check_body(body.tree().syntax(), &binder)?;
                 let tree = body.tree();
                 let statements = tree.stmts().map(ast::RoutineBodyStmt::Stmt).collect();
                 binder.bind_sql_body(statements, &parameters, tree.syntax())?
@@ -318,7 +346,7 @@ impl Routine {
     ) -> Result<ast::PlpgsqlBlock, StatementError> {
         binder.body = Some(Body::Plpgsql(body));
         binder.name_conflict = NameConflict::of(&body.tree().syntax().text().to_string());
-        self.check_body(body.errors().first(), body.tree().syntax(), binder)?;
+        self.check_body(body.tree().syntax(), binder)?;
         body.tree().block().ok_or_else(|| {
             binder.body = None;
             binder.syntax(&self.node, "the body has no BEGIN … END")
@@ -397,13 +425,8 @@ impl Routine {
         })
     }
 
-    fn check_body(
-        &self,
-        error: Option<&SyntaxError>,
-        tree: &SyntaxNode,
-        binder: &Binder<'_>,
-    ) -> Result<(), StatementError> {
-        if let Some(error) = error {
+    fn check_body(&self, tree: &SyntaxNode, binder: &Binder<'_>) -> Result<(), StatementError> {
+        if let Some(error) = &self.body_error {
             let offset = usize::from(error.range().start());
             let sqlstate = match error.message() {
                 "FETCH statement cannot return multiple rows" => "0A000",
@@ -430,12 +453,6 @@ impl Routine {
         let options = self.options.iter().flat_map(|list| list.options());
         let mut texts = options.map(|option| option.syntax().text().to_string().to_lowercase());
         texts.any(|text| text.contains("security") && text.contains("definer"))
-    }
-}
-
-impl RoutineBody {
-    fn of(plpgsql: Option<Plpgsql>, sql: Option<SqlBody>, plain: Option<ast::RoutineBody>) -> Option<Self> {
-        plpgsql.map(Self::Plpgsql).or(sql.map(Self::Sql)).or(plain.map(Self::Plain))
     }
 }
 

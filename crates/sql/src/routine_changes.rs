@@ -13,7 +13,6 @@ use crate::dependents::TablePart;
 use crate::full_names::{in_schema_of, short};
 use crate::kept_text;
 use crate::quoted::quoted_path;
-use crate::routine::Routine;
 use crate::schema::{Schema, unsupported};
 use crate::source::{At, Source};
 use crate::subject::Subject;
@@ -388,7 +387,7 @@ impl Schema {
         let refused = |error: StatementError| source.error_at(node.text_range().start().into(), error.error);
         let text = with_options(&own.source, &options).map_err(refused)?;
         let changed = Source::parse(&text).map_err(refused)?;
-        let routine = changed.file.stmts().find_map(|statement| Routine::of(&statement));
+        let routine = changed.routine();
         let Some(routine) = routine else { return Err(unsupported(source, node, "this form of ALTER")) };
         self.replace_routine(&routine, &changed).map_err(refused)?;
         Ok(Effect::None)

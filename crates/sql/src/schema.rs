@@ -24,6 +24,7 @@ use crate::simple_view::CheckOption;
 use crate::source::Source;
 use crate::subject::Subject;
 use crate::text_zone::TextZone;
+use crate::trees::Trees;
 use crate::types::made_name;
 use catalog::{Catalog, CatalogError, NewTable, ProcedureId, ReferenceAction, Table, Trigger, TriggerEvent};
 use procedure::{
@@ -82,6 +83,7 @@ pub struct Schema {
     pub(crate) unbound: BTreeMap<String, StatementError>,
     /// Numbers and last versions of all procedures, including dropped ones, so that neither is used twice.
     pub(crate) history: BTreeMap<String, (ProcedureId, u32)>,
+    pub(crate) trees: Trees,
 }
 
 /// A view: a query with a name.
@@ -120,6 +122,7 @@ impl Default for Schema {
             temporary: None,
             unbound: BTreeMap::new(),
             history: BTreeMap::new(),
+            trees: Trees::default(),
         }
     }
 }
@@ -546,10 +549,9 @@ impl Schema {
         unbound: Option<&StatementError>,
     ) -> Result<(), StatementError> {
         with_stack(text, || {
-            let source = Source::parse(text)?;
-            let routine = source.file.stmts().find_map(|statement| Routine::of(&statement));
+            let source = self.trees.parse(text)?;
             let routine =
-                routine.ok_or_else(|| unsupported(&source, source.file.syntax(), "this routine"))?;
+                source.routine().ok_or_else(|| unsupported(&source, source.file.syntax(), "this routine"))?;
             let compiled = match unbound {
                 Some(error) => routine.compile_unbound(id, version, self, &source, &error.error)?,
                 None => routine.compile(id, version, self, &source)?,

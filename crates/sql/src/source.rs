@@ -6,14 +6,16 @@
 use crate::StatementError;
 use crate::nesting::{check_text, check_tree};
 use crate::regrouped::Insertions;
+use crate::routine_body::ParsedBody;
 use crate::truncation::truncated;
 use crate::words::{Word, words_of};
 use procedure::SqlError;
 use squawk_lexer::TokenKind;
 use squawk_syntax::ast::{self, AstNode};
-use squawk_syntax::{SourceFile, SyntaxNode};
+use squawk_syntax::{Parse, SourceFile, SyntaxNode};
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 /// The INTO clause of a PL/pgSQL statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,14 +25,22 @@ pub(crate) struct Into {
     pub(crate) targets: Vec<(String, Option<String>, usize)>,
 }
 
-/// A parsed text.
-pub(crate) struct Source {
+/// What parsing a text has found.
+pub(crate) struct Parsed {
     text: String,
-    pub(crate) file: SourceFile,
+    tree: Parse<SourceFile>,
     /// The INTO clauses, by the offset of the statement's first word.
     into: HashMap<usize, Into>,
     /// The insertions that only the parsed text has.
     insertions: Insertions,
+    /// The body of the first routine, once it is needed.
+    body: OnceLock<ParsedBody>,
+}
+
+/// A parsed text, with its tree for one thread.
+pub(crate) struct Source {
+    parsed: Arc<Parsed>,
+    pub(crate) file: SourceFile,
 }
 
 /// A part of a source, for errors.
@@ -58,12 +68,31 @@ fn near(text: &str, error_at: usize) -> String {
 }
 
 impl Source {
+    fn new(text: &str, tree: Parse<SourceFile>, into: HashMap<usize, Into>, insertions: Insertions) -> Self {
+        let body = OnceLock::new();
+        Self::of(Arc::new(Parsed { text: text.into(), tree, into, insertions, body }))
+    }
+
+    /// Returns a text that was parsed before.
+    pub(crate) fn of(parsed: Arc<Parsed>) -> Self {
+        let file = parsed.tree.tree();
+        Self { parsed, file }
+    }
+
+    pub(crate) fn parsed(&self) -> Arc<Parsed> {
+        Arc::clone(&self.parsed)
+    }
+
+    /// Returns the body of the first routine that the text creates.
+    pub(crate) fn body_of(&self, first: &ast::Stmt) -> ParsedBody {
+        self.parsed.body.get_or_init(|| ParsedBody::of(first)).clone()
+    }
+
     /// Parses a text of SQL statements.
     pub(crate) fn parse(text: &str) -> Result<Self, StatementError> {
         let at = |(offset, error): (usize, SqlError)| {
-            let nothing = SourceFile::parse("").tree();
-            let (into, insertions) = (HashMap::new(), Insertions::default());
-            Self { text: text.into(), file: nothing, into, insertions }.error_at(offset, error)
+            let nothing = SourceFile::parse("");
+            Self::new(text, nothing, HashMap::new(), Insertions::default()).error_at(offset, error)
         };
         check_text(text).map_err(at)?;
         let short = truncated(text);
@@ -100,9 +129,10 @@ impl Source {
         insertions.insert_into(&mut blanked);
         let is_original = into.is_empty() && insertions.is_empty() && !is_shortened;
         let parse = if is_original { original } else { SourceFile::parse(&blanked) };
-        let source = Self { text: text.into(), file: parse.tree(), into, insertions };
+        let errors = parse.errors();
+        let source = Self::new(text, parse, into, insertions);
         check_tree(source.file.syntax()).map_err(|(offset, error)| source.error_at(offset, error))?;
-        if let Some(error) = parse.errors().first() {
+        if let Some(error) = errors.first() {
             let error_at = usize::from(error.range().start());
             let error = match error.message() {
                 message if message.starts_with("expected ") => {
@@ -128,7 +158,7 @@ impl Source {
 
     /// Returns line and column of a byte offset of the text as it is written, from 1.
     pub(crate) fn line_and_column(&self, written: usize) -> (u32, u32) {
-        line_and_column(&self.text, written)
+        line_and_column(&self.parsed.text, written)
     }
 
     /// Returns the range of a node of the file in the text as it is written.
@@ -139,29 +169,30 @@ impl Source {
 
     /// Returns the offset in the text as it is written of an offset of the file.
     pub(crate) fn written(&self, offset: usize) -> usize {
-        self.insertions.original(offset)
+        self.parsed.insertions.original(offset)
     }
 
     /// Returns a range of the text as it is written.
     pub(crate) fn written_text(&self, range: Range<usize>) -> &str {
-        &self.text[range]
+        &self.parsed.text[range]
     }
 
     /// Returns the text of a node of the file, as it is written.
     pub(crate) fn text_of(&self, node: &SyntaxNode) -> &str {
-        &self.text[self.range_of(node)]
+        &self.parsed.text[self.range_of(node)]
     }
 
     /// Returns the text of a node of the file, with blanks for what is before it, so that positions stay.
     pub(crate) fn text_in_place(&self, node: &SyntaxNode) -> String {
         let range = self.range_of(node);
-        let before = self.text[..range.start].chars().map(|char| if char == '\n' { char } else { ' ' });
-        before.chain(self.text[range].chars()).collect()
+        let text = &self.parsed.text;
+        let before = text[..range.start].chars().map(|char| if char == '\n' { char } else { ' ' });
+        before.chain(text[range].chars()).collect()
     }
 
     /// Returns the INTO clause of the PL/pgSQL statement that begins at an offset of the file.
     pub(crate) fn targets_at(&self, offset: usize) -> Option<&Into> {
-        self.into.get(&self.written(offset))
+        self.parsed.into.get(&self.written(offset))
     }
 }
 
@@ -296,7 +327,7 @@ mod tests {
         assert_eq!(select.targets[1].1.as_deref(), Some("f"));
         let insert = source.targets_at(text.find("INSERT").unwrap()).unwrap();
         assert_eq!(insert.targets.len(), 1);
-        assert_eq!(source.into.len(), 2);
+        assert_eq!(source.parsed.into.len(), 2);
     }
 
     #[test]
@@ -304,9 +335,9 @@ mod tests {
         let head = "CREATE FUNCTION f() RETURNS text LANGUAGE plpgsql AS";
         let source = Source::parse(&format!("{head} 'BEGIN\n  RETURN ''a$body'';\nEND'")).unwrap();
         let expected = format!("{head} $body_$BEGIN\n  RETURN 'a$body';\nEND$body_$");
-        assert_eq!(source.text, expected);
+        assert_eq!(source.parsed.text, expected);
         let source = Source::parse("DO E'BEGIN RAISE NOTICE \\'x\\'; END'").unwrap();
-        assert_eq!(source.text, "DO $body$BEGIN RAISE NOTICE 'x'; END$body$");
+        assert_eq!(source.parsed.text, "DO $body$BEGIN RAISE NOTICE 'x'; END$body$");
     }
 
     #[test]

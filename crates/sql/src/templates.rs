@@ -9,8 +9,6 @@ use crate::actual::{Actual, Family, family_of};
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::full_names::short;
-use crate::routine::Routine;
-use crate::source::Source;
 use catalog::{ProcedureId, ScalarType, Type};
 use procedure::{Procedure, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -78,8 +76,8 @@ impl Binder<'_> {
         columns: Option<Vec<(String, Type)>>,
         node: &SyntaxNode,
     ) -> Result<Arc<Procedure>, StatementError> {
-        let source = Source::parse(&template.source)?;
-        let routine = source.file.stmts().find_map(|statement| Routine::of(&statement));
+        let source = self.schema.trees.parse(&template.source)?;
+        let routine = source.routine();
         let Some(mut routine) = routine else { return Err(self.unsupported(node, "this routine")) };
         if routine.returns_record() && columns.is_none() {
             let message = "a column definition list is required for functions returning \"record\"";

@@ -14,7 +14,6 @@ use crate::StatementError;
 use crate::nesting::with_stack;
 use crate::prepare::Prepared;
 use crate::quoted::written_path;
-use crate::routine::Routine;
 use crate::schema::Schema;
 use crate::session_schema::{PREFIX, is_session_schema};
 use crate::source::Source;
@@ -502,7 +501,7 @@ impl Schema {
     /// body; `None` if there are none.
     pub(crate) fn resolved_routine(&self, text: &str, namespace: &str) -> Option<String> {
         let source = Source::parse(text).ok()?;
-        let routine = source.file.stmts().find_map(|statement| Routine::of(&statement))?;
+        let routine = source.routine()?;
         let tree = routine.body_tree()?;
         let within = |node: &SyntaxNode| {
             let range = routine.range_in_body(node);

@@ -39,7 +39,7 @@ fn may_exist_later(error: &StatementError) -> bool {
 /// PostgreSQL.
 fn is_checked(statement: &str) -> bool {
     let Ok(source) = Source::parse(statement) else { return true };
-    let routine = source.file.stmts().find_map(|statement| Routine::of(&statement));
+    let routine = source.routine();
     routine.is_none_or(|routine| !routine.is_plpgsql())
 }
 

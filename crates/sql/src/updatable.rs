@@ -9,7 +9,6 @@ use crate::oids::table_oid;
 use crate::plan::returns_set;
 use crate::schema::{Schema, View};
 use crate::simple_view::{DELETED, INSERTED, Shown, ShownValue, SimpleView, UPDATED};
-use crate::source::Source;
 use crate::types::{last_name, object_name};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode, HasSelectTail};
@@ -101,7 +100,7 @@ impl Schema {
     /// Returns a view as one whose rows are rows of a table or view below it, or the reason why it is not
     /// such a view.
     pub(crate) fn simple_view(&self, view: &View) -> Result<SimpleView, &'static str> {
-        let source = Source::parse(&view.query).map_err(|_| NOT_SINGLE)?;
+        let source = self.trees.parse(&view.query).map_err(|_| NOT_SINGLE)?;
         let mut query = source.file.syntax().descendants().find_map(ast::SelectVariant::cast);
         while let Some(ast::SelectVariant::ParenSelect(paren)) = &query
             && paren.with_clause().is_none()

@@ -193,7 +193,7 @@ impl Schema {
     /// Returns the columns of a view; empty if it cannot be bound.
     pub(crate) fn view_columns(&self, view: &View) -> Vec<(String, catalog::Type)> {
         let bind = || {
-            let source = Source::parse(&view.query).ok()?;
+            let source = self.trees.parse(&view.query).ok()?;
             let query = source.file.syntax().descendants().find_map(ast::SelectVariant::cast)?;
             let mut binder = Binder::new(self, &source);
             binder.is_kept_text = true;
@@ -228,7 +228,7 @@ impl Schema {
     pub(crate) fn broken_view(&self) -> Option<(&Arc<View>, StatementError)> {
         self.views().filter(|view| !self.is_partition(&view.name)).find_map(|view| {
             let bind = || {
-                let source = Source::parse(&view.query)?;
+                let source = self.trees.parse(&view.query)?;
                 let query = source.file.syntax().descendants().find_map(ast::SelectVariant::cast);
                 let mut binder = Binder::new(self, &source);
                 binder.is_kept_text = true;

@@ -2,7 +2,7 @@
 
 use super::{Access, Session};
 use crate::Error;
-use crate::definitions::{Making, hold};
+use crate::definitions::{Applied, Making, hold};
 use crate::sequences::Taking;
 use crate::worker::{Recorded, Request, Worker, room_for, serialization_failure};
 use catalog::{CommitOrder, now_us};
@@ -116,17 +116,18 @@ impl Session {
         loop {
             let inner = Arc::clone(&self.worker.inner);
             let room = room_for(statement, &inner.account)?;
-            let effect = inner.definitions.effect_of(statement)?;
+            let applied = inner.definitions.applied(statement, self.checks_bodies)?;
             drop(room);
-            let Effect::Run(procedure) = effect else {
-                return self.define(&StatementRecord { timestamp_us, seed, text: statement, written: None });
+            let Effect::Run(procedure) = &applied.effect else {
+                let record = StatementRecord { timestamp_us, seed, text: statement, written: None };
+                return self.define(&record, applied);
             };
             if self.zone().is_some() {
                 let error = SqlError::new("0A000", "a script in another time zone than UTC is not supported");
                 return Err(error.with_hint("Execute each statement.").into());
             }
             self.worker.refresh();
-            let call = Call { procedure: &procedure, timestamp_us, seed };
+            let call = Call { procedure, timestamp_us, seed };
             let request = Request { call, arguments: &[], recorded: Recorded::Statement(statement) };
             if let Some(commit) = self.run_request(&request)? {
                 return Ok(commit);
@@ -135,7 +136,8 @@ impl Session {
     }
 
     /// Changes definitions as one transaction.
-    fn define(&mut self, statement: &StatementRecord<'_>) -> Result<CommitPoint, Error> {
+    fn define(&mut self, statement: &StatementRecord<'_>, applied: Applied) -> Result<CommitPoint, Error> {
+        let mut applied = Some(applied);
         let inner = Arc::clone(&self.worker.inner);
         let patience = self.worker.patience(&self.settings());
         // A definition that changes nothing draws no number.
@@ -153,7 +155,11 @@ impl Session {
                 has_begun = true;
                 Taking { inner: &inner, tables }.give_back_for(effect)
             };
-            let making = Making { checks_bodies: self.checks_bodies, runs_beside: inner.can_define_beside() };
+            let making = Making {
+                checks_bodies: self.checks_bodies,
+                runs_beside: inner.can_define_beside(),
+                applied: &mut applied,
+            };
             let Worker { workspace, pipeline, .. } = &mut self.worker;
             let changed = inner.definitions.change(statement, making, workspace, prepare, |workspace| {
                 commit = pipeline.commit_definitions(workspace, &record).map_err(|error| match error {

@@ -161,7 +161,7 @@ impl Binder<'_> {
             let message = format!("infinite recursion detected in rules for relation \"{}\"", view.name);
             return Err(self.error(node, SqlError::new("42P17", message)));
         }
-        let source = crate::source::Source::parse(&view.query)?;
+        let source = self.schema.trees.parse(&view.query)?;
         let query = source.file.syntax().descendants().find_map(ast::SelectVariant::cast);
         let query = self.part(query, node)?;
         let mut inner = Binder::new(self.schema, &source);

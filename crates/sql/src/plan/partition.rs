@@ -10,7 +10,6 @@ use crate::error::StatementError;
 use crate::oids::table_oid;
 use crate::roles::need::names_of;
 use crate::simple_view::SimpleView;
-use crate::source::Source;
 use crate::system_functions::looked_up;
 use catalog::{Datum, ScalarType, Table, Type};
 use procedure::query::TableFunction;
@@ -169,7 +168,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Expression, StatementError> {
         let text = self.schema.number_of_leaf(&table.name);
-        let source = Source::parse(&format!("SELECT {text}"))?;
+        let source = self.schema.trees.parse(&format!("SELECT {text}"))?;
         let target = source.file.syntax().descendants().find_map(ast::Target::cast);
         let condition = target.and_then(|target| target.expr());
         let view = SimpleView {

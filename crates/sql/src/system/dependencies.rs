@@ -286,7 +286,7 @@ impl Schema {
         }
         all.add(rule, object, "i");
         all.add(rule, object, "n");
-        let Ok(source) = Source::parse(&view.query) else { return };
+        let Ok(source) = self.trees.parse(&view.query) else { return };
         for on in self.named_in(source.file.syntax()) {
             all.add(rule, on, "n");
         }

@@ -11,7 +11,6 @@ use crate::called_names::called_name;
 use crate::oids::table_oid;
 use crate::quoted::quoted_path;
 use crate::roles::variant::logged_for;
-use crate::routine::Routine;
 use crate::schema::{CompiledTrigger, Schema, unsupported};
 use crate::source::Source;
 use crate::unbound::is_missing_object;
@@ -170,7 +169,7 @@ impl Schema {
             let message = format!("function {}() does not exist", trigger.function);
             return Err(error_at(source, node, "42883", message));
         };
-        let function_source = Source::parse(&function.source)?;
+        let function_source = self.trees.parse(&function.source)?;
         let compiled = self.compile_events(table, trigger, &function_source).map_err(at)?;
         compiled.ok_or_else(|| unsupported(source, node, "this routine"))
     }
@@ -182,7 +181,7 @@ impl Schema {
         trigger: &Trigger,
         function: &Source,
     ) -> Result<Option<CompiledTrigger>, StatementError> {
-        let routine = function.file.stmts().find_map(|statement| Routine::of(&statement));
+        let routine = function.routine();
         let Some(routine) = routine else { return Ok(None) };
         let compile = |event: &TriggerEvent| {
             let compiled = routine.compile_fired(table, trigger, *event, self, function)?;
