@@ -13,6 +13,7 @@ mod interval;
 mod offset;
 mod session_zone;
 mod time;
+mod tokens;
 mod zone;
 
 pub use calendar::{Day, Moment, day_of, moment_of};

@@ -6,7 +6,8 @@
 //! with 22003 a NUMERIC of more than 16,383 digits behind the point that COPY rounds.
 //! Values made at random may be refused by both for different reasons, and a text of a date that no list has
 //! by Reprise alone. `REPRISE_VALUES` says how many values are made at random for each type and way;
-//! `REPRISE_SEED` makes others. Skipped, with a message, where no PostgreSQL is installed.
+//! `REPRISE_SEED` is the seed of a run, 0 by default.
+//! Skipped, with a message, where no PostgreSQL is installed.
 
 mod samples;
 mod texts;
