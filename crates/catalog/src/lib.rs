@@ -67,6 +67,7 @@ pub use trigger::{Trigger, TriggerEvent, TriggerTiming};
 pub use types::{ScalarType, Type};
 pub use value::{
     Value, ValueError, array_datum, datum_from_value, double_datum, double_of_real, exact_bounds,
-    exact_datum, format_double, format_real, real_datum, real_of_double, text_datum, value_from_datum,
+    exact_datum, fitted, format_double, format_real, real_datum, real_of_double, text_datum,
+    value_from_datum,
 };
 pub use written::{CHECKSUM_BITS, RowHash, Written};

@@ -57,12 +57,24 @@ pub struct ValueError {
     pub sqlstate: &'static str,
     /// What is wrong.
     pub message: String,
+    /// More about it; empty if there is nothing to add.
+    pub detail: String,
 }
 
 impl ValueError {
     /// Makes one.
     pub fn new(sqlstate: &'static str, message: impl Into<String>) -> Self {
-        Self { sqlstate, message: message.into() }
+        Self { sqlstate, message: message.into(), detail: String::new() }
+    }
+
+    /// Returns `22003`: a number has too many digits before its point.
+    pub fn field_overflow(precision: i64, scale: i64) -> Self {
+        let field = format!("A field with precision {precision}, scale {scale}");
+        let detail = match precision - scale {
+            0 => format!("{field} must round to an absolute value less than 1."),
+            most => format!("{field} must round to an absolute value less than 10^{most}."),
+        };
+        Self { detail, ..crate::DecimalError::Overflow.into() }
     }
 
     /// Returns `22003`: the number is outside the type's range.
@@ -312,6 +324,22 @@ pub fn exact_bounds(ty: ScalarType) -> Option<(i64, i64)> {
     }
 }
 
+/// Rounds a number to a scale.
+///
+/// # Errors
+/// `22003`: it has too many digits for the precision.
+pub fn fitted(value: &Numeric, precision: u16, scale: i16) -> Result<Numeric, ValueError> {
+    value.fit(precision, scale).map_err(|error| match value.is_finite() {
+        true => ValueError::field_overflow(precision.into(), scale.into()),
+        false => ValueError {
+            detail: format!(
+                "A field with precision {precision}, scale {scale} cannot hold an infinite value."
+            ),
+            ..error.into()
+        },
+    })
+}
+
 /// Checks and rounds a numeric into the datum of an exact type.
 ///
 /// # Errors
@@ -327,14 +355,16 @@ pub fn exact_datum(value: Numeric, ty: ScalarType, arena: &mut Arena) -> Result<
     }
     match (ty, value.short()) {
         (ScalarType::Numeric { precision, scale }, Some(decimal)) => {
-            let fitted = decimal.fit(precision, scale)?;
+            let fitted = decimal
+                .fit(precision, scale)
+                .map_err(|_| ValueError::field_overflow(precision.into(), scale.into()))?;
             Ok(match i64::try_from(fitted.mantissa) {
                 Ok(mantissa) if ty.is_machine_numeric() => Datum::Int(mantissa),
                 _ => arena.push_numeric(fitted),
             })
         }
         (ScalarType::Numeric { precision, scale }, None) => {
-            let fitted = value.fit(precision.into(), scale.into())?;
+            let fitted = fitted(&value, precision.into(), scale.into())?;
             match fitted.short().and_then(|short| i64::try_from(short.mantissa).ok()) {
                 _ if !ty.is_machine_numeric() => Ok(arena.push_numeric(fitted)),
                 Some(mantissa) => Ok(Datum::Int(mantissa)),
@@ -342,7 +372,7 @@ pub fn exact_datum(value: Numeric, ty: ScalarType, arena: &mut Arena) -> Result<
             }
         }
         (ScalarType::LongNumeric { precision, scale }, _) => {
-            Ok(arena.push_numeric(value.fit(precision, scale)?))
+            Ok(arena.push_numeric(fitted(&value, precision, scale)?))
         }
         _ => Ok(arena.push_numeric(value)),
     }
@@ -431,7 +461,9 @@ pub fn text_datum(text: &str, ty: ScalarType, arena: &mut Arena) -> Result<Datum
         }
         ScalarType::Numeric { .. } | ScalarType::LongNumeric { .. } | ScalarType::AnyNumeric => {
             let value = text.parse().map_err(|error| match error {
-                DecimalError::Syntax => syntax(),
+                DecimalError::Syntax => {
+                    ValueError::new("22P02", format!("invalid input syntax for type numeric: \"{text}\""))
+                }
                 error => ValueError::from(error),
             })?;
             exact_datum(value, ty, arena)

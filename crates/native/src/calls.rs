@@ -276,9 +276,9 @@ host_calls! {
     Violated => violated(context, id, index) {
         Err(context.host().violated(operation(id), index as usize))
     }
-    /// Fails with one of the errors without parameters.
+    /// Fails with the error of a number.
     Refused => refused(_context, refusal) {
-        Err(Refusal::ALL[refusal as usize].failure())
+        Err(Refusal::of_number(refusal).failure())
     }
     /// Notes the operation that has failed.
     FailedAt => failed_at(context, id) {

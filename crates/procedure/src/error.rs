@@ -203,7 +203,8 @@ impl From<catalog::DecimalError> for Box<SqlError> {
 
 impl From<ValueError> for SqlError {
     fn from(error: ValueError) -> Self {
-        Self::new(error.sqlstate, error.message)
+        let made = Self::new(error.sqlstate, error.message);
+        if error.detail.is_empty() { made } else { made.with_detail(error.detail) }
     }
 }
 

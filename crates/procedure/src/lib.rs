@@ -44,6 +44,7 @@ pub use ir::domain_value::DomainValue;
 pub use ir::effect::{Effect, Rebuild, sequences_in};
 pub use ir::expression::{ArithmeticOperator, Evaluated, Expression, NumberClass, Register};
 pub use ir::function::Function;
+pub use ir::object_kind::ObjectKind;
 pub use ir::opaque::{Compiler, Cursor, Destination, Movement, Opaque};
 pub use ir::operation::{
     Access, Aggregate, AggregateFunction, Bound, Check, CheckOwner, Choice, Operation, OperationId,

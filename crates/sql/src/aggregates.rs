@@ -1,6 +1,7 @@
 //! Calls of aggregates.
 
 use crate::binder::{Binder, Typed};
+use crate::called_names::called_name;
 use crate::error::StatementError;
 use crate::plan::select::Sort;
 use crate::plan::windows::WindowScope;
@@ -157,7 +158,12 @@ impl Binder<'_> {
         if let Some(sort) = &within {
             bound.push(self.bind(&sort.expression)?);
         }
-        let ChosenAggregate { function, result, mut arguments } = self.chosen_aggregate(name, bound, node)?;
+        let ChosenAggregate { mut function, result, arguments: values } =
+            self.chosen_aggregate(name, bound, node)?;
+        if arguments.first().is_some_and(makes_json) {
+            function = function.over(false);
+        }
+        let mut arguments = values;
         self.check_within(name, function, within.is_some(), node)?;
         if within.is_some() {
             // The value of WITHIN GROUP is aggregated, and the arguments are the same for all rows.
@@ -218,6 +224,12 @@ fn is_structured(value: &Typed) -> bool {
         Typed::Known(Expression::Function { function: Function::RowJson, .. }, _) => true,
         value => matches!(value.known_type(), Some(Type::Array(_))),
     }
+}
+
+/// Returns whether an expression calls a function that makes JSON of a row, which is no row any more.
+fn makes_json(expression: &ast::Expr) -> bool {
+    let ast::Expr::CallExpr(call) = expression else { return false };
+    called_name(call).is_some_and(|name| ["to_json", "row_to_json"].contains(&name.as_str()))
 }
 
 /// Returns whether a function is an aggregate.

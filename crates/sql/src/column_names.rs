@@ -49,6 +49,7 @@ impl Binder<'_> {
             ast::Expr::TupleExpr(_) => named("row"),
             ast::Expr::Collate(collate) => self.suggested_name(&collate.expr()?),
             ast::Expr::IndexExpr(index) => self.suggested_name(&index.base()?),
+            ast::Expr::SliceExpr(slice) => self.suggested_name(&slice.base()?),
             ast::Expr::ParenExpr(paren) => match (paren.expr(), paren.select()) {
                 (Some(inner), _) => self.suggested_name(&inner),
                 (None, select) => {

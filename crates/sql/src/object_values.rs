@@ -9,7 +9,7 @@ use crate::error::StatementError;
 use crate::system::path_text;
 use crate::system_functions::looked_up_text;
 use catalog::{ScalarType, Type};
-use procedure::{ByValueCause, Cast, CastContext, CompareClass, CompareOperator, Expression};
+use procedure::{ByValueCause, CastContext, CompareClass, CompareOperator, Expression, Function, ObjectKind};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -88,7 +88,8 @@ impl Binder<'_> {
         let name = self.coerce(operand, ScalarType::Text.into(), CastContext::Explicit, node)?;
         let otherwise = match is_cast {
             true => {
-                Expression::Cast { cast: Cast::FromText(ScalarType::Oid), operand: Box::new(name.clone()) }
+                let function = Function::NumberOf(ObjectKind::of_type(ty));
+                Expression::Function { function, arguments: vec![name.clone()] }
             }
             false => Expression::NULL,
         };

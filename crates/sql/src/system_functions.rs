@@ -9,7 +9,7 @@ use crate::system::{Named, PG_CLASS, catalog_oid};
 use catalog::{ScalarType, Type};
 use procedure::{
     ArithmeticOperator, ByValueCause, Cast, CastContext, CompareClass, CompareOperator, Expression, Function,
-    LiveFunction, NumberClass,
+    LiveFunction, NumberClass, ObjectKind,
 };
 use squawk_syntax::SyntaxNode;
 
@@ -136,14 +136,7 @@ impl Binder<'_> {
             if let Some(error) = self.schema.missing_schema_of(name) {
                 return self.error(node, error);
             }
-            let (code, message) = match ty {
-                "regclass" => ("42P01", format!("relation \"{name}\" does not exist")),
-                "regtype" => ("42704", format!("type \"{name}\" does not exist")),
-                "regnamespace" => ("3F000", format!("schema \"{name}\" does not exist")),
-                "regrole" => ("42704", format!("role \"{name}\" does not exist")),
-                _ => ("42883", format!("function \"{name}\" does not exist")),
-            };
-            self.error(node, procedure::SqlError::new(code, message))
+            self.error(node, ObjectKind::of_type(ty).missing(name))
         })
     }
 

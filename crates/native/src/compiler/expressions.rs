@@ -453,8 +453,9 @@ impl Compiler<'_, '_> {
                 let tag = own.builder.ins().ireduce(types::I32, tag);
                 Val::of(tag, val.value)
             }
-            Cast::Rescale { multiply, divide, limit } if divide == 1 || multiply == 1 => {
-                let value = own.rescale(val.value, multiply, divide, limit);
+            Cast::Rescale { multiply, divide, limit, scale } if divide == 1 || multiply == 1 => {
+                let refusal = Refusal::Decimal { precision: limit.ilog10() as u8, scale };
+                let value = own.rescale(val.value, [multiply, divide, limit], refusal);
                 own.int(value)
             }
             Cast::ToDouble { from_scale: 0 } => own.int_to_double(expression, val),
@@ -467,11 +468,11 @@ impl Compiler<'_, '_> {
     }
 
     /// Changes the scale of a scaled integer; a quotient is rounded half away from zero.
-    fn rescale(&mut self, value: Value, multiply: i64, divide: i64, limit: i64) -> Value {
+    fn rescale(&mut self, value: Value, [multiply, divide, limit]: [i64; 3], refusal: Refusal) -> Value {
         let rescaled = if divide == 1 {
             let factor = self.word(multiply as u64);
             let (product, overflows) = self.builder.ins().smul_overflow(value, factor);
-            self.refuse_if(overflows, Refusal::Decimal);
+            self.refuse_if(overflows, refusal);
             product
         } else {
             // Scaled integers have at most 18 digits, so half of the divisor can be added.
@@ -483,7 +484,7 @@ impl Compiler<'_, '_> {
             self.builder.ins().sdiv(sum, divisor)
         };
         let is_outside = self.is_outside(rescaled, -(limit - 1), limit - 1);
-        self.refuse_if(is_outside, Refusal::Decimal);
+        self.refuse_if(is_outside, refusal);
         rescaled
     }
 

@@ -426,7 +426,7 @@ impl<'c, 's> Compiler<'c, 's> {
 
     /// Fails with an error if a condition holds.
     fn refuse_if(&mut self, condition: Value, refusal: Refusal) {
-        let refusal = self.word(refusal as u64);
+        let refusal = self.word(refusal.number());
         self.fail_if(condition, Call::Refused, &[refusal]);
     }
 

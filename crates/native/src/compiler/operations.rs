@@ -223,7 +223,7 @@ impl Compiler<'_, '_> {
         }
         self.found_or_not(id, operation, blocks);
         if select.strict {
-            let refusal = self.word(Refusal::NoRow as u64);
+            let refusal = self.word(Refusal::NoRow.number());
             self.fail(Call::Refused, &[refusal]);
         }
         self.set_to_null(&select.outputs);

@@ -49,7 +49,7 @@ fn addend(value: &Expression, register: Register, bounds: RangeInclusive<i64>) -
         Expression::Cast { cast, operand } => {
             let limits = match *cast {
                 Cast::Range { least, most, .. } => least..=most,
-                Cast::Rescale { multiply: 1, divide: 1, limit } => 1 - limit..=limit - 1,
+                Cast::Rescale { multiply: 1, divide: 1, limit, .. } => 1 - limit..=limit - 1,
                 _ => return None,
             };
             Some(&**operand).filter(|_| limits == bounds)?

@@ -2,6 +2,7 @@
 //! IR itself knows.
 
 use super::compare::compare;
+use super::object_kind::ObjectKind;
 use crate::values::functions::{BuiltIn, Call, Form};
 use crate::values::live::{LiveFunction, LiveValue};
 use crate::values::row_parts::row_part;
@@ -55,6 +56,8 @@ pub enum Function {
     Live(LiveFunction),
     /// ROW_COUNT of GET DIAGNOSTICS.
     RowCount,
+    /// The number that a text is which names no object of a kind.
+    NumberOf(ObjectKind),
     /// The text that all equal values of a JSONB share.
     CanonicalJson,
     /// The microseconds that all equal values of an INTERVAL share, as a decimal.
@@ -254,6 +257,10 @@ impl Function {
             },
             (Self::Greatest(class), _) => Ok(extreme(class, Ordering::Greater, values, machine)),
             (Self::Least(class), _) => Ok(extreme(class, Ordering::Less, values, machine)),
+            (Self::NumberOf(kind), [text]) => {
+                let text = String::from_utf8_lossy(machine.frame.arena.datum_bytes(*text));
+                Ok(Datum::Int(kind.number_in(&text)?.into()))
+            }
             (Self::CanonicalJson, [json]) => {
                 let text = String::from_utf8_lossy(machine.frame.arena.datum_bytes(*json));
                 let text = canonical_jsonb(&text);

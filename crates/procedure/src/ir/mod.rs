@@ -11,6 +11,7 @@ pub(crate) mod domain_value;
 pub(crate) mod effect;
 pub(crate) mod expression;
 pub(crate) mod function;
+pub(crate) mod object_kind;
 pub(crate) mod opaque;
 pub(crate) mod operation;
 pub(crate) mod program;

@@ -35,8 +35,10 @@ pub enum Cast {
         multiply: i64,
         /// The divisor; the quotient is rounded half away from zero.
         divide: i64,
-        /// The magnitude of the result must be below this.
+        /// The magnitude of the result must be below this: a power of ten.
         limit: i64,
+        /// Digits after the point of the result.
+        scale: u8,
     },
     /// From an exact type (integer or decimal) to a decimal type.
     Decimal {
@@ -264,6 +266,7 @@ impl Cast {
                     multiply: power(scale.saturating_sub(from_scale)),
                     divide: power(from_scale.saturating_sub(scale)),
                     limit: power(precision),
+                    scale,
                 }
             }
             _ if to.is_numeric() && from.is_exact() => Self::Decimal { from_scale, to },
@@ -342,20 +345,20 @@ impl Cast {
             (Self::Key { least, most }, Datum::Int(value)) => {
                 Ok(if (least..=most).contains(&value) { datum } else { Datum::Null })
             }
-            (Self::Rescale { multiply, divide: 1, limit }, Datum::Int(value)) => {
+            (Self::Rescale { multiply, divide: 1, limit, scale }, Datum::Int(value)) => {
                 match value.checked_mul(multiply) {
                     Some(product) if -limit < product && product < limit => Ok(Datum::Int(product)),
-                    _ => Err(catalog::DecimalError::Overflow.into()),
+                    _ => Err(ValueError::field_overflow(limit.ilog10().into(), scale.into())),
                 }
             }
-            (Self::Rescale { multiply, divide, limit }, Datum::Int(value)) => {
+            (Self::Rescale { multiply, divide, limit, scale }, Datum::Int(value)) => {
                 let product = i128::from(value) * i128::from(multiply);
                 let half = i128::from(divide) / 2 * if product < 0 { -1 } else { 1 };
                 let rounded = (product + half) / i128::from(divide);
                 if rounded.abs() < i128::from(limit) {
                     Ok(Datum::Int(rounded as i64))
                 } else {
-                    Err(catalog::DecimalError::Overflow.into())
+                    Err(ValueError::field_overflow(limit.ilog10().into(), scale.into()))
                 }
             }
             _ => self.apply_uncommon(datum, arena),

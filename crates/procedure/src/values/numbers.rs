@@ -299,12 +299,5 @@ pub(crate) fn from_text(text: &str, template: &str) -> Result<Option<Numeric>, S
     let value: Numeric = written.trim().parse().map_err(|_| invalid())?;
     let scale = decimals.unwrap_or(0);
     let precision = template.places().0 + scale;
-    let fitted = value.fit(precision.min(1000) as u16, scale as i16);
-    fitted.map(Some).map_err(|_| {
-        let most = precision - scale;
-        SqlError::new("22003", "numeric field overflow").with_detail(format!(
-            "A field with precision {precision}, scale {scale} must round to an absolute value less than {}.",
-            if most == 0 { "1".to_owned() } else { format!("10^{most}") }
-        ))
-    })
+    Ok(Some(catalog::fitted(&value, precision.min(1000) as u16, scale as i16)?))
 }

@@ -60,6 +60,8 @@ pub(super) struct Block {
     pub(super) retired: Vec<Tables>,
     /// Savepoints, oldest first.
     savepoints: Vec<NamedSavepoint>,
+    /// The conflict to which the transaction was lost as a whole, its savepoints with it.
+    lost_to: Option<Conflict>,
     /// Size of the read set, in rows and index leaves, when it was last valid.
     checked: usize,
 }
@@ -224,10 +226,11 @@ impl Session {
     pub fn fail_transaction(&mut self) {
         if self.block.state == TransactionState::Open {
             if self.block.savepoints.is_empty() {
-                let access = self.block.access;
+                let Block { access, lost_to, .. } = self.block;
                 self.rollback();
                 // COMMIT or ROLLBACK AND CHAIN reads the access mode later.
                 self.block.access = access;
+                self.block.lost_to = lost_to;
             }
             self.block.state = TransactionState::Failed;
         }
@@ -277,7 +280,10 @@ impl Session {
 
     fn find_savepoint(&self, name: &str) -> Result<usize, Error> {
         let index = self.block.savepoints.iter().rposition(|savepoint| savepoint.name == name);
-        index.ok_or_else(|| SqlError::new("3B001", format!("savepoint \"{name}\" does not exist")).into())
+        index.ok_or_else(|| match self.block.lost_to {
+            Some(conflict) => serialization_failure(conflict),
+            None => SqlError::new("3B001", format!("savepoint \"{name}\" does not exist")).into(),
+        })
     }
 
     /// RELEASE SAVEPOINT: removes the savepoint and all later ones.
@@ -296,7 +302,7 @@ impl Session {
     /// ROLLBACK TO SAVEPOINT: undoes all later changes, and the transaction continues.
     ///
     /// # Errors
-    /// `3B001`: there is no such savepoint.
+    /// `3B001`: there is no such savepoint. `40001`: the whole transaction was lost to another one.
     pub fn roll_back_to_savepoint(&mut self, name: &str) -> Result<(), Error> {
         let index = self.find_savepoint(name)?;
         self.block.savepoints.truncate(index + 1);
@@ -453,6 +459,7 @@ impl Session {
         self.worker.workspace.tables().aborts.count(conflict);
         self.worker.forget_races();
         self.give_up();
+        self.block.lost_to = Some(conflict);
         serialization_failure(conflict)
     }
 

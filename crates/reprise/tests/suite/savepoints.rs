@@ -199,3 +199,22 @@ fn what_is_a_transaction_of_its_own_is_refused_within_another() {
     assert_eq!(session.commit().unwrap_err().sqlstate(), "25P02");
     assert!(session.query("SELECT id FROM t WHERE id = 6").unwrap().rows.is_empty());
 }
+
+#[test]
+fn a_transaction_that_was_lost_says_so_when_it_rolls_back_to_a_savepoint() {
+    let (_folder, db, mut session) = with("CREATE TABLE t (id INT PRIMARY KEY, a INT)");
+    let mut other = db.session().unwrap();
+    run(&mut session, "INSERT INTO t VALUES (1, 0)").unwrap();
+    session.begin().unwrap();
+    session.set_savepoint("first").unwrap();
+    run(&mut session, "SELECT a FROM t WHERE id = 1").unwrap();
+    run(&mut other, "UPDATE t SET a = 1 WHERE id = 1").unwrap();
+    session.set_savepoint("second").unwrap();
+    assert_eq!(run(&mut session, "UPDATE t SET a = 2 WHERE id = 1").unwrap_err().sqlstate(), "40001");
+    for name in ["second", "first"] {
+        assert_eq!(session.roll_back_to_savepoint(name).unwrap_err().sqlstate(), "40001");
+    }
+    session.rollback();
+    session.begin().unwrap();
+    assert_eq!(session.roll_back_to_savepoint("first").unwrap_err().sqlstate(), "3B001");
+}

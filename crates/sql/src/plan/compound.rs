@@ -236,9 +236,10 @@ impl Binder<'_> {
             if let [Typed::Null, Typed::Null] = pair.as_slice() {
                 literals.insert(column, Typed::Null);
             }
+            let has_null = pair.iter().any(|item| matches!(item, Typed::Null));
             let (items, ty) = self.unify(construct, pair, node)?;
             let register = self.new_register(ty);
-            if items.iter().any(|item| self.origins.is_computed(item, ty)) {
+            if has_null || items.iter().any(|item| self.origins.is_computed(item, ty)) {
                 self.origins.note_computed(register, ty);
             }
             for (side, item) in values.iter_mut().zip(items) {

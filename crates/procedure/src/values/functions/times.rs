@@ -170,7 +170,10 @@ fn to_text(call: Call, is_zoned: bool) -> Evaluated {
         return Ok(Datum::Null);
     }
     let text = match call.zone().filter(|_| is_zoned) {
-        None => template::to_text(us, call.text(1), &ShownZone { east: 0, name: "UTC" })?,
+        None => {
+            let name = if is_zoned { "UTC" } else { "" };
+            template::to_text(us, call.text(1), &ShownZone { east: 0, name })?
+        }
         Some(session) => {
             let name = session.abbreviation_at(us);
             let shown = ShownZone { east: east_at(Some(session), us), name: &name };

@@ -71,13 +71,25 @@ pub(super) fn pattern_of(template: &str) -> Option<(&'static str, &str)> {
     found.map(|pattern| (pattern, &template[..pattern.len()]))
 }
 
+/// Returns what a template begins with that changes the pattern behind it: FM or TM.
+pub(super) fn prefix_of(template: &str) -> Option<&str> {
+    template.get(..2).filter(|head| ["FM", "fm", "TM", "tm"].contains(head))
+}
+
+/// Returns what a template begins with that changes the pattern before it: TH or SP.
+pub(super) fn suffix_of(template: &str) -> Option<&str> {
+    template.get(..2).filter(|head| ["TH", "th", "SP"].contains(head))
+}
+
 /// A pattern of a template.
 pub(super) struct Pattern<'a> {
     pub(super) name: &'static str,
     /// The pattern as the template writes it.
     pub(super) written: &'a str,
-    /// Whether numbers and names are filled up to their widths.
+    /// Whether numbers are filled up to their widths.
     fills: bool,
+    /// Whether names are filled up to their widths.
+    fills_names: bool,
 }
 
 impl Pattern<'_> {
@@ -102,55 +114,60 @@ pub(super) fn filled(
 ) -> Result<String, SqlError> {
     let mut out = String::new();
     let mut remaining = template;
-    let mut fills = true;
-    while let Some(first) = remaining.chars().next() {
-        if let Some(quoted) = remaining.strip_prefix('"') {
-            let end = quoted.find('"').unwrap_or(quoted.len());
-            out.push_str(&quoted[..end]);
-            remaining = quoted.get(end + 1..).unwrap_or_default();
-            continue;
-        }
-        if remaining.get(..2).is_some_and(|head| head.eq_ignore_ascii_case("FM")) {
-            fills = false;
-            remaining = &remaining[2..];
-            continue;
-        }
+    while !remaining.is_empty() {
+        let prefix = prefix_of(remaining);
+        remaining = &remaining[prefix.map_or(0, str::len)..];
         let Some((name, written)) = pattern_of(remaining) else {
-            out.push(first);
-            remaining = &remaining[first.len_utf8()..];
+            remaining = write_literal(remaining, &mut out);
             continue;
         };
         remaining = &remaining[written.len()..];
         let begin = out.len();
-        write(&Pattern { name, written, fills }, &mut out)?;
-        if remaining.get(..2).is_some_and(|head| head.eq_ignore_ascii_case("TH"))
-            && out[begin..].ends_with(|c: char| c.is_ascii_digit())
-        {
+        let fills = !prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case("FM"));
+        write(&Pattern { name, written, fills, fills_names: prefix.is_none() }, &mut out)?;
+        let Some(suffix) = suffix_of(remaining) else { continue };
+        remaining = &remaining[suffix.len()..];
+        let is_number = out[begin..].ends_with(|c: char| c.is_ascii_digit());
+        if suffix != "SP" && is_number && !["TZH", "TZM", "OF"].contains(&name) {
             let ordinal = ordinal_of(&out[begin..]);
-            out.push_str(&if remaining.starts_with('T') {
-                ordinal.to_uppercase()
-            } else {
-                ordinal.to_owned()
-            });
-            remaining = &remaining[2..];
+            let is_upper = suffix == "TH";
+            out.push_str(&if is_upper { ordinal.to_uppercase() } else { ordinal.to_owned() });
         }
-        fills = true;
     }
     Ok(out)
+}
+
+/// Writes a quoted text, or a character that is no pattern, at the beginning of a template. Returns what is
+/// behind it.
+fn write_literal<'t>(template: &'t str, out: &mut String) -> &'t str {
+    let mut characters = template.chars();
+    let first = characters.next();
+    if first == Some('"') {
+        while let Some(character) = characters.next().filter(|character| *character != '"') {
+            let escaped = if character == '\\' { characters.clone().next() } else { None };
+            out.push(escaped.unwrap_or(character));
+            _ = escaped.and_then(|_| characters.next());
+        }
+    } else if first == Some('\\') && characters.as_str().starts_with('"') {
+        out.extend(characters.next());
+    } else {
+        out.extend(first);
+    }
+    characters.as_str()
 }
 
 /// The zone that `to_char` shows.
 pub(crate) struct ShownZone<'a> {
     /// Seconds east of UTC.
     pub(crate) east: i64,
-    /// The abbreviation.
+    /// The abbreviation; empty for a timestamp without a zone.
     pub(crate) name: &'a str,
 }
 
 impl ShownZone<'_> {
     /// Writes the offset: its hours with a sign, and its minutes if there are any.
-    fn write_offset(&self, out: &mut String) {
-        self.write_hours(out);
+    fn write_offset(&self, width: usize, out: &mut String) {
+        self.write_hours(width, out);
         let minute = self.east.abs() / 60 % 60;
         if minute != 0 {
             // Writing to a string does not fail.
@@ -158,9 +175,9 @@ impl ShownZone<'_> {
         }
     }
 
-    fn write_hours(&self, out: &mut String) {
+    fn write_hours(&self, width: usize, out: &mut String) {
         let sign = if self.east < 0 { '-' } else { '+' };
-        let _ = write!(out, "{sign}{:02}", self.east.abs() / 3600);
+        let _ = write!(out, "{sign}{:0width$}", self.east.abs() / 3600);
     }
 }
 
@@ -177,18 +194,18 @@ pub(crate) fn to_text(us: i64, template: &str, zone: &ShownZone<'_>) -> Result<S
             "YYY" => pattern.number(out, year % 1000, 3),
             "YY" => pattern.number(out, year % 100, 2),
             "Y" => pattern.number(out, year % 10, 1),
-            "Y,YYY" => {
-                let _ = write!(out, "{},{:03}", year / 1000, year % 1000);
-            }
+            "Y,YYY" => _ = write!(out, "{},{:03}", year / 1000, year % 1000),
             "IYYY" => pattern.number(out, iso_year, 4),
             "IYY" => pattern.number(out, iso_year % 1000, 3),
             "IY" => pattern.number(out, iso_year % 100, 2),
             "I" => pattern.number(out, iso_year % 10, 1),
             "MM" => pattern.number(out, day.month, 2),
-            "MONTH" | "MON" => out.push_str(&cased(MONTHS[day.month as usize - 1], written, pattern.fills)),
+            "MONTH" | "MON" => {
+                out.push_str(&cased(MONTHS[day.month as usize - 1], written, pattern.fills_names))
+            }
             "DAY" | "DY" => {
                 let name = DAYS[day.weekday() as usize];
-                out.push_str(&cased(name, written, pattern.fills));
+                out.push_str(&cased(name, written, pattern.fills_names));
             }
             "DD" => pattern.number(out, day.day, 2),
             "DDD" => pattern.number(out, day.of_year(), 3),
@@ -198,6 +215,7 @@ pub(crate) fn to_text(us: i64, template: &str, zone: &ShownZone<'_>) -> Result<S
             "WW" => pattern.number(out, (day.of_year() - 1) / 7 + 1, 2),
             "IW" => pattern.number(out, iso_week, 2),
             "Q" => pattern.number(out, (day.month + 2) / 3, 1),
+            "CC" if is_before_christ => pattern.number(out, -(year + 99) / 100, 3),
             "CC" => pattern.number(out, (year + 99) / 100, 2),
             "J" => pattern.number(out, day.days() + 2_451_545, 1),
             "HH24" => pattern.number(out, hour, 2),
@@ -224,11 +242,9 @@ pub(crate) fn to_text(us: i64, template: &str, zone: &ShownZone<'_>) -> Result<S
             }
             "TZ" if written.starts_with(char::is_lowercase) => out.push_str(&zone.name.to_lowercase()),
             "TZ" => out.push_str(zone.name),
-            "OF" => zone.write_offset(out),
-            "TZH" => zone.write_hours(out),
-            "TZM" => {
-                let _ = write!(out, "{:02}", zone.east.abs() / 60 % 60);
-            }
+            "OF" => zone.write_offset(if pattern.fills { 2 } else { 1 }, out),
+            "TZH" => zone.write_hours(2, out),
+            "TZM" => _ = write!(out, "{:02}", zone.east.abs() / 60 % 60),
             "FX" => {}
             other => return Err(unsupported(&format!("pattern \"{other}\" of to_char"))),
         }

@@ -1,7 +1,7 @@
 //! `to_timestamp(text, template)` and `to_date`: reads a timestamp by a template.
 //! Source: PostgreSQL 15, `DCH_from_char` and `do_to_timestamp` in formatting.c.
 
-use super::template::{DAYS, MONTHS, is_separator, pattern_of};
+use super::template::{DAYS, MONTHS, is_separator, pattern_of, prefix_of, suffix_of};
 use super::unsupported;
 use crate::SqlError;
 use catalog::{Day, Moment, date_plus, is_space, rounded_timestamp};
@@ -61,16 +61,6 @@ fn leading_number(text: &str) -> (i64, usize) {
     }
 }
 
-/// Returns whether a template begins with FM or TM, which change the pattern behind them.
-fn has_prefix(template: &str) -> bool {
-    ["FM", "fm", "TM", "tm"].iter().any(|prefix| template.starts_with(prefix))
-}
-
-/// Returns whether a template begins with TH, in either case.
-fn has_ordinal(template: &str) -> bool {
-    template.starts_with("TH") || template.starts_with("th")
-}
-
 /// Returns whether the text for a pattern begins with a digit.
 fn is_number(pattern: &str) -> bool {
     let words = ["A.M.", "P.M.", "B.C.", "A.D.", "AM", "PM", "BC", "AD", "RM", "OF", "TZ", "TZH", "FX"];
@@ -107,11 +97,9 @@ impl<'t> Reader<'t> {
     fn read(&mut self) -> Result<(), SqlError> {
         let mut is_first = true;
         while !self.left.is_empty() && !self.template.is_empty() {
-            let prefix = has_prefix(self.template);
-            let fills = prefix && self.template[..1].eq_ignore_ascii_case("f");
-            if prefix {
-                self.template = &self.template[2..];
-            }
+            let prefix = prefix_of(self.template).unwrap_or_default();
+            self.template = &self.template[prefix.len()..];
+            let fills = prefix.eq_ignore_ascii_case("FM");
             let found = pattern_of(self.template);
             if !self.is_exact && found.is_none_or(|(name, _)| name != "FX") && (found.is_some() || is_first) {
                 self.blanks += self.skip_blanks();
@@ -170,10 +158,12 @@ impl<'t> Reader<'t> {
 
     /// Returns whether what follows a pattern in the template is no digit.
     fn is_delimited(&self) -> bool {
-        if has_ordinal(self.template) {
+        let suffix = suffix_of(self.template).unwrap_or_default();
+        if !suffix.is_empty() && suffix != "SP" {
             return true;
         }
-        let next = if has_prefix(self.template) { &self.template[2..] } else { self.template };
+        let next = &self.template[suffix.len()..];
+        let next = &next[prefix_of(next).map_or(0, str::len)..];
         match pattern_of(next) {
             Some((pattern, _)) => !is_number(pattern),
             None => !next.trim_start_matches('"').starts_with(|c: char| c.is_ascii_digit()),
@@ -187,9 +177,11 @@ impl<'t> Reader<'t> {
         }
         let pattern = Pattern { name, written, is_delimited: fills || self.is_delimited() };
         self.read_field(&pattern)?;
-        if has_ordinal(self.template) {
-            self.template = &self.template[2..];
-            if !matches!(name, "MONTH" | "MON" | "DAY" | "DY" | "AM" | "PM" | "A.M." | "P.M.") {
+        if let Some(suffix) = suffix_of(self.template) {
+            self.template = &self.template[suffix.len()..];
+            if suffix != "SP"
+                && !matches!(name, "MONTH" | "MON" | "DAY" | "DY" | "AM" | "PM" | "A.M." | "P.M.")
+            {
                 self.skip_character();
                 self.skip_character();
             }
