@@ -20,15 +20,30 @@ enum Field {
     Milliseconds,
     Microseconds,
     Half,
+    /// The seconds since midnight.
+    SecondOfDay,
+    /// Days since 4714-11-24 BC.
+    JulianDay,
+    Century,
+    Week,
+    WeekOfMonth,
+    Quarter,
+    /// 1 before Christ.
+    Era,
 }
+
+/// The months in Roman numerals, from December on, so that none is the beginning of a later one.
+const ROMAN_MONTHS: [&str; 12] = ["XII", "XI", "X", "IX", "VIII", "VII", "VI", "V", "IV", "III", "II", "I"];
 
 /// What is read of a text so far.
 struct Reader<'t> {
     left: &'t str,
     template: &'t str,
     /// The values of the fields.
-    fields: [i64; 11],
+    fields: [i64; 18],
     has_half_days: bool,
+    /// The most digits of the year: those of its pattern.
+    year_width: usize,
     /// The digits of the second of FF1 to FF6; `None` without them.
     precision: Option<u8>,
     /// Whether the template has FX: each character of the text has one of the template.
@@ -49,6 +64,9 @@ fn invalid(value: &str, pattern: &Pattern<'_>, detail: &str) -> SqlError {
     let message = format!("invalid value \"{value}\" for \"{}\"", pattern.written);
     SqlError::new("22007", message).with_detail(detail)
 }
+
+/// The Julian day of 2000-01-01.
+const JULIAN_2000: i64 = 2_451_545;
 
 /// Returns the number that a text begins with, as C's `strtol` does, and its length; the largest number for
 /// one that is too large.
@@ -195,8 +213,12 @@ impl<'t> Reader<'t> {
     fn read_field(&mut self, pattern: &Pattern<'t>) -> Result<(), SqlError> {
         let length = pattern.name.len();
         match pattern.name {
-            "YYYY" => _ = self.number(Field::Year, length, pattern)?,
+            "YYYY" => {
+                self.year_width = length;
+                self.number(Field::Year, length, pattern)?;
+            }
             "YYY" | "YY" | "Y" => {
+                self.year_width = length;
                 let used = self.number(Field::Year, length, pattern)?;
                 let year = &mut self.fields[Field::Year as usize];
                 if used < 4 {
@@ -241,9 +263,37 @@ impl<'t> Reader<'t> {
                 self.set(Field::Weekday, day, pattern)?;
                 self.fields[Field::Weekday as usize] += 1;
             }
-            other => return Err(unsupported(&format!("pattern \"{other}\" of to_timestamp"))),
+            _ => return self.read_rare_field(pattern),
         }
         Ok(())
+    }
+
+    fn read_rare_field(&mut self, pattern: &Pattern<'t>) -> Result<(), SqlError> {
+        let length = pattern.name.len();
+        let field = match pattern.name {
+            "J" => Field::JulianDay,
+            "CC" => Field::Century,
+            "WW" => Field::Week,
+            "W" => Field::WeekOfMonth,
+            // As in PostgreSQL, the quarter has no effect.
+            "Q" => {
+                self.number(Field::Quarter, length, pattern)?;
+                self.fields[Field::Quarter as usize] = 0;
+                return Ok(());
+            }
+            "SSSS" | "SSSSS" => Field::SecondOfDay,
+            "AD" | "BC" | "A.D." | "B.C." => {
+                let words = if length == 2 { ["ad", "bc"] } else { ["a.d.", "b.c."] };
+                let era = self.word(&words, length, pattern)?;
+                return self.set(Field::Era, era, pattern);
+            }
+            "RM" => {
+                let before = self.word(&ROMAN_MONTHS, usize::MAX, pattern)?;
+                return self.set(Field::Month, 12 - before, pattern);
+            }
+            other => return Err(unsupported(&format!("pattern \"{other}\" of to_timestamp"))),
+        };
+        self.number(field, length, pattern).map(|_| ())
     }
 
     fn set_half(&mut self, half: i64, pattern: &Pattern<'_>) -> Result<(), SqlError> {
@@ -335,7 +385,10 @@ impl<'t> Reader<'t> {
 
     /// Returns the hour of the day.
     fn hour(&self) -> Result<i64, SqlError> {
-        let hour = self.of(Field::Hour);
+        let hour = match self.of(Field::Hour) {
+            0 => self.of(Field::SecondOfDay) / 3600,
+            hour => hour,
+        };
         if !self.has_half_days {
             return Ok(hour);
         }
@@ -346,17 +399,47 @@ impl<'t> Reader<'t> {
         Ok(hour % 12 + if self.of(Field::Half) == 1 { 12 } else { 0 })
     }
 
+    /// Returns the year, of which 0 is 1 BC; `None` if none is given.
+    fn year(&self) -> Option<i64> {
+        let (given, century) = (self.of(Field::Year), self.of(Field::Century));
+        let sign = if self.of(Field::Era) == 1 { -1 } else { 1 };
+        let signed = sign * century;
+        match (given, century) {
+            (0, 0) => None,
+            // The first year of the century.
+            (0, _) => Some(if signed >= 0 { (signed - 1) * 100 + 1 } else { signed * 100 + 1 }),
+            (_, century) if century != 0 && self.year_width <= 2 => Some(match (given % 100, signed >= 0) {
+                (0, is_after) => signed * 100 + i64::from(!is_after),
+                (year, true) => (signed - 1) * 100 + year,
+                (year, false) => (signed + 1) * 100 - year + 1,
+            }),
+            _ => {
+                let year = sign * given;
+                Some(if year < 0 { year + 1 } else { year })
+            }
+        }
+    }
+
     /// Returns the day; `None` if a field is out of range.
     fn day(&self) -> Result<Option<Day>, SqlError> {
-        let given = self.of(Field::Year);
-        // As in PostgreSQL, the year 0 is 1 BC here.
-        let year = if given < 0 { given + 1 } else { given };
-        let (mut month, mut day) = (self.of(Field::Month), self.of(Field::Day));
-        let is_whole = given != 0 && (month != 0 && day != 0 || self.of(Field::DayOfYear) != 0);
+        let week_begin = |field: Field, otherwise: i64| match self.of(field) {
+            0 => otherwise,
+            week => (week - 1) * 7 + 1,
+        };
+        let of_year = week_begin(Field::Week, self.of(Field::DayOfYear));
+        let (mut month, mut day) =
+            (self.of(Field::Month), week_begin(Field::WeekOfMonth, self.of(Field::Day)));
+        let given = self.year();
+        let mut is_whole = given.is_some() && (month != 0 && day != 0 || of_year != 0);
+        let mut year = given.unwrap_or(0);
+        if self.of(Field::JulianDay) != 0 {
+            let own = catalog::day_of(self.of(Field::JulianDay) - JULIAN_2000);
+            (is_whole, year) = (true, own.year);
+            (month, day) = (if month == 0 { own.month } else { month }, if day == 0 { own.day } else { day });
+        }
         (month, day) = (if month == 0 { 1 } else { month }, if day == 0 { 1 } else { day });
-        let of_year = self.of(Field::DayOfYear);
         if of_year != 0 && (month <= 1 || day <= 1) {
-            if year == 0 {
+            if year == 0 && self.of(Field::Era) == 0 {
                 let message = "cannot calculate day of year without year information";
                 return Err(SqlError::new("22007", message));
             }
@@ -407,15 +490,21 @@ pub(crate) fn from_text(text: &str, template: &str) -> Result<TemplateInput, Sql
     let mut reader = Reader {
         left: text,
         template,
-        fields: [0; 11],
+        fields: [0; 18],
         has_half_days: false,
+        year_width: 0,
         precision: None,
         is_exact: false,
         blanks: 0,
     };
     reader.read()?;
     let hour = reader.hour()?;
-    let (minute, second) = (reader.of(Field::Minute), reader.of(Field::Second));
+    let of_day = reader.of(Field::SecondOfDay);
+    let given = |field: Field, otherwise: i64| match reader.of(field) {
+        0 => otherwise,
+        given => given,
+    };
+    let (minute, second) = (given(Field::Minute, of_day / 60 % 60), given(Field::Second, of_day % 60));
     let microsecond = reader.of(Field::Milliseconds) * 1000 + reader.of(Field::Microseconds);
     let is_time = (0..24).contains(&hour)
         && (0..60).contains(&minute)
