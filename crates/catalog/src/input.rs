@@ -252,14 +252,17 @@ pub(crate) fn uuid_of(text: &str) -> Option<[u8; 16]> {
 /// # Errors
 /// `22P02`: the text is malformed. `0A000`: the array has bounds or several dimensions.
 pub fn array_elements(text: &str) -> Result<Vec<Option<String>>, ValueError> {
-    let malformed = || ValueError::new("22P02", format!("malformed array literal: \"{text}\""));
+    let malformed = |detail: String| {
+        ValueError::new("22P02", format!("malformed array literal: \"{text}\"")).with_detail(detail)
+    };
     let unsupported =
         || ValueError::new("0A000", "arrays with bounds or of several dimensions are not supported");
     let body = text.trim_matches(is_space);
     if body.starts_with('[') && body.contains('=') {
         return Err(unsupported());
     }
-    let mut rest = body.strip_prefix('{').ok_or_else(malformed)?.trim_start_matches(is_space);
+    let no_array = || malformed("Array value must start with \"{\" or dimension information.".into());
+    let mut rest = body.strip_prefix('{').ok_or_else(no_array)?.trim_start_matches(is_space);
     let mut elements = Vec::new();
     if rest == "}" {
         return Ok(elements);
@@ -268,50 +271,63 @@ pub fn array_elements(text: &str) -> Result<Vec<Option<String>>, ValueError> {
         rest = rest.trim_start_matches(is_space);
         if rest.starts_with('{') {
             // Behind an element, an array is no element.
-            return Err(if elements.is_empty() { unsupported() } else { malformed() });
+            return Err(if elements.is_empty() { unsupported() } else { malformed(unexpected('{')) });
         }
         let (element, behind) = match rest.strip_prefix('"') {
             Some(quoted) => quoted_element(quoted),
             None => plain_element(rest),
         }
-        .ok_or_else(malformed)?;
+        .map_err(malformed)?;
         elements.push(element);
-        match behind.trim_start_matches(is_space).split_at_checked(1) {
-            Some((",", behind)) => rest = behind,
-            Some(("}", "")) => return Ok(elements),
-            _ => return Err(malformed()),
+        let mut behind = behind.trim_start_matches(is_space).chars();
+        match behind.next() {
+            Some(',') => rest = behind.as_str(),
+            Some('}') if behind.as_str().is_empty() => return Ok(elements),
+            Some('}') => return Err(malformed("Junk after closing right brace.".into())),
+            Some('{') => return Err(malformed(unexpected('{'))),
+            Some(_) => return Err(malformed("Unexpected array element.".into())),
+            None => return Err(malformed(END_OF_INPUT.into())),
         }
     }
 }
 
-/// Returns an element after its opening quote, and the text behind its closing quote.
-fn quoted_element(text: &str) -> Option<(Option<String>, &str)> {
+/// Why a text that ends too early is no array.
+const END_OF_INPUT: &str = "Unexpected end of input.";
+
+fn unexpected(character: char) -> String {
+    format!("Unexpected \"{character}\" character.")
+}
+
+/// Returns an element after its opening quote, and the text behind its closing quote; or why there is none.
+fn quoted_element(text: &str) -> Result<(Option<String>, &str), String> {
     let (mut element, mut chars) = (String::new(), text.chars());
     loop {
-        match chars.next()? {
-            '\\' => element.push(chars.next()?),
-            '"' => return Some((Some(element), chars.as_str())),
+        match chars.next().ok_or(END_OF_INPUT)? {
+            '\\' => element.push(chars.next().ok_or(END_OF_INPUT)?),
+            '"' => return Ok((Some(element), chars.as_str())),
             plain => element.push(plain),
         }
     }
 }
 
 /// Returns an element without quotes, and the text behind it. Blanks around it are dropped, unless a
-/// backslash escapes them.
-fn plain_element(text: &str) -> Option<(Option<String>, &str)> {
+/// backslash escapes them. If there is none, returns why.
+fn plain_element(text: &str) -> Result<(Option<String>, &str), String> {
     let (mut element, mut chars) = (String::new(), text.chars());
     let (mut kept, mut is_escaped) = (0, false);
     loop {
         let before = chars.as_str();
-        match chars.next()? {
-            ',' | '}' => {
+        match chars.next().ok_or(END_OF_INPUT)? {
+            end @ (',' | '}') => {
                 element.truncate(kept);
                 let is_null = !is_escaped && element.eq_ignore_ascii_case("null");
-                return (!element.is_empty()).then_some(((!is_null).then_some(element), before));
+                let is_any = !element.is_empty();
+                return is_any.then_some(((!is_null).then_some(element), before)).ok_or(unexpected(end));
             }
-            '{' | '"' => return None,
+            '{' => return Err(unexpected('{')),
+            '"' => return Err("Unexpected array element.".into()),
             '\\' => {
-                element.push(chars.next()?);
+                element.push(chars.next().ok_or(END_OF_INPUT)?);
                 (kept, is_escaped) = (element.len(), true);
             }
             plain => {
@@ -327,6 +343,21 @@ fn plain_element(text: &str) -> Option<(Option<String>, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_say_why_a_text_is_no_array() {
+        for (text, detail) in [
+            ("1", "Array value must start with \"{\" or dimension information."),
+            ("{1", "Unexpected end of input."),
+            ("{\"a", "Unexpected end of input."),
+            ("{1,}", "Unexpected \"}\" character."),
+            ("{1,{2}}", "Unexpected \"{\" character."),
+            ("{\"a\"b}", "Unexpected array element."),
+            ("{1}x", "Junk after closing right brace."),
+        ] {
+            assert_eq!(array_elements(text).unwrap_err().detail, detail, "{text}");
+        }
+    }
 
     #[test]
     fn doubles_have_hexadecimal_digits() {

@@ -67,6 +67,12 @@ impl ValueError {
         Self { sqlstate, message: message.into(), detail: String::new() }
     }
 
+    /// Adds more about what is wrong.
+    #[must_use]
+    pub fn with_detail(self, detail: impl Into<String>) -> Self {
+        Self { detail: detail.into(), ..self }
+    }
+
     /// Returns `22003`: a number has too many digits before its point.
     pub fn field_overflow(precision: i64, scale: i64) -> Self {
         let field = format!("A field with precision {precision}, scale {scale}");
@@ -74,7 +80,7 @@ impl ValueError {
             0 => format!("{field} must round to an absolute value less than 1."),
             most => format!("{field} must round to an absolute value less than 10^{most}."),
         };
-        Self { detail, ..crate::DecimalError::Overflow.into() }
+        Self::from(crate::DecimalError::Overflow).with_detail(detail)
     }
 
     /// Returns `22003`: the number is outside the type's range.
@@ -331,12 +337,9 @@ pub fn exact_bounds(ty: ScalarType) -> Option<(i64, i64)> {
 pub fn fitted(value: &Numeric, precision: u16, scale: i16) -> Result<Numeric, ValueError> {
     value.fit(precision, scale).map_err(|error| match value.is_finite() {
         true => ValueError::field_overflow(precision.into(), scale.into()),
-        false => ValueError {
-            detail: format!(
-                "A field with precision {precision}, scale {scale} cannot hold an infinite value."
-            ),
-            ..error.into()
-        },
+        false => ValueError::from(error).with_detail(format!(
+            "A field with precision {precision}, scale {scale} cannot hold an infinite value."
+        )),
     })
 }
 

@@ -175,6 +175,13 @@ impl SqlError {
         self.detail = Some(detail.into());
         self
     }
+
+    /// Names the parameter whose value is refused, if nothing else is known about the error.
+    #[must_use]
+    pub fn of_parameter(mut self, number: usize) -> Self {
+        self.detail.get_or_insert_with(|| format!("Parameter ${number}."));
+        self
+    }
 }
 
 impl From<SqlError> for Failure {

@@ -9,6 +9,7 @@ use catalog::{
 };
 use procedure::{Cast, CastContext, Expression, Function, Machine, SqlError};
 use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
 /// Maximum memory for the evaluation of a constant expression, in bytes.
@@ -118,7 +119,10 @@ impl Binder<'_> {
                 (Err(_), Type::Array(element)) if matches!(self.body, Some(Body::Plpgsql(_))) => {
                     Ok(read_array(Expression::text(&text), element))
                 }
-                (Err(error), _) => Err(self.error(node, error.into())),
+                (Err(error), _) => {
+                    let place = self.literal_in(node, &text);
+                    Err(self.error(place.as_ref().unwrap_or(node), error.into()))
+                }
             },
             Typed::Known(array, from @ Type::Array(_))
                 if to.scalar().is_some_and(ScalarType::is_text) && context > CastContext::Implicit =>
@@ -172,6 +176,14 @@ impl Binder<'_> {
         }
         let zone = self.zone_of_literal(text, to, node)?;
         Ok(literal_as(text.to_owned(), to, context, zone))
+    }
+
+    /// Returns the place of a literal within a node; `None` if no literal there, or several, have the text.
+    fn literal_in(&self, node: &SyntaxNode, text: &str) -> Option<SyntaxNode> {
+        let is_it = |own: &ast::Literal| matches!(self.string_of(own), Ok(Some(own)) if own == text);
+        let mut places = node.descendants().filter_map(ast::Literal::cast).filter(is_it);
+        let first = places.next()?;
+        places.next().is_none().then(|| first.syntax().clone())
     }
 
     /// Converts a value that is assigned to a column.

@@ -330,6 +330,30 @@ mod tests {
     }
 
     #[test]
+    fn errors_say_what_is_wrong() {
+        for (text, detail) in [
+            ("", "The input string ended unexpectedly."),
+            ("[1, 2", "The input string ended unexpectedly."),
+            ("[1 2]", "Expected \",\" or \"]\", but found \"2\"."),
+            ("[,]", "Expected JSON value, but found \",\"."),
+            ("{1: 2}", "Expected string or \"}\", but found \"1\"."),
+            ("{\"a\": 1, }", "Expected string, but found \"}\"."),
+            ("{\"a\" \"b\"}", "Expected \":\", but found \"\"b\"\"."),
+            ("{\"a\": 1]", "Expected \",\" or \"}\", but found \"]\"."),
+            ("{} true", "Expected end of input, but found \"true\"."),
+            ("{'a': 1}", "Token \"'\" is invalid."),
+            ("nil", "Token \"nil\" is invalid."),
+            ("01", "Token \"01\" is invalid."),
+            ("\"a", "Token \"\"a\" is invalid."),
+            ("\"\\x\"", "Escape sequence \"\\x\" is invalid."),
+            ("\"\\u12\"", "\"\\u\" must be followed by four hexadecimal digits."),
+            ("\"\t\"", "Character with value 0x09 must be escaped."),
+        ] {
+            assert_eq!(check_json(text).unwrap_err().detail, detail, "{text}");
+        }
+    }
+
+    #[test]
     fn equal_values_have_one_canonical_text() {
         let form = |text: &str| Json::read(text).map(|own| own.canonical().text());
         assert_eq!(form(r#"{"b": [1.00, 0.0], "a": 100, "b": [1.0, 0]}"#), form(r#"{"a":1e2,"b":[1,0.00]}"#));

@@ -53,8 +53,8 @@ impl Maker for Check {
 }
 
 /// Returns the error of a text that is not JSON.
-pub(super) fn syntax() -> ValueError {
-    ValueError::new("22P02", "invalid input syntax for type json")
+fn syntax(detail: impl Into<String>) -> ValueError {
+    ValueError::new("22P02", "invalid input syntax for type json").with_detail(detail)
 }
 
 /// A position in a JSON text.
@@ -78,9 +78,40 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Takes a byte that must come next, after blanks.
-    fn expect(&mut self, byte: u8) -> Result<(), ValueError> {
-        if self.takes(byte) { Ok(()) } else { Err(syntax()) }
+    /// Takes a byte that must come next, after blanks. `expected` says what may come next.
+    fn expect(&mut self, byte: u8, expected: &str) -> Result<(), ValueError> {
+        if self.takes(byte) { Ok(()) } else { Err(self.unexpected(expected)) }
+    }
+
+    /// Returns the error of what comes next, where something else is expected.
+    fn unexpected(&mut self, expected: &str) -> ValueError {
+        self.skip_space();
+        let from = self.at;
+        let token = match self.peek() {
+            None => return syntax("The input string ended unexpectedly."),
+            Some(b'"') => self.string().map(|_| ()),
+            Some(b'-' | b'0'..=b'9') => self.number().map(|_| ()),
+            Some(b'{' | b'}' | b'[' | b']' | b',' | b':') => {
+                self.at += 1;
+                Ok(())
+            }
+            Some(_) => match self.word() {
+                "null" | "true" | "false" => Ok(()),
+                _ => Err(self.invalid_token(from)),
+            },
+        };
+        match token {
+            Ok(()) => syntax(format!("Expected {expected}, but found \"{}\".", &self.text[from..self.at])),
+            Err(error) => error,
+        }
+    }
+
+    /// Returns the error of what begins at an offset and is no token.
+    fn invalid_token(&mut self, from: usize) -> ValueError {
+        if self.word().is_empty() && self.at == from {
+            self.at += 1;
+        }
+        syntax(format!("Token \"{}\" is invalid.", &self.text[from..self.at]))
     }
 
     /// Takes a byte, after blanks, if it comes next.
@@ -95,7 +126,7 @@ impl<'a> Scan<'a> {
     pub(super) fn only<M: Maker>(&mut self, maker: &M) -> Result<M::Value, ValueError> {
         let value = self.value(maker, 0)?;
         self.skip_space();
-        if self.at == self.text.len() { Ok(value) } else { Err(syntax()) }
+        if self.at == self.text.len() { Ok(value) } else { Err(self.unexpected("end of input")) }
     }
 
     fn value<M: Maker>(&mut self, maker: &M, depth: usize) -> Result<M::Value, ValueError> {
@@ -114,17 +145,23 @@ impl<'a> Scan<'a> {
                 loop {
                     elements.push(self.value(maker, depth + 1)?);
                     if !self.takes(b',') {
-                        self.expect(b']')?;
+                        self.expect(b']', "\",\" or \"]\"")?;
                         return Ok(maker.array(elements));
                     }
                 }
             }
             Some(b'"') => maker.string(self.string()?),
             Some(b'-' | b'0'..=b'9') => maker.number(self.number()?),
-            _ => match self.word() {
-                word @ ("null" | "true" | "false") => Ok(maker.word(word)),
-                _ => Err(syntax()),
-            },
+            _ => {
+                let from = self.at;
+                match self.word() {
+                    word @ ("null" | "true" | "false") => Ok(maker.word(word)),
+                    _ => {
+                        self.at = from;
+                        Err(self.unexpected("JSON value"))
+                    }
+                }
+            }
         }
     }
 
@@ -135,12 +172,12 @@ impl<'a> Scan<'a> {
             return Ok(maker.object(members));
         }
         loop {
-            self.skip_space();
-            let key = maker.key(self.string()?)?;
-            self.expect(b':')?;
+            let expected = if members.is_empty() { "string or \"}\"" } else { "string" };
+            let key = maker.key(self.key(expected)?)?;
+            self.expect(b':', "\":\"")?;
             members.push((key, self.value(maker, depth + 1)?));
             if !self.takes(b',') {
-                self.expect(b'}')?;
+                self.expect(b'}', "\",\" or \"}\"")?;
                 return Ok(maker.object(members));
             }
         }
@@ -155,12 +192,13 @@ impl<'a> Scan<'a> {
         &self.text[from..self.at]
     }
 
-    fn digits(&mut self) -> Result<(), ValueError> {
+    /// Takes the digits of a number that begins at an offset.
+    fn digits(&mut self, number: usize) -> Result<(), ValueError> {
         let from = self.at;
         while matches!(self.peek(), Some(b'0'..=b'9')) {
             self.at += 1;
         }
-        if self.at > from { Ok(()) } else { Err(syntax()) }
+        if self.at > from { Ok(()) } else { Err(self.invalid_token(number)) }
     }
 
     fn number(&mut self) -> Result<&'a str, ValueError> {
@@ -168,45 +206,64 @@ impl<'a> Scan<'a> {
         self.at += usize::from(self.peek() == Some(b'-'));
         match self.peek() {
             Some(b'0') => self.at += 1,
-            _ => self.digits()?,
+            _ => self.digits(from)?,
         }
         if self.peek() == Some(b'.') {
             self.at += 1;
-            self.digits()?;
+            self.digits(from)?;
         }
         if matches!(self.peek(), Some(b'e' | b'E')) {
             self.at += 1;
             self.at += usize::from(matches!(self.peek(), Some(b'+' | b'-')));
-            self.digits()?;
+            self.digits(from)?;
         }
         let digits = &self.text[from..self.at];
-        if self.word().is_empty() { Ok(digits) } else { Err(syntax()) }
+        if self.word().is_empty() { Ok(digits) } else { Err(self.invalid_token(from)) }
     }
 
-    /// Takes a string, and returns it without its quotes.
+    /// Takes the string of a key, after blanks, and returns it without its quotes.
+    fn key(&mut self, expected: &str) -> Result<&'a str, ValueError> {
+        self.skip_space();
+        if self.peek() == Some(b'"') { self.string() } else { Err(self.unexpected(expected)) }
+    }
+
+    /// Takes a string, which begins here, and returns it without its quotes.
     fn string(&mut self) -> Result<&'a str, ValueError> {
-        if self.peek() != Some(b'"') {
-            return Err(syntax());
-        }
         self.at += 1;
         let from = self.at;
         loop {
             match self.peek() {
-                None | Some(0..0x20) => return Err(syntax()),
-                Some(b'"') => break,
-                Some(b'\\') => {
-                    let escape = self.text.as_bytes().get(self.at + 1);
-                    self.at += match escape {
-                        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
-                        Some(b'u') if unit(&self.text.as_bytes()[self.at..]).is_some() => 6,
-                        _ => return Err(syntax()),
-                    };
+                None => return Err(self.invalid_token(from - 1)),
+                Some(control @ 0..0x20) => {
+                    return Err(syntax(format!("Character with value 0x{control:02x} must be escaped.")));
                 }
+                Some(b'"') => break,
+                Some(b'\\') => self.escape(from - 1)?,
                 Some(_) => self.at += 1,
             }
         }
         self.at += 1;
         Ok(&self.text[from..self.at - 1])
+    }
+
+    /// Takes an escape in a string that begins at an offset.
+    fn escape(&mut self, string: usize) -> Result<(), ValueError> {
+        let left = &self.text[self.at + 1..];
+        self.at += match left.chars().next() {
+            Some('"' | '\\' | '/' | 'b' | 'f' | 'n' | 'r' | 't') => 2,
+            Some('u') if unit(&self.text.as_bytes()[self.at..]).is_some() => 6,
+            Some('u') if left[1..].bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+                self.at = self.text.len();
+                return Err(self.invalid_token(string));
+            }
+            Some('u') => return Err(syntax("\"\\u\" must be followed by four hexadecimal digits.")),
+            Some(other) => return Err(syntax(format!("Escape sequence \"\\{other}\" is invalid."))),
+            None => {
+                self.at = self.text.len();
+                return Err(self.invalid_token(string));
+            }
+        };
+        Ok(())
     }
 
     /// Takes a value, and returns its text.
@@ -241,7 +298,10 @@ pub(super) fn unescaped(escaped: &str) -> Result<String, ValueError> {
                     surrogate_pair(high, low)
                 };
                 match unit(bytes) {
-                    Some(0) => return Err(ValueError::new("22P05", "unsupported Unicode escape sequence")),
+                    Some(0) => {
+                        let error = ValueError::new("22P05", "unsupported Unicode escape sequence");
+                        return Err(error.with_detail("\\u0000 cannot be converted to text."));
+                    }
                     Some(high @ 0xd800..0xdc00) => (pair(high), 12),
                     Some(unit) => (char::from_u32(unit), 6),
                     None => (None, 0),
@@ -254,7 +314,8 @@ pub(super) fn unescaped(escaped: &str) -> Result<String, ValueError> {
             Some(b't') => (Some('\t'), 2),
             other => (other.map(|plain| *plain as char), 2),
         };
-        out.push(made.ok_or_else(syntax)?);
+        let half = || syntax("Unicode low surrogate must follow a high surrogate.");
+        out.push(made.ok_or_else(half)?);
         left = &left[at + length..];
     }
     out.push_str(left);
@@ -281,9 +342,8 @@ pub fn json_members(text: &str) -> Result<Option<Vec<(String, &str)>>, ValueErro
     let mut members = Vec::new();
     if !scan.takes(b'}') {
         loop {
-            scan.skip_space();
-            let key = unescaped(scan.string()?)?;
-            scan.expect(b':')?;
+            let key = unescaped(scan.key("string")?)?;
+            scan.expect(b':', "\":\"")?;
             members.push((key, scan.raw()?));
             if !scan.takes(b',') {
                 break;

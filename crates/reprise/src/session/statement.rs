@@ -294,9 +294,8 @@ impl Parameters {
     /// `42804` and the errors of the type: the value does not have the parameter's type.
     pub fn push_value(&mut self, value: &Value, arena: &mut Arena) -> Result<(), SqlError> {
         let datum = match self.next_type() {
-            Some(ty) => datum_from_value(value, ty, arena).map_err(|error| {
-                SqlError::from(error).with_detail(format!("Parameter ${}.", self.count + 1))
-            })?,
+            Some(ty) => datum_from_value(value, ty, arena)
+                .map_err(|error| SqlError::from(error).of_parameter(self.count + 1))?,
             None => Datum::Null,
         };
         self.push(datum, arena);

@@ -136,7 +136,7 @@ impl Client {
                 let value = match bytes {
                     None => Datum::Null,
                     Some(bytes) => datum_of(bytes, *ty, format_at(&formats, index), arena)
-                        .map_err(|error| error.with_detail(format!("Parameter ${}.", index + 1)))?,
+                        .map_err(|error| error.of_parameter(index + 1))?,
                 };
                 parameters.push(value, arena);
             }

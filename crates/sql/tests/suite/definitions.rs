@@ -250,3 +250,21 @@ fn tables_and_results_that_are_too_wide_are_refused() {
         assert_eq!(error.sqlstate, "54011", "{statement:.60}…: {error}");
     }
 }
+
+#[test]
+fn errors_of_literals_point_at_them() {
+    let schema = apply_all("CREATE TABLE t (id INT PRIMARY KEY, a INT);");
+    for statement in [
+        "SELECT DATE 'x'",
+        "SELECT 1 + 'x'",
+        "SELECT id FROM t WHERE a = 1 AND a BETWEEN 1 AND 'x'",
+        "SELECT coalesce(a, 'x') FROM t",
+        "UPDATE t SET a = 'x'",
+        "VALUES (1), ('x')",
+        "SELECT 1 UNION SELECT 'x'",
+    ] {
+        let error = schema.apply(statement).unwrap_err();
+        let place = statement.find("'x'").unwrap() as u32 + 1;
+        assert_eq!((error.line, error.column), (1, place), "{statement}: {error}");
+    }
+}
