@@ -31,6 +31,7 @@ mod constraints;
 mod conversions;
 mod copy;
 mod cursors;
+mod declared;
 mod declared_twice;
 mod deferral;
 mod definition;
@@ -132,6 +133,7 @@ mod zoned;
 
 pub use advisory_functions::{AdvisoryAction, AdvisoryCall};
 pub use copy::{Copy, CopyFormat, CopyOptions, Forced, Header};
+pub use declared::Declared;
 pub use deferral::SetConstraints;
 pub use error::StatementError;
 pub use evaluated::Arguments;

@@ -6,6 +6,7 @@ use crate::binder::Binder;
 use crate::call_statement::CalledProcedure;
 use crate::called_names::called_name;
 use crate::copy::Copy;
+use crate::declared::Declared;
 use crate::deferral::SetConstraints;
 use crate::evaluated::Arguments;
 use crate::fetched::Movement;
@@ -110,16 +111,7 @@ pub enum Kind {
     /// EXPLAIN ANALYZE.
     Analyze(Analyzed),
     /// DECLARE CURSOR.
-    Declare {
-        /// Its name.
-        name: String,
-        /// Whether it outlives its transaction (WITH HOLD).
-        holds: bool,
-        /// Whether it moves forward only (NO SCROLL).
-        is_forward_only: bool,
-        /// Its query, at its position in the statement: blanks stand before it.
-        text: String,
-    },
+    Declare(Declared),
     /// FETCH, or MOVE.
     Fetch {
         /// The cursor.
@@ -245,7 +237,11 @@ impl Schema {
         with_stack(text, || self.prepare_parsed(text, types))
     }
 
-    fn prepare_parsed(&self, text: &str, types: &[Option<Type>]) -> Result<Option<Prepared>, StatementError> {
+    pub(crate) fn prepare_parsed(
+        &self,
+        text: &str,
+        types: &[Option<Type>],
+    ) -> Result<Option<Prepared>, StatementError> {
         let source = Source::parse(text)?;
         let mut statements =
             source.file.stmts().filter(|statement| !matches!(statement, ast::Stmt::EmptyStmt(_)));
@@ -369,19 +365,7 @@ impl Schema {
                     if deallocate.all_token().is_some() { "DEALLOCATE ALL" } else { "DEALLOCATE" },
                 )
             }
-            ast::Stmt::Declare(declare) => {
-                let binder = Binder::new(self, source);
-                let name = binder.part(declare.cursor(), node)?;
-                let name = ast::normalize_name_node(name.syntax());
-                let holds = matches!(declare.cursor_hold(), Some(ast::CursorHold::WithHold(_)));
-                let is_forward_only = matches!(declare.cursor_scroll(), Some(ast::CursorScroll::NoScroll(_)));
-                let query = binder.part(declare.query(), node)?;
-                let text = source.text_in_place(query.syntax());
-                let parameters = self.prepare_parsed(&text, types)?.map(|query| query.parameters);
-                let parameters = parameters.unwrap_or_default();
-                let kind = Kind::Declare { name, holds, is_forward_only, text };
-                return Ok(Prepared { parameters, ..Prepared::plain(kind, "DECLARE CURSOR") });
-            }
+            ast::Stmt::Declare(declare) => return self.prepare_declare(declare, source, types),
             ast::Stmt::Fetch(fetch) => {
                 let (name, movement) =
                     self.fetched(fetch.cursor_ref(), fetch.cursor_action(), source, node)?;
