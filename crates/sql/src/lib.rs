@@ -100,6 +100,7 @@ mod row_values;
 mod schema;
 mod search_path;
 mod sequence;
+mod sequence_functions;
 mod session_schema;
 mod signature;
 mod simple_view;

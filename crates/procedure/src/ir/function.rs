@@ -6,7 +6,7 @@ use crate::values::functions::{BuiltIn, Call, Form};
 use crate::values::live::{LiveFunction, LiveValue};
 use crate::values::row_parts::row_part;
 use crate::values::subscripts::{with_element, with_slice};
-use crate::{Cast, CompareClass, Draw, Evaluated, Expression, Machine};
+use crate::{Cast, CompareClass, Draw, Evaluated, Expression, Machine, SqlError};
 use catalog::{
     Arena, Datum, Decimal, Interval, ScalarType, SessionZone, TableId, array_datum, canonical_jsonb,
     push_json_string,
@@ -51,6 +51,8 @@ pub enum Function {
     LastValue(TableId),
     /// `is_called` of a sequence.
     IsCalled(TableId),
+    /// Fails with 42P01: no relation has the name that the argument is.
+    MissingRelation,
     /// A function of the moment.
     Live(LiveFunction),
     /// ROW_COUNT of GET DIAGNOSTICS.
@@ -258,6 +260,10 @@ impl Function {
                 let text = String::from_utf8_lossy(machine.frame.arena.datum_bytes(*json));
                 let text = canonical_jsonb(&text);
                 Ok(machine.frame.arena.push_bytes(text.as_bytes()))
+            }
+            (Self::MissingRelation, [name]) => {
+                let name = String::from_utf8_lossy(machine.frame.arena.datum_bytes(*name));
+                Err(SqlError::new("42P01", format!("relation \"{name}\" does not exist")).into())
             }
             (Self::TotalOfInterval, [interval]) => {
                 let total = Interval::from_bytes(machine.frame.arena.datum_bytes(*interval)).total();
