@@ -138,6 +138,12 @@ impl Source {
                 message if message.starts_with("expected ") => {
                     SqlError::new("42601", near(text, error_at)).with_detail(message)
                 }
+                "VARIADIC param must be last." => {
+                    SqlError::new("42P13", "VARIADIC parameter must be the last parameter")
+                }
+                "VARIADIC param must be last input param." => {
+                    SqlError::new("42P13", "VARIADIC parameter must be the last input parameter")
+                }
                 message => SqlError::new("42601", message),
             };
             return Err(source.error_at(error_at, error));
