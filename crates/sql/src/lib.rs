@@ -30,6 +30,7 @@ mod conditional;
 mod constraints;
 mod conversions;
 mod copy;
+mod cursor_options;
 mod cursors;
 mod declared;
 mod declared_twice;
