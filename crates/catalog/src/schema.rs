@@ -483,6 +483,7 @@ impl Catalog {
     fn new_index(&mut self, table: &Table, new: NewIndex) -> Result<Index, CatalogError> {
         let NewIndex { name, columns, unique, is_constraint, rules, details } = new;
         if table.has_index(&name)
+            || table.name == name
             || self.tables.contains_key(&name)
             || self.tables.values().any(|other| other.has_index(&name))
         {

@@ -533,8 +533,9 @@ impl Client {
             }
             let mut statement = NamedStatement::new(prepared);
             let before = self.output.mark();
-            self.describe_rows(statement.prepared.as_ref());
-            match self.run(&mut statement, &values, &[], None, Protocol::Simple).await {
+            let formats = self.formats_of(statement.prepared.as_ref());
+            self.describe_rows(statement.prepared.as_ref(), formats);
+            match self.run(&mut statement, &values, formats, None, Protocol::Simple).await {
                 // Definitions have changed since the statement was planned.
                 Err(Error::Outdated) if self.output.go_back(before) => {}
                 ran => {

@@ -11,6 +11,7 @@ use crate::full_names::{in_schema_of, short};
 use crate::generated_names::GeneratedName;
 use crate::index::{IndexDefinition, remove_unused};
 use crate::schema::{Schema, refused, unsupported};
+use crate::sequence::SequenceChange;
 use crate::session_schema::{is_session_schema, is_temporary_name};
 use crate::source::{At, Source};
 use crate::types::{is_assignable, made_name, object_name};
@@ -23,6 +24,8 @@ use std::sync::Arc;
 
 mod columns;
 mod existing_index;
+mod identity;
+mod tablespace;
 mod validated;
 
 /// The origin of a column's values.
@@ -83,6 +86,8 @@ struct Alteration<'a> {
     origins: Vec<Origin>,
     /// Whether rows must be checked or converted.
     rebuilds: bool,
+    /// The changes of sequences of identity columns, by the name of the column.
+    sequences: Vec<(String, SequenceChange)>,
     notices: Vec<Notice>,
 }
 
@@ -125,8 +130,9 @@ impl Schema {
         let before = self.clone();
         let builder = TableBuilder::new(Binder::new(&before, source), NewTable::from(&*old));
         let origins = (0..old.columns.len()).map(Origin::Old).collect();
-        let notices = Vec::new();
-        let mut alteration = Alteration { old: Arc::clone(&old), builder, origins, rebuilds: false, notices };
+        let (notices, sequences, rebuilds) = (Vec::new(), Vec::new(), false);
+        let mut alteration =
+            Alteration { old: Arc::clone(&old), builder, origins, rebuilds, sequences, notices };
         let mut drops_references = Vec::new();
         let mut actions: Vec<_> = alter.actions().collect();
         if !actions.iter().cloned().all(is_owner) {
@@ -137,7 +143,7 @@ impl Schema {
         for action in actions {
             alteration.act(&action, &mut drops_references)?;
         }
-        let Alteration { builder, origins, mut rebuilds, notices, .. } = alteration;
+        let Alteration { builder, origins, mut rebuilds, sequences: changes, notices, .. } = alteration;
         notices.into_iter().for_each(|notice| self.notices.tell(notice));
         self.tell_dropped_triggers(&old, &builder.table);
         let new_keys = builder.new_foreign_keys();
@@ -159,6 +165,7 @@ impl Schema {
         for sequence in sequences {
             effects.push(self.add_table(sequence, source, node)?);
         }
+        effects.extend(self.change_identities(&old, &changes, At { source, node })?);
         if !rebuilds {
             let mut changed = Table::clone(&old);
             changed.indexes.retain_mut(|index| {
@@ -473,7 +480,9 @@ impl Alteration<'_> {
                 let name = rename.table_name().and_then(|name| name.path());
                 let name = self.builder.binder.part(name, node)?;
                 let name = made_name(&self.builder.binder, &name)?;
-                self.builder.table.name = in_schema_of(&self.builder.table.name, name);
+                let name = in_schema_of(&self.builder.table.name, name);
+                self.builder.binder.schema.refuse_taken_relation(&name, self.builder.binder.source, node)?;
+                self.builder.table.name = name;
                 Ok(())
             }
             Action::SetSchema(set) => {
@@ -500,6 +509,7 @@ impl Alteration<'_> {
             | Action::ClusterOn(_)
             | Action::SetWithoutCluster(_)
             | Action::ReplicaIdentity(_) => Ok(()),
+            Action::SetTablespace(set) => self.set_tablespace(set),
             other => Err(self.builder.binder.unsupported(other.syntax(), "this form of ALTER TABLE")),
         }
     }

@@ -173,6 +173,11 @@ impl Binder<'_> {
         list: Option<ast::ArgList>,
         node: &SyntaxNode,
     ) -> Result<Vec<Option<Typed>>, StatementError> {
+        if list.as_ref().is_some_and(|list| list.star_token().is_some()) {
+            let name = short(&procedure.name);
+            let message = format!("{name}(*) specified, but {name} is not an aggregate function");
+            return Err(self.error(node, SqlError::new("42809", message)));
+        }
         let has_array = list.iter().flat_map(ast::ArgList::args).any(|own| own.variadic_token().is_some());
         let is_named = |own: &ast::Arg| matches!(own.func_arg_expr(), Some(ast::FuncArgExpr::NamedArg(_)));
         if !has_array && !list.iter().flat_map(|own| own.args()).any(|own| is_named(&own)) {

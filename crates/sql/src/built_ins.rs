@@ -5,14 +5,12 @@ use crate::binder::{Binder, Typed};
 use crate::conversions::fold;
 use crate::error::StatementError;
 use crate::full_names::short;
-use crate::quoted::written_path;
 use crate::resolution::{Resolved, element_of, resolve};
-use crate::roles::acl;
 use crate::system::{is_absent, type_named};
 use catalog::{Datum, ScalarType, Type};
 use procedure::{
     ArithmeticOperator, BuiltIn, ByValueCause, CastContext, CompareClass, CompareOperator, Draw, Expression,
-    Form, Function, Kind, Procedure, SequenceFunction, SqlError, built_ins_named,
+    Form, Function, Kind, Procedure, SqlError, built_ins_named,
 };
 use squawk_syntax::SyntaxNode;
 
@@ -342,61 +340,6 @@ impl Binder<'_> {
         let ty = if draw == Draw::Random { ScalarType::Double } else { ScalarType::Uuid };
         let function = Function::Next(draw);
         Typed::Known(Expression::Function { function, arguments: Vec::new() }, ty.into())
-    }
-
-    /// Binds `nextval`, `currval`, `setval` and `lastval`.
-    fn sequence_function(
-        &mut self,
-        function: SequenceFunction,
-        arguments: Vec<Typed>,
-        node: &SyntaxNode,
-    ) -> Result<Typed, StatementError> {
-        self.log_by_value(ByValueCause::Sequence);
-        let mut arguments = arguments.into_iter();
-        let mut sequence = |binder: &mut Self, privileges| {
-            let id = binder.sequence_of(arguments.next().unwrap_or(Typed::Null), node)?;
-            if let Some(table) = binder.schema.catalog().tables().find(|table| table.id == id) {
-                binder.need_object(&table.name, privileges);
-            }
-            Ok::<_, StatementError>(id)
-        };
-        let function = match function {
-            SequenceFunction::LastVal => Function::LastNumber,
-            SequenceFunction::NextVal => Function::NextNumber(sequence(self, acl::USAGE | acl::UPDATE)?),
-            SequenceFunction::CurrVal => Function::CurrentNumber(sequence(self, acl::USAGE | acl::SELECT)?),
-            SequenceFunction::SetVal => Function::SetNumber(sequence(self, acl::UPDATE)?),
-        };
-        let mut values = Vec::new();
-        if let Some(number) = arguments.next() {
-            values.push(self.coerce(number, ScalarType::BigInt.into(), CastContext::Implicit, node)?);
-            values.push(match arguments.next() {
-                Some(is_called) => {
-                    self.coerce(is_called, ScalarType::Boolean.into(), CastContext::Implicit, node)?
-                }
-                None => Expression::Constant(Datum::boolean(true)),
-            });
-        }
-        Ok(Typed::Known(Expression::Function { function, arguments: values }, ScalarType::BigInt.into()))
-    }
-
-    /// Returns the sequence that a literal names. The sequence must be known when the statement is bound.
-    fn sequence_of(&self, name: Typed, node: &SyntaxNode) -> Result<catalog::TableId, StatementError> {
-        let Typed::Literal(name) = name else {
-            return Err(self.unsupported(node, "a sequence name that is not a literal"));
-        };
-        let path = written_path(&name).unwrap_or_else(|| name.clone());
-        let catalog = self.schema.catalog();
-        let found = catalog.table(path.strip_prefix("public.").unwrap_or(&path));
-        // Defaults of older versions name their sequence without quotes.
-        match found.or_else(|_| catalog.table(&name)) {
-            Ok(table) if table.sequence.is_some() => Ok(table.id),
-            Ok(_) => Err(self.error(node, SqlError::new("42809", format!("\"{name}\" is not a sequence")))),
-            Err(_) => {
-                let message = format!("relation \"{name}\" does not exist");
-                let missing = self.schema.missing_schema_of(&path);
-                Err(self.error(node, missing.unwrap_or_else(|| SqlError::new("42P01", message))))
-            }
-        }
     }
 
     /// Returns an array as text, in braces.

@@ -114,7 +114,7 @@ impl Binder<'_> {
         let Some(text) = text else { return Ok(Expression::NULL) };
         self.bind_definition(text, node, |binder, expression| {
             let bound = binder.bind(expression)?;
-            binder.coerce(bound, ty, CastContext::Assignment, expression.syntax())
+            binder.coerce_default(bound, ty, expression.syntax())
         })
     }
 

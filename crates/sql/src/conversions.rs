@@ -4,6 +4,7 @@
 use crate::binder::{Binder, Body, Typed};
 use crate::error::StatementError;
 use crate::resolution::wider;
+use crate::types::is_assignable;
 use catalog::{
     Arena, Column, Datum, ScalarType, SessionZone, Type, Value, ValueError, array_elements, datum_from_value,
 };
@@ -194,12 +195,8 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Expression, StatementError> {
         let from = typed.known_type();
-        let is_allowed = |from: Type, to: Type| {
-            let is_printed = from.is_array() && to.scalar().is_some_and(ScalarType::is_text);
-            is_printed || CastContext::Assignment.allows_type(from, to)
-        };
         if let Some(from) = from
-            && !is_allowed(from, column.ty)
+            && !is_assignable(from, column.ty)
         {
             let found = typed.shown_type();
             let message = format!(
@@ -211,6 +208,25 @@ impl Binder<'_> {
             return Err(self.error(node, SqlError::new("42804", message).with_hint(hint)));
         }
         self.coerce(typed, column.ty, CastContext::Assignment, node)
+    }
+
+    /// Converts a default to the type of its column. As in PostgreSQL, the limits of the type are checked
+    /// when the default is used.
+    pub(crate) fn coerce_default(
+        &self,
+        typed: Typed,
+        to: Type,
+        node: &SyntaxNode,
+    ) -> Result<Expression, StatementError> {
+        let base = to.base();
+        let typed = match typed {
+            Typed::Literal(_) if base != to => {
+                let read = self.coerce(typed, base, CastContext::Assignment, node)?;
+                Typed::Known(read, base)
+            }
+            typed => typed,
+        };
+        self.coerce(typed, to, CastContext::Assignment, node)
     }
 
     fn no_cast(&self, from: Type, to: Type, context: CastContext, node: &SyntaxNode) -> StatementError {

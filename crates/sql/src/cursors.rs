@@ -12,14 +12,17 @@ use squawk_syntax::ast::{self, AstNode};
 use std::collections::HashMap;
 
 /// Returns whether a cursor moves forward only. As in PostgreSQL, FOR UPDATE implies NO SCROLL.
-fn is_forward_only(scroll: Option<ast::CursorScroll>, query: Option<&ast::Stmt>) -> bool {
+pub(crate) fn is_forward_only(scroll: Option<ast::CursorScroll>, query: Option<&SyntaxNode>) -> bool {
     match scroll {
         Some(ast::CursorScroll::NoScroll(_)) => true,
         Some(ast::CursorScroll::Scroll(_)) => false,
-        None => query.is_some_and(|query| {
-            query.syntax().children().any(|child| ast::LockingClause::can_cast(child.kind()))
-        }),
+        None => query.is_some_and(|query| locking_clause(query).is_some()),
     }
+}
+
+/// Returns the first locking clause of a query, such as FOR UPDATE.
+pub(crate) fn locking_clause(query: &SyntaxNode) -> Option<ast::LockingClause> {
+    query.children().find_map(ast::LockingClause::cast)
 }
 
 impl Binder<'_> {
@@ -58,7 +61,7 @@ impl Binder<'_> {
         let register = self.new_register(ScalarType::BigInt);
         out.push(Statement::Assign { target: register, value: Expression::NULL });
         let query = self.part(declaration.query(), node)?;
-        let is_forward_only = is_forward_only(declaration.scroll(), Some(&query));
+        let is_forward_only = is_forward_only(declaration.scroll(), Some(query.syntax()));
         let query = Some(query);
         let cursor = Cursor { register, name: name.clone(), is_bound: true, is_forward_only };
         let variable = CursorVariable { cursor, arguments, query, columns: None };
@@ -146,7 +149,7 @@ impl Binder<'_> {
             None => self.open_declared((&name, &variable), open.args(), node, out),
             Some(ast::PlpgsqlOpenSource::PlpgsqlOpenQuery(query)) => {
                 let statement = self.part(query.query(), node)?;
-                variable.cursor.is_forward_only = is_forward_only(open.scroll(), Some(&statement));
+                variable.cursor.is_forward_only = is_forward_only(open.scroll(), Some(statement.syntax()));
                 let (query, columns) = self.rows_query(&statement, None)?;
                 self.knows_columns(&name, &variable, columns);
                 self.push_opaque(Opaque::Open(variable.cursor, query), out);

@@ -97,6 +97,14 @@ pub(crate) fn table_definition(
     builder.finish()
 }
 
+/// Returns how an identity column treats given values.
+pub(crate) fn identity_of(when: Option<ast::GeneratedWhen>) -> Identity {
+    match when {
+        Some(ast::GeneratedWhen::GeneratedAlways(_)) => Identity::Always,
+        _ => Identity::ByDefault,
+    }
+}
+
 impl<'a> TableBuilder<'a> {
     pub(crate) fn new(binder: Binder<'a>, table: NewTable) -> Self {
         Self {
@@ -257,7 +265,8 @@ impl<'a> TableBuilder<'a> {
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let options: Vec<_> = options.into_iter().flat_map(|list| list.sequence_options()).collect();
-        let ty = self.table.columns[position].ty.scalar().filter(|scalar| scalar.is_integer());
+        let column = &self.table.columns[position];
+        let ty = column.ty.scalar().filter(|scalar| scalar.is_integer() && column.domain.is_none());
         let Some(ty) = ty else {
             let message = "identity column type must be smallint, integer, or bigint";
             return Err(self.binder.error(node, SqlError::new("22023", message)));
@@ -265,10 +274,7 @@ impl<'a> TableBuilder<'a> {
         let name = sequence_name(&self.binder, &options)?;
         let sequence = sequence_options(&self.binder, options.into_iter(), ty, node)?;
         self.count_by(position, sequence, name);
-        self.table.columns[position].identity = Some(match when {
-            Some(ast::GeneratedWhen::GeneratedAlways(_)) => Identity::Always,
-            _ => Identity::ByDefault,
-        });
+        self.table.columns[position].identity = Some(identity_of(when));
         Ok(())
     }
 

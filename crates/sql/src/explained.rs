@@ -6,8 +6,8 @@ use crate::nameless::{Compiled, compile_for_client};
 use crate::prepare::{Analyzed, ExplainedExecute, Kind, Prepared, text_column};
 use crate::schema::Schema;
 use crate::source::Source;
-use catalog::Type;
-use procedure::query::Explained;
+use catalog::{ScalarType, Type};
+use procedure::query::{ExplainFormat, Explained};
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
@@ -38,7 +38,11 @@ impl Schema {
         let inner = binder.part(explain.explain_stmt(), node)?;
         let inner = inner.syntax().clone();
         let inner = binder.part(ast::Stmt::cast(inner), node)?;
-        let columns = vec![text_column("QUERY PLAN")];
+        let mut column = text_column("QUERY PLAN");
+        if options.format == ExplainFormat::Json {
+            column.ty = ScalarType::Json.into();
+        }
+        let columns = vec![column];
         if let ast::Stmt::Execute(execute) = &inner {
             // The session explains the text of the prepared statement.
             let range = source.range_of(node).start..source.range_of(inner.syntax()).start;
@@ -58,6 +62,6 @@ impl Schema {
         }
         let lines = Explained::show(&procedure.explained(None), options, None);
         let plain = Prepared::plain(Kind::Explain(lines), "EXPLAIN");
-        Ok(Prepared { columns, refused, ..plain })
+        Ok(Prepared { columns, parameters, refused, ..plain })
     }
 }

@@ -3,7 +3,7 @@
 use crate::binder::Binder;
 use crate::error::StatementError;
 use crate::full_names::short;
-use crate::nameless::compile_for_client;
+use crate::nameless::{Compiled, compile_for_client};
 use crate::notices::skipping;
 use crate::quoted::{quoted, quoted_path};
 use crate::schema::Schema;
@@ -31,9 +31,21 @@ struct QueryTable {
     on_commit: Option<ast::OnCommit>,
     path: Option<ast::Path>,
     names: Vec<String>,
-    /// The query, and its text.
-    query: ast::Stmt,
+    /// The query; `None`: it is parsed from `text`.
+    query: Option<ast::Stmt>,
     text: String,
+}
+
+/// Returns the SELECT INTO that a statement is, or with which its UNION, INTERSECT or EXCEPT begins.
+fn select_into(statement: &ast::Stmt) -> Option<ast::SelectInto> {
+    let mut node = match statement {
+        ast::Stmt::SelectInto(_) | ast::Stmt::CompoundSelect(_) => statement.syntax().clone(),
+        _ => return None,
+    };
+    while ast::CompoundSelect::can_cast(node.kind()) {
+        node = node.children().find(|child| ast::SelectVariant::can_cast(child.kind()))?;
+    }
+    ast::SelectInto::cast(node)
 }
 
 /// The statements with the command tag, or the notice of a table that is there.
@@ -44,7 +56,9 @@ impl Schema {
     pub fn may_fill(text: &str) -> bool {
         let Ok(source) = Source::parse(text) else { return false };
         let first = source.file.stmts().next();
-        matches!(first, Some(ast::Stmt::CreateTableAs(_) | ast::Stmt::SelectInto(_)))
+        first.is_some_and(|first| {
+            matches!(first, ast::Stmt::CreateTableAs(_)) || select_into(&first).is_some()
+        })
     }
 
     /// Returns the statements of a CREATE TABLE AS or SELECT INTO, with the command tag; `None` for any other
@@ -56,8 +70,9 @@ impl Schema {
     ) -> Result<Option<FilledOrSkipped>, StatementError> {
         let node = statement.syntax();
         let binder = Binder::new(self, source);
-        let (made, with_data, tag) = match statement {
-            ast::Stmt::CreateTableAs(create) => {
+        let mut skipped = None;
+        let (made, with_data, tag) = match (statement, select_into(statement)) {
+            (ast::Stmt::CreateTableAs(create), _) => {
                 let path = create.table_name().and_then(|name| name.path());
                 if create.if_not_exists().is_some()
                     && let Some(path) = &path
@@ -65,7 +80,7 @@ impl Schema {
                     && self.relation_exists(&name)
                 {
                     let fact = format!("relation \"{}\" already exists", short(&name));
-                    return Ok(Some((Err(skipping("42P07", &fact)), "CREATE TABLE AS")));
+                    skipped = Some(skipping("42P07", &fact));
                 }
                 let query = match binder.part(create.query(), node)? {
                     ast::CreateTableAsQuery::SelectVariant(query) => query,
@@ -84,12 +99,12 @@ impl Schema {
                     path,
                     names: names.collect(),
                     text: source.text_of(query.syntax()).to_owned(),
-                    query: binder.part(ast::Stmt::cast(query.syntax().clone()), node)?,
+                    query: Some(binder.part(ast::Stmt::cast(query.syntax().clone()), node)?),
                 };
                 let with_data = !matches!(create.data_option(), Some(ast::DataOption::WithNoData(_)));
                 (made, with_data, if with_data { "SELECT" } else { "CREATE TABLE AS" })
             }
-            ast::Stmt::SelectInto(select) => {
+            (_, Some(select)) => {
                 let into = binder.part(select.into_clause(), node)?;
                 let text = source.text_of(node).trim_end().trim_end_matches(';');
                 let (whole, clause) = (source.range_of(node), source.range_of(into.syntax()));
@@ -101,25 +116,44 @@ impl Schema {
                     on_commit: None,
                     path: into.table_name().and_then(|name| name.path()),
                     names: Vec::new(),
-                    query: ast::Stmt::SelectInto(select.clone()),
+                    query: None,
                     text,
                 };
                 (made, true, "SELECT")
             }
             _ => return Ok(None),
         };
-        let filled = self.statements_of(&binder, &made, node)?;
+        let compiled = self.compiled_query(&binder, &made, node)?;
+        if let Some(skipped) = skipped {
+            return Ok(Some((Err(skipped), "CREATE TABLE AS")));
+        }
+        let filled = self.statements_of(&binder, &made, compiled, node)?;
         let filled = Filled { insert: filled.insert.filter(|_| with_data), ..filled };
         Ok(Some((Ok(filled), tag)))
+    }
+
+    fn compiled_query(
+        &self,
+        binder: &Binder<'_>,
+        made: &QueryTable,
+        node: &SyntaxNode,
+    ) -> Result<Compiled, StatementError> {
+        let Some(query) = &made.query else {
+            let source = Source::parse(&made.text)?;
+            let first = source.file.stmts().next();
+            return compile_for_client(&binder.part(first, node)?, self, &source, &[]);
+        };
+        compile_for_client(query, self, binder.source, &[])
     }
 
     fn statements_of(
         &self,
         binder: &Binder<'_>,
         made: &QueryTable,
+        compiled: Compiled,
         node: &SyntaxNode,
     ) -> Result<Filled, StatementError> {
-        let QueryTable { persistence, on_commit, path, names, query, text } = made;
+        let QueryTable { persistence, on_commit, path, names, text, .. } = made;
         let path = binder.part(path.clone(), node)?;
         let name = made_name(binder, &path)?;
         binder.refuse_outside_of_session(persistence.clone(), &name)?;
@@ -129,14 +163,6 @@ impl Schema {
             OnCommit::Drop => " ON COMMIT DROP",
         };
         let name = quoted_path(&name);
-        let compiled = match query {
-            ast::Stmt::SelectInto(_) => {
-                let source = Source::parse(text)?;
-                let first = source.file.stmts().next();
-                compile_for_client(&binder.part(first, node)?, self, &source, &[])?
-            }
-            query => compile_for_client(query, self, binder.source, &[])?,
-        };
         if !compiled.parameters.is_empty() {
             return Err(binder.unsupported(node, "a parameter in this statement"));
         }

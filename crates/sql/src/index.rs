@@ -346,7 +346,9 @@ impl Schema {
     ) -> Result<Effect, StatementError> {
         let found = self.catalog.index(&name).map_err(|error| refused(source, node, &error))?;
         let (mut changed, position) = (Table::clone(found.0), found.1);
-        changed.indexes[position].name = in_schema_of(&name, new);
+        let new = in_schema_of(&name, new);
+        self.refuse_taken_relation(&new, source, node)?;
+        changed.indexes[position].name = new;
         let table_name = changed.name.clone();
         let changed =
             self.catalog.redefine(&table_name, changed).map_err(|error| refused(source, node, &error))?;

@@ -6,6 +6,7 @@ use crate::binder::Binder;
 use crate::call_statement::CalledProcedure;
 use crate::called_names::called_name;
 use crate::copy::Copy;
+use crate::declared::Declared;
 use crate::deferral::SetConstraints;
 use crate::evaluated::Arguments;
 use crate::fetched::Movement;
@@ -110,16 +111,7 @@ pub enum Kind {
     /// EXPLAIN ANALYZE.
     Analyze(Analyzed),
     /// DECLARE CURSOR.
-    Declare {
-        /// Its name.
-        name: String,
-        /// Whether it outlives its transaction (WITH HOLD).
-        holds: bool,
-        /// Whether it moves forward only (NO SCROLL).
-        is_forward_only: bool,
-        /// Its query, at its position in the statement: blanks stand before it.
-        text: String,
-    },
+    Declare(Declared),
     /// FETCH, or MOVE.
     Fetch {
         /// The cursor.
@@ -245,7 +237,11 @@ impl Schema {
         with_stack(text, || self.prepare_parsed(text, types))
     }
 
-    fn prepare_parsed(&self, text: &str, types: &[Option<Type>]) -> Result<Option<Prepared>, StatementError> {
+    pub(crate) fn prepare_parsed(
+        &self,
+        text: &str,
+        types: &[Option<Type>],
+    ) -> Result<Option<Prepared>, StatementError> {
         let source = Source::parse(text)?;
         let mut statements =
             source.file.stmts().filter(|statement| !matches!(statement, ast::Stmt::EmptyStmt(_)));
@@ -370,17 +366,9 @@ impl Schema {
                 )
             }
             ast::Stmt::Declare(declare) => {
-                let binder = Binder::new(self, source);
-                let name = binder.part(declare.cursor(), node)?;
-                let name = ast::normalize_name_node(name.syntax());
-                let holds = matches!(declare.cursor_hold(), Some(ast::CursorHold::WithHold(_)));
-                let is_forward_only = matches!(declare.cursor_scroll(), Some(ast::CursorScroll::NoScroll(_)));
-                let query = binder.part(declare.query(), node)?;
-                let text = source.text_in_place(query.syntax());
-                let parameters = self.prepare_parsed(&text, types)?.map(|query| query.parameters);
-                let parameters = parameters.unwrap_or_default();
-                let kind = Kind::Declare { name, holds, is_forward_only, text };
-                return Ok(Prepared { parameters, ..Prepared::plain(kind, "DECLARE CURSOR") });
+                let (declared, parameters) = self.declared(declare, source, types)?;
+                let plain = Prepared::plain(Kind::Declare(declared), "DECLARE CURSOR");
+                return Ok(Prepared { parameters, ..plain });
             }
             ast::Stmt::Fetch(fetch) => {
                 let (name, movement) =

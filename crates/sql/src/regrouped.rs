@@ -1,10 +1,12 @@
-//! Corrects operators that the grammar groups differently from PostgreSQL, in the text before it is parsed.
+//! Corrects what the grammar reads differently from PostgreSQL, in the text before it is parsed.
 //!
 //! * An OR behind a BETWEEN: `a BETWEEN 1 AND 2 OR b IS NULL` is parsed as
 //!   `(a BETWEEN 1 AND (2 OR b)) IS NULL`. With `AND TRUE` before the OR, which changes no result, the
 //!   BETWEEN ends where it should.
 //! * A BETWEEN behind a cast: in `a::date BETWEEN b AND c` the BETWEEN loses its operand. The cast is put in
 //!   parentheses.
+//! * A cursor behind `FETCH FORWARD` or `MOVE BACKWARD` is parsed as the number of rows. The number 1, which
+//!   is the default, is put before it.
 //!
 //! `Insertions` maps offsets of the parsed text back to the written text, for errors and for kept texts.
 
@@ -21,10 +23,16 @@ pub(crate) struct Insertions {
 impl Insertions {
     /// Finds the insertions that a text needs. `base` is the offset of the text in its source.
     pub(crate) fn find(&mut self, text: &str, base: usize) {
-        if !text.as_bytes().windows(7).any(|part| part.eq_ignore_ascii_case(b"between")) {
+        let has =
+            |word: &[u8]| text.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
+        let (has_between, has_direction) = (has(b"between"), base == 0 && has(b"ward"));
+        if !has_between && !has_direction {
             return;
         }
         let words = words_of(text);
+        if has_direction {
+            self.parts.extend(cursors_behind_directions(&words).map(|at| (at, "1 ")));
+        }
         for (at, _) in words.iter().enumerate().filter(|(_, word)| word.is("between")) {
             if let Some(or) = or_behind(&words, at) {
                 self.parts.push((words[or].range.start + base, "AND TRUE "));
@@ -59,6 +67,17 @@ impl Insertions {
         }
         parsed - inserted
     }
+}
+
+/// Returns the offsets of cursors that follow FORWARD or BACKWARD in the FETCH and MOVE of a client.
+fn cursors_behind_directions<'a>(words: &'a [Word<'_>]) -> impl Iterator<Item = usize> + 'a {
+    (0..words.len()).filter_map(|at| {
+        let [moving, direction, cursor] = words.get(at..at + 3)? else { return None };
+        let begins = at == 0 || words[at - 1].kind == TokenKind::Semi;
+        let is_moving = moving.is_any(&["fetch", "move"]) && direction.is_any(&["forward", "backward"]);
+        let is_cursor = cursor.name().is_some() && !cursor.is_any(&["all", "from", "in"]);
+        (begins && is_moving && is_cursor).then_some(cursor.range.start)
+    })
 }
 
 /// Returns the index of the OR that follows the end of the BETWEEN at an index.
@@ -225,7 +244,7 @@ mod tests {
             let original = inserted.original(offset);
             assert!(original <= text.len());
             let is_inserted = !text[original..].starts_with(letter);
-            assert!(!is_inserted || "AND TRUE ()".contains(letter), "{text}: {offset} {letter}");
+            assert!(!is_inserted || "AND TRUE ()1".contains(letter), "{text}: {offset} {letter}");
         }
         whole
     }
@@ -246,6 +265,20 @@ mod tests {
                 "a BETWEEN 1 AND 2 OR b BETWEEN 3 AND 4 OR c",
                 "a BETWEEN 1 AND 2 AND TRUE OR b BETWEEN 3 AND 4 AND TRUE OR c",
             ),
+        ] {
+            assert_eq!(mended(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_cursor_behind_a_direction_gets_the_number_of_rows() {
+        for (text, expected) in [
+            ("FETCH FORWARD c", "FETCH FORWARD 1 c"),
+            ("SELECT 1; move backward \"c\";", "SELECT 1; move backward 1 \"c\";"),
+            ("FETCH FORWARD ALL c", "FETCH FORWARD ALL c"),
+            ("FETCH BACKWARD 2 c", "FETCH BACKWARD 2 c"),
+            ("FETCH BACKWARD FROM c", "FETCH BACKWARD FROM c"),
+            ("FETCH forward", "FETCH forward"),
         ] {
             assert_eq!(mended(text), expected);
         }

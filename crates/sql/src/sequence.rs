@@ -6,7 +6,7 @@ use crate::error::StatementError;
 use crate::full_names::short;
 use crate::roles::rights::namespace_in;
 use crate::schema::{Schema, refused};
-use crate::source::Source;
+use crate::source::{At, Source};
 use crate::subject::Subject;
 use crate::types::{last_name, made_name, object_name};
 use catalog::{Column, NewIndex, NewTable, ScalarType, Sequence, Table, Type};
@@ -261,6 +261,15 @@ pub(crate) fn sequence_name(
     name.map(|path| made_name(binder, &path)).transpose()
 }
 
+/// The changes of a sequence by ALTER SEQUENCE, or by ALTER TABLE of its identity column.
+#[derive(Default)]
+pub(crate) struct SequenceChange {
+    /// The options except RESTART.
+    pub(crate) options: Vec<ast::SequenceOption>,
+    /// RESTART, with its number if one is given.
+    pub(crate) restart: Option<Option<ast::Expr>>,
+}
+
 impl Schema {
     /// Returns the sequence of ALTER SEQUENCE; `None` if it does not exist and IF EXISTS is given.
     fn altered_sequence(
@@ -293,39 +302,53 @@ impl Schema {
             self.notices.skip_missing(&format!("relation \"{name}\""));
             return Ok(Effect::None);
         };
-        let (name, mut changed) = (known.name.clone(), Table::clone(known));
-        let mut restart = None;
+        let mut change = SequenceChange::default();
         for action in alter.actions() {
-            let option = match action {
-                ast::AlterSequenceAction::OwnerTo(_) => continue,
-                ast::AlterSequenceAction::SequenceOption(option) => option,
-                other => return Err(binder.unsupported(other.syntax(), "this form of ALTER SEQUENCE")),
-            };
-            let Some(sequence) = &mut changed.sequence else { continue };
-            match &option {
-                ast::SequenceOption::OptionRestart(own) => {
-                    let first = own.expr().map(|first| number(&binder, Some(first), node)).transpose()?;
-                    restart = Some(first);
+            match action {
+                ast::AlterSequenceAction::OwnerTo(_) => {}
+                ast::AlterSequenceAction::SequenceOption(ast::SequenceOption::OptionRestart(own)) => {
+                    change.restart = Some(own.expr());
                 }
-                _ => change_option(&binder, sequence, &option)?,
+                ast::AlterSequenceAction::SequenceOption(option) => change.options.push(option),
+                other => return Err(binder.unsupported(other.syntax(), "this form of ALTER SEQUENCE")),
             }
         }
+        let known = Arc::clone(known);
+        self.change_sequence(&known, &change, At { source, node })
+    }
+
+    /// Changes a sequence.
+    ///
+    /// # Errors
+    /// `22023`: the options contradict each other. `55000`: OWNED BY a table of another schema or role.
+    pub(crate) fn change_sequence(
+        &mut self,
+        known: &Arc<Table>,
+        change: &SequenceChange,
+        at: At<'_>,
+    ) -> Result<Effect, StatementError> {
+        let At { source, node } = at;
+        let binder = Binder::new(self, source);
+        let (name, mut changed) = (&known.name, Table::clone(known));
         if let (Some(before), Some(after)) = (&known.sequence, &mut changed.sequence) {
-            check_owner(&binder, self, &name, after, node)?;
-            if let Some(first) = restart {
+            for option in &change.options {
+                change_option(&binder, after, option)?;
+            }
+            check_owner(&binder, self, name, after, node)?;
+            if let Some(first) = &change.restart {
+                let first = first.clone().map(|first| number(&binder, Some(first), node)).transpose()?;
                 after.restart = Some(first.unwrap_or(after.start));
             }
-            check_change(&binder, before, after, restart.is_some(), node)?;
+            check_change(&binder, before, after, change.restart.is_some(), node)?;
         }
         // As in PostgreSQL, a sequence that restarts gets a new row, so ROLLBACK takes it back.
-        if restart.is_some() {
-            let old = Arc::clone(known);
-            let new = self.catalog.replace_table(&name, NewTable::from(&changed));
+        if change.restart.is_some() {
+            let new = self.catalog.replace_table(name, NewTable::from(&changed));
             let new = new.map_err(|error| refused(source, node, &error))?;
             self.recompile(source, node)?;
-            return Ok(Effect::All(vec![Effect::DropTable(old), Effect::CreateTable(new)]));
+            return Ok(Effect::All(vec![Effect::DropTable(Arc::clone(known)), Effect::CreateTable(new)]));
         }
-        let changed = self.catalog.redefine(&name, changed);
+        let changed = self.catalog.redefine(name, changed);
         let changed = changed.map_err(|error| refused(source, node, &error))?;
         Ok(Effect::Redefine(changed))
     }

@@ -63,6 +63,11 @@ impl Routine {
             let error = SqlError::new("42P13", "VARIADIC parameter must be the last input parameter");
             return Err(binder.error(&self.node, error));
         }
+        let mut by_default = parameters.iter().skip_while(|own| !own.has_default());
+        if !self.is_function && by_default.any(|own| !own.is_input()) {
+            let message = "procedure OUT parameters cannot appear after one with a default value";
+            return Err(binder.error(&self.node, SqlError::new("42P13", message)));
+        }
         let inputs = parameters.iter().filter(|parameter| parameter.is_input());
         if inputs.skip_while(|own| !own.has_default()).any(|own| !own.has_default()) {
             let message = "input parameters after one with a default value must also have defaults";

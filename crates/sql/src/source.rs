@@ -4,6 +4,7 @@
 //! statement before it is parsed as SQL: blanks overwrite its bytes, so positions stay valid.
 
 use crate::StatementError;
+use crate::cursor_options::in_order;
 use crate::nesting::{check_text, check_tree};
 use crate::regrouped::Insertions;
 use crate::routine_body::ParsedBody;
@@ -101,10 +102,11 @@ impl Source {
         if let Some(text) = with_dollar_quotes(text, &original.syntax_node()) {
             return Self::parse(&text);
         }
-        let mut blanked = text.to_owned();
+        let ordered = in_order(text).map_err(at)?;
+        let mut is_changed = ordered.is_some();
+        let mut blanked = ordered.unwrap_or_else(|| text.to_owned());
         let (mut into, mut insertions) = (HashMap::new(), Insertions::default());
         insertions.find(text, 0);
-        let mut is_shortened = false;
         for literal in original.syntax_node().descendants().filter_map(ast::Literal::cast) {
             let Some(ast::LitKind::DollarQuotedString(token)) = literal.kind() else { continue };
             let Some(tag) = token.text()[1..].find('$').map(|at| at + 2) else { continue };
@@ -120,14 +122,14 @@ impl Source {
             let short = truncated(&text[start..end]).filter(|_| is_body(&literal));
             if let Some(short) = &short {
                 blanked.replace_range(start..end, short);
-                is_shortened = true;
+                is_changed = true;
             }
             let body = short.as_deref().unwrap_or(&text[start..end]);
             lift_into(body, start, &mut into, &mut blanked);
             insertions.find(body, start);
         }
         insertions.insert_into(&mut blanked);
-        let is_original = into.is_empty() && insertions.is_empty() && !is_shortened;
+        let is_original = into.is_empty() && insertions.is_empty() && !is_changed;
         let parse = if is_original { original } else { SourceFile::parse(&blanked) };
         let errors = parse.errors();
         let source = Self::new(text, parse, into, insertions);
@@ -137,6 +139,12 @@ impl Source {
             let error = match error.message() {
                 message if message.starts_with("expected ") => {
                     SqlError::new("42601", near(text, error_at)).with_detail(message)
+                }
+                "VARIADIC param must be last." => {
+                    SqlError::new("42P13", "VARIADIC parameter must be the last parameter")
+                }
+                "VARIADIC param must be last input param." => {
+                    SqlError::new("42P13", "VARIADIC parameter must be the last input parameter")
                 }
                 message => SqlError::new("42601", message),
             };

@@ -351,7 +351,12 @@ impl Binder<'_> {
                 let is_known = Expression::Not(Box::new(Expression::IsNull(Box::new(found))));
                 Typed::Known(is_known, ScalarType::Boolean.into())
             }
-            "pg_get_viewdef" => named(self, self.schema.view_definitions())?,
+            "pg_get_viewdef" => {
+                let first = arguments.first().cloned().unwrap_or(Typed::Null);
+                let number = self.number_of_object("regclass", first, true, node)?;
+                let found = self.name_of(number, self.schema.view_definitions(), Expression::NULL);
+                Typed::Known(found, ScalarType::Text.into())
+            }
             "pg_get_function_result" => {
                 let all = self.schema.routine_results().into_iter();
                 named(self, all.filter(|entry| !entry.1.plain.is_empty()).collect())?

@@ -4,7 +4,7 @@ use crate::binder::Binder;
 use crate::error::StatementError;
 use crate::session_schema::is_session_schema;
 use catalog::{ScalarType, Type};
-use procedure::SqlError;
+use procedure::{CastContext, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -32,19 +32,10 @@ fn timestamp(is_zoned: bool, numbers: &[i64]) -> ScalarType {
     }
 }
 
-/// Returns whether values of one type are converted to another type without USING.
+/// Returns whether values of one type are converted to another type where they are assigned.
 pub(crate) fn is_assignable(from: Type, to: Type) -> bool {
-    use ScalarType::{Date, Timestamp, Timestamptz};
-    let (from, to) = match (from, to) {
-        (Type::Scalar(from), Type::Scalar(to)) | (Type::Array(from), Type::Array(to)) => (from, to),
-        (Type::Array(_), Type::Scalar(to)) => return to.is_text(),
-        (Type::Scalar(_), Type::Array(_)) => return false,
-    };
-    let is_time = |ty| matches!(ty, Date | Timestamp | Timestamptz);
-    if from.is_json() && to.is_json() {
-        return true;
-    }
-    from.same_family(to) || to.is_text() || from.is_number() && to.is_number() || is_time(from) && is_time(to)
+    let is_printed = from.is_array() && to.scalar().is_some_and(ScalarType::is_text);
+    is_printed || CastContext::Assignment.allows_type(from, to)
 }
 
 /// Maximum number of columns of a table or view, as in PostgreSQL.

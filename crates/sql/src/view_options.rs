@@ -133,8 +133,9 @@ impl Schema {
             }
             Some(Action::ViewRenameTo(rename)) => {
                 let new = rename.view().and_then(|view| view.path()).and_then(|path| path.segment());
-                let new = new.map(|name| name.text()).unwrap_or_default();
-                self.move_view(&name, &in_schema_of(&name, new), At { source, node })?;
+                let new = in_schema_of(&name, new.map(|name| name.text()).unwrap_or_default());
+                self.refuse_taken_relation(&new, source, node)?;
+                self.move_view(&name, &new, At { source, node })?;
             }
             Some(Action::SetSchema(set)) => {
                 let schema = set.schema_ref().map(|name| ast::normalize_name_node(name.syntax()));

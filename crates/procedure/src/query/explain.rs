@@ -80,6 +80,9 @@ impl Explained {
                     }
                     text + "\n  }"
                 };
+                // A statement that reads nothing has no nodes, and a plan in PostgreSQL.
+                let result = [node("Result", "Result")];
+                let nodes = if nodes.is_empty() { &result } else { nodes };
                 vec![format!("[\n{}\n]", nodes.iter().map(one).collect::<Vec<_>>().join(",\n"))]
             }
         }

@@ -215,6 +215,8 @@ static FURTHER: &[Operator] = &[
     function("!~*", &[TEXT, TEXT], BOOL, "texticregexne"),
     function("~~", &[TEXT, TEXT], BOOL, "textlike"),
     function("!~~", &[TEXT, TEXT], BOOL, "textnlike"),
+    function("~~", &[BYTEA, BYTEA], BOOL, "bytealike"),
+    function("!~~", &[BYTEA, BYTEA], BOOL, "byteanlike"),
     function("~~*", &[TEXT, TEXT], BOOL, "texticlike"),
     function("!~~*", &[TEXT, TEXT], BOOL, "texticnlike"),
 ];

@@ -145,8 +145,16 @@ impl Client {
     pub(super) async fn copy_out(&mut self, copy: &Copy) -> Result<Outcome, Error> {
         let prepared = self.plan(&copy.text, |session| session.prepare_typed(&copy.text, &[]))?;
         let Some(prepared) = prepared else { return Ok(Outcome::Empty) };
-        check_refused(&prepared.plan())?;
         let columns = prepared.columns();
+        match prepared.tag() {
+            "INSERT 0" | "UPDATE" | "DELETE" if columns.is_empty() => {
+                let message = "COPY query must have a RETURNING clause";
+                return Err(SqlError::new("0A000", message).into());
+            }
+            "MERGE" => return Err(SqlError::new("0A000", "MERGE not supported in COPY").into()),
+            _ => {}
+        }
+        check_refused(&prepared.plan())?;
         let format = i16::from(copy.options.format == CopyFormat::Binary);
         let response = CopyOutResponse::new(format as i8, columns.len() as i16, vec![format; columns.len()]);
         self.output.put(Message::CopyOutResponse(response));

@@ -12,7 +12,7 @@ use pgwire::messages::extendedquery::{
     Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete, PortalSuspended,
 };
 use reprise::{Column, Datum, Error, Parameters, SqlError, Statement, Type};
-use sql::{Kind, Movement};
+use sql::{Declared, Kind, Movement};
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -206,6 +206,19 @@ impl Client {
         Some(columns).filter(|columns| !columns.is_empty())
     }
 
+    /// Returns the formats of a simple query's rows: binary for FETCH from a binary cursor.
+    pub(super) fn formats_of(&self, prepared: Option<&Statement>) -> &'static [Format] {
+        let plan = prepared.map(Statement::plan);
+        let cursor = match plan.as_ref().map(|plan| &plan.kind) {
+            Some(Kind::Fetch { name, moves: false, .. }) => self.portals.get(name),
+            _ => None,
+        };
+        match cursor.is_some_and(|cursor| cursor.is_cursor && cursor.formats.contains(&Format::Binary)) {
+            true => &[Format::Binary],
+            false => &[],
+        }
+    }
+
     pub(super) fn describe_portal(&mut self, name: &str) -> Result<(), Error> {
         let portal = self.portal(name)?;
         let (statement, formats) = (Arc::clone(&portal.statement), portal.formats.clone());
@@ -266,7 +279,7 @@ impl Client {
                     | Definition
                     | Copy(_)
                     | Execute { .. }
-                    | Declare { holds: true, .. }
+                    | Declare(Declared { holds: true, .. })
             )
         });
         if !is_sync && is_of_transaction {
@@ -329,13 +342,15 @@ impl Client {
 
     /// Sends up to `most` of the rows that a portal has kept; 0 is no limit.
     pub(super) fn send_kept_rows(&mut self, name: &str, most: usize) -> Result<(), Error> {
-        let output = self.output.clone();
         let portal = self.portal(name)?;
-        let Some((rows, tag)) = &mut portal.kept else { return Ok(()) };
+        // The rows of a cursor are kept as texts, those of a portal of the protocol in their formats.
+        let formats = if portal.is_cursor { portal.formats.clone() } else { Vec::new() };
         let most = i64::try_from(most).ok().filter(|most| *most > 0).unwrap_or(i64::MAX);
-        let count = rows.take(Movement::By(most), Some(&mut output.lock()))?;
-        if !rows.is_at_end() {
-            output.put(Message::PortalSuspended(PortalSuspended::new()));
+        let count = self.take_rows(name, Movement::By(most), &formats)?;
+        let Some((rows, tag)) = &self.portal(name)?.kept else { return Ok(()) };
+        let (is_at_end, tag) = (rows.is_at_end(), tag.clone());
+        if !is_at_end {
+            self.output.put(Message::PortalSuspended(PortalSuspended::new()));
             return Ok(());
         }
         // The tag counts the rows of this EXECUTE.

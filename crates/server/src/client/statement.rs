@@ -16,7 +16,7 @@ use reprise::{
     Arena, Attempt, Backup, Busy, Error, Notice, Parameters, ScalarType, Severity, SqlError, Statement,
     TransactionState, Type,
 };
-use sql::{Kind, Movement, Prepared};
+use sql::{Declared, Kind, Movement, Prepared};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -32,16 +32,6 @@ pub(super) struct NamedExecute<'a> {
     arguments: &'a [String],
     /// The EXPLAIN before it; `None` without one.
     explain: Option<&'a str>,
-}
-
-/// A DECLARE CURSOR.
-struct Declared<'a> {
-    name: &'a str,
-    /// Whether it outlives its transaction (WITH HOLD).
-    holds: bool,
-    is_forward_only: bool,
-    /// Its query.
-    text: &'a str,
 }
 
 pub(super) fn canceled(sqlstate: &str, reason: &str) -> Error {
@@ -103,9 +93,9 @@ impl Client {
     }
 
     /// Sends the columns of a statement, if it returns rows.
-    pub(super) fn describe_rows(&self, prepared: Option<&Statement>) {
+    pub(super) fn describe_rows(&self, prepared: Option<&Statement>, formats: &[Format]) {
         if let Some(columns) = self.columns_of(prepared) {
-            self.output.put(row_description(&columns, &[]));
+            self.output.put(row_description(&columns, formats));
         }
     }
 
@@ -169,11 +159,10 @@ impl Client {
                 self.put_texts(lines);
                 complete(tag)
             }
-            Kind::Declare { name, holds, is_forward_only, text } => {
-                if !holds {
+            Kind::Declare(declared) => {
+                if !declared.holds {
                     self.require_transaction("DECLARE CURSOR", protocol)?;
                 }
-                let declared = Declared { name, holds: *holds, is_forward_only: *is_forward_only, text };
                 let types: Vec<_> = prepared.parameters().iter().copied().map(Some).collect();
                 self.declare(declared, &types, parameters).await
             }
@@ -322,11 +311,11 @@ impl Client {
     /// DECLARE: the query runs now, and its rows are kept. `types` are the types of its parameters.
     async fn declare(
         &mut self,
-        declared: Declared<'_>,
+        declared: &Declared,
         types: &[Option<Type>],
         parameters: &Parameters,
     ) -> Result<Outcome, Error> {
-        let Declared { name, holds, is_forward_only, text } = declared;
+        let Declared { name, holds, is_forward_only, is_binary, text } = declared;
         if self.portals.contains_key(name) {
             return Err(SqlError::new("42P03", format!("cursor \"{name}\" already exists")).into());
         }
@@ -334,20 +323,22 @@ impl Client {
         let mut named = NamedStatement::new(prepared);
         let kept = Arc::new(Mutex::new(BytesMut::new()));
         let Some(prepared) = &named.prepared else { return Ok(Outcome::Empty) };
+        let formats = if *is_binary { vec![Format::Binary] } else { Vec::new() };
+        refuse_binary_rows(prepared.columns(), &formats)?;
         let rows = self.rows(prepared, &[], RowsTo::Portal(Arc::clone(&kept)));
         let Outcome::Complete(_) = self.run_in_session(&mut named, parameters, rows).await? else {
             return Ok(Outcome::Empty);
         };
-        let kept = KeptRows::new(std::mem::take(&mut *hold(&kept)), is_forward_only);
+        let kept = KeptRows::new(std::mem::take(&mut *hold(&kept)), *is_forward_only);
         let kept = Some((kept, "FETCH".into()));
         let statement = Arc::new(Mutex::new(named));
-        let (parameters, formats) = (Parameters::default(), Vec::new());
+        let (parameters, holds) = (Parameters::default(), *holds);
         let is_open = self.transaction_state() != TransactionState::None;
         let declared_at = is_open.then_some(self.savepoints.len());
         let (is_cursor, described) = (true, None);
         let portal =
             Portal { statement, parameters, formats, described, kept, is_cursor, holds, declared_at };
-        self.portals.insert(name.into(), portal);
+        self.portals.insert(name.clone(), portal);
         Ok(Outcome::Complete("DECLARE CURSOR".into()))
     }
 
@@ -364,21 +355,30 @@ impl Client {
         let fits = |portal: &&mut Portal| portal.is_cursor || moves;
         let portal = self.portals.get_mut(name).filter(fits).ok_or_else(missing)?;
         let (rows, _) = portal.kept.as_mut().ok_or_else(missing)?;
-        let taken = if moves {
-            rows.take(movement, None)?
-        } else if formats.contains(&Format::Binary) {
-            let named = hold(&portal.statement);
-            let columns = named.prepared.as_ref().map(Statement::columns).unwrap_or_default();
-            refuse_binary_rows(columns, formats)?;
-            let mut texts = BytesMut::new();
-            let taken = rows.take(movement, Some(&mut texts))?;
-            self.scratch.set_zone(self.settings.zone().cloned());
-            put_texts_as(formats, &texts, columns, &mut self.scratch, &mut self.output.lock())?;
-            taken
-        } else {
-            rows.take(movement, Some(&mut *self.output.lock()))?
-        };
+        let taken = if moves { rows.take(movement, None)? } else { self.take_rows(name, movement, formats)? };
         Ok(Outcome::Complete(format!("{} {taken}", if moves { "MOVE" } else { "FETCH" })))
+    }
+
+    /// Sends rows that a portal has kept, as texts, each column in its format. Returns their number.
+    pub(super) fn take_rows(
+        &mut self,
+        name: &str,
+        movement: Movement,
+        formats: &[Format],
+    ) -> Result<usize, Error> {
+        let Some(portal) = self.portals.get_mut(name) else { return Ok(0) };
+        let Some((rows, _)) = &mut portal.kept else { return Ok(0) };
+        if !formats.contains(&Format::Binary) {
+            return Ok(rows.take(movement, Some(&mut *self.output.lock()))?);
+        }
+        let named = hold(&portal.statement);
+        let columns = named.prepared.as_ref().map(Statement::columns).unwrap_or_default();
+        refuse_binary_rows(columns, formats)?;
+        let mut texts = BytesMut::new();
+        let taken = rows.take(movement, Some(&mut texts))?;
+        self.scratch.set_zone(self.settings.zone().cloned());
+        put_texts_as(formats, &texts, columns, &mut self.scratch, &mut self.output.lock())?;
+        Ok(taken)
     }
 
     pub(super) fn rows(&self, prepared: &Statement, formats: &[Format], to: RowsTo) -> Rows {
@@ -563,7 +563,7 @@ impl Client {
             named = NamedStatement::new(explained);
         }
         if protocol == Protocol::Simple {
-            self.describe_rows(named.prepared.as_ref());
+            self.describe_rows(named.prepared.as_ref(), formats);
         }
         let ran = self.run(&mut named, &parameters, formats, None, protocol).await;
         if explain.is_none() {

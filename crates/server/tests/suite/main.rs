@@ -6,6 +6,7 @@ mod answers;
 mod batches;
 mod clients;
 mod copies;
+mod cursors;
 mod described;
 mod limits;
 mod moment;

@@ -1,5 +1,6 @@
 //! The actions of ALTER TABLE on columns.
 
+use super::identity::IDENTITY;
 use super::{Alteration, ForeignKeyName, Origin};
 use crate::binder::Binder;
 use crate::error::StatementError;
@@ -8,7 +9,7 @@ use crate::kept_text;
 use crate::notices::skipping;
 use crate::quoted::quoted;
 use crate::types::is_assignable;
-use catalog::{Column, NewIndex, ScalarType, Trigger, Type};
+use catalog::{Column, NewIndex, Trigger, Type};
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -18,7 +19,7 @@ impl Alteration<'_> {
     ///
     /// # Errors
     /// `55000`: without IF EXISTS.
-    fn is_no(
+    pub(super) fn is_no(
         &mut self,
         position: usize,
         kind: &str,
@@ -190,10 +191,15 @@ impl Alteration<'_> {
             }
             Option_::DropExpression(drop) => self.drop_expression(position, &drop),
             Option_::AddGenerated(add) => self.add_identity(position, &add),
+            Option_::SetGeneratedOptions(set) => self.set_identity(position, set.set_generated_options()),
+            Option_::Restart(restart) => {
+                let restart = ast::SetGeneratedOption::Restart(restart);
+                self.set_identity(position, std::iter::once(restart))
+            }
             Option_::DropIdentity(drop) => {
                 let column = &mut self.builder.table.columns[position];
                 if column.identity.is_none() {
-                    return self.is_no(position, "an identity column", drop.if_exists().is_some(), node);
+                    return self.is_no(position, IDENTITY, drop.if_exists().is_some(), node);
                 }
                 (column.default, column.identity) = (None, None);
                 Ok(())
@@ -216,23 +222,6 @@ impl Alteration<'_> {
             Option_::SetStatistics(_) | Option_::SetStorage(_) | Option_::SetCompression(_) => Ok(()),
             other => Err(self.builder.binder.unsupported(other.syntax(), "this change of a column")),
         }
-    }
-
-    fn add_identity(&mut self, position: usize, add: &ast::AddGenerated) -> Result<(), StatementError> {
-        let (node, column) = (add.syntax(), &self.builder.table.columns[position]);
-        let subject = format!("column \"{}\" of relation \"{}\"", column.name, self.builder.short_name());
-        let is_integer = column.ty.scalar().is_some_and(ScalarType::is_integer);
-        if is_integer && column.nullable {
-            let message = format!("{subject} must be declared NOT NULL before identity can be added");
-            return self.error(node, "55000", message);
-        }
-        if is_integer && column.identity.is_some() {
-            return self.error(node, "55000", format!("{subject} is already an identity column"));
-        }
-        if is_integer && column.default.is_some() {
-            return self.error(node, "55000", format!("{subject} already has a default value"));
-        }
-        self.builder.identity(position, add.generated_when(), add.sequence_option_list(), node)
     }
 
     fn set_type(&mut self, position: usize, set: &ast::SetType) -> Result<(), StatementError> {

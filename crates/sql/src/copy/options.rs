@@ -355,10 +355,15 @@ impl CopyOptions {
     /// # Errors
     /// PostgreSQL's errors. `0A000`: another encoding than UTF-8.
     pub(super) fn read(copy: &ast::Copy, is_in: bool, binder: &Binder<'_>) -> Result<Self, StatementError> {
-        let given = match copy.copy_option_list() {
+        let mut given = match copy.copy_option_list() {
             Some(list) => listed(&list, binder)?,
             None => worded(copy.copy_legacy_options(), binder)?,
         };
+        // `COPY BINARY t`.
+        if let Some(table) = copy.copy_table().filter(|table| table.binary_token().is_some()) {
+            let (name, value) = ("format".to_owned(), Value::Text("binary".to_owned()));
+            given.insert(0, Given { name, value, node: table.syntax().clone() });
+        }
         let mut chosen = Chosen::default();
         for (position, option) in given.iter().enumerate() {
             let at = |error| binder.error(&option.node, error);

@@ -1,7 +1,7 @@
 //! Generated columns of a table that is created or altered.
 
 use super::TableBuilder;
-use crate::binder::Binder;
+use crate::binder::{Binder, Typed};
 use crate::computed::Computed;
 use crate::error::StatementError;
 use crate::kept_text;
@@ -17,7 +17,13 @@ pub(crate) fn bind_for(
     expression: &ast::Expr,
     column: &Column,
 ) -> Result<Expression, StatementError> {
-    let bound = binder.bind(expression)?;
+    let bound = match binder.bind(expression)? {
+        literal @ Typed::Literal(_) => {
+            let read = binder.coerce_default(literal, column.ty, expression.syntax())?;
+            Typed::Known(read, column.ty)
+        }
+        bound => bound,
+    };
     binder.coerce_to_column(bound, column, expression.syntax()).map_err(|mut error| {
         error.error.message = error.error.message.replace(" but expression is", " but default expression is");
         error

@@ -15,6 +15,7 @@ const TEXT: Kind = Kind::TEXT;
 const INT4: Kind = Kind::INT4;
 const BOOL: Kind = Kind::BOOL;
 const BPCHAR: Kind = Kind::BPCHAR;
+const BYTEA: Kind = Kind::BYTEA;
 
 pub(super) static PATTERNS: &[BuiltIn] = &[
     BuiltIn::of("bpcharicnlike", &[BPCHAR, TEXT], BOOL, |call| negated(like(call, true))),
@@ -25,6 +26,8 @@ pub(super) static PATTERNS: &[BuiltIn] = &[
     BuiltIn::of("bpcharnlike", &[BPCHAR, TEXT], BOOL, |call| negated(like(call, false))),
     BuiltIn::of("bpcharregexeq", &[BPCHAR, TEXT], BOOL, |call| matches(call, "")),
     BuiltIn::of("bpcharregexne", &[BPCHAR, TEXT], BOOL, |call| negated(matches(call, ""))),
+    BuiltIn::of("bytealike", &[BYTEA, BYTEA], BOOL, like_bytes),
+    BuiltIn::of("byteanlike", &[BYTEA, BYTEA], BOOL, |call| negated(like_bytes(call))),
     BuiltIn::of("like", &[TEXT, TEXT], BOOL, |call| like(call, false)),
     BuiltIn::of("notlike", &[TEXT, TEXT], BOOL, |call| negated(like(call, false))),
     BuiltIn::of("texticlike", &[TEXT, TEXT], BOOL, |call| like(call, true)),
@@ -69,6 +72,12 @@ fn like(call: Call, ignores_case: bool) -> Evaluated {
         false => call.text(index).chars().collect::<Vec<char>>(),
     };
     Ok(Datum::boolean(is_like(&folded(0), &folded(1))?))
+}
+
+/// LIKE of bytes: each byte is a character.
+fn like_bytes(call: Call) -> Evaluated {
+    let bytes = |index: usize| call.bytes(index).iter().copied().map(char::from).collect::<Vec<char>>();
+    Ok(Datum::boolean(is_like(&bytes(0), &bytes(1))?))
 }
 
 /// Matches a `%` with as few characters as the remaining pattern allows. Only the last `%` is tried again.
