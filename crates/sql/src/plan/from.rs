@@ -429,6 +429,17 @@ impl Binder<'_> {
             None => {}
         }
         let star = self.star_of_join(&merged, (&left, &right));
+        self.level().nullable |= match kept {
+            None => 0,
+            Some((JoinKind::Full, _)) => sides.0 | sides.1,
+            Some((_, is_right)) => {
+                if is_right {
+                    sides.0
+                } else {
+                    sides.1
+                }
+            }
+        };
         let Some((kind, swapped)) = kept else {
             left.star = star;
             left.sources.append(&mut right.sources);
