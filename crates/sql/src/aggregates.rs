@@ -1,14 +1,14 @@
 //! Calls of aggregates.
 
 use crate::binder::{Binder, Typed};
-use crate::called_names::called_name;
 use crate::error::StatementError;
 use crate::plan::select::Sort;
 use crate::plan::windows::WindowScope;
+use crate::row_values::row_of;
 use catalog::{ScalarType, Type};
 use procedure::{
-    Aggregate, AggregateFunction, BuiltIn, CastContext, CompareClass, Expression, Form, Function, Kind,
-    Register, SortKey, SqlError, built_ins_named,
+    Aggregate, AggregateFunction, BuiltIn, CastContext, CompareClass, Expression, Form, Kind, Register,
+    SortKey, SqlError, built_ins_named,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -49,11 +49,12 @@ impl Binder<'_> {
         Ok(Typed::Known(Expression::Register(target), result))
     }
 
-    /// Chooses an aggregate by the types of its arguments.
+    /// Chooses an aggregate by the types of its arguments, of which the last one may be a row.
     fn chosen_aggregate(
         &self,
         name: &str,
         arguments: Vec<Typed>,
+        is_row: bool,
         node: &SyntaxNode,
     ) -> Result<ChosenAggregate, StatementError> {
         let entries: Vec<&BuiltIn> =
@@ -73,7 +74,9 @@ impl Binder<'_> {
                 }
                 (argument, Kind::Of(ty)) => (self.coerce(argument, *ty, CastContext::Implicit, node)?, *ty),
                 (argument, Kind::AnyAsJson) => {
-                    function = function.over(is_structured(&argument));
+                    // In JSON, an array or a row begins a line.
+                    let is_array = argument.known_type().is_some_and(Type::is_array);
+                    function = function.over(is_row || is_array);
                     (self.as_json(argument, node)?, ScalarType::Json.into())
                 }
                 (argument, _) => self.settle(argument, None, node)?,
@@ -158,12 +161,12 @@ impl Binder<'_> {
         if let Some(sort) = &within {
             bound.push(self.bind(&sort.expression)?);
         }
-        let ChosenAggregate { mut function, result, arguments: values } =
-            self.chosen_aggregate(name, bound, node)?;
-        if arguments.first().is_some_and(makes_json) {
-            function = function.over(false);
-        }
-        let mut arguments = values;
+        let is_row = match arguments.last() {
+            Some(argument) => row_of(argument).is_some() || self.names_row(argument)?,
+            None => false,
+        };
+        let chosen = self.chosen_aggregate(name, bound, is_row, node)?;
+        let ChosenAggregate { function, result, mut arguments } = chosen;
         self.check_within(name, function, within.is_some(), node)?;
         if within.is_some() {
             // The value of WITHIN GROUP is aggregated, and the arguments are the same for all rows.
@@ -216,20 +219,6 @@ impl Binder<'_> {
 /// Returns the ORDER BY of a list of arguments.
 pub(crate) fn order_of(list: &ast::ArgList) -> Option<ast::OrderByClause> {
     list.args().find_map(|argument| argument.syntax().children().find_map(ast::OrderByClause::cast))
-}
-
-/// Returns whether a value is an array or a row, whose JSON begins a line in an aggregate.
-fn is_structured(value: &Typed) -> bool {
-    match value {
-        Typed::Known(Expression::Function { function: Function::RowJson, .. }, _) => true,
-        value => matches!(value.known_type(), Some(Type::Array(_))),
-    }
-}
-
-/// Returns whether an expression calls a function that makes JSON of a row, which is no row any more.
-fn makes_json(expression: &ast::Expr) -> bool {
-    let ast::Expr::CallExpr(call) = expression else { return false };
-    called_name(call).is_some_and(|name| ["to_json", "row_to_json"].contains(&name.as_str()))
 }
 
 /// Returns whether a function is an aggregate.

@@ -17,6 +17,16 @@ use squawk_syntax::SyntaxNode;
 /// PostgreSQL's hint if no candidate, or more than one, takes the arguments.
 pub(crate) const ADD_CASTS: &str = "You might need to add explicit type casts.";
 
+/// Returns whether an expression is a row that has become JSON. The record of a row that a trigger's event
+/// lacks is NULL, and so is the row of a call that returns NULL.
+fn is_row_as_json(expression: &Expression) -> bool {
+    match expression {
+        Expression::Function { function: Function::RowJson, .. } | Expression::Constant(Datum::Null) => true,
+        Expression::Case { branches, .. } => branches.iter().all(|(_, row)| is_row_as_json(row)),
+        _ => false,
+    }
+}
+
 impl Binder<'_> {
     /// Binds a call of a built-in function; `None` if no function with the name has that many arguments.
     pub(crate) fn built_in(
@@ -199,17 +209,11 @@ impl Binder<'_> {
                     if name == "greatest" { Function::Greatest(class) } else { Function::Least(class) };
                 Typed::Known(fold(Expression::Function { function, arguments: items }), ty)
             }
-            // The record of a row that the trigger's event lacks is NULL.
-            (
-                "row_to_json",
-                [
-                    row @ Typed::Known(
-                        Expression::Function { function: Function::RowJson, .. }
-                        | Expression::Constant(Datum::Null),
-                        Type::Scalar(ScalarType::Json),
-                    ),
-                ],
-            ) => row.clone(),
+            ("row_to_json", [json @ Typed::Known(row, ty)])
+                if *ty == ScalarType::Json.into() && is_row_as_json(row) =>
+            {
+                json.clone()
+            }
             _ => return Ok(None),
         }))
     }

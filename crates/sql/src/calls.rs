@@ -26,7 +26,7 @@ impl Binder<'_> {
         }
         let name = self.callee(call)?;
         self.refuse_procedure(&name, call.arg_list(), node)?;
-        if let Some(row) = self.row_of_call(call)? {
+        if let Some(row) = self.bind_row_call(call)? {
             return Ok(row);
         }
         if let Some(columns) = self.rows_in_list(&name, call)? {

@@ -7,7 +7,7 @@
 use crate::StatementError;
 use crate::schema::{Member, Schema, unsupported};
 use crate::source::Source;
-use crate::unbound::is_missing_object;
+use crate::unbound::fails_at_call;
 use catalog::ProcedureId;
 use procedure::Procedure;
 use squawk_syntax::ast::AstNode;
@@ -46,7 +46,8 @@ impl Schema {
     }
 
     /// Compiles a routine again, or, if `later` are given, a routine of a circle. As in PostgreSQL, a body
-    /// that is a text may name an object that is gone; then a call raises the error.
+    /// that is a text may name an object that is gone, or may no longer have the result that a changed table
+    /// demands; then a call raises the error.
     pub(crate) fn compile_in_order(
         &mut self,
         routine: &KeptRoutine,
@@ -60,7 +61,7 @@ impl Schema {
             (_, unbound) => self.compile_again(number, &routine.source, unbound.as_ref()),
         };
         match compiled {
-            Err(error) if unbound.is_none() && is_missing_object(&error) && has_text(&routine.source) => {
+            Err(error) if unbound.is_none() && fails_at_call(&error) && has_text(&routine.source) => {
                 self.compile_again(number, &routine.source, Some(&error))?;
                 self.unbound.insert(name.to_owned(), error);
                 Ok(())

@@ -73,7 +73,7 @@ impl Binder<'_> {
         let mut calls = false;
         let bind = |binder: &mut Binder<'_>| {
             let ((), applied) = binder.applying(bind)?;
-            calls = applied.iter().any(|call| matches!(call, Applied::Call { .. }));
+            calls = applied.iter().any(|call| matches!(call, Applied::Call { .. } | Applied::Row { .. }));
             binder.refuse_subqueries(&applied, what, node)
         };
         if self.is_mutable(table, node, what, bind)? {
@@ -132,9 +132,11 @@ impl Binder<'_> {
         let mut inner = Binder::new(self.schema, &source);
         inner.is_kept_text = true;
         inner.registers = std::mem::take(&mut self.registers);
+        inner.procedure_queries = std::mem::take(&mut self.procedure_queries);
         inner.queries.applied = self.queries.applied.take();
         let bound = bind(&mut inner, &expression);
         self.registers = std::mem::take(&mut inner.registers);
+        self.procedure_queries = std::mem::take(&mut inner.procedure_queries);
         self.queries.applied = inner.queries.applied.take();
         self.uses_timestamp |= inner.uses_timestamp;
         self.uses_seed |= inner.uses_seed;
@@ -223,7 +225,7 @@ impl Binder<'_> {
         context: &str,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        match applied.iter().all(|call| matches!(call, Applied::Call { .. })) {
+        match applied.iter().all(|call| matches!(call, Applied::Call { .. } | Applied::Row { .. })) {
             true => Ok(()),
             false => {
                 Err(self.error(node, SqlError::new("0A000", format!("cannot use subquery in {context}"))))

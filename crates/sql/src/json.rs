@@ -3,6 +3,7 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
+use crate::plan::{CalledRow, if_present};
 use crate::whole_rows::RowFields;
 use catalog::{Datum, ScalarType, Type};
 use procedure::{CastContext, Expression, Function, Kind, SqlError, built_ins_named};
@@ -26,7 +27,11 @@ impl Binder<'_> {
         let bind = |argument| match takes_rows {
             true => match self.whole_row(argument)? {
                 Some(row) => Ok(row),
-                None => self.bind(argument),
+                None => {
+                    let bound = self.bind(argument)?;
+                    self.refuse_row(&bound, argument.syntax())?;
+                    Ok(bound)
+                }
             },
             false => self.bind(argument),
         };
@@ -35,25 +40,41 @@ impl Binder<'_> {
 
     /// Returns a whole row as JSON, if an expression is one.
     fn whole_row(&mut self, expression: &ast::Expr) -> Result<Option<Typed>, StatementError> {
+        if let ast::Expr::CallExpr(call) = expression
+            && let Some(CalledRow { fields, is_present }) = self.row_of_call(call)?
+        {
+            let row = if_present(is_present, self.row_as_json(fields, expression.syntax())?);
+            return Ok(Some(Typed::Known(row, ScalarType::Json.into())));
+        }
         match self.row_fields(expression)? {
             Some(RowFields::Absent) => Ok(Some(Typed::Known(Expression::NULL, ScalarType::Json.into()))),
-            Some(RowFields::Present(fields)) => self.row_as_json(fields, expression.syntax()).map(Some),
+            Some(RowFields::Present(fields)) => {
+                let row = self.row_as_json(fields, expression.syntax())?;
+                Ok(Some(Typed::Known(row, ScalarType::Json.into())))
+            }
             None => Ok(None),
         }
     }
 
-    fn row_as_json(&self, members: Vec<(String, Typed)>, node: &SyntaxNode) -> Result<Typed, StatementError> {
+    fn row_as_json(
+        &self,
+        members: Vec<(String, Typed)>,
+        node: &SyntaxNode,
+    ) -> Result<Expression, StatementError> {
         let mut arguments = Vec::new();
         for (name, value) in members {
             arguments.push(Expression::text(&name));
             arguments.push(self.as_json(value, node)?);
         }
-        let row = Expression::Function { function: Function::RowJson, arguments };
-        Ok(Typed::Known(row, ScalarType::Json.into()))
+        Ok(Expression::Function { function: Function::RowJson, arguments })
     }
 
     /// Returns a value as JSON. NULL stays NULL.
+    ///
+    /// # Errors
+    /// `0A000`: it is a row whose fields are not known.
     pub(crate) fn as_json(&self, value: Typed, node: &SyntaxNode) -> Result<Expression, StatementError> {
+        self.refuse_row(&value, node)?;
         let value = match value {
             Typed::Null => return Ok(Expression::NULL),
             Typed::Known(value, Type::Scalar(ty)) if ty.is_json() => return Ok(value),
@@ -68,6 +89,14 @@ impl Binder<'_> {
         match self.call_values(entry, entry.arguments, arguments, node)? {
             Typed::Known(json, _) => Ok(json),
             _ => unreachable!("a call has a type"),
+        }
+    }
+
+    /// Refuses a row whose fields are not known as JSON: its text has neither their names nor their types.
+    fn refuse_row(&self, value: &Typed, node: &SyntaxNode) -> Result<(), StatementError> {
+        match value.known_type() == Some(ScalarType::Record.into()) {
+            true => Err(self.unsupported(node, "this kind of row as JSON")),
+            false => Ok(()),
         }
     }
 

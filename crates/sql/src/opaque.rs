@@ -57,7 +57,8 @@ impl Binder<'_> {
         types: &[Type],
     ) -> Result<QueryId, StatementError> {
         let node = statement.syntax();
-        let bound = self.bind_any_rows(statement)?;
+        let mut bound = self.bind_any_rows(statement)?;
+        bound.items = self.columns_of_result(bound.items, types, node)?;
         let found: Vec<Type> = bound.items.iter().map(|(_, item, _)| found_type(item)).collect();
         self.check_result(&found, types, node)?;
         Ok(self.query_of_rows(bound, Some(types), node)?.0)

@@ -19,9 +19,9 @@ impl Binder<'_> {
             return self.row_is_null(fields, negated, operand.syntax());
         }
         if let ast::Expr::CallExpr(call) = operand
-            && let Some(fields) = self.fields_of_call(call)?.filter(|fields| fields.len() > 1)
+            && let Some(row) = self.row_of_call(call)?
         {
-            return self.row_is_null(RowFields::Present(fields), negated, operand.syntax());
+            return self.row_is_null(RowFields::Present(row.fields), negated, operand.syntax());
         }
         let bound = self.bind(operand)?;
         let (expression, ty) = self.settle(bound, None, operand.syntax())?;

@@ -6,8 +6,9 @@ use crate::call_statement::CalledProcedure;
 use crate::error::StatementError;
 use crate::name_conflicts::NameConflict;
 use crate::opaque::found_type;
+use crate::plan::select::Item;
 use catalog::{ScalarType, Type};
-use procedure::{CastContext, Expression, Opaque, Parameter, Register, SqlError, Statement};
+use procedure::{CastContext, Expression, Function, Opaque, Parameter, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -101,6 +102,36 @@ impl Binder<'_> {
         Ok(())
     }
 
+    /// Returns the columns of the last statement as those of the result: of a function of rows, the only
+    /// column may be such a row.
+    ///
+    /// # Errors
+    /// `42P13`: the row has fewer or more fields.
+    pub(crate) fn columns_of_result(
+        &self,
+        items: Vec<Item>,
+        types: &[Type],
+        node: &SyntaxNode,
+    ) -> Result<Vec<Item>, StatementError> {
+        let is_one = self.row_end.is_some() || types.len() > 1 || self.returned_domains.is_empty();
+        if self.returns.is_none() || !is_one {
+            return Ok(items);
+        }
+        let [(_, Typed::Known(row, Type::Scalar(ScalarType::Record)), item_node)] = items.as_slice() else {
+            return Ok(items);
+        };
+        if let Expression::Function { function: Function::RowText, arguments } = row
+            && arguments.len() != types.len()
+        {
+            return Err(self.mismatch("Actual return type is record.", node));
+        }
+        let column = |(position, ty): (usize, &Type)| {
+            let value = self.part_of_row(row.clone(), position, types.len(), *ty, item_node)?;
+            Ok((String::new(), Typed::Known(value, *ty), item_node.clone()))
+        };
+        types.iter().enumerate().map(column).collect()
+    }
+
     /// Returns the error of a last statement that does not give the result.
     fn mismatch(&self, detail: &str, node: &SyntaxNode) -> StatementError {
         let only = match self.returns.as_deref() {
@@ -144,16 +175,34 @@ impl Binder<'_> {
         if bound.items.is_empty() {
             return Err(self.no_result(node));
         }
-        let found: Vec<Type> = bound.items.iter().map(|(_, item, _)| found_type(item)).collect();
+        let outputs = self.result_outputs(bound.items, targets, node)?;
+        Ok(self.execute(bound.work, outputs, false, node))
+    }
+
+    /// Returns the assignments of the columns of the last statement to the targets.
+    fn result_outputs(
+        &mut self,
+        items: Vec<Item>,
+        targets: &[(Register, Type)],
+        node: &SyntaxNode,
+    ) -> Result<Vec<(Register, Expression)>, StatementError> {
         let types: Vec<Type> = targets.iter().map(|(_, ty)| *ty).collect();
+        let is_present = match items.as_slice() {
+            [(_, Typed::Known(row, Type::Scalar(ScalarType::Record)), _)] => {
+                Expression::Not(Box::new(Expression::IsNull(Box::new(row.clone()))))
+            }
+            _ => Expression::boolean(true),
+        };
+        let items = self.columns_of_result(items, &types, node)?;
+        let found: Vec<Type> = items.iter().map(|(_, item, _)| found_type(item)).collect();
         self.check_result(&found, &types, node)?;
         let mut outputs = Vec::new();
-        for ((_, item, item_node), (target, ty)) in bound.items.into_iter().zip(targets) {
+        for ((_, item, item_node), (target, ty)) in items.into_iter().zip(targets) {
             let value = self.coerce(item, *ty, CastContext::Assignment, &item_node)?;
             outputs.push((*target, self.checked_for(*target, value, node)?));
         }
-        outputs.extend(self.row_end.map(|end| (end.is_present, Expression::boolean(true))));
-        Ok(self.execute(bound.work, outputs, false, node))
+        outputs.extend(self.row_end.map(|end| (end.is_present, is_present)));
+        Ok(outputs)
     }
 
     /// Binds RETURN of a body that is not a literal.
@@ -164,17 +213,13 @@ impl Binder<'_> {
     ) -> Result<Vec<Statement>, StatementError> {
         let node = end.syntax();
         let value = self.part(end.expr(), node)?;
-        match targets {
-            [(target, ty)] => {
-                let bound = self.bind(&value)?;
-                self.check_result(&[found_type(&bound)], &[*ty], node)?;
-                let value = self.coerce(bound, *ty, CastContext::Assignment, value.syntax())?;
-                let value = self.checked_for(*target, value, node)?;
-                let is_present = self.row_end.map(|end| (end.is_present, Expression::boolean(true)));
-                let assign = |(target, value)| Statement::Assign { target, value };
-                Ok([(*target, value)].into_iter().chain(is_present).map(assign).collect())
-            }
-            _ => Err(self.no_result(node)),
+        if targets.is_empty() {
+            return Err(self.no_result(node));
         }
+        let bound = self.bind(&value)?;
+        let items = vec![(String::new(), bound, value.syntax().clone())];
+        let outputs = self.result_outputs(items, targets, node)?;
+        let assign = |(target, value)| Statement::Assign { target, value };
+        Ok(outputs.into_iter().map(assign).collect())
     }
 }

@@ -20,6 +20,12 @@ pub(crate) fn is_missing_object(error: &StatementError) -> bool {
     ["42P01", "42703", "42704", "42883"].contains(&error.error.sqlstate.as_str())
 }
 
+/// Returns whether a routine whose body has an error since a change of a table is kept: a call raises the
+/// error.
+pub(crate) fn fails_at_call(error: &StatementError) -> bool {
+    is_missing_object(error) || ["42804", "42P13"].contains(&error.error.sqlstate.as_str())
+}
+
 /// Returns whether an error is that of a relation or routine that nothing else explains. What a built-in
 /// function does not support stays an error of CREATE.
 fn may_exist_later(error: &StatementError) -> bool {

@@ -6,12 +6,13 @@
 use crate::binder::{Binder, Name, TriggerFrame, Typed, Variable};
 use crate::error::StatementError;
 use crate::operators::boolean;
+use crate::plan::if_present;
 use crate::row_values::row_of;
 use crate::types::object_name;
 use catalog::{Datum, ScalarType, Table, Type};
 use procedure::{CompareOperator, Expression, Function, Statement};
+use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
-use squawk_syntax::{SyntaxKind, SyntaxNode};
 use std::sync::Arc;
 
 /// The fields of a whole row.
@@ -71,21 +72,19 @@ impl Binder<'_> {
         if is_column || !self.names_relation(&name) {
             return Ok(None);
         }
-        let select = node.ancestors().find_map(ast::Select::cast);
-        let from = select.and_then(|clause| clause.from_clause());
-        let tokens = from.iter().flat_map(|from| from.syntax().descendants_with_tokens());
-        let is_outer =
-            |kind| matches!(kind, SyntaxKind::LEFT_KW | SyntaxKind::RIGHT_KW | SyntaxKind::FULL_KW);
-        if tokens.into_iter().any(|token| is_outer(token.kind())) {
+        if self.names_nullable(&name) {
             return Err(self.unsupported(node, "a whole row of an outer join"));
         }
         let columns = self.star(Some(&name), node)?;
         Ok(Some(RowFields::Present(columns.into_iter().map(|(name, value, _)| (name, value)).collect())))
     }
 
-    /// Returns whether an expression is the name of a relation or a record.
+    /// Returns whether an expression is the name of a relation or a record, or a call that returns rows.
     pub(crate) fn names_row(&mut self, expression: &ast::Expr) -> Result<bool, StatementError> {
-        Ok(row_of(expression).is_none() && self.row_fields(expression)?.is_some())
+        match expression {
+            ast::Expr::CallExpr(call) => Ok(self.calls_row(call)),
+            _ => Ok(row_of(expression).is_none() && self.row_fields(expression)?.is_some()),
+        }
     }
 
     /// Binds a whole row as a value.
@@ -96,10 +95,18 @@ impl Binder<'_> {
             Some(RowFields::Absent) => return Ok(Typed::Known(Expression::NULL, ScalarType::Record.into())),
             None => return Err(self.unsupported(node, "this kind of row")),
         };
+        Ok(Typed::Known(self.row_as_text(fields, node)?, ScalarType::Record.into()))
+    }
+
+    /// Returns the text of a row that is not NULL.
+    pub(crate) fn row_as_text(
+        &self,
+        fields: Vec<(String, Typed)>,
+        node: &SyntaxNode,
+    ) -> Result<Expression, StatementError> {
         let values = fields.into_iter().map(|(_, value)| self.as_printed(value, node));
         let arguments = values.collect::<Result<_, _>>()?;
-        let row = Expression::Function { function: Function::RowText, arguments };
-        Ok(Typed::Known(row, ScalarType::Record.into()))
+        Ok(Expression::Function { function: Function::RowText, arguments })
     }
 
     /// Binds IS [NOT] NULL of a row: whether all its fields are NULL, or none.
@@ -130,14 +137,36 @@ impl Binder<'_> {
         right: &ast::Expr,
         node: &SyntaxNode,
     ) -> Result<Option<Typed>, StatementError> {
-        let (Some(left), Some(right)) = (self.row_fields(left)?, self.row_fields(right)?) else {
+        let mut present = Vec::new();
+        let left = self.compared_row(left, &mut present)?;
+        let (Some(left), Some(right)) = (left, self.compared_row(right, &mut present)?) else {
             return Ok(None);
         };
-        match operator {
-            CompareOperator::Equal => self.distinct_rows(left, right, true, node).map(Some),
-            CompareOperator::NotEqual => self.distinct_rows(left, right, false, node).map(Some),
-            _ => Err(self.unsupported(node, "an order of whole rows")),
+        let compared = match operator {
+            CompareOperator::Equal => self.distinct_rows(left, right, true, node)?,
+            CompareOperator::NotEqual => self.distinct_rows(left, right, false, node)?,
+            _ => return Err(self.unsupported(node, "an order of whole rows")),
+        };
+        if present.is_empty() {
+            return Ok(Some(compared));
         }
+        let compared = self.bind_condition_of(compared, node)?;
+        Ok(Some(boolean(if_present(Expression::all(present), compared))))
+    }
+
+    /// Returns the fields of a row that is compared. Adds to `present` what is TRUE unless a call's row is
+    /// NULL.
+    fn compared_row(
+        &mut self,
+        expression: &ast::Expr,
+        present: &mut Vec<Expression>,
+    ) -> Result<Option<RowFields>, StatementError> {
+        let ast::Expr::CallExpr(call) = expression else { return self.row_fields(expression) };
+        let row = self.row_of_call(call)?;
+        Ok(row.map(|row| {
+            present.push(row.is_present);
+            RowFields::Present(row.fields)
+        }))
     }
 
     /// Binds IS DISTINCT FROM of two rows, or, for `equal`, IS NOT DISTINCT FROM.

@@ -15,6 +15,12 @@ pub(crate) enum Applied {
         arguments: Vec<Expression>,
         target: Register,
     },
+    /// A call of a function of one row that the schema defines.
+    Row {
+        procedure: Arc<Procedure>,
+        arguments: Vec<Expression>,
+        registers: Vec<Register>,
+    },
     /// Set-returning functions, which run side by side. Each input row is repeated for each of their rows.
     Rows(Vec<RowsCall>),
 }
@@ -46,7 +52,9 @@ impl Applied {
             });
         };
         match self {
-            Self::Call { arguments, .. } => arguments.iter().for_each(&mut of),
+            Self::Call { arguments, .. } | Self::Row { arguments, .. } => {
+                arguments.iter().for_each(&mut of);
+            }
             Self::Rows(calls) => {
                 calls.iter().flat_map(|call| call.plan.expressions()).for_each(of);
             }
@@ -71,6 +79,7 @@ impl Applied {
         let question = match self {
             Self::Subquery(subquery) => &subquery.question,
             Self::Call { target, .. } => return vec![*target],
+            Self::Row { registers, .. } => return registers.clone(),
             Self::Rows(calls) => return calls.iter().flat_map(RowsCall::registers).collect(),
         };
         match question {
@@ -88,6 +97,13 @@ impl Applied {
             Self::Subquery(subquery) => Plan::Apply { input: Box::new(input), subquery },
             Self::Call { procedure, arguments, target } => {
                 Plan::Call { input: Box::new(input), procedure, arguments, outputs: vec![target] }
+            }
+            Self::Row { procedure, arguments, registers } => {
+                let pairs = registers.iter().map(|register| (*register, *register)).collect();
+                let plan = Plan::Rows { procedure, arguments, registers, ordinality: None };
+                let question = Question::Values { pairs };
+                let subquery = Box::new(Subquery { plan, question, kept: None });
+                Plan::Apply { input: Box::new(input), subquery }
             }
             Self::Rows(mut calls) => {
                 let inner_registers = calls.iter().flat_map(RowsCall::registers).collect();

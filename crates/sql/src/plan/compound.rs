@@ -166,7 +166,7 @@ impl Binder<'_> {
         bound: Bound,
         query: &impl HasSelectTail,
     ) -> Result<Bound, StatementError> {
-        let Tail { sorts, offset, limit, has_ties } = self.bind_tail(query)?;
+        let Tail { sorts, offset, limit, has_ties, ahead } = self.bind_tail(query)?;
         let mut ties = Vec::new();
         let Bound { mut plan, columns, literals, nodes } = bound;
         if !sorts.is_empty() {
@@ -200,7 +200,8 @@ impl Binder<'_> {
             ties = if has_ties { keys.clone() } else { Vec::new() };
             plan = Plan::Sort { input: Box::new(plan), keys, registers, wanted };
         }
-        Ok(Bound { plan: limited(plan, [offset, limit], ties), columns, literals, nodes })
+        let plan = apply_ahead(ahead, limited(plan, [offset, limit], ties));
+        Ok(Bound { plan, columns, literals, nodes })
     }
 
     fn bind_compound(&mut self, compound: &ast::CompoundSelect) -> Result<Bound, StatementError> {

@@ -393,8 +393,7 @@ impl Binder<'_> {
         mut right: Sources,
     ) -> Result<Sources, StatementError> {
         let node = join.syntax();
-        let kind = join.join_type();
-        let kept = match kind {
+        let kept = match join.join_type() {
             Some(ast::JoinType::JoinLeft(_)) => Some((JoinKind::Left, false)),
             Some(ast::JoinType::JoinRight(_)) => Some((JoinKind::Left, true)),
             Some(ast::JoinType::JoinFull(_)) => Some((JoinKind::Full, false)),
@@ -429,6 +428,12 @@ impl Binder<'_> {
             None => {}
         }
         let star = self.star_of_join(&merged, (&left, &right));
+        self.level().nullable |= match join.join_type() {
+            Some(ast::JoinType::JoinLeft(_)) => sides.1,
+            Some(ast::JoinType::JoinRight(_)) => sides.0,
+            Some(ast::JoinType::JoinFull(_)) => sides.0 | sides.1,
+            _ => 0,
+        };
         let Some((kind, swapped)) = kept else {
             left.star = star;
             left.sources.append(&mut right.sources);

@@ -50,7 +50,7 @@ pub(crate) use origin::Origins;
 pub use origin::{ColumnOrigin, ResultColumn};
 use procedure::query::{OutputColumn, Plan, SlotId};
 use procedure::{Expression, Register, SqlError};
-pub(crate) use row_calls::{Fields, FirstRow};
+pub(crate) use row_calls::{CalledRow, Fields, FirstRow, if_present};
 pub(crate) use sets::returns_set;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast;
@@ -133,6 +133,8 @@ pub(crate) struct Level {
     merged: Vec<Merged>,
     /// The relations of FROM.
     from: Relations,
+    /// The relations that an outer join may have no row of.
+    nullable: Relations,
     /// The columns of `*`, as relation and position.
     star: Vec<(usize, usize)>,
     /// Functions of one column, whose aliases also name the column.
@@ -496,7 +498,22 @@ impl Binder<'_> {
 
     /// Returns whether a qualifier names a relation.
     pub(crate) fn names_relation(&self, qualifier: &str) -> bool {
-        self.queries.levels.iter().flat_map(|level| &level.relations).any(|known| known.alias == qualifier)
+        self.level_of(qualifier).is_some()
+    }
+
+    /// Returns whether a qualifier names a relation that an outer join may have no row of.
+    pub(crate) fn names_nullable(&self, qualifier: &str) -> bool {
+        let Some(level) = self.level_of(qualifier).map(|index| &self.queries.levels[index]) else {
+            return false;
+        };
+        let named = level.relations.iter().position(|known| known.alias == qualifier);
+        named.is_some_and(|index| level.nullable & 1 << index != 0)
+    }
+
+    /// Returns the index of the innermost level with a relation that a qualifier names.
+    fn level_of(&self, qualifier: &str) -> Option<usize> {
+        let has_named = |level: &Level| level.relations.iter().any(|known| known.alias == qualifier);
+        self.queries.levels.iter().rposition(has_named)
     }
 
     /// Returns whether FROM has the table or view with this schema and name, without another alias.

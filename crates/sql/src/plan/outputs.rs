@@ -55,7 +55,7 @@ impl Binder<'_> {
             let bind =
                 |inner: &mut Self| having.map(|condition| inner.bind_condition(&condition)).transpose();
             let having = binder.without_windows(outside, bind)?;
-            let order = binder.bind_order(&tail.sorts, &outputs)?;
+            let order = binder.bind_order(&tail.sorts, &outputs, &nodes)?;
             let distinct = binder.bind_distinct(&clause, &outputs, &order, &tail.sorts)?;
             Ok((outputs, having, order, distinct))
         };
@@ -177,6 +177,7 @@ impl Binder<'_> {
         &mut self,
         sorts: &[Sort],
         outputs: &[(String, Expression, Type)],
+        nodes: &[SyntaxNode],
     ) -> Result<Vec<SortKey>, StatementError> {
         let mut keys = Vec::new();
         for sort in sorts {
@@ -198,6 +199,12 @@ impl Binder<'_> {
                     }
                     first
                 }
+                // As in PostgreSQL, a call or subquery that is an output, too, is evaluated once.
+                (expression, _) if self.is_evaluated_ahead(expression) => {
+                    let text = text_of(node);
+                    let mut written = outputs.iter().zip(nodes);
+                    written.find(|(_, output)| text_of(output) == text).map(|(output, _)| output)
+                }
                 _ => None,
             };
             let (value, ty) = match output {
@@ -213,6 +220,15 @@ impl Binder<'_> {
         Ok(keys)
     }
 
+    /// Returns whether an expression has a subquery or a call of a function of the schema.
+    fn is_evaluated_ahead(&self, expression: &ast::Expr) -> bool {
+        expression.syntax().descendants().any(|node| {
+            let call = ast::CallExpr::cast(node.clone()).and_then(|call| self.callee(&call).ok());
+            ast::SelectVariant::can_cast(node.kind())
+                || call.is_some_and(|name| self.schema.procedure(&name).is_some())
+        })
+    }
+
     fn bind_distinct(
         &mut self,
         clause: &ast::SelectClause,
@@ -223,6 +239,9 @@ impl Binder<'_> {
         let Some(ast::SelectQuantifier::DistinctClause(distinct)) = clause.select_quantifier() else {
             return Ok(Distinct::No);
         };
+        if outputs.is_empty() {
+            return Err(self.syntax(clause.syntax(), "SELECT DISTINCT must have at least one column"));
+        }
         let Some(on) = distinct.distinct_on() else { return Ok(Distinct::Rows) };
         let (mut values, mut forms, mut nodes) = (Vec::new(), Vec::new(), Vec::new());
         for expression in on.exprs().map(bare) {

@@ -6,11 +6,23 @@ use crate::binder::Typed;
 use crate::error::StatementError;
 use catalog::{ScalarType, Type};
 use procedure::query::{OutputColumn, Plan, Query};
-use procedure::{Expression, Function, Procedure, Register, SqlError};
+use procedure::{Expression, Procedure, Register, SqlError};
 use squawk_syntax::ast::{self, AstNode};
+use std::sync::Arc;
+
+fn values_of(columns: Vec<(Register, Type)>) -> impl Iterator<Item = Typed> {
+    columns.into_iter().map(|(register, ty)| Typed::Known(Expression::Register(register), ty))
+}
 
 /// The fields of a row, by name.
 pub(crate) type Fields = Vec<(String, Typed)>;
+
+/// The row of a call of a function that returns one row.
+pub(crate) struct CalledRow {
+    pub(crate) fields: Fields,
+    /// TRUE unless the row is NULL.
+    pub(crate) is_present: Expression,
+}
 
 /// The first row of a call, and the query that finds it.
 pub(crate) struct FirstRow {
@@ -18,6 +30,11 @@ pub(crate) struct FirstRow {
     pub(crate) fields: Fields,
     /// Whether the row is not NULL.
     pub(crate) is_present: Expression,
+}
+
+/// Returns a value of a row that is NULL where the row is NULL.
+pub(crate) fn if_present(is_present: Expression, value: Expression) -> Expression {
+    Expression::Case { branches: vec![(is_present, value)], otherwise: Box::new(Expression::NULL) }
 }
 
 impl Binder<'_> {
@@ -28,30 +45,71 @@ impl Binder<'_> {
         Some(columns.iter().map(|(name, _)| name.clone()).collect())
     }
 
-    /// Returns the fields of the rows of a call in a list of targets; `None` for any other call.
+    /// Returns whether a call returns a row, or rows of several columns.
+    pub(crate) fn calls_row(&self, call: &ast::CallExpr) -> bool {
+        let routine = self.callee(call).ok().and_then(|name| self.schema.procedure(&name));
+        routine.is_some_and(|routine| {
+            routine.is_row || routine.rows.as_ref().is_some_and(|columns| columns.len() > 1)
+        })
+    }
+
+    /// Binds a call of a function of one row, which is evaluated before the current expression. As in
+    /// PostgreSQL, each reference to a field is a call. Returns `None` for any other call.
+    ///
+    /// # Errors
+    /// `0A000`: no routine can be called in this context. Those of the call.
+    pub(crate) fn called_row(&mut self, call: &ast::CallExpr) -> Result<Option<CalledRow>, StatementError> {
+        let Ok(name) = self.callee(call) else { return Ok(None) };
+        let routine = self.schema.procedure(&name).filter(|routine| routine.is_row).cloned();
+        let Some(procedure) = routine else { return Ok(None) };
+        let node = call.syntax();
+        if self.queries.applied.is_none() && self.lifted.is_none() {
+            return Err(self.unsupported(node, &format!("a call of {} in this context", procedure.name)));
+        }
+        let names = procedure.rows.iter().flatten().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        let values = self.lifting_all(node, |binder| {
+            let arguments = binder.function_arguments(&procedure, call.arg_list(), node)?;
+            let arguments = binder.call_arguments(&procedure, arguments, node)?;
+            let columns = binder.registers_of_rows(&procedure);
+            binder.note_call(&procedure);
+            let registers = columns.iter().map(|(register, _)| *register).collect();
+            let applied = binder.queries.applied.get_or_insert_default();
+            applied.push(Applied::Row { procedure, arguments, registers });
+            Ok(values_of(columns).collect())
+        })?;
+        let mut values = values.into_iter();
+        let fields = names.into_iter().zip(values.by_ref()).collect();
+        let is_present = match values.next() {
+            Some(Typed::Known(is_present, _)) => is_present,
+            _ => Expression::boolean(true),
+        };
+        Ok(Some(CalledRow { fields, is_present }))
+    }
+
+    /// Returns the fields of the rows of a call; `None` for a call of single values.
     pub(crate) fn fields_of_call(&mut self, call: &ast::CallExpr) -> Result<Option<Fields>, StatementError> {
+        if let Some(row) = self.called_row(call)? {
+            return Ok(Some(row.fields));
+        }
         let Some(names) = self.columns_of_call(call) else { return Ok(None) };
         let name = self.callee(call)?;
         let Some(columns) = self.rows_in_list(&name, call)? else { return Ok(None) };
-        let value = |(register, ty)| Typed::Known(Expression::Register(register), ty);
-        Ok(Some(names.into_iter().zip(columns.into_iter().map(value)).collect()))
+        Ok(Some(names.into_iter().zip(values_of(columns)).collect()))
+    }
+
+    /// Returns the row of a call; `None` for a call of single values.
+    pub(crate) fn row_of_call(&mut self, call: &ast::CallExpr) -> Result<Option<CalledRow>, StatementError> {
+        if let Some(row) = self.called_row(call)? {
+            return Ok(Some(row));
+        }
+        let fields = self.fields_of_call(call)?.filter(|fields| fields.len() > 1);
+        Ok(fields.map(|fields| CalledRow { fields, is_present: Expression::boolean(true) }))
     }
 
     /// Returns the row of a call as a value; `None` for a call of single values.
-    pub(crate) fn row_of_call(&mut self, call: &ast::CallExpr) -> Result<Option<Typed>, StatementError> {
-        let Some(fields) = self.fields_of_call(call)? else { return Ok(None) };
-        let columns = self.rows_in_list(&self.callee(call)?, call)?;
-        let is_present = columns.and_then(|columns| columns.get(fields.len()).copied());
-        if fields.len() == 1 && is_present.is_none() {
-            return Ok(None);
-        }
-        let values = fields.into_iter().map(|(_, value)| self.as_printed(value, call.syntax()));
-        let arguments = values.collect::<Result<_, _>>()?;
-        let mut row = Expression::Function { function: Function::RowText, arguments };
-        if let Some((is_present, _)) = is_present {
-            let branches = vec![(Expression::Register(is_present), row)];
-            row = Expression::Case { branches, otherwise: Box::new(Expression::NULL) };
-        }
+    pub(crate) fn bind_row_call(&mut self, call: &ast::CallExpr) -> Result<Option<Typed>, StatementError> {
+        let Some(CalledRow { fields, is_present }) = self.row_of_call(call)? else { return Ok(None) };
+        let row = if_present(is_present, self.row_as_text(fields, call.syntax())?);
         Ok(Some(Typed::Known(row, ScalarType::Record.into())))
     }
 
@@ -93,7 +151,8 @@ impl Binder<'_> {
         call: &ast::CallExpr,
     ) -> Result<Option<Vec<(Register, Type)>>, StatementError> {
         let node = call.syntax();
-        let routine = self.schema.procedure(name).filter(|routine| routine.rows.is_some()).cloned();
+        let is_of_rows = |routine: &&Arc<Procedure>| routine.rows.is_some() && !routine.is_row;
+        let routine = self.schema.procedure(name).filter(is_of_rows).cloned();
         let is_set = routine.is_some() || name == "_pg_expandarray" || sets::returns_set(name);
         if is_set && name != "_pg_expandarray" {
             self.check_set_placement(node)?;

@@ -4,7 +4,7 @@ use super::conjunct::Conjunct;
 use super::from::Sources;
 use super::list_positions::bare;
 use super::windows::{WindowOrder, WindowScope};
-use super::{Applied, Binder, Bound, Relation, Rows, apply_all, compute};
+use super::{Applied, Binder, Bound, Relation, Rows, apply_ahead, apply_all, compute};
 use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::json::compared_form;
@@ -20,7 +20,7 @@ use squawk_syntax::ast::{self, AstNode, HasSelectTail};
 use std::collections::{HashMap, HashSet};
 
 /// An item of a SELECT list.
-pub(super) type Item = (String, Typed, SyntaxNode);
+pub(crate) type Item = (String, Typed, SyntaxNode);
 
 /// ORDER BY, OFFSET and LIMIT.
 pub(super) struct Tail {
@@ -29,6 +29,8 @@ pub(super) struct Tail {
     pub(super) limit: Option<Expression>,
     /// WITH TIES.
     pub(super) has_ties: bool,
+    /// The subqueries and calls of OFFSET and LIMIT.
+    pub(super) ahead: Vec<Applied>,
 }
 
 /// One item of ORDER BY.
@@ -91,29 +93,52 @@ impl Binder<'_> {
     pub(super) fn bind_tail(&mut self, query: &impl HasSelectTail) -> Result<Tail, StatementError> {
         let node = query.syntax();
         let sorts = self.bind_sort_list(query.order_by_clause())?;
-        let count = |binder: &mut Self, expression: Option<ast::Expr>| match expression {
-            Some(expression) => {
-                binder.bind_as(&expression, ScalarType::BigInt, CastContext::Assignment).map(Some)
+        let has_level = ast::Select::can_cast(node.kind());
+        let (mut ahead, mut has_ties) = (Vec::new(), false);
+        let mut count = |binder: &mut Self, expression: Option<ast::Expr>, clause| match expression {
+            Some(expression) if has_level => {
+                let (value, refers) =
+                    binder.referring(|binder| binder.bind_count(&expression, &mut ahead))?;
+                match refers.relations {
+                    0 => Ok(Some(value)),
+                    _ => {
+                        let message = format!("argument of {clause} must not contain variables");
+                        Err(binder.error(expression.syntax(), SqlError::new("42P10", message)))
+                    }
+                }
             }
+            Some(expression) => binder.bind_count(&expression, &mut ahead).map(Some),
             None => Ok(None),
         };
-        let offset = count(self, query.offset_clause().and_then(|clause| clause.expr()))?;
+        let offset = count(self, query.offset_clause().and_then(|clause| clause.expr()), "OFFSET")?;
         let mut limit = match query.limit_clause().and_then(|clause| clause.limit_value()) {
-            Some(ast::LimitValue::Expr(limit)) => count(self, Some(limit))?,
+            Some(ast::LimitValue::Expr(limit)) => count(self, Some(limit), "LIMIT")?,
             _ => None,
         };
-        let mut has_ties = false;
         if let Some(fetch) = query.fetch_clause() {
             has_ties = matches!(fetch.fetch_quantity(), Some(ast::FetchQuantity::WithTies(_)));
             if has_ties && sorts.is_empty() {
                 return Err(self.syntax(node, "WITH TIES cannot be specified without ORDER BY clause"));
             }
             limit = match fetch.expr() {
-                Some(limit) => count(self, Some(limit))?,
+                Some(limit) => count(self, Some(limit), "LIMIT")?,
                 None => Some(Expression::Constant(catalog::Datum::Int(1))),
             };
         }
-        Ok(Tail { sorts, offset, limit, has_ties })
+        Ok(Tail { sorts, offset, limit, has_ties, ahead })
+    }
+
+    /// Binds a number of rows. Adds its subqueries and calls to `ahead`.
+    fn bind_count(
+        &mut self,
+        expression: &ast::Expr,
+        ahead: &mut Vec<Applied>,
+    ) -> Result<Expression, StatementError> {
+        let bind =
+            |binder: &mut Self| binder.bind_as(expression, ScalarType::BigInt, CastContext::Assignment);
+        let (value, mut applied) = self.applying(bind)?;
+        ahead.append(&mut applied);
+        Ok(value)
     }
 
     pub(crate) fn bind_sort_list(
@@ -405,7 +430,7 @@ impl Binder<'_> {
             }
             Distinct::No => Vec::new(),
         };
-        let Tail { offset, limit, has_ties, .. } = tail;
+        let Tail { offset, limit, has_ties, ahead, .. } = tail;
         let mut ties = Vec::new();
         for key in order.iter_mut().filter(|_| has_ties) {
             // WITH TIES compares the keys after the sort, so the sort must keep their registers.
@@ -434,7 +459,8 @@ impl Binder<'_> {
             let Held { tables, rows } = held;
             plan = Plan::Hold { input: Box::new(plan), tables, held: rows };
         }
-        Bound { plan: limited(plan, [offset, limit], ties), columns, literals, nodes }
+        let plan = apply_ahead(ahead, limited(plan, [offset, limit], ties));
+        Bound { plan, columns, literals, nodes }
     }
 
     /// Binds the WHERE clause of a statement that writes.

@@ -51,7 +51,7 @@ impl Binder<'_> {
 
     /// Returns the texts of the columns of `*` or of `qualifier.*` as targets.
     fn texts_of_star(&self, qualifier: Option<&str>) -> Vec<String> {
-        let Some(level) = self.queries.levels.last() else { return Vec::new() };
+        let Some(level) = self.queries.levels.get(self.level_of_star(qualifier)) else { return Vec::new() };
         let text = |column: StarColumn| {
             let alias = &level.relations[column.column.0].alias;
             match column.merged.is_some() || alias.is_empty() {
@@ -78,7 +78,12 @@ impl Binder<'_> {
             };
             return Ok(fields.iter().map(item).collect());
         }
-        if columns.is_empty() {
+        let has_relation = match qualifier {
+            Some(qualifier) => self.names_relation(qualifier),
+            None => self.queries.levels.last().is_some_and(|level| !level.relations.is_empty()),
+        };
+        // A table may have no columns.
+        if columns.is_empty() && !has_relation {
             return Err(match qualifier {
                 Some(name) if matches!(self.name(name), Some(Name::UnclearRecord)) => {
                     self.unclear_record(node)
@@ -90,7 +95,7 @@ impl Binder<'_> {
                 None => self.syntax(node, "SELECT * with no tables specified is not valid"),
             });
         }
-        let level_index = self.queries.levels.len() - 1;
+        let level_index = self.level_of_star(qualifier);
         let typed = |StarColumn { name, column, merged }: StarColumn| {
             let typed = match merged {
                 None => self.column_of_relation(level_index, column.0, column.1, node)?,
@@ -101,9 +106,15 @@ impl Binder<'_> {
         columns.into_iter().map(typed).collect()
     }
 
+    /// Returns the index of the level whose relations `*` or `qualifier.*` has the columns of.
+    fn level_of_star(&self, qualifier: Option<&str>) -> usize {
+        let last = self.queries.levels.len().saturating_sub(1);
+        qualifier.and_then(|qualifier| self.level_of(qualifier)).unwrap_or(last)
+    }
+
     fn star_columns(&self, qualifier: Option<&str>) -> Vec<StarColumn> {
         let mut found = Vec::new();
-        let Some(level) = self.queries.levels.last() else { return found };
+        let Some(level) = self.queries.levels.get(self.level_of_star(qualifier)) else { return found };
         let of_column = |column: (usize, usize)| {
             let merged =
                 level.merged.iter().position(|known| qualifier.is_none() && known.hides.contains(&column));

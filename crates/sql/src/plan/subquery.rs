@@ -76,23 +76,37 @@ impl Binder<'_> {
         node: &SyntaxNode,
         bind: impl FnOnce(&mut Self) -> Result<Typed, StatementError>,
     ) -> Result<Typed, StatementError> {
+        let only = self.lifting_all(node, |binder| Ok(vec![bind(binder)?]))?.pop();
+        Ok(only.expect("`bind` returns one value"))
+    }
+
+    /// Binds a subquery or a call with `bind`, which returns its values, as `lifting` does.
+    pub(super) fn lifting_all(
+        &mut self,
+        node: &SyntaxNode,
+        bind: impl FnOnce(&mut Self) -> Result<Vec<Typed>, StatementError>,
+    ) -> Result<Vec<Typed>, StatementError> {
         if self.queries.applied.is_some() {
             return bind(self);
         }
         if self.lifted.is_none() {
             return Err(self.unsupported(node, "a subquery in this context"));
         }
-        let mut answer = None;
+        let mut answers = Vec::new();
         let query = self.bind_query(|binder| {
             let (typed, applied) = binder.applying(bind)?;
-            answer = Some(typed);
+            answers = typed;
             Ok(Bound { plan: super::apply_all(applied, Plan::One), ..Bound::default() })
         })?;
-        let Some(Typed::Known(answer, ty)) = answer else {
-            unreachable!("the answer of a subquery has a type")
-        };
-        let target = self.new_register(ty);
-        let outputs = vec![(target, answer)];
+        let (mut outputs, mut values) = (Vec::new(), Vec::new());
+        for answer in answers {
+            let Typed::Known(answer, ty) = answer else {
+                unreachable!("the answer of a subquery has a type")
+            };
+            let target = self.new_register(ty);
+            outputs.push((target, answer));
+            values.push(Typed::Known(Expression::Register(target), ty));
+        }
         let rows = QueryTarget::Statement { outputs, strict: false };
         let found = self.found;
         // A subquery must not set FOUND, which only statements set.
@@ -103,7 +117,7 @@ impl Binder<'_> {
         if let Some(lifted) = &mut self.lifted {
             lifted.push(Statement::Query(query));
         }
-        Ok(Typed::Known(Expression::Register(target), ty))
+        Ok(values)
     }
 
     fn only_column(&self, bound: &Bound, node: &SyntaxNode) -> Result<(Register, Type), StatementError> {

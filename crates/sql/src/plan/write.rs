@@ -75,6 +75,9 @@ impl Binder<'_> {
         let node = clause.syntax();
         let bind = |binder: &mut Self| binder.bind_targets(clause.target_list(), node);
         let (items, applied): (Vec<Item>, _) = self.applying(bind)?;
+        if let (true, Some(list)) = (items.is_empty(), clause.target_list()) {
+            return Err(self.syntax(list.syntax(), "RETURNING must have at least one column"));
+        }
         let (mut bound, mut values) = (Bound::default(), Vec::new());
         for (name, item, item_node) in items {
             let (value, ty) = self.settle(item, None, &item_node)?;
