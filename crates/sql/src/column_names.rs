@@ -50,19 +50,30 @@ impl Binder<'_> {
             ast::Expr::Collate(collate) => self.suggested_name(&collate.expr()?),
             ast::Expr::IndexExpr(index) => self.suggested_name(&index.base()?),
             ast::Expr::SliceExpr(slice) => self.suggested_name(&slice.base()?),
-            ast::Expr::ParenExpr(paren) => match (paren.expr(), paren.select()) {
-                (Some(inner), _) => self.suggested_name(&inner),
-                (None, select) => {
-                    let target = select?.select_clause()?.target_list()?.targets().next()?;
-                    Some(Suggested::Own(match target.as_name().and_then(|name| name.name()) {
-                        Some(alias) => alias.text(),
-                        // A column without a name is `?column?` in a subquery, too.
-                        None => self.column_name(&target.expr()?),
-                    }))
-                }
+            ast::Expr::ParenExpr(paren) => match paren.expr() {
+                Some(inner) => self.suggested_name(&inner),
+                None => self.first_name(&Self::query_of(paren)?).map(Suggested::Own),
             },
             ast::Expr::BinExpr(binary) if matches!(binary.op(), Some(ast::BinOp::AtTimeZone(_))) => {
                 named("timezone")
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the name of the first column of a subquery; `None` for one of `*`.
+    fn first_name(&self, query: &ast::SelectVariant) -> Option<String> {
+        match query {
+            ast::SelectVariant::CompoundSelect(compound) => self.first_name(&compound.lhs()?),
+            ast::SelectVariant::ParenSelect(paren) => self.first_name(&paren.select()?),
+            ast::SelectVariant::Values(_) => Some("column1".into()),
+            ast::SelectVariant::Select(select) => {
+                let target = select.select_clause()?.target_list()?.targets().next()?;
+                Some(match target.as_name().and_then(|name| name.name()) {
+                    Some(alias) => alias.text(),
+                    // A column without a name is `?column?` in a subquery, too.
+                    None => self.column_name(&target.expr()?),
+                })
             }
             _ => None,
         }
