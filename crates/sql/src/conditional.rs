@@ -1,16 +1,59 @@
 //! Operands that are evaluated only sometimes: of AND, OR, CASE and COALESCE. Their calls and
-//! subqueries become statements before the expression, which run only if the operand is evaluated.
+//! subqueries are evaluated before the expression, but only if the operand is: in a statement of a routine as
+//! statements, in a query for the rows that a guard lets through.
 //!
-//! Not here: the calls of queries (`plan`), which run for every row.
+//! In a query, what can neither fail nor have effects is evaluated for each row: it keeps its place in joins.
 
 use crate::binder::{Binder, Typed};
 use crate::conversions::fold;
 use crate::error::StatementError;
 use crate::operators::boolean;
 use crate::path::is_true;
+use crate::plan::Applied;
 use catalog::ScalarType;
 use procedure::{CompareOperator, Expression, Register, Statement};
 use squawk_syntax::ast::{self, AstNode};
+
+/// What is evaluated before an expression that uses it.
+#[derive(Default)]
+struct Ahead {
+    /// In a statement of a routine.
+    statements: Vec<Statement>,
+    /// In a query.
+    applied: Vec<Applied>,
+}
+
+impl Ahead {
+    /// Returns whether it may be evaluated only where its operand is.
+    fn is_conditional(&self) -> bool {
+        !self.statements.is_empty() || self.applied.iter().any(Applied::needs_guard)
+    }
+
+    /// Adds a value.
+    fn add_value(&mut self, value: Expression, target: Register, is_query: bool) {
+        match is_query {
+            true => self.applied.push(Applied::Value { value, target }),
+            false => self.statements.push(Statement::Assign { target, value }),
+        }
+    }
+
+    /// Adds what is evaluated if a condition is true, and what is evaluated if it is not.
+    fn add_branches(&mut self, condition: Expression, then: Self, otherwise: Self) {
+        if !then.applied.is_empty() {
+            self.applied.push(Applied::Guarded { condition: condition.clone(), inner: then.applied });
+        }
+        if !otherwise.applied.is_empty() {
+            let (yes, no) = (Expression::boolean(true), Expression::boolean(false));
+            let branches = vec![(condition.clone(), no)];
+            let is_not_true = Expression::Case { branches, otherwise: Box::new(yes) };
+            self.applied.push(Applied::Guarded { condition: is_not_true, inner: otherwise.applied });
+        }
+        let (then, otherwise) = (then.statements, otherwise.statements);
+        if !then.is_empty() || !otherwise.is_empty() {
+            self.statements.push(Statement::If { condition, then, otherwise });
+        }
+    }
+}
 
 impl Binder<'_> {
     /// Runs a binding. Returns its result, and the statements that it has lifted.
@@ -24,16 +67,34 @@ impl Binder<'_> {
         Ok((bound?, statements))
     }
 
-    fn lift(&mut self, statements: impl IntoIterator<Item = Statement>) {
+    /// Runs a binding. Returns its result, and what is evaluated before its expression.
+    fn ahead_of<T>(
+        &mut self,
+        bind: impl FnOnce(&mut Self) -> Result<T, StatementError>,
+    ) -> Result<(T, Ahead), StatementError> {
+        let before = self.queries.applied.as_ref().map_or(0, Vec::len);
+        let (bound, statements) = self.apart(bind)?;
+        let applied = match &mut self.queries.applied {
+            // As in PostgreSQL, set-returning functions run for each row.
+            Some(applied) if !applied.iter().any(|own| matches!(own, Applied::Rows(_))) => {
+                applied.split_off(before)
+            }
+            _ => Vec::new(),
+        };
+        Ok((bound, Ahead { statements, applied }))
+    }
+
+    fn lift(&mut self, ahead: Ahead) {
         if let Some(lifted) = &mut self.lifted {
-            lifted.extend(statements);
+            lifted.extend(ahead.statements);
+        }
+        if let Some(applied) = &mut self.queries.applied {
+            applied.extend(ahead.applied);
         }
     }
 
-    /// Returns a register for a condition, and the statement that sets it.
-    fn known(&mut self, value: Expression) -> (Register, Statement) {
-        let target = self.new_register(ScalarType::Boolean);
-        (target, Statement::Assign { target, value })
+    fn is_in_query(&self) -> bool {
+        self.queries.applied.is_some()
     }
 
     /// Binds a chain of ANDs, or of ORs.
@@ -67,14 +128,17 @@ impl Binder<'_> {
         let joined = |all: Vec<Expression>| if is_and { Expression::all(all) } else { Expression::any(all) };
         let mut bound = Vec::new();
         for operand in operands.iter().rev() {
-            let (value, ahead) = self.apart(|binder| binder.bind_condition(operand))?;
-            if !ahead.is_empty() && !bound.is_empty() {
-                let (known, assign) = self.known(joined(std::mem::take(&mut bound)));
-                let known = Expression::Register(known);
+            let (value, ahead) = self.ahead_of(|binder| binder.bind_condition(operand))?;
+            if ahead.is_conditional() && !bound.is_empty() {
+                let target = self.new_register(ScalarType::Boolean);
+                let mut guarded = Ahead::default();
+                guarded.add_value(joined(std::mem::take(&mut bound)), target, self.is_in_query());
+                let known = Expression::Register(target);
                 bound.push(known.clone());
                 // An unknown condition decides neither.
                 let condition = if is_and { Expression::Not(Box::new(known)) } else { known };
-                self.lift([assign, Statement::If { condition, then: Vec::new(), otherwise: ahead }]);
+                guarded.add_branches(condition, Ahead::default(), ahead);
+                self.lift(guarded);
             } else {
                 self.lift(ahead);
             }
@@ -92,7 +156,7 @@ impl Binder<'_> {
         let (mut conditions, mut values) = (Vec::new(), Vec::new());
         for when in case.when_clause_list().into_iter().flat_map(|list| list.when_clauses()) {
             let condition = self.part(when.condition(), node)?;
-            conditions.push(self.apart(|binder| match &subject {
+            conditions.push(self.ahead_of(|binder| match &subject {
                 None => binder.bind_condition(&condition),
                 Some(subject) => {
                     let candidate = binder.bind(&condition)?;
@@ -103,25 +167,29 @@ impl Binder<'_> {
         }
         for when in case.when_clause_list().into_iter().flat_map(|list| list.when_clauses()) {
             let value = self.part(when.then(), node)?;
-            values.push(self.apart(|binder| binder.bind(&value))?);
+            values.push(self.ahead_of(|binder| binder.bind(&value))?);
         }
         values.push(match case.else_clause().and_then(|clause| clause.expr()) {
-            Some(value) => self.apart(|binder| binder.bind(&value))?,
-            None => (Typed::Null, Vec::new()),
+            Some(value) => self.ahead_of(|binder| binder.bind(&value))?,
+            None => (Typed::Null, Ahead::default()),
         });
-        let lifts = conditions.iter().any(|(_, ahead)| !ahead.is_empty())
-            || values.iter().any(|(_, ahead)| !ahead.is_empty());
-        let (mut values, mut ahead): (Vec<Typed>, Vec<Vec<Statement>>) = values.into_iter().unzip();
+        let lifts = conditions.iter().any(|(_, ahead)| ahead.is_conditional())
+            || values.iter().any(|(_, ahead)| ahead.is_conditional());
+        let (mut values, mut ahead): (Vec<Typed>, Vec<Ahead>) = values.into_iter().unzip();
         if lifts {
-            let mut statements = ahead.pop().unwrap_or_default();
+            let mut otherwise = ahead.pop().unwrap_or_default();
             for ((condition, before), then) in conditions.iter_mut().zip(ahead).rev() {
-                let (known, assign) = self.known(std::mem::replace(condition, Expression::NULL));
-                *condition = Expression::Register(known);
-                let branch = Statement::If { condition: condition.clone(), then, otherwise: statements };
-                statements = std::mem::take(before);
-                statements.extend([assign, branch]);
+                let target = self.new_register(ScalarType::Boolean);
+                let value = std::mem::replace(condition, Expression::Register(target));
+                let mut all = std::mem::take(before);
+                all.add_value(value, target, self.is_in_query());
+                all.add_branches(condition.clone(), then, otherwise);
+                otherwise = all;
             }
-            self.lift(statements);
+            self.lift(otherwise);
+        } else {
+            let of_conditions = conditions.iter_mut().map(|(_, before)| std::mem::take(before));
+            of_conditions.chain(ahead).for_each(|ahead| self.lift(ahead));
         }
         // As in PostgreSQL, the type of ELSE counts first.
         values.rotate_right(1);
@@ -138,8 +206,8 @@ impl Binder<'_> {
     ) -> Result<Vec<Typed>, StatementError> {
         let mut bound: Vec<Typed> = Vec::new();
         for argument in arguments {
-            let (typed, ahead) = self.apart(|binder| binder.bind(argument))?;
-            if !ahead.is_empty() {
+            let (typed, ahead) = self.ahead_of(|binder| binder.bind(argument))?;
+            if ahead.is_conditional() {
                 let is_null = |typed: &Typed| match typed {
                     Typed::Known(value, _) => Some(Expression::IsNull(Box::new(value.clone()))),
                     Typed::Literal(_) => Some(Expression::boolean(false)),
@@ -153,9 +221,12 @@ impl Binder<'_> {
                 if nulls.is_empty() {
                     self.lift(ahead);
                 } else {
-                    let (condition, otherwise) = (Expression::all(nulls), Vec::new());
-                    self.lift([Statement::If { condition, then: ahead, otherwise }]);
+                    let mut guarded = Ahead::default();
+                    guarded.add_branches(Expression::all(nulls), ahead, Ahead::default());
+                    self.lift(guarded);
                 }
+            } else {
+                self.lift(ahead);
             }
             bound.push(typed);
         }

@@ -73,7 +73,7 @@ impl Binder<'_> {
         let mut calls = false;
         let bind = |binder: &mut Binder<'_>| {
             let ((), applied) = binder.applying(bind)?;
-            calls = applied.iter().any(|call| matches!(call, Applied::Call { .. } | Applied::Row { .. }));
+            calls = applied.iter().any(Applied::has_call);
             binder.refuse_subqueries(&applied, what, node)
         };
         if self.is_mutable(table, node, what, bind)? {
@@ -225,7 +225,7 @@ impl Binder<'_> {
         context: &str,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        match applied.iter().all(|call| matches!(call, Applied::Call { .. } | Applied::Row { .. })) {
+        match applied.iter().all(Applied::only_calls) {
             true => Ok(()),
             false => {
                 Err(self.error(node, SqlError::new("0A000", format!("cannot use subquery in {context}"))))

@@ -249,9 +249,7 @@ impl Schema {
         if !matches!(effect, Effect::Run(_)) {
             changed.adopt_new(self, &first);
             changed.forget_comments();
-            while changed.bind_unbound() {
-                changed.recompile(&source, first.syntax())?;
-            }
+            changed.bind_all_unbound(&source, first.syntax())?;
             changed.renew_catalog_readers(&source, first.syntax())?;
         }
         changed.maker = BOOTSTRAP;

@@ -464,26 +464,36 @@ impl Binder<'_> {
         };
         let whens: Vec<_> = case.whens().collect();
         for when in whens.iter().rev() {
-            let conditions = self.part(when.cond(), when.syntax())?;
-            let mut any = Vec::new();
-            for candidate in conditions.target_list().into_iter().flat_map(|list| list.targets()) {
-                let candidate = self.part(candidate.expr(), when.syntax())?;
-                any.push(match &subject {
-                    None => self.bind_test(&candidate)?,
-                    Some(subject) => {
-                        let value = self.bind(&candidate)?;
-                        let (class, operands) =
-                            self.comparable(subject.clone(), value, candidate.syntax())?;
-                        Expression::Compare { operator: CompareOperator::Equal, class, operands }
-                    }
-                });
-            }
-            let condition = Expression::any(any);
+            let (condition, mut statements) =
+                self.apart(|binder| binder.bind_alternative(subject.as_ref(), when))?;
             let then = self.bind_inner(when.body(), when.syntax())?;
-            otherwise = vec![Statement::If { condition, then, otherwise }];
+            statements.push(Statement::If { condition, then, otherwise });
+            otherwise = statements;
         }
         out.append(&mut otherwise);
         Ok(())
+    }
+
+    /// Binds the condition of a WHEN of a CASE statement.
+    fn bind_alternative(
+        &mut self,
+        subject: Option<&Typed>,
+        when: &ast::PlpgsqlCaseWhen,
+    ) -> Result<Expression, StatementError> {
+        let conditions = self.part(when.cond(), when.syntax())?;
+        let mut any = Vec::new();
+        for candidate in conditions.target_list().into_iter().flat_map(|list| list.targets()) {
+            let candidate = self.part(candidate.expr(), when.syntax())?;
+            any.push(match subject {
+                None => self.bind_test(&candidate)?,
+                Some(subject) => {
+                    let value = self.bind(&candidate)?;
+                    let (class, operands) = self.comparable(subject.clone(), value, candidate.syntax())?;
+                    Expression::Compare { operator: CompareOperator::Equal, class, operands }
+                }
+            });
+        }
+        Ok(Expression::any(any))
     }
 
     /// Binds the targets of INTO.

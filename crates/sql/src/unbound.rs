@@ -13,6 +13,7 @@ use crate::schema::Schema;
 use crate::source::Source;
 use catalog::ProcedureId;
 use procedure::{Procedure, built_ins_named};
+use squawk_syntax::SyntaxNode;
 use std::sync::Arc;
 
 /// Returns whether an error is that of a missing relation, column, type or function.
@@ -73,9 +74,31 @@ impl Schema {
         }
     }
 
+    /// Binds the bodies of unbound routines as far as possible, and compiles their callers again.
+    ///
+    /// # Errors
+    /// As `recompile`.
+    pub(crate) fn bind_all_unbound(
+        &mut self,
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        loop {
+            let before = self.unbound.len();
+            if !self.bind_unbound() {
+                return Ok(());
+            }
+            self.recompile(source, node)?;
+            // A routine and a view that use each other: the routine is bound only while the view is not.
+            if self.unbound.len() >= before {
+                return Ok(());
+            }
+        }
+    }
+
     /// Binds the bodies of unbound routines as far as possible. Returns whether any body has been bound;
     /// then the callers have to be compiled again.
-    pub(crate) fn bind_unbound(&mut self) -> bool {
+    fn bind_unbound(&mut self) -> bool {
         let mut is_any_bound = false;
         for name in self.unbound.keys().cloned().collect::<Vec<_>>() {
             is_any_bound |= self.try_to_bind(&name) == Some(());

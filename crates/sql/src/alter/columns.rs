@@ -180,11 +180,13 @@ impl Alteration<'_> {
         let is_key = self.builder.known_primary().is_some_and(|key| key.columns.contains(&position));
         match self.builder.binder.part(alter.option(), node)? {
             Option_::SetDefault(set) => {
+                self.refuse_identity(position, node)?;
                 self.refuse_generated(position, node)?;
                 let expression = self.builder.binder.part(set.expr(), node)?;
                 self.builder.set_default(position, &expression)
             }
             Option_::DropDefault(_) => {
+                self.refuse_identity(position, node)?;
                 self.refuse_generated(position, node)?;
                 self.builder.table.columns[position].default = None;
                 Ok(())
@@ -210,6 +212,7 @@ impl Alteration<'_> {
                 Ok(())
             }
             Option_::DropNotNull(_) if is_key => {
+                self.refuse_identity(position, node)?;
                 let name = &self.builder.table.columns[position].name;
                 self.error(node, "42P16", format!("column \"{name}\" is in a primary key"))
             }
@@ -314,6 +317,16 @@ impl Alteration<'_> {
         let uses = |text: &String| kept_text::mentions(text, name);
         let mut columns = self.builder.table.columns.iter();
         columns.position(|column| column.generated && column.default.as_ref().is_some_and(uses))
+    }
+
+    /// Refuses an action that an identity column does not take.
+    fn refuse_identity(&self, position: usize, node: &SyntaxNode) -> Result<(), StatementError> {
+        let column = &self.builder.table.columns[position];
+        if column.identity.is_none() {
+            return Ok(());
+        }
+        let (name, table) = (&column.name, self.builder.short_name());
+        self.error(node, "42601", format!("column \"{name}\" of relation \"{table}\" is an identity column"))
     }
 
     fn refuse_generated(&self, position: usize, node: &SyntaxNode) -> Result<(), StatementError> {

@@ -2,7 +2,7 @@
 
 use catalog::Type;
 use procedure::query::{Beside, JoinKind, Plan, Question, Subquery};
-use procedure::{Expression, Procedure, Register};
+use procedure::{Cast, Expression, Procedure, Register};
 use std::sync::Arc;
 
 /// A subquery, call or list of set-returning functions that a plan evaluates before an expression.
@@ -23,6 +23,16 @@ pub(crate) enum Applied {
     },
     /// Set-returning functions, which run side by side. Each input row is repeated for each of their rows.
     Rows(Vec<RowsCall>),
+    /// A value that a later condition uses.
+    Value {
+        value: Expression,
+        target: Register,
+    },
+    /// What is evaluated for the rows alone for which a condition is true.
+    Guarded {
+        condition: Expression,
+        inner: Vec<Applied>,
+    },
 }
 
 /// A call of a set-returning function.
@@ -55,6 +65,11 @@ impl Applied {
             Self::Call { arguments, .. } | Self::Row { arguments, .. } => {
                 arguments.iter().for_each(&mut of);
             }
+            Self::Value { value, .. } => of(value),
+            Self::Guarded { condition, inner } => {
+                of(condition);
+                uses.extend(inner.iter().flat_map(Self::uses));
+            }
             Self::Rows(calls) => {
                 calls.iter().flat_map(|call| call.plan.expressions()).for_each(of);
             }
@@ -81,6 +96,8 @@ impl Applied {
             Self::Call { target, .. } => return vec![*target],
             Self::Row { registers, .. } => return registers.clone(),
             Self::Rows(calls) => return calls.iter().flat_map(RowsCall::registers).collect(),
+            Self::Value { target, .. } => return vec![*target],
+            Self::Guarded { inner, .. } => return inner.iter().flat_map(Self::targets).collect(),
         };
         match question {
             Question::Values { pairs } => pairs.iter().map(|(_, target)| *target).collect(),
@@ -99,11 +116,15 @@ impl Applied {
                 Plan::Call { input: Box::new(input), procedure, arguments, outputs: vec![target] }
             }
             Self::Row { procedure, arguments, registers } => {
-                let pairs = registers.iter().map(|register| (*register, *register)).collect();
+                let targets = registers.clone();
                 let plan = Plan::Rows { procedure, arguments, registers, ordinality: None };
-                let question = Question::Values { pairs };
-                let subquery = Box::new(Subquery { plan, question, kept: None });
-                Plan::Apply { input: Box::new(input), subquery }
+                with_row_of(plan, targets, input)
+            }
+            Self::Value { value, target } => compute(input, vec![(target, value)]),
+            Self::Guarded { condition, inner } => {
+                let targets = inner.iter().flat_map(Self::targets).collect();
+                let guard = Plan::Filter { input: Box::new(Plan::One), condition };
+                with_row_of(apply_all(inner, guard), targets, input)
             }
             Self::Rows(mut calls) => {
                 let inner_registers = calls.iter().flat_map(RowsCall::registers).collect();
@@ -121,6 +142,90 @@ impl Applied {
                     inner_registers,
                 }
             }
+        }
+    }
+}
+
+/// Returns a plan that adds the one row of a plan to each row of `input`; NULLs where it has none.
+fn with_row_of(plan: Plan, targets: Vec<Register>, input: Plan) -> Plan {
+    let pairs = targets.into_iter().map(|register| (register, register)).collect();
+    let subquery = Box::new(Subquery { plan, question: Question::Values { pairs }, kept: None });
+    Plan::Apply { input: Box::new(input), subquery }
+}
+
+/// Returns whether an expression may fail, or have effects besides its value.
+fn may_fail(expression: &Expression) -> bool {
+    let mut found = false;
+    expression.walk(&mut |part| {
+        found |= !matches!(
+            part,
+            Expression::Constant(_)
+                | Expression::Bytes(_)
+                | Expression::Numeric(_)
+                | Expression::Register(_)
+                | Expression::Compare { .. }
+                | Expression::Distinct { .. }
+                | Expression::And(_)
+                | Expression::Or(_)
+                | Expression::Not(_)
+                | Expression::IsNull(_)
+                | Expression::Case { .. }
+                | Expression::Coalesce(_)
+                | Expression::Cast { cast: Cast::Same | Cast::Key { .. }, .. }
+        );
+    });
+    found
+}
+
+/// Returns whether a plan has at most one row.
+fn is_single(plan: &Plan) -> bool {
+    match plan {
+        Plan::One => true,
+        Plan::Group { keys, sets, .. } => keys.is_empty() && sets.is_empty(),
+        Plan::Compute { input, .. } | Plan::Filter { input, .. } | Plan::Apply { input, .. } => {
+            is_single(input)
+        }
+        _ => false,
+    }
+}
+
+impl Applied {
+    /// Returns whether it must not be evaluated for a row whose expression does not need it: it may fail, or
+    /// have effects.
+    pub(crate) fn needs_guard(&self) -> bool {
+        let Self::Subquery(subquery) = self else { return true };
+        let mut found = matches!(subquery.question, Question::Values { .. }) && !is_single(&subquery.plan);
+        subquery.plan.walk(&mut |node| {
+            found |= matches!(node, Plan::Call { .. } | Plan::Rows { .. } | Plan::Function { .. })
+                || node.expressions().into_iter().any(may_fail);
+        });
+        found
+    }
+
+    /// Returns whether it calls functions of the schema, and has no subquery.
+    pub(crate) fn only_calls(&self) -> bool {
+        match self {
+            Self::Call { .. } | Self::Row { .. } | Self::Value { .. } => true,
+            Self::Guarded { inner, .. } => inner.iter().all(Self::only_calls),
+            Self::Subquery(_) | Self::Rows(_) => false,
+        }
+    }
+
+    /// Returns whether it is a call of a function of the schema, or has one.
+    pub(crate) fn has_call(&self) -> bool {
+        match self {
+            Self::Call { .. } | Self::Row { .. } => true,
+            Self::Guarded { inner, .. } => inner.iter().any(Self::has_call),
+            Self::Subquery(_) | Self::Rows(_) | Self::Value { .. } => false,
+        }
+    }
+
+    /// Returns whether it answers subqueries, and has no call.
+    pub(super) fn only_queries(&self) -> bool {
+        match self {
+            Self::Subquery(_) | Self::Value { .. } => true,
+            Self::Guarded { inner, .. } => inner.iter().all(Self::only_queries),
+            Self::Call { .. } | Self::Row { .. } | Self::Rows(_) => false,
         }
     }
 }

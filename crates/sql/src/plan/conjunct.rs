@@ -81,8 +81,7 @@ impl Conjunct {
     /// Returns whether its result depends only on the rows of its level. It then refers to no outer query,
     /// and it has no call and no function whose result varies.
     pub(super) fn is_steady(&self) -> bool {
-        let is_query = |applied: &Applied| matches!(applied, Applied::Subquery(_));
-        !self.refers.outer && self.applied.iter().all(is_query) && !varies(&self.condition)
+        !self.refers.outer && self.applied.iter().all(Applied::only_queries) && !varies(&self.condition)
     }
 
     /// Returns the conjunct as a key of a hash join between `placed` relations or levels below (probe) and

@@ -11,7 +11,7 @@ use crate::full_names::short;
 use crate::types::{last_name, object_name};
 use catalog::{ScalarType, Type};
 use procedure::query::{JoinKind, Plan, TableFunction};
-use procedure::{CompareOperator, Expression, Procedure, Register, SqlError};
+use procedure::{CompareOperator, Expression, Procedure, Register, SqlError, built_ins_named};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -333,6 +333,9 @@ impl Binder<'_> {
             return Ok(rows);
         }
         let Some((arrays, columns)) = catalog_rows(name) else {
+            if built_ins_named(name).is_empty() {
+                return Err(self.no_function(name, &arguments, node));
+            }
             return Err(self.unsupported(node, &format!("function {name} in FROM")));
         };
         let arguments = arrays.into_iter().map(|(value, _)| value).collect();
