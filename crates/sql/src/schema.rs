@@ -461,6 +461,7 @@ impl Schema {
     fn create_routine(&mut self, routine: &Routine, source: &Source) -> Result<(), StatementError> {
         let path = routine.node.descendants().find_map(ast::Path::cast);
         path.map(|path| made_name(&Binder::new(self, source), &path)).transpose()?;
+        routine.check_outputs(source)?;
         if self.procedures.contains_key(&routine.name) && !routine.replace {
             let message = format!("function \"{}\" already exists", routine.name);
             let hint = "Use CREATE OR REPLACE; several routines of one name are not supported.";

@@ -5,6 +5,7 @@ use crate::domain_values::DeclaredType;
 use crate::error::StatementError;
 use crate::full_names::short;
 use crate::routine::Routine;
+use crate::source::Source;
 use crate::types::object_name;
 use catalog::{ScalarType, Type};
 use procedure::{Expression, Parameter, Register, SqlError, Statement};
@@ -52,6 +53,19 @@ fn bind_table(binder: &mut Binder<'_>, list: &ast::ReturnTableArgList) -> Result
 }
 
 impl Routine {
+    /// Refuses a new procedure with an OUT parameter behind one with a default. One that an earlier release
+    /// has made stays.
+    pub(crate) fn check_outputs(&self, source: &Source) -> Result<(), StatementError> {
+        let parameters = self.parameters.iter().flat_map(|list| list.params());
+        let mut by_default = parameters.skip_while(|own| own.param_default().is_none());
+        if self.is_function || !by_default.any(|own| matches!(own.mode(), Some(ast::ParamMode::ParamOut(_))))
+        {
+            return Ok(());
+        }
+        let message = "procedure OUT parameters cannot appear after one with a default value";
+        Err(source.error_at(self.node.text_range().start().into(), SqlError::new("42P13", message)))
+    }
+
     /// Binds and declares the parameters. They can be qualified by the routine's name.
     pub(crate) fn bind_parameters(&self, binder: &mut Binder<'_>) -> Result<Vec<Parameter>, StatementError> {
         let mut parameters = Vec::new();
@@ -62,11 +76,6 @@ impl Routine {
         if inputs.by_ref().any(|parameter| parameter.is_variadic) && inputs.next().is_some() {
             let error = SqlError::new("42P13", "VARIADIC parameter must be the last input parameter");
             return Err(binder.error(&self.node, error));
-        }
-        let mut by_default = parameters.iter().skip_while(|own| !own.has_default());
-        if !self.is_function && by_default.any(|own| !own.is_input()) {
-            let message = "procedure OUT parameters cannot appear after one with a default value";
-            return Err(binder.error(&self.node, SqlError::new("42P13", message)));
         }
         let inputs = parameters.iter().filter(|parameter| parameter.is_input());
         if inputs.skip_while(|own| !own.has_default()).any(|own| !own.has_default()) {

@@ -220,7 +220,7 @@ impl Session {
     /// # let db = Database::open(folder.path(), Config::default())?;
     /// # let mut session = db.session()?;
     /// session.execute_script(
-    ///     "CREATE PROCEDURE greet(name TEXT DEFAULT 'you', OUT greeting TEXT) LANGUAGE plpgsql AS $$
+    ///     "CREATE PROCEDURE greet(OUT greeting TEXT, name TEXT DEFAULT 'you') LANGUAGE plpgsql AS $$
     ///      BEGIN greeting := 'Hello ' || name; END $$",
     /// )?;
     /// let done = session.call("greet", params!["Ada"])?;
