@@ -56,8 +56,8 @@ pub use schema::{Catalog, CatalogError, Column, ForeignKey, Identity, NewTable, 
 pub use sequence::{Sequence, SequencePlace};
 pub use shown::output_text;
 pub use temporal::{
-    DATE_AFTER_ALL, DATE_BEFORE_ALL, Day, Interval, MICROSECONDS_PER_DAY, Moment, NoZone, SessionZone,
-    TIMESTAMP_AFTER_ALL, TIMESTAMP_BEFORE_ALL, TemporalError, Zone, checked_date, checked_time,
+    DATE_AFTER_ALL, DATE_BEFORE_ALL, Day, EPOCH_JULIAN, Interval, MICROSECONDS_PER_DAY, Moment, NoZone,
+    SessionZone, TIMESTAMP_AFTER_ALL, TIMESTAMP_BEFORE_ALL, TemporalError, Zone, checked_date, checked_time,
     checked_timestamp, date_of, date_plus, day_of, east_at, format_date, format_time, format_timestamp,
     format_timestamptz, is_finite_date, is_finite_timestamp, later, local_of, local_timestamp, midnight_of,
     moment_of, now_us, parse_date, parse_time, parse_timestamp, parse_timestamptz, rounded_timestamp,

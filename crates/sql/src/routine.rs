@@ -66,45 +66,41 @@ impl Routine {
 
     /// As `of`, with a way to the body that is a text.
     fn with_body(statement: &ast::Stmt, body: impl FnOnce(&ast::Stmt) -> ParsedBody) -> Option<Self> {
-        let body = |plain: Option<ast::RoutineBody>| {
-            let ParsedBody { plpgsql, sql, error } = body(statement);
-            let text = plpgsql.map(RoutineBody::Plpgsql).or(sql.map(RoutineBody::Sql));
-            (text.or(plain.map(RoutineBody::Plain)), error)
+        let (node, path, replace, parameters, result, options, plain) = match statement {
+            ast::Stmt::CreateProcedure(create) => (
+                create.syntax(),
+                create.name().and_then(|name| name.path()),
+                create.or_replace(),
+                create.param_list(),
+                None,
+                create.option_list(),
+                create.body(),
+            ),
+            ast::Stmt::CreateFunction(create) => (
+                create.syntax(),
+                create.name().and_then(|name| name.path()),
+                create.or_replace(),
+                create.param_list(),
+                create.ret_type(),
+                create.option_list(),
+                create.body(),
+            ),
+            _ => return None,
         };
-        let name = |path: Option<ast::Path>| path.as_ref().map(written_name).unwrap_or_default();
-        match statement {
-            ast::Stmt::CreateProcedure(create) => {
-                let (body, body_error) = body(create.body());
-                Some(Self {
-                    node: create.syntax().clone(),
-                    name: name(create.name().and_then(|name| name.path())),
-                    replace: create.or_replace().is_some(),
-                    parameters: create.param_list(),
-                    result: None,
-                    options: create.option_list(),
-                    body,
-                    body_error,
-                    is_function: false,
-                    actual: None,
-                })
-            }
-            ast::Stmt::CreateFunction(create) => {
-                let (body, body_error) = body(create.body());
-                Some(Self {
-                    node: create.syntax().clone(),
-                    name: name(create.name().and_then(|name| name.path())),
-                    replace: create.or_replace().is_some(),
-                    parameters: create.param_list(),
-                    result: create.ret_type(),
-                    options: create.option_list(),
-                    body,
-                    body_error,
-                    is_function: true,
-                    actual: None,
-                })
-            }
-            _ => None,
-        }
+        let ParsedBody { plpgsql, sql, error } = body(statement);
+        let text = plpgsql.map(RoutineBody::Plpgsql).or(sql.map(RoutineBody::Sql));
+        Some(Self {
+            node: node.clone(),
+            name: path.as_ref().map(written_name).unwrap_or_default(),
+            replace: replace.is_some(),
+            parameters,
+            result,
+            options,
+            body: text.or(plain.map(RoutineBody::Plain)),
+            body_error: error,
+            is_function: matches!(statement, ast::Stmt::CreateFunction(_)),
+            actual: None,
+        })
     }
 
     pub(crate) fn is_plpgsql(&self) -> bool {

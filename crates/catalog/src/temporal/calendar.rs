@@ -7,7 +7,7 @@
 use super::{MICROSECONDS_PER_DAY, TemporalError, checked_date, checked_timestamp};
 
 /// The Julian day of 2000-01-01.
-pub(super) const EPOCH_JULIAN: i64 = 2_451_545;
+pub const EPOCH_JULIAN: i64 = 2_451_545;
 
 /// A day of the calendar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,12 +3,11 @@
 //! Differs: values that depend on the clock (`now`, `today`) are not supported.
 
 use super::abbreviations::SUMMER_TIME;
-use super::calendar::EPOCH_JULIAN;
 use super::offset::{Read, Refusal, number_of, offset_of};
 use super::tokens::{Token, WEEKDAYS, month_of, tokens};
 use super::{
-    DATE_AFTER_ALL, DATE_BEFORE_ALL, Day, MICROSECONDS_PER_DAY, Moment, POSTGRES_EPOCH_S, SessionZone,
-    TIMESTAMP_AFTER_ALL, TIMESTAMP_BEFORE_ALL, TemporalError, Zone,
+    DATE_AFTER_ALL, DATE_BEFORE_ALL, Day, EPOCH_JULIAN, MICROSECONDS_PER_DAY, Moment, POSTGRES_EPOCH_S,
+    SessionZone, TIMESTAMP_AFTER_ALL, TIMESTAMP_BEFORE_ALL, TemporalError, Zone,
 };
 
 /// The meaning of a text.

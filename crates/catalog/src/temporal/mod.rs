@@ -16,7 +16,7 @@ mod time;
 mod tokens;
 mod zone;
 
-pub use calendar::{Day, Moment, day_of, moment_of};
+pub use calendar::{Day, EPOCH_JULIAN, Moment, day_of, moment_of};
 pub use input::{local_timestamp, parse_date, parse_timestamp, parse_timestamptz};
 pub use interval::Interval;
 pub use session_zone::{NoZone, SessionZone, east_at, later, local_of, utc_of};
@@ -38,7 +38,7 @@ pub const TIMESTAMP_BEFORE_ALL: i64 = i64::MIN;
 pub const TIMESTAMP_AFTER_ALL: i64 = i64::MAX;
 
 /// 4714-11-24 BC, in days since 2000-01-01.
-const FIRST_DATE: i64 = -2_451_545;
+const FIRST_DATE: i64 = -EPOCH_JULIAN;
 /// 5874897-12-31.
 const LAST_DATE: i64 = 2_145_031_948;
 /// 4714-11-24 BC, in microseconds since 2000-01-01.

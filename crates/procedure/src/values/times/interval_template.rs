@@ -4,7 +4,7 @@
 use super::template::{Pattern, filled};
 use super::unsupported;
 use crate::SqlError;
-use catalog::{Day, Interval};
+use catalog::{Day, EPOCH_JULIAN, Interval};
 use std::fmt::Write as _;
 
 /// Days that an interval's month has in the number of its day in the year.
@@ -42,7 +42,7 @@ fn write_field(own: Interval, pattern: &Pattern<'_>, out: &mut String) -> Result
         "DDD" => pattern.number(out, of_year, 3),
         "W" => _ = write!(out, "{}", (day - 1) / 7 + 1),
         "WW" => pattern.number(out, (of_year - 1) / 7 + 1, 2),
-        "J" => _ = write!(out, "{}", Day { year, month, day }.days() + 2_451_545),
+        "J" => _ = write!(out, "{}", Day { year, month, day }.days() + EPOCH_JULIAN),
         "HH24" => signed(out, hour, 2),
         "HH" | "HH12" => {
             let of_half = if hour % 12 == 0 { 12 } else { hour % 12 };

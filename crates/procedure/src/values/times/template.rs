@@ -3,7 +3,7 @@
 
 use super::{DAY_US, unsupported};
 use crate::SqlError;
-use catalog::{Day, Moment, moment_of};
+use catalog::{Day, EPOCH_JULIAN, Moment, moment_of};
 use std::fmt::Write as _;
 
 pub(super) const MONTHS: [&str; 12] = [
@@ -217,7 +217,7 @@ pub(crate) fn to_text(us: i64, template: &str, zone: &ShownZone<'_>) -> Result<S
             "Q" => pattern.number(out, (day.month + 2) / 3, 1),
             "CC" if is_before_christ => pattern.number(out, -(year + 99) / 100, 3),
             "CC" => pattern.number(out, (year + 99) / 100, 2),
-            "J" => pattern.number(out, day.days() + 2_451_545, 1),
+            "J" => pattern.number(out, day.days() + EPOCH_JULIAN, 1),
             "HH24" => pattern.number(out, hour, 2),
             "HH" | "HH12" => pattern.number(out, (hour + 11) % 12 + 1, 2),
             "MI" => pattern.number(out, minute, 2),

@@ -4,7 +4,7 @@
 use super::template::{DAYS, MONTHS, is_separator, pattern_of, prefix_of, suffix_of};
 use super::unsupported;
 use crate::SqlError;
-use catalog::{Day, Moment, date_plus, is_space, rounded_timestamp};
+use catalog::{Day, EPOCH_JULIAN, Moment, date_plus, is_space, rounded_timestamp};
 
 /// A field of the input. 0 stands for one that is not given.
 #[derive(Clone, Copy)]
@@ -64,9 +64,6 @@ fn invalid(value: &str, pattern: &Pattern<'_>, detail: &str) -> SqlError {
     let message = format!("invalid value \"{value}\" for \"{}\"", pattern.written);
     SqlError::new("22007", message).with_detail(detail)
 }
-
-/// The Julian day of 2000-01-01.
-const JULIAN_2000: i64 = 2_451_545;
 
 /// Returns the number that a text begins with, as C's `strtol` does, and its length; the largest number for
 /// one that is too large.
@@ -433,7 +430,7 @@ impl<'t> Reader<'t> {
         let mut is_whole = given.is_some() && (month != 0 && day != 0 || of_year != 0);
         let mut year = given.unwrap_or(0);
         if self.of(Field::JulianDay) != 0 {
-            let own = catalog::day_of(self.of(Field::JulianDay) - JULIAN_2000);
+            let own = catalog::day_of(self.of(Field::JulianDay) - EPOCH_JULIAN);
             (is_whole, year) = (true, own.year);
             (month, day) = (if month == 0 { own.month } else { month }, if day == 0 { own.day } else { day });
         }
